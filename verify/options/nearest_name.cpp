@@ -1,6 +1,7 @@
 #include "verify/options/nearest_name.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -84,6 +85,11 @@ std::size_t distance(const std::string& name, const std::string& candidate) {
   return by_words;
 }
 
+std::string in_small_letters(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
@@ -91,7 +97,10 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   std::size_t smallest = name.size() / 2 + 1;  // most of the name is right
   if (name.size() > 256) return nearest;
   for (const std::string& candidate : candidates) {
-    const std::size_t own = candidate == name ? kFar : distance(name, candidate);
+    const std::size_t own =
+        candidate == name
+            ? kFar
+            : std::max<std::size_t>(1, distance(in_small_letters(name), in_small_letters(candidate)));
     if (own < smallest) {
       smallest = own;
       nearest = candidate;

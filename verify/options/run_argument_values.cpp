@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/options/batch_schedule.h"
+#include "verify/options/nearest_name.h"
 
 namespace verify {
 
@@ -100,15 +101,22 @@ void require_choice(const RunValues& values, const Choices& choices) {
     const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
                                       [&](const char* known) { return word == known; });
     if (is_known) continue;
+    const std::string nearest = nearest_name(word, {choices.words.begin(), choices.words.end()});
     sim::refuse({.code = "bad_choice",
                  .option = fmt::format("--{}", choices.argument),
                  .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
                  .rule = fmt::format("the value is one of: {}", fmt::join(choices.words, ", ")),
-                 .hint = fmt::format("--{} {}", choices.argument, choices.words.front())});
+                 .hint = fmt::format("--{} {}", choices.argument,
+                                     nearest.empty() ? choices.words.front() : nearest)});
   }
 }
 
 }  // namespace
+
+bool is_number_argument(std::string_view name) {
+  return std::ranges::find(kWholeNumbers, name) != std::ranges::end(kWholeNumbers) ||
+         std::ranges::find(kDecimalNumbers, name) != std::ranges::end(kDecimalNumbers);
+}
 
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
   bool are_readable = true;

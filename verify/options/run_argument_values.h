@@ -13,6 +13,9 @@
 namespace verify {
 
 /// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
+/// Whether Megatron reads the value of an argument as a number.
+bool is_number_argument(std::string_view name);
+
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
 
 }  // namespace verify

@@ -59,9 +59,10 @@
 ///         inference_threshold_pp; those of run_argument_values.h.
 /// Exact   A log is not held against these rules: Megatron writes its arguments after it has checked them,
 ///         with what it has derived among them. Arguments that are not known are named, and not refused,
-///         because a training script adds arguments of its own. A rule about the environment is held against
-///         the variables that the file sets, and an argument that an option of the command line replaces has
-///         the value of that option.
+///         because a training script adds arguments of its own. A rule about a number that only a shell could
+///         tell is not held, and the number is listed as unresolved. A rule about the environment is held
+///         against the variables that the file sets, and an argument that an option of the command line
+///         replaces has the value of that option.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, training/argument_utils.py,
 ///         core/transformer/transformer_config.py, core/model_parallel_config.py, core/parallel_state.py,
 ///         core/num_microbatches_calculator.py, core/optimizer/optimizer_config.py,

@@ -1,5 +1,7 @@
 #include "verify/options/run_values.h"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
@@ -17,11 +19,22 @@ bool is_false(std::string_view word) { return is_one_of(word, {"false", "False"}
 bool is_true(std::string_view word) { return is_one_of(word, {"true", "True"}); }
 bool is_none(std::string_view word) { return is_one_of(word, {"None", "null", "~"}); }
 
+/// Python reads 10_000 as 10000. Other words stay as they are.
+std::string without_separators(std::string word) {
+  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  const bool is_number = std::ranges::all_of(word, [&](char c) { return is_digit(c) || c == '_'; }) &&
+                         !word.empty() && is_digit(word.front()) && is_digit(word.back()) &&
+                         word.find("__") == std::string::npos;
+  if (is_number) std::erase(word, '_');
+  return word;
+}
+
 }  // namespace
 
 RunValues::RunValues(const RunArguments& run) {
   for (const RunArgument& argument : run.given) {
     Value value{argument.values, argument.line};
+    for (std::string& word : value.words) word = without_separators(std::move(word));
     std::string name = argument.name;
     const bool is_single = value.words.size() == 1;
     bool is_absent = is_single && is_none(value.words[0]);

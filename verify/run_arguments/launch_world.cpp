@@ -18,7 +18,7 @@ struct FactorRow {
   const char* name;  // what it says
 };
 
-constexpr std::array<FactorRow, 15> kFactors = {{
+constexpr std::array<FactorRow, 19> kFactors = {{
     {"torchrun", "--nnodes", "nodes"},
     {"torchrun", "--nproc_per_node", "per node"},
     {"torchrun", "--nproc-per-node", "per node"},
@@ -34,6 +34,10 @@ constexpr std::array<FactorRow, 15> kFactors = {{
     {"mpirun", "-n", "tasks"},
     {"mpirun", "--np", "tasks"},
     {"mpirun", "-c", "tasks"},
+    {"deepspeed", "--num_nodes", "nodes"},
+    {"deepspeed", "--num_gpus", "per node"},
+    {"deepspeed", "--hostfile", "hosts"},
+    {"deepspeed", "-H", "hosts"},
 }};
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -44,6 +48,7 @@ std::string_view launcher_of(std::string_view word) {
   if (name == "torchrun" || name == "torch.distributed.launch" || name == "torch.distributed.run")
     return "torchrun";
   if (name == "srun" || name == "sbatch" || name == "salloc") return "srun";
+  if (name == "deepspeed") return "deepspeed";
   if (name == "mpirun" || name == "mpiexec") return "mpirun";
   return "";
 }
@@ -59,6 +64,20 @@ const FactorRow* row_of(std::string_view launcher, std::string_view option) {
 std::string count_of(const std::string& value) {
   const std::size_t colon = value.rfind(':');
   return colon == std::string::npos ? value : value.substr(colon + 1);
+}
+
+/// Whether an option of torchrun stands without a value.
+bool is_flag_of_torchrun(std::string_view word) {
+  constexpr std::array<std::string_view, 6> kFlags = {"--standalone", "--no-python", "--no_python",
+                                                      "-m",           "--module",    "--run-path"};
+  return std::find(kFlags.begin(), kFlags.end(), word) != kFlags.end();
+}
+
+/// Whether a word that is not known may hold options of torchrun: it is no value of an option before it.
+bool may_hold_options(const ShellField& before, const ShellField& word) {
+  if (!word.has_unknown() || word.text.starts_with('-')) return false;
+  return !before.text.starts_with('-') || before.text.find('=') != std::string::npos ||
+         is_flag_of_torchrun(before.text);
 }
 
 std::optional<std::int64_t> size_of(const ShellField& value) {
@@ -80,6 +99,8 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
     const std::size_t equals = word.text.find('=');
     const std::string option = word.text.substr(0, equals);
     const FactorRow* row = row_of(current, option);
+    if (row == nullptr && current == "torchrun" && i > 0 && may_hold_options(words[i - 1], word))
+      unknown_of_torchrun_ = word;
     if (row == nullptr) continue;
     ShellField value{equals == std::string::npos ? "" : word.text.substr(equals + 1), word.line};
     if (equals == std::string::npos) {
@@ -95,6 +116,20 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
   if (const auto torchrun = factors_.find("torchrun"); torchrun != factors_.end()) {
     Product product{"torchrun", {}};
     for (const auto& [name, factor] : torchrun->second) product.factors.push_back(factor);
+    for (const auto& [name, written] : {std::pair("nodes", "--nnodes"), {"per node", "--nproc_per_node"}}) {
+      if (unknown_of_torchrun_ && !torchrun->second.contains(name))
+        product.factors.push_back({written, *unknown_of_torchrun_});
+    }
+    return product;
+  }
+  if (const auto deepspeed = factors_.find("deepspeed"); deepspeed != factors_.end()) {
+    const Factors& factors = deepspeed->second;
+    const auto nodes = factors.find("nodes"), per_node = factors.find("per node");
+    const bool is_of_hosts = factors.contains("hosts") && nodes == factors.end();
+    if (per_node == factors.end() || is_of_hosts) return std::nullopt;
+    Product product{"deepspeed", {}};
+    if (nodes != factors.end()) product.factors.push_back(nodes->second);
+    product.factors.push_back(per_node->second);
     return product;
   }
   for (const char* launcher : {"srun", "mpirun"}) {
@@ -133,7 +168,11 @@ std::string LaunchWorld::source() const {
   for (const Factor& factor : product->factors)
     text += fmt::format("{}{} {}", text.empty() ? "" : " x ", factor.written, factor.value.text);
   if (product->factors.empty()) return product->launcher + " without --nnodes and --nproc_per_node";
-  return fmt::format("{} of {}, line {}", text, product->launcher, product->factors.back().value.line);
+  const bool lacks_nodes =
+      product->launcher == "srun" && product->factors.size() == 1 &&
+      std::string_view(product->factors.front().written).find("per-node") != std::string::npos;
+  return fmt::format("{} of {}, line {}{}", text, product->launcher, product->factors.back().value.line,
+                     lacks_nodes ? ", on one node, for lack of --nodes" : "");
 }
 
 std::vector<ShellField> LaunchWorld::unknown() const {

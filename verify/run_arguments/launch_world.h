@@ -1,7 +1,7 @@
 #pragma once
 
 /// How many processes a launch starts, as the words before the training script say: of torchrun,
-/// torch.distributed.launch, srun, mpirun, and #SBATCH lines.
+/// torch.distributed.launch, deepspeed, srun, mpirun, and #SBATCH lines.
 ///
 ///   LaunchWorld world;
 ///   world.read(words_of_sbatch, "#SBATCH");
@@ -9,9 +9,10 @@
 ///   world.processes();
 ///
 /// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
-///         nproc_per_node (1). Else ntasks, or nodes times ntasks-per-node (or gpus-per-node) of srun or
-///         #SBATCH, or the processes of mpirun. There is no number where a factor is not a whole number from
-///         1 on.
+///         nproc_per_node (1); a word among its options that is not known may hold the two. Else num_nodes
+///         (1) times num_gpus of deepspeed, unless a hostfile alone says its nodes; or ntasks, or nodes times
+///         ntasks-per-node (or gpus-per-node) of srun or #SBATCH, or the processes of mpirun. There is no
+///         number where a factor is not a whole number from 1 on.
 
 #include <cstdint>
 #include <map>
@@ -48,7 +49,8 @@ class LaunchWorld {
   };
   std::optional<Product> product() const;
 
-  std::map<std::string, Factors> factors_;  // by launcher: "torchrun", "srun", "mpirun"
+  std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", ...
+  std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node
 };
 
 }  // namespace verify

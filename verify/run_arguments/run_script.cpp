@@ -4,11 +4,13 @@
 #include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
+#include <map>
 #include <utility>
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
@@ -17,7 +19,8 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNesting = 8;  // of here-documents and of `bash -c`
+constexpr int kMostNesting = 8;  // of here-documents, of `bash -c` and of calls
+constexpr std::size_t kMostCommands = 1'000'000;
 
 using Fields = std::vector<ShellField>;
 
@@ -29,7 +32,26 @@ bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != st
 
 bool is_shell(std::string_view word) {
   const std::string_view name = word.substr(word.rfind('/') + 1);
-  return name == "bash" || name == "sh" || name == "eval";
+  return name == "bash" || name == "sh";
+}
+
+bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
+
+bool only_prints(std::string_view word) { return word == "echo" || word == "printf"; }
+
+/// Returns the variables that a command ((...)) assigns.
+std::vector<std::string> names_assigned_in(const ShellCommand& command) {
+  if (command.words.size() != 2 || command.words[0].parts.empty()) return {};
+  const std::vector<ShellPart>& parts = command.words[1].parts;
+  const bool is_arithmetic = parts.size() == 1 && parts[0].kind == ShellPart::Kind::arithmetic &&
+                             command.words[0].parts.front().text == "((";
+  return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
+}
+
+/// Whether a word gives torchrun its processes.
+bool is_of_torchrun(std::string_view word) {
+  const std::string name = run_argument_name(word.substr(0, word.find('=')));
+  return name == "nnodes" || name == "nproc-per-node";
 }
 
 /// A command that starts a training script: the words before the script, and its arguments.
@@ -40,6 +62,30 @@ struct Launch {
   int line = 0;
 };
 
+/// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun.
+Fields::const_iterator script_of(const Fields& words) {
+  bool takes_module = false;  // -m may stand here
+  bool is_module = false;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const std::string name = word->text.substr(word->text.rfind('/') + 1);
+    const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
+    if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
+    if (is_module && !starts_others) return word;
+    is_module = takes_module && (name == "-m" || name == "--module");
+    takes_module = (takes_module && !is_module) || starts_others || name.starts_with("python");
+  }
+  return words.end();
+}
+
+/// Whether a command gives an argument that says something about the training.
+bool trains(const Launch& launch) {
+  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellField& word) {
+    if (!is_flag(word.text)) return false;
+    const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
+    return row != nullptr && row->use != ArgumentUse::without_effect;
+  });
+}
+
 class ScriptReader {
  public:
   explicit ScriptReader(const RunVariables& set) : values_(set) {}
@@ -48,9 +94,14 @@ class ScriptReader {
   RunArguments arguments();
 
  private:
+  void read(const std::vector<ShellCommand>& commands, int depth);
   void read(const ShellCommand& command, int depth);
+  bool calls_function(const Fields& words, ShellRuns runs, int depth);
+  void read_functions_without_a_call();
+  void keep_started(const Fields& words, int line);
   void read_nested(std::string_view text, int line, int depth);
-  void find_launch(const Fields& words, int line, int depth);
+  void read_command_text(std::string_view text, int line, int depth);
+  void find_launch(const Fields& words, ShellRuns runs, int line, int depth);
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
   void take_world(RunArguments& run);
@@ -60,6 +111,14 @@ class ScriptReader {
   ShellBranches branches_;
   LaunchWorld world_;
   std::vector<Launch> launches_;
+  std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
+
+  struct Function {
+    std::vector<ShellCommand> commands;
+    bool is_called = false;
+  };
+  std::map<std::string, Function> functions_;
+  std::size_t commands_ = 0;  // that were read
 };
 
 void ScriptReader::read(std::string_view text, int first_line, int depth) {
@@ -73,7 +132,49 @@ void ScriptReader::read(std::string_view text, int first_line, int depth) {
     world_.read(words, "srun");
     for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
   }
-  for (const ShellCommand& command : script.commands) read(command, depth);
+  read(script.commands, depth);
+}
+
+void ScriptReader::read(const std::vector<ShellCommand>& commands, int depth) {
+  for (auto command = commands.begin(); command != commands.end(); ++command) {
+    if (command->keyword != ShellKeyword::function_begins) {
+      read(*command, depth);
+      continue;
+    }
+    const auto begin = command + 1;
+    for (int open = 1; open > 0;) {
+      ++command;
+      if (command->keyword == ShellKeyword::function_begins) ++open;
+      if (command->keyword == ShellKeyword::function_ends) --open;
+    }
+    const Fields name = values_.expand(begin[-1].words);
+    if (name.size() == 1) functions_[name.front().text] = {{begin, command}, false};
+  }
+}
+
+/// Reads the commands of a function where it is called. Returns whether the words are a call.
+bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth) {
+  const auto found = words.empty() ? functions_.end() : functions_.find(words.front().text);
+  if (found == functions_.end() || depth == kMostNesting) return false;
+  found->second.is_called = true;
+  const std::vector<ShellCommand> commands = found->second.commands;  // a call may define it anew
+  const ShellBranches around = branches_;
+  branches_.enter(runs);
+  values_.begin_call({words.begin() + 1, words.end()});
+  read(commands, depth + 1);
+  values_.end_call();
+  branches_ = around;
+  branches_.ended(std::nullopt);
+  return true;
+}
+
+/// Of a file in which no command is found, the functions that nothing here calls: something may call them by
+/// their name.
+void ScriptReader::read_functions_without_a_call() {
+  std::vector<std::vector<ShellCommand>> bodies;
+  for (const auto& [name, function] : functions_)
+    if (!function.is_called) bodies.push_back(function.commands);
+  for (const std::vector<ShellCommand>& body : bodies) read(body, kMostNesting);
 }
 
 void ScriptReader::read(const ShellCommand& command, int depth) {
@@ -88,23 +189,46 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
   // Assignments before a word are those of the command, which is read as if it ran.
   const ShellRuns assigns = command.words.empty() ? runs : branches_.around();
   for (const ShellAssignment& assignment : command.assignments) {
-    if (assigns == ShellRuns::yes) {
+    if (assigns == ShellRuns::yes || branches_.gives_default(command, assignment.name)) {
       values_.assign(assignment);
     } else {
       values_.assign_perhaps(assignment, branches_.asked());
     }
   }
+  if (++commands_ > kMostCommands) {
+    sim::refuse({.code = "run_file_size",
+                 .option = fmt::format("line {}", command.line),
+                 .numbers = fmt::format("more than {} commands", kMostCommands),
+                 .rule = "a launch script runs few commands",
+                 .hint = "the command line alone"});
+  }
   const Fields words = values_.expand(command.words);
-  find_launch(words, command.line, depth);
+  if (!words.empty() && words.front().text == "shift") {
+    const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
+    const bool is_known = runs == ShellRuns::yes && count && *count >= 0;
+    values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
+  }
+  if (calls_function(words, runs, depth)) return;
+  for (const std::string& name : names_assigned_in(command))
+    values_.forget(name, command.line, "it is assigned by arithmetic");
+  find_launch(words, runs, command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
-  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(words));
+  if (success) return branches_.ended(success);
+  branches_.ended(success, values_.unknown_variables(words),
+                  is_certain ? name_tested_as_empty(command, values_) : "");
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.
 void ScriptReader::read_nested(std::string_view text, int line, int depth) {
-  if (depth == kMostNesting || text.find("--") == std::string_view::npos) return;
+  const bool may_launch =
+      text.find("--") != std::string_view::npos || text.find(".sh") != std::string_view::npos;
+  if (may_launch) read_command_text(text, line, depth);
+}
+
+void ScriptReader::read_command_text(std::string_view text, int line, int depth) {
+  if (depth == kMostNesting) return;
   const ShellBranches around = branches_;
   try {
     read(text, line, depth + 1);
@@ -114,15 +238,23 @@ void ScriptReader::read_nested(std::string_view text, int line, int depth) {
   branches_ = around;
 }
 
-void ScriptReader::find_launch(const Fields& words, int line, int depth) {
-  if (words.empty()) return;
+void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
+  if (words.empty() || only_prints(words.front().text)) return;
+  if (words.front().text == "eval") {
+    std::string text;
+    for (auto word = words.begin() + 1; word != words.end(); ++word)
+      text += (text.empty() ? "" : " ") + word->text;
+    const ShellBranches around = branches_;
+    branches_.enter(runs);
+    read_command_text(text, words.back().line, depth);
+    branches_ = around;
+    return;
+  }
   if (is_flag(words.front().text)) {
     launches_.push_back({{}, words, "", line});
     return;
   }
-  const auto script = std::find_if(words.begin(), words.end(), [](const ShellField& word) {
-    return word.text.ends_with(".py") && !has_blank(word.text) && !is_flag(word.text);
-  });
+  const auto script = script_of(words);
   if (script != words.end()) {
     Launch launch{{words.begin(), script}, {script + 1, words.end()}, values_.shown(script->text), line};
     const auto& arguments = launch.arguments;
@@ -132,6 +264,7 @@ void ScriptReader::find_launch(const Fields& words, int line, int depth) {
     if (has_arguments) launches_.push_back(std::move(launch));
     return;
   }
+  keep_started(words, line);
   // A shell inside of the command gets the text of another one, which the launcher before it starts.
   const auto shell =
       std::find_if(words.begin(), words.end(), [](const ShellField& word) { return is_shell(word.text); });
@@ -147,7 +280,18 @@ void ScriptReader::find_launch(const Fields& words, int line, int depth) {
   }
 }
 
-/// Of a file without a command, the variables that hold arguments.
+/// Remembers the shell script that a command starts.
+void ScriptReader::keep_started(const Fields& words, int line) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
+    const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
+    const std::string path = values_.shown(words[i].text);
+    if (is_started)
+      started_ = fmt::format("{}, which line {} starts", path.substr(path.rfind('/') + 1), line);
+  }
+}
+
+/// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
 void ScriptReader::take_assigned_arguments() {
   Launch launch;
   for (const std::string& name : values_.names()) {
@@ -160,8 +304,17 @@ void ScriptReader::take_assigned_arguments() {
         at = end;
       }
     }
-    if (words.empty() || !is_flag(words.front().text)) continue;
-    launch.line = launch.line == 0 ? words.front().line : launch.line;
+    const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
+    const auto begin = std::find_if(words.begin(), words.end(), is_argument);
+    const bool holds_arguments =
+        begin != words.end() && std::ranges::all_of(words.begin(), begin, &ShellField::has_unknown);
+    if (!holds_arguments) continue;
+    if (std::any_of(begin, words.end(), [](const ShellField& word) { return is_of_torchrun(word.text); })) {
+      launch.before.push_back({"torchrun", begin->line});
+      launch.before.insert(launch.before.end(), begin, words.end());
+      continue;
+    }
+    launch.line = launch.line == 0 ? begin->line : launch.line;
     launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
   }
   if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
@@ -185,7 +338,7 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
   for (const ShellField& word : words) {
     if (is_flag(word.text)) {
       const std::size_t equals = word.text.find('=');
-      run.given.push_back({run_argument_name(word.text.substr(0, equals)), {}, word.line});
+      run.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
       current = &run.given.back();
       if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
       keep_unresolved(word);
@@ -237,6 +390,7 @@ void ScriptReader::take_environment(RunArguments& run) const {
 
 RunArguments ScriptReader::arguments() {
   RunArguments run;
+  if (launches_.empty()) read_functions_without_a_call();
   const bool has_command = !launches_.empty();
   if (!has_command) take_assigned_arguments();
   if (launches_.empty()) {
@@ -244,14 +398,20 @@ RunArguments ScriptReader::arguments() {
                  .option = "--from",
                  .numbers = "a text without a command that gives arguments to a Python file",
                  .rule = "a launch script or a command line holds '--flag value' behind its training script",
-                 .hint = "the run's log, or the command line that starts the run"});
+                 .hint = started_.empty() ? "the run's log, or the command line that starts the run"
+                                          : "--from " + started_});
   }
+  if (std::any_of(launches_.begin(), launches_.end(), trains))
+    std::erase_if(launches_, [](const Launch& launch) { return !trains(launch); });
   const Launch& launch = launches_.back();
   if (launches_.size() > 1) {
     run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
                                     launches_.size(), launch.line));
   }
-  if (!has_command) run.notes.emplace_back("the file has no command; the arguments that it assigns are read");
+  if (!has_command) {
+    run.notes.push_back(fmt::format("the file has no command; the arguments that it assigns are read{}",
+                                    started_.empty() ? "" : ", and may be used by " + started_));
+  }
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);

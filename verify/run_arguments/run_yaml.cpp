@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <fmt/format.h>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/run_arguments/argument_table.h"
 
 namespace verify {
 
@@ -30,6 +32,7 @@ class Arguments : public YAML::EventHandler {
   std::vector<RunArgument> outermost;
   std::map<std::string, std::string> environment;
   bool has_section = false;
+  std::optional<RunArgument> nested;  // the first argument in another section, with the name of the section
 
   /// The parser begins the same document again, for ever, at text that it cannot take.
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -91,6 +94,8 @@ class Arguments : public YAML::EventHandler {
       if (levels_.size() == 2 && levels_[0].is_map && levels_[0].key == kEnvironment)
         environment[level.key] = value;
       if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
+      if (!nested && list == nullptr && is_used(level.key) && levels_[0].is_map)
+        nested = {run_argument_name(level.key), {levels_[0].key}, level.key_line};
     } else if (list != nullptr && !list->empty()) {
       list->back().values.push_back(value);
     }
@@ -115,6 +120,11 @@ class Arguments : public YAML::EventHandler {
   void leave() {
     levels_.pop_back();
     if (!levels_.empty()) levels_.back().has_key = false;
+  }
+
+  static bool is_used(const std::string& key) {
+    const ArgumentRow* row = find_argument(run_argument_name(key));
+    return row != nullptr && row->use == ArgumentUse::used;
   }
 
   static void add(std::vector<RunArgument>& list, RunArgument argument) {
@@ -149,6 +159,14 @@ RunArguments read_run_yaml(std::string_view text) {
                  .numbers = is_too_deep ? "nested too deep" : sim::printable_text(error.msg),
                  .rule = "the text is YAML",
                  .hint = "a map of flags: '--num-layers: 12'"});
+  }
+  if (!arguments.has_section && arguments.nested) {
+    sim::refuse({.code = "run_yaml_nested",
+                 .option = fmt::format("line {}", arguments.nested->line),
+                 .numbers = fmt::format("{} in the section '{}'", arguments.nested->name,
+                                        sim::printable_text(arguments.nested->values.front())),
+                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
+                 .hint = "the log of the run, which has all arguments"});
   }
   RunArguments run{
       .kind = RunFileKind::yaml,

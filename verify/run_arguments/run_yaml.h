@@ -9,9 +9,10 @@
 ///     --moe-layer-freq: ([0]*1+[1]*15)
 ///
 /// Shapes  A sequence becomes several values. Keys are flags with or without the leading dashes.
-/// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_alias: an anchor is used
-///         again (a short text can stand for gigabytes that way); run_without_arguments: neither MODEL_ARGS
-///         nor a flat map of flags.
+/// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_nested: flags are in a
+///         section of another name, as in the files of --yaml-cfg; run_yaml_alias: an anchor is used again (a
+///         short text can stand for gigabytes that way); run_without_arguments: neither MODEL_ARGS nor a flat
+///         map of flags.
 
 #include <string_view>
 

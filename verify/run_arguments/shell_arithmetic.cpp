@@ -1,5 +1,7 @@
 #include "verify/run_arguments/shell_arithmetic.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 
@@ -12,20 +14,44 @@ namespace {
 using Number = std::optional<std::int64_t>;
 constexpr int kMostOperatorNesting = 32;
 
-Number combined(char operation, Number left, Number right) {
+struct Operator {
+  std::string_view sign;
+  int precedence;  // a higher one binds more
+};
+// A sign stands before those that it begins with.
+constexpr std::array<Operator, 13> kOperators = {{{"||", 1},
+                                                  {"&&", 2},
+                                                  {"==", 3},
+                                                  {"!=", 3},
+                                                  {"<=", 4},
+                                                  {">=", 4},
+                                                  {"<", 4},
+                                                  {">", 4},
+                                                  {"+", 5},
+                                                  {"-", 5},
+                                                  {"*", 6},
+                                                  {"/", 6},
+                                                  {"%", 6}}};
+
+Number truth(bool is_true) { return is_true ? 1 : 0; }
+
+Number combined(std::string_view sign, Number left, Number right) {
   if (!left || !right) return std::nullopt;
+  const std::int64_t a = *left, b = *right;
   std::int64_t result = 0;
-  switch (operation) {
-    case '+':
-      return __builtin_add_overflow(*left, *right, &result) ? std::nullopt : Number(result);
-    case '-':
-      return __builtin_sub_overflow(*left, *right, &result) ? std::nullopt : Number(result);
-    case '*':
-      return __builtin_mul_overflow(*left, *right, &result) ? std::nullopt : Number(result);
-    default:
-      if (*right == 0 || *right == -1) return std::nullopt;  // -1: the quotient may not fit
-      return operation == '/' ? *left / *right : *left % *right;
-  }
+  if (sign == "||") return truth(a != 0 || b != 0);
+  if (sign == "&&") return truth(a != 0 && b != 0);
+  if (sign == "==") return truth(a == b);
+  if (sign == "!=") return truth(a != b);
+  if (sign == "<=") return truth(a <= b);
+  if (sign == ">=") return truth(a >= b);
+  if (sign == "<") return truth(a < b);
+  if (sign == ">") return truth(a > b);
+  if (sign == "+") return __builtin_add_overflow(a, b, &result) ? std::nullopt : Number(result);
+  if (sign == "-") return __builtin_sub_overflow(a, b, &result) ? std::nullopt : Number(result);
+  if (sign == "*") return __builtin_mul_overflow(a, b, &result) ? std::nullopt : Number(result);
+  if (b == 0 || b == -1) return std::nullopt;  // -1: the quotient may not fit
+  return sign == "/" ? a / b : a % b;
 }
 
 class Expression {
@@ -33,7 +59,7 @@ class Expression {
   Expression(std::string_view text, const ShellNumber& number_of) : text_(text), number_of_(number_of) {}
 
   Number whole() {
-    const Number value = sum(0);
+    const Number value = choice(0);
     skip_blanks();
     return at_ == text_.size() ? value : std::nullopt;
   }
@@ -49,39 +75,67 @@ class Expression {
     return true;
   }
 
-  Number sum(int depth) {
-    Number value = product(depth);
-    for (;;) {
-      const char operation = takes('+') ? '+' : takes('-') ? '-' : '\0';
-      if (operation == '\0') return value;
-      value = combined(operation, value, product(depth));
-    }
+  /// Returns the operator that stands here; null for another sign, such as "<<", "**" or "+=".
+  const Operator* next_operator() {
+    skip_blanks();
+    const std::string_view rest = text_.substr(at_);
+    const auto* const found = std::ranges::find_if(
+        kOperators, [&](const Operator& candidate) { return rest.starts_with(candidate.sign); });
+    if (found == kOperators.end()) return nullptr;
+    const std::string_view behind = rest.substr(found->sign.size());
+    const bool goes_on = !behind.empty() && found->sign.size() == 1 &&
+                         (behind[0] == '=' || (behind[0] == rest[0] && rest[0] != '-' && rest[0] != '+'));
+    return goes_on ? nullptr : found;
   }
-  Number product(int depth) {
+
+  /// condition ? value : value
+  Number choice(int depth) {
+    if (depth > kMostOperatorNesting) return std::nullopt;
+    const Number condition = binary(1, depth);
+    if (!takes('?')) return condition;
+    const Number first = choice(depth + 1);
+    if (!takes(':')) return std::nullopt;
+    const Number second = choice(depth + 1);
+    if (!condition) return std::nullopt;
+    return *condition != 0 ? first : second;
+  }
+
+  Number binary(int least, int depth) {
     Number value = term(depth);
     for (;;) {
-      const char operation = takes('*') ? '*' : takes('/') ? '/' : takes('%') ? '%' : '\0';
-      if (operation == '\0') return value;
-      value = combined(operation, value, term(depth));
+      const Operator* const found = next_operator();
+      if (found == nullptr || found->precedence < least) return value;
+      at_ += found->sign.size();
+      value = combined(found->sign, value, binary(found->precedence + 1, depth));
     }
   }
+
   Number term(int depth) {
     if (depth > kMostOperatorNesting) return std::nullopt;
-    if (takes('-')) return combined('-', 0, term(depth + 1));
+    if (takes('-')) {
+      const bool decrements = at_ < text_.size() && text_[at_] == '-';
+      return decrements ? std::nullopt : combined("-", 0, term(depth + 1));
+    }
+    if (takes('+')) return at_ < text_.size() && text_[at_] == '+' ? std::nullopt : term(depth + 1);
+    if (takes('!')) {
+      const Number value = term(depth + 1);
+      return value ? truth(*value == 0) : value;
+    }
     if (takes('(')) {
-      const Number value = sum(depth + 1);
+      const Number value = choice(depth + 1);
       return takes(')') ? value : std::nullopt;
     }
-    takes('$');
-    const bool has_brace = takes('{');
+    skip_blanks();
     std::string word;
     while (at_ < text_.size() &&
            (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
       word += text_[at_++];
-    if (has_brace && !takes('}')) return std::nullopt;
     if (word.empty()) return std::nullopt;
     const bool is_name = std::isdigit(static_cast<unsigned char>(word[0])) == 0;
-    return is_name ? number_of_(word) : whole_number(word);
+    const std::optional<std::string> digits = is_name ? number_of_(word) : word;
+    if (digits && digits->empty()) return 0;
+    const bool is_octal = digits && digits->size() > 1 && digits->front() == '0';
+    return digits && !is_octal ? whole_number(*digits) : std::nullopt;
   }
 
   std::string_view text_;
@@ -93,6 +147,36 @@ class Expression {
 
 std::optional<std::int64_t> shell_arithmetic(std::string_view expression, const ShellNumber& number_of) {
   return Expression(expression, number_of).whole();
+}
+
+std::vector<std::string> names_assigned_by(std::string_view expression) {
+  std::vector<std::string> names;
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  std::string_view before = " ";  // the sign before a name
+  while (!expression.empty()) {
+    const std::size_t length =
+        static_cast<std::size_t>(std::ranges::find_if_not(expression, is_of_name) - expression.begin());
+    if (length == 0) {
+      before = expression.substr(0, std::min<std::size_t>(2, expression.size()));
+      const bool is_step = before == "++" || before == "--";
+      if (!is_step && std::isspace(static_cast<unsigned char>(before[0])) == 0) before = " ";
+      expression.remove_prefix(is_step ? 2 : 1);
+      continue;
+    }
+    const std::string name(expression.substr(0, length));
+    expression.remove_prefix(length);
+    std::string_view behind = expression;
+    while (behind.starts_with(' ')) behind.remove_prefix(1);
+    const bool steps =
+        before == "++" || before == "--" || behind.starts_with("++") || behind.starts_with("--");
+    while (!behind.empty() && std::string_view("+-*/%&|^").find(behind[0]) != std::string_view::npos)
+      behind.remove_prefix(1);
+    if (behind.starts_with("<<=") || behind.starts_with(">>=")) behind.remove_prefix(2);
+    const bool assigns = behind.starts_with('=') && !behind.starts_with("==");
+    if (steps || assigns) names.push_back(name);
+    before = " ";
+  }
+  return names;
 }
 
 }  // namespace verify

@@ -36,19 +36,24 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
   const bool is_of_if = !open_.empty() && open_.back().kind == if_begins;
   switch (keyword.keyword) {
     case none:
+    case function_begins:
+    case function_ends:
       return;
     case if_begins:
       open_.push_back({.kind = if_begins, .now = ShellRuns::yes});
       return;
     case condition_ends:
       if (!is_of_if) return;
+      open_.back().tested = open_.back().before == ShellRuns::no ? tested_ : "";
       open_.back().asked.insert(open_.back().asked.end(), asked_.begin(), asked_.end());
       return take(open_.back(), success_);
     case elif_begins:
       if (is_of_if) open_.back().now = opposite(open_.back().before);
+      if (is_of_if) open_.back().tested.clear();
       return;
     case else_begins:
       if (is_of_if) take(open_.back(), true);
+      if (is_of_if) open_.back().tested.clear();
       return;
     case if_ends:
       return close(if_begins);
@@ -71,9 +76,21 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
   }
 }
 
-void ShellBranches::ended(std::optional<bool> success, std::vector<std::string> asked) {
+void ShellBranches::ended(std::optional<bool> success, std::vector<std::string> asked, std::string tested) {
   success_ = success;
   asked_ = std::move(asked);
+  tested_ = std::move(tested);
+}
+
+bool ShellBranches::gives_default(const ShellCommand& command, const std::string& name) const {
+  const bool is_chained = command.chain == "&&" && tested_ == name;
+  bool is_tested = is_chained;
+  for (const Branch& branch : open_) {
+    if (branch.now == ShellRuns::no || (branch.now == ShellRuns::maybe && branch.tested != name))
+      return false;
+    is_tested = is_tested || branch.tested == name;
+  }
+  return is_tested && (command.chain.empty() || is_chained);
 }
 
 std::string ShellBranches::asked() const {

@@ -21,13 +21,19 @@ class ShellBranches {
   /// Follows a keyword.
   void follow(const ShellCommand& keyword, ShellValues& values);
 
+  /// Enters commands that run as another one does: those of a function or of a text.
+  void enter(ShellRuns runs) { open_.push_back({.kind = ShellKeyword::function_begins, .now = runs}); }
+
   /// Whether the branches around the next command are taken.
   ShellRuns around() const;
   /// Whether a command runs, by the branches around it and by the command before it.
   ShellRuns runs(const ShellCommand& command) const;
   /// Tells whether the command that was read last has succeeded, where that is known, and otherwise the
-  /// variables that would tell.
-  void ended(std::optional<bool> success, std::vector<std::string> asked);
+  /// variables that would tell, and that of which it asks whether it is empty.
+  void ended(std::optional<bool> success, std::vector<std::string> asked = {}, std::string tested = "");
+  /// Whether a command runs just where this variable, to which the file gives no value, is empty: what it
+  /// assigns to the variable is a default.
+  bool gives_default(const ShellCommand& command, const std::string& name) const;
   /// Returns the first variable that would tell whether the branches around the next command are taken; ""
   /// where no variable would.
   std::string asked() const;
@@ -39,6 +45,7 @@ class ShellBranches {
     ShellRuns before = ShellRuns::no;        // whether an earlier branch of it was taken
     ShellWord subject;                       // of a case
     std::vector<std::string> asked;          // variables that its conditions ask for
+    std::string tested;                      // the variable that is empty where it runs
   };
 
   void take(Branch& branch, std::optional<bool> condition);
@@ -47,6 +54,7 @@ class ShellBranches {
   std::vector<Branch> open_;
   std::optional<bool> success_;
   std::vector<std::string> asked_;  // for success_
+  std::string tested_;              // is empty where the command succeeded
 };
 
 }  // namespace verify

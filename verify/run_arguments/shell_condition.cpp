@@ -102,6 +102,7 @@ class Test {
 
   Truth comparison() {
     if (at_ == words_.size()) return is_double_ ? stop() : Truth(false);  // [ ] is false
+    if (!is_double_ && words_.size() <= 2 && at_ == 0) return short_test();
     const TestWord& first = words_[at_++];
     if (first.bare == "-z" || first.bare == "-n") {
       if (at_ == words_.size()) return stop();
@@ -114,6 +115,19 @@ class Test {
     const std::string operation = words_[at_++].bare;
     if (at_ == words_.size()) return stop();
     return compared(first, operation, words_[at_++]);
+  }
+
+  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator are an error, which is no success.
+  Truth short_test() {
+    at_ = words_.size();
+    const TestWord& word = words_.back();
+    const std::string& sign = words_.front().bare;
+    if (words_.size() == 2 && sign != "-z" && sign != "-n") {
+      const bool is_error = words_.front().is_known && !words_.front().text.starts_with('-');
+      return is_error ? Truth(false) : std::nullopt;
+    }
+    if (!word.is_known) return std::nullopt;
+    return words_.size() == 2 && sign == "-z" ? word.text.empty() : !word.text.empty();
   }
 
   Truth compared(const TestWord& first, std::string_view operation, const TestWord& second) {
@@ -149,11 +163,18 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   const std::string_view name = first.bare;
   if (name == "true" || name == ":") return true;
   if (name == "false") return false;
+  if (name == "((" && command.words.size() == 2) {
+    const auto number = whole_number(values.whole(command.words[1]).text);
+    return number ? Truth(*number != 0) : std::nullopt;
+  }
   const bool is_double = name == "[[";
   if (!is_double && name != "[" && name != "test") return std::nullopt;
   std::vector<TestWord> words;
-  for (std::size_t i = 1; i < command.words.size(); ++i)
+  for (std::size_t i = 1; i < command.words.size(); ++i) {
+    // Without quotes, a value that is empty is no word of [ ... ].
+    if (!is_double && values.expand(command.words[i]).empty()) continue;
     words.push_back(test_word(command.words[i], values, !is_double));
+  }
   if (name != "test") {
     if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
     words.pop_back();
@@ -166,6 +187,26 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
 std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values) {
   const Truth truth = truth_of(command, values);
   return command.is_negated ? opposite(truth) : truth;
+}
+
+std::string name_tested_as_empty(const ShellCommand& command, const ShellValues& values) {
+  const std::vector<ShellWord>& words = command.words;
+  if (words.size() != 4 || command.is_negated) return "";
+  const auto is_bare = [&](std::size_t index, std::string_view text) {
+    const std::vector<ShellPart>& parts = words[index].parts;
+    return parts.size() == 1 && parts[0].kind == ShellPart::Kind::literal && parts[0].text == text;
+  };
+  const bool is_test = (is_bare(0, "[") && is_bare(3, "]")) || (is_bare(0, "[[") && is_bare(3, "]]"));
+  if (!is_test || !is_bare(1, "-z")) return "";
+  const ShellPart* tested = nullptr;
+  for (const ShellPart& part : words[2].parts) {
+    if (part.kind == ShellPart::Kind::literal && part.text.empty()) continue;  // an opening quote
+    const bool is_value = part.kind == ShellPart::Kind::variable && !part.replaced &&
+                          (!part.fallback || part.fallback->parts.empty());
+    if (tested != nullptr || !is_value) return "";
+    tested = &part;
+  }
+  return tested != nullptr && values.is_given_nothing(tested->text) ? tested->text : "";
 }
 
 std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,

@@ -3,7 +3,8 @@
 /// Whether a command of a shell script succeeds, where that follows from values that are known.
 ///
 /// Calls   [ ... ], [[ ... ]] and test, with = == != -eq -ne -lt -le -gt -ge -z -n, a word alone, and ! && ||
-///         and brackets inside of [[ ... ]]; true, false and ":". A command of assignments alone succeeds.
+///         and brackets inside of [[ ... ]]; ((...)) of known numbers; true, false and ":". A command of
+///         assignments alone succeeds.
 /// Exact   The result is empty for every other command, for patterns, for files, and where a value is not
 ///         known: nothing is guessed.
 
@@ -16,6 +17,10 @@ namespace verify {
 
 /// Returns whether the command succeeds, with its "!".
 std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values);
+
+/// Returns the variable of which the command asks whether it is empty ([ -z $NAME ]), where nothing in the
+/// file gives it a value; "" for every other command.
+std::string name_tested_as_empty(const ShellCommand& command, const ShellValues& values);
 
 /// Returns whether one of the patterns of a `case` is that of the subject.
 std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,

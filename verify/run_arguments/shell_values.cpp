@@ -18,6 +18,14 @@ constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all wo
 constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
 constexpr const char* kBlanks = " \t\r\n";
+constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
+
+constexpr const char* kNotAssigned = "it is not assigned in the file";
+
+std::string reason_of_branch(const char* done, const std::string& asked) {
+  return fmt::format("it is {} in a branch{}", done,
+                     asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
+}
 
 void refuse_size(int line, const char* what) {
   sim::refuse({.code = "run_file_size",
@@ -77,19 +85,108 @@ ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
   return fields;
 }
 
-void ShellValues::assign(const ShellAssignment& assignment) { keep(assignment, fields_of(assignment)); }
+void ShellValues::begin_call(const Fields& arguments) {
+  calls_.emplace_back();
+  for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
+}
+
+void ShellValues::end_call() {
+  for (auto& [name, value] : calls_.back().outer) {
+    if (value) {
+      values_[name] = std::move(*value);
+    } else {
+      values_.erase(name);
+      std::erase(order_, name);
+    }
+  }
+  calls_.pop_back();
+}
+
+void ShellValues::shift(std::optional<std::size_t> count, int line) {
+  if (calls_.empty()) return;
+  std::vector<Fields>& arguments = calls_.back().arguments;
+  const auto end =
+      arguments.begin() + static_cast<std::ptrdiff_t>(std::min(count.value_or(0), arguments.size()));
+  arguments.erase(arguments.begin(), end);
+  if (count) return;
+  for (Fields& argument : arguments)
+    argument = {{mark("$1", "", line, "the arguments of the function may have been shifted"), line}};
+}
+
+/// Remembers the value that a variable has outside of the function whose local variable it becomes.
+void ShellValues::keep_outer(const ShellAssignment& assignment) {
+  if (!assignment.is_local || calls_.empty()) return;
+  const auto value = values_.find(assignment.name);
+  calls_.back().outer.try_emplace(assignment.name,
+                                  value != values_.end() ? std::optional(value->second) : std::nullopt);
+}
+
+const Unresolved* ShellValues::whole_unknown(std::string_view text) const {
+  if (!text.starts_with(kUnknownBegin) || text.find(kUnknownEnd) != text.size() - 1) return nullptr;
+  const auto index = whole_number(text.substr(1, text.size() - 2));
+  return index ? &unknowns_.at(static_cast<std::size_t>(*index)) : nullptr;
+}
+
+bool ShellValues::is_given_nothing(const std::string& name) const {
+  const Fields* value = known(name);
+  if (value == nullptr) return true;
+  const Unresolved* unknown = value->size() == 1 ? whole_unknown(value->front().text) : nullptr;
+  return unknown != nullptr && unknown->reason == kNotAssigned;
+}
+
+void ShellValues::assign(const ShellAssignment& assignment) {
+  Fields fields = fields_of(assignment);
+  keep_outer(assignment);
+  const bool is_one = !assignment.is_array && !assignment.appends && fields.size() == 1;
+  const Unresolved* unknown = is_one ? whole_unknown(fields.front().text) : nullptr;
+  // A variable that has the output of a command is the one to set.
+  if (unknown != nullptr && unknown->variable.empty())
+    unknowns_[static_cast<std::size_t>(unknown - unknowns_.data())].variable = assignment.name;
+  keep(assignment, std::move(fields));
+}
+
+/// Keeps the value of a variable, with what an assignment that may run puts behind or before it. Returns
+/// whether the assignment is of this form.
+bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::string& asked,
+                                 const Fields& fields) {
+  const Fields* value = known(assignment.name);
+  if (assignment.is_array || fields.size() != 1 || value == nullptr || value->size() != 1) return false;
+  const std::string before = value->front().text;
+  std::string_view more = fields.front().text;
+  const bool is_behind = assignment.appends || more.starts_with(before);
+  if (before.empty() || (!is_behind && !more.ends_with(before))) return false;
+  if (!assignment.appends) {
+    if (is_behind) more.remove_prefix(before.size());
+    if (!is_behind) more.remove_suffix(before.size());
+  }
+  const std::size_t begin = std::min(more.find_first_not_of(kBlanks), more.size());
+  const std::size_t end = more.find_last_not_of(kBlanks) + 1;
+  if (begin == more.size()) return true;
+  const bool is_apart = begin > 0 || kSeparators.find(more[begin]) != std::string_view::npos;
+  // A value of one word is one to set; arguments have others beside them.
+  const bool is_word = asked.empty() && before.find_first_of(kBlanks) == std::string::npos;
+  const std::string marked =
+      mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
+           is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
+  const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
+  keep({.name = assignment.name, .appends = false, .is_array = false, .values = {}, .line = assignment.line},
+       {{is_behind ? before + text : text + before, assignment.line}});
+  return true;
+}
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
+  const Fields fields = fields_of(assignment);
+  keep_outer(assignment);
+  if (keep_with_more(assignment, asked, fields)) return;
   std::string text;
-  for (const ShellField& field : fields_of(assignment)) {
+  for (const ShellField& field : fields) {
     text += (text.empty() ? "" : " ") + shown(field.text);
     if (text.size() > kMostSourceBytes) break;
   }
   const std::string& name = assignment.name;
   const bool extends = assignment.appends && assignment.is_array;
   const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
-  const std::string reason = fmt::format("it is {} in a branch{}", extends ? "appended" : "assigned",
-                                         asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
+  const std::string reason = reason_of_branch(extends ? "appended" : "assigned", asked);
   const std::string variable = asked.empty() && !extends ? name : asked;
   const std::string marked = mark(source, variable, assignment.line, reason);
   if (!extends) return define(name, marked, assignment.line);
@@ -116,6 +213,13 @@ void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
 }
 
 const ShellValues::Fields* ShellValues::known(const std::string& name) const {
+  const auto position = calls_.empty() ? std::nullopt : whole_number(name);
+  if (position && *position > 0) {
+    static const Fields kNone;
+    const std::vector<Fields>& arguments = calls_.back().arguments;
+    const auto index = static_cast<std::size_t>(*position) - 1;
+    return index < arguments.size() ? &arguments[index] : &kNone;
+  }
   if (const auto given = set_.find(name); given != set_.end()) return &given->second;
   if (const auto value = values_.find(name); value != values_.end()) return &value->second;
   return nullptr;
@@ -129,6 +233,17 @@ std::string ShellValues::joined(const ShellWord& word) {
   return text;
 }
 
+/// Returns the text of a word inside of an expansion.
+ShellValues::Fields ShellValues::expand_nested(const ShellWord& word, int line) {
+  constexpr int kMostNestedDefaults = 32;
+  if (depth_ == kMostNestedDefaults)
+    return {{mark("${...}", "", line, "its defaults are nested too deep"), line}};
+  ++depth_;
+  std::string text = joined(word);
+  --depth_;
+  return {{std::move(text), line}};
+}
+
 /// Returns the fields of an expansion, before its words are split.
 ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   using Kind = ShellPart::Kind;
@@ -136,14 +251,27 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return Fields{{mark(part.source, variable, line, reason), line}};
   };
   if (part.kind == Kind::literal) return {{part.text, line}};
+  if (part.kind == Kind::unknown && !calls_.empty()) {
+    const std::vector<Fields>& arguments = calls_.back().arguments;
+    if (part.text == "$@" || part.text == "$*" || part.text == "${@}") {
+      Fields all;
+      for (const Fields& argument : arguments) all.push_back(argument.front());
+      return all;
+    }
+    if (part.text == "$#") return {{fmt::format("{}", arguments.size()), line}};
+  }
   if (part.kind == Kind::unknown) return unknown("", "only a shell can tell its value");
   if (part.kind == Kind::arithmetic) {
-    const auto number = shell_arithmetic(part.text, [&](const std::string& name) {
+    const Fields text = expand_nested(*part.expression, line);
+    std::string asked = text.front().has_unknown() ? first_variable(text) : "";
+    const auto number = shell_arithmetic(text.front().text, [&](const std::string& name) {
       const Fields* value = known(name);
-      return value != nullptr && !value->empty() ? whole_number(value->front().text) : std::nullopt;
+      const bool is_there = value != nullptr && !value->empty();
+      if (asked.empty()) asked = is_there ? first_variable(*value) : name;
+      return is_there ? std::optional(value->front().text) : std::nullopt;
     });
     if (number) return {{fmt::format("{}", *number), line}};
-    return unknown("", "its numbers are not all known");
+    return unknown(asked, "its numbers are not all known");
   }
   const Fields* value = known(part.text);
   if (part.kind == Kind::count) {
@@ -153,16 +281,21 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   Fields chosen = value != nullptr ? chosen_of(part, *value) : Fields();
   const bool is_there = value != nullptr && (part.kind != Kind::element || !chosen.empty());
   const bool is_empty = chosen.empty() || (chosen.size() == 1 && chosen.front().text.empty());
+  if (part.replaced) {
+    const bool may_be_empty = chosen.size() == 1 && chosen.front().has_unknown();
+    if (value == nullptr || may_be_empty) {
+      const std::string asked = first_variable(chosen);
+      return unknown(asked.empty() ? part.text : asked, "whether it has a value is not known");
+    }
+    return is_empty && !part.replaces_empty ? Fields() : expand_nested(*part.replaced, line);
+  }
   if (is_empty && part.fallback) {
-    constexpr int kMostNestedDefaults = 32;
-    if (depth_ == kMostNestedDefaults) return unknown("", "its defaults are nested too deep");
-    ++depth_;
-    std::string fallback = joined(*part.fallback);
-    --depth_;
-    return {{std::move(fallback), line}};
+    Fields fallback = expand_nested(*part.fallback, line);
+    if (part.assigns_fallback && !set_.contains(part.text)) define(part.text, fallback.front().text, line);
+    return fallback;
   }
   if (is_there) return chosen;
-  return unknown(part.text, "it is not assigned in the file");
+  return unknown(part.text, kNotAssigned);
 }
 
 std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
@@ -208,6 +341,11 @@ std::vector<ShellField> ShellValues::expand(const std::vector<ShellWord>& words)
     if (all.size() > kMostRunArguments) refuse_size(word.line, "a command of too many words");
   }
   return all;
+}
+
+std::string ShellValues::first_variable(const Fields& words) const {
+  const std::vector<std::string> variables = unknown_variables(words);
+  return variables.empty() ? "" : variables.front();
 }
 
 std::vector<std::string> ShellValues::unknown_variables(const std::vector<ShellField>& words) const {

@@ -12,8 +12,10 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
@@ -35,12 +37,20 @@ class ShellValues {
   explicit ShellValues(const RunVariables& set);
 
   void assign(const ShellAssignment& assignment);
-  /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "".
+  /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "". A
+  /// value that is only made longer (X="$X ...") keeps what it had.
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
+
+  /// The arguments of a function that is called, as $1, $2 and so on, until it ends. Its local variables have
+  /// the values from before again.
+  void begin_call(const std::vector<ShellField>& arguments);
+  void end_call();
+  /// `shift`, where a function is called. A count that is not known leaves no argument known.
+  void shift(std::optional<std::size_t> count, int line);
 
   std::vector<ShellField> expand(const ShellWord& word);
   std::vector<ShellField> expand(const std::vector<ShellWord>& words);
@@ -50,6 +60,9 @@ class ShellValues {
   /// The assigned variables, in the order of their first assignment.
   const std::vector<std::string>& names() const { return order_; }
   const std::vector<ShellField>& value(const std::string& name) const { return values_.at(name); }
+
+  /// Whether nothing in the file gives a variable a value, or gives it that of such a variable.
+  bool is_given_nothing(const std::string& name) const;
 
   /// Returns the variables that would tell what is not known in expanded words.
   std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
@@ -64,13 +77,26 @@ class ShellValues {
 
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of(const ShellAssignment& assignment);
+  Fields expand_nested(const ShellWord& word, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
+  /// Returns the first variable that would tell what is not known in expanded words; "" where none would.
+  std::string first_variable(const Fields& words) const;
+  bool keep_with_more(const ShellAssignment& assignment, const std::string& asked, const Fields& fields);
+  /// Returns the unknown that is the whole of a text; null for other texts.
+  const Unresolved* whole_unknown(std::string_view text) const;
+  void keep_outer(const ShellAssignment& assignment);
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
 
+  struct Call {
+    std::vector<Fields> arguments;                       // each a value
+    std::map<std::string, std::optional<Fields>> outer;  // the values of its local variables from before
+  };
+
   std::map<std::string, Fields> set_;  // by --set
+  std::vector<Call> calls_;
   std::map<std::string, Fields> values_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;

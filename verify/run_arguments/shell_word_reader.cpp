@@ -168,9 +168,16 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   } else if (!inner.empty()) {
     const std::size_t sign = inner[0] == ':' ? 1 : 0;
     const char operation = sign < inner.size() ? inner[sign] : '\0';
+    const auto word_behind = [&] {
+      ShellWordReader reader(inner.substr(sign + 1), begun, depth_ + 1);
+      return std::make_shared<const ShellWord>(reader.whole_word(is_quoted));
+    };
     if (operation == '-' || operation == '=') {
-      ShellWordReader fallback(inner.substr(sign + 1), begun, depth_ + 1);
-      part.fallback = std::make_shared<const ShellWord>(fallback.whole_word(is_quoted));
+      part.fallback = word_behind();
+      part.assigns_fallback = operation == '=';
+    } else if (operation == '+') {
+      part.replaced = word_behind();
+      part.replaces_empty = sign == 0;
     } else if (operation != '?') {
       return unknown();
     }
@@ -178,9 +185,28 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   word.parts.push_back(std::move(part));
 }
 
+ShellPart ShellWordReader::arithmetic(std::string_view inner, std::string source, bool is_quoted) const {
+  const std::string_view text = inner.substr(1, inner.size() - 2);
+  ShellPart part{.kind = ShellPart::Kind::arithmetic,
+                 .is_quoted = is_quoted,
+                 .text = std::string(text),
+                 .source = std::move(source)};
+  try {
+    ShellWordReader reader(text, line_, depth_ + 1);
+    part.expression = std::make_shared<const ShellWord>(reader.whole_word(true));
+  } catch (const sim::Error&) {
+    part.kind = ShellPart::Kind::unknown;  // a command whose quotes are no quotes of arithmetic
+    part.text = part.source;
+  }
+  return part;
+}
+
 void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
   if (peek() == '`') {
     const std::string source(backquoted());
+    const std::size_t begin = source.find_first_not_of("` \t");
+    const bool is_comment = begin != std::string::npos && source[begin] == '#';
+    if (is_comment && source.find('\n') == std::string::npos) return;
     word.parts.push_back(
         {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
     return;
@@ -191,11 +217,13 @@ void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
   if (c == '(') {
     const bool may_be_arithmetic = peek(1) == '(';
     const std::string inner(balanced('(', ')'));
-    const bool is_arithmetic = may_be_arithmetic && inner.ends_with(')');
-    word.parts.push_back({.kind = is_arithmetic ? ShellPart::Kind::arithmetic : ShellPart::Kind::unknown,
-                          .is_quoted = is_quoted,
-                          .text = is_arithmetic ? inner.substr(1, inner.size() - 2) : "$(" + inner + ")",
-                          .source = "$(" + inner + ")"});
+    const std::string source = "$(" + inner + ")";
+    if (may_be_arithmetic && inner.ends_with(')')) {
+      word.parts.push_back(arithmetic(inner, source, is_quoted));
+    } else {
+      word.parts.push_back(
+          {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    }
     return;
   }
   if (c == '\'' && !is_quoted) return single_quotes(word);

@@ -35,6 +35,8 @@ class ShellWordReader {
   bool looking_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
   char next();
   void add(ShellWord& word, char c, bool is_quoted) const;
+  /// Returns the part of $((...)) or ((...)), whose text between the outermost brackets is "(...)".
+  ShellPart arithmetic(std::string_view inner, std::string source, bool is_quoted) const;
   /// Returns the text from an opening bracket to the one that closes it, without the two.
   std::string_view balanced(char open, char close);
 

@@ -37,7 +37,8 @@ constexpr std::array<KeywordRow, 12> kKeywords = {{
     {"select", ShellKeyword::loop_begins},
     {"done", ShellKeyword::loop_ends},
 }};
-constexpr std::array<std::string_view, 4> kIgnored = {"do", "in", "{", "}"};
+constexpr std::array<std::string_view, 2> kIgnored = {"do", "in"};
+constexpr std::array<std::string_view, 3> kLocal = {"local", "declare", "typeset"};
 constexpr std::array<std::string_view, 5> kDeclaring = {"export", "declare", "local", "readonly", "typeset"};
 
 class Lexer : public ShellWordReader {
@@ -55,7 +56,11 @@ class Lexer : public ShellWordReader {
   void skip_word();
   void skip_substituted_process();
   void read_documents();
+  void begin_command();
   void read_word_of_command();
+  bool read_arithmetic();
+  bool takes_brace(const std::string& text, int line);
+  bool takes_name_of_function(const ShellWord& word);
   void read_test();
   void read_case(int line);
   void read_patterns();
@@ -75,6 +80,10 @@ class Lexer : public ShellWordReader {
   bool is_joining_ = false;  // a line that ends with && goes on in the next one
   bool negates_ = false;
   bool declares_ = false;
+  bool is_local_ = false;
+  bool names_function_ = false;        // the next word does, behind `function`
+  std::optional<ShellWord> function_;  // the name of one whose body begins next
+  std::vector<bool> braces_;           // those that are open: whether each is of a function
   ShellScript script_;
   ShellCommand command_;
   std::vector<PendingDocument> pending_;
@@ -105,6 +114,7 @@ void Lexer::end_command() {
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
+  is_local_ = false;
 }
 
 void Lexer::skip_substituted_process() { balanced('(', ')'); }
@@ -210,6 +220,7 @@ bool Lexer::read_assignment() {
   ShellAssignment assignment{.name = std::string(text_.substr(at_, length)),
                              .appends = appends,
                              .is_array = false,
+                             .is_local = is_local_,
                              .values = {},
                              .line = line_};
   at_ += length + (appends ? 2 : 1);
@@ -317,25 +328,84 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   }
   if (is_one_of(text, kDeclaring)) {
     declares_ = true;
+    is_local_ = is_one_of(text, kLocal);
     return true;
   }
+  if (text == "function") {
+    names_function_ = true;
+    return true;
+  }
+  if (takes_brace(text, word.line)) return true;
   if (text == "!") negates_ = !negates_;
   return text == "!" || is_one_of(text, kIgnored);
 }
 
+/// Follows a brace where a command begins: that of a function, or of a group, which changes nothing.
+bool Lexer::takes_brace(const std::string& text, int line) {
+  if (text == "{") {
+    braces_.push_back(function_.has_value());
+    if (function_) add_keyword(ShellKeyword::function_begins, {*std::exchange(function_, {})}, line);
+    return true;
+  }
+  if (text != "}") return false;
+  if (!braces_.empty() && braces_.back()) add_keyword(ShellKeyword::function_ends, {}, line);
+  if (!braces_.empty()) braces_.pop_back();
+  return true;
+}
+
+/// Follows the name of a function: "name ()" or "function name".
+bool Lexer::takes_name_of_function(const ShellWord& word) {
+  const bool is_named = std::exchange(names_function_, false);
+  const std::size_t at = at_;
+  while (!at_end() && is_shell_blank(peek())) next();
+  bool has_brackets = peek() == '(';
+  if (has_brackets) {
+    next();
+    while (!at_end() && is_shell_blank(peek())) next();
+    has_brackets = peek() == ')';
+    if (has_brackets) next();
+  }
+  if (!has_brackets) at_ = at;
+  if (!has_brackets && !is_named) return false;
+  function_ = word;
+  return true;
+}
+
+void Lexer::begin_command() {
+  command_.line = line_;
+  command_.chain = chain_;
+  command_.is_negated = negates_;
+  is_joining_ = false;
+}
+
+/// Reads a command ((...)), where one begins here.
+bool Lexer::read_arithmetic() {
+  if (!looking_at("((") || !command_.words.empty() || !command_.assignments.empty()) return false;
+  const std::size_t at = at_;
+  const int line = line_;
+  const std::string inner(balanced('(', ')'));
+  if (!inner.ends_with(')')) {  // a subshell
+    at_ = at;
+    line_ = line;
+    return false;
+  }
+  begin_command();
+  command_.line = line;
+  command_.words.push_back({{{.kind = ShellPart::Kind::literal, .text = "(("}}, line});
+  command_.words.push_back({{arithmetic(inner, "(" + inner + ")", true)}, line});
+  return true;
+}
+
 void Lexer::read_word_of_command() {
   const bool begins = command_.words.empty();
-  if (begins && command_.assignments.empty() && !declares_) {
-    command_.line = line_;
-    command_.chain = chain_;
-    command_.is_negated = negates_;
-    is_joining_ = false;
-  }
+  if (begins && command_.assignments.empty() && !declares_) begin_command();
   if (begins && read_assignment()) return;
   ShellWord word = this->word();
   const bool is_number = word.parts.size() == 1 && whole_number(word.parts[0].text).has_value();
   if (is_number && (peek() == '<' || peek() == '>')) return;  // the number of a redirected file
-  if (begins && takes_keyword(word)) return;
+  if (begins && !names_function_ && takes_keyword(word)) return;
+  if (begins && command_.assignments.empty() && !declares_ && takes_name_of_function(word)) return;
+  if (begins) function_.reset();
   if (declares_) return;  // an option of `declare`, or a name without a value
   const bool is_test = begins && word.parts.size() == 1 && word.parts[0].source.empty() &&
                        !word.parts[0].is_quoted && word.parts[0].text == "[[";
@@ -350,6 +420,8 @@ ShellScript Lexer::script() {
     if (at_end()) break;
     if (peek() == '#') {
       skip_comment();
+    } else if (read_arithmetic()) {
+      continue;
     } else if (is_shell_operator(peek())) {
       operate();
     } else {
@@ -357,6 +429,8 @@ ShellScript Lexer::script() {
     }
   }
   end_command();
+  for (; !braces_.empty(); braces_.pop_back())
+    if (braces_.back()) add_keyword(ShellKeyword::function_ends, {}, line_);
   if (!pending_.empty()) read_documents();
   return std::move(script_);
 }

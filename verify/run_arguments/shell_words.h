@@ -4,9 +4,10 @@
 /// and nothing is executed: what a word means is the business of run_script.h.
 ///
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
-/// comments, variables with defaults, arrays, here-documents, [[ ... ]], and the keywords of branches and
-/// loops, which become commands of their own. Redirections are dropped. Other constructs ($(...), `...`,
-/// ${X/a/b}) become parts of the kind `unknown`.
+/// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
+/// functions, and the keywords of branches and loops, which become commands of their own. Redirections are
+/// dropped. Other constructs ($(...), `...`, ${X/a/b}) become parts of the kind `unknown`. A command ((...))
+/// has the words "((" and one of the kind `arithmetic`.
 ///
 /// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
 
@@ -28,15 +29,19 @@ struct ShellPart {
     elements,    // all elements of an array: ${NAME[@]}, ${NAME[*]}
     element,     // one element of an array: ${NAME[3]}
     count,       // the number of elements: ${#NAME[@]}
-    arithmetic,  // $((...)): `text` is the expression
+    arithmetic,  // $((...)): `text` is the expression, `expression` the same as a word
     unknown,     // what only a shell could tell: `text` is the source
   };
   Kind kind = Kind::literal;
-  bool is_quoted = false;                     // a value is not split at its blanks
-  std::string text;                           // the literal, the name, the expression, or the source
-  std::string source;                         // an expansion as it is written
-  std::int64_t index = 0;                     // of an element
-  std::shared_ptr<const ShellWord> fallback;  // of ${NAME:-fallback}; null: none
+  bool is_quoted = false;                       // a value is not split at its blanks
+  std::string text;                             // the literal, the name, the expression, or the source
+  std::string source;                           // an expansion as it is written
+  std::int64_t index = 0;                       // of an element
+  std::shared_ptr<const ShellWord> fallback;    // of ${NAME:-fallback} and ${NAME:=fallback}; null: none
+  std::shared_ptr<const ShellWord> expression;  // of $((...))
+  bool assigns_fallback = false;                // ${NAME:=fallback}
+  std::shared_ptr<const ShellWord> replaced;    // by this word, in ${NAME:+word}; null: none
+  bool replaces_empty = false;                  // ${NAME+word}: a value that is empty is replaced, too
 };
 
 struct ShellWord {
@@ -48,6 +53,7 @@ struct ShellAssignment {
   std::string name;
   bool appends = false;   // NAME+=...
   bool is_array = false;  // NAME=( ... )
+  bool is_local = false;  // of a function: behind local, declare or typeset
   std::vector<ShellWord> values;
   int line = 0;
 };
@@ -70,6 +76,8 @@ enum class ShellKeyword {
   case_ends,
   loop_begins,  // for, while, until, select
   loop_ends,
+  function_begins,  // its word is the name; the commands up to its end are run by a call
+  function_ends,
 };
 
 struct ShellCommand {

@@ -71,6 +71,11 @@ std::string text_of(const Unresolved& unknown) {
                      unknown.reason, set);
 }
 
+bool is_without_effect(const RunAccount& account, const std::string& name) {
+  return std::ranges::find(account.without_effect, name, &AccountedArgument::name) !=
+         account.without_effect.end();
+}
+
 std::string sentence_of(const AccountedArgument& argument) {
   const bool is_in_memory = is_option_of_memory(argument.name);
   return argument.sentence + (is_in_memory ? "; its memory is counted" : "");
@@ -111,7 +116,7 @@ std::string run_text(const RunOfFile& run, int columns) {
       fmt::format("from {}: {}, {}", sim::printable_text(run.path), kind_phrase(arguments.kind),
                   counted(std::ssize(run.values.all()), "argument"));
   if (arguments.world_size)
-    text += fmt::format(", {} ranks ({})", *arguments.world_size, arguments.world_size_source);
+    text += fmt::format(", {} ({})", counted(*arguments.world_size, "rank"), arguments.world_size_source);
   text += "\n";
   std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
@@ -123,11 +128,21 @@ std::string run_text(const RunOfFile& run, int columns) {
     unknown.push_back(
         fmt::format("--{} in line {}{}", sim::printable_text(argument.name), argument.line, nearest));
   }
-  for (const Unresolved& entry : arguments.unresolved) unresolved.push_back(text_of(entry));
+  std::size_t others = 0;
+  for (const Unresolved& entry : arguments.unresolved) {
+    const std::string line = text_of(entry);
+    const bool is_repeated = std::ranges::find(unresolved, line) != unresolved.end();
+    const bool has_effect = !is_without_effect(run.account, entry.argument);
+    if (has_effect && !is_repeated) unresolved.push_back(line);
+    if (!has_effect) ++others;
+  }
   add_list(text, "used", used, columns);
   add_lines(text, "not modelled", argument_sentences(run.account.not_modelled));
   add_lines(text, "unknown", unknown);
   add_lines(text, "unresolved", unresolved);
+  if (others > 0)
+    text += fmt::format("{:<{}}{} more in values that have no effect\n",
+                        unresolved.empty() ? "  unresolved" : "", kIndent, others);
   add_list(text, "without effect", without_effect, columns);
   add_lines(text, "notes", run.notes);
   return text + "\n";

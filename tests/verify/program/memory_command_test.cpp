@@ -144,6 +144,22 @@ TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
             std::string::npos);
 }
 
+TEST(MemoryCommand, ArgumentsThatNobodyKnowsAreWarnedOf) {
+  const std::string arguments =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --max-position-embeddings 32 --seq-length 32 "
+      "--vocab-size 100 --micro-batch-size 1 --bf16 ";
+  const auto said = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", "torchrun pretrain_gpt.py " + arguments + more + "\n");
+    return test::run("memory --world-size 2 --from " + file.path()).out;
+  };
+  EXPECT_EQ(said("").find("warning"), std::string::npos);
+  const std::string warned = said("--dense-layers 1 --heads-kv 2 ${MORE_ARGS}");
+  EXPECT_NE(warned.find("warning [unknown_arguments]"), std::string::npos) << warned;
+  EXPECT_NE(warned.find("--dense-layers, --heads-kv"), std::string::npos) << warned;
+  EXPECT_NE(warned.find("warning [unresolved_words]"), std::string::npos) << warned;
+  EXPECT_NE(warned.find("line 1: ${MORE_ARGS}"), std::string::npos) << warned;
+}
+
 TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   const std::string arguments =
       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "

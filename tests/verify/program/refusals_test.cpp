@@ -626,6 +626,7 @@ TEST(Refusals, ASuggestionDoesNotMislead) {
   EXPECT_EQ(nearest_name("distributed-optimizer", {"no-distributed-optimizer"}), "");
   EXPECT_EQ(nearest_name("bias-linear", {"disable-bias-linear"}), "");
   EXPECT_EQ(nearest_name("world-size", {"world-size"}), "");
+  EXPECT_EQ(nearest_name("rmsnorm", {"LayerNorm", "RMSNorm"}), "RMSNorm");
   EXPECT_EQ(nearest_name("micro-batchsize", {"seq-length", "micro-batch-size"}), "micro-batch-size");
   EXPECT_EQ(nearest_name("tensor-parallel-size", {"data-parallel-size", "tensor-model-parallel-size"}),
             "tensor-model-parallel-size");

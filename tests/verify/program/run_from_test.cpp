@@ -128,6 +128,32 @@ TEST(RunFrom, WhatIsUnresolvedIsAskedForAndSet) {
   EXPECT_EQ(given.exit_code, 0) << given.err;
 }
 
+TEST(RunFrom, WhatHasNoEffectIsNotAskedFor) {
+  const test::TemporaryFile file("run.sh",
+                                 "torchrun --nproc_per_node 2 x.py --num-layers 2 --load $1 --save $1/$2 "
+                                 "--train-samples 10_000 --global-batch-size 1_6 $MORE $MORE\n");
+  const test::RunResult result = test::run(std::vector<std::string>{"groups", "--from", file.path()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("3 more in values that have no effect"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("unresolved (1)        line 1: $MORE"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("global-batch-size 16,"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("--set 1=VALUE"), std::string::npos) << result.out;
+}
+
+TEST(RunFrom, NumbersThatAreNotKnownAreNotJudged) {
+  const std::string model =
+      "torchrun --nproc_per_node 2 x.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size "
+      "128 "
+      "--seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --save $DIR ";
+  const auto code_of = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", model + more + "\n");
+    return test::run(std::vector<std::string>{"replay", "--layout-only", "--from", file.path()}).exit_code;
+  };
+  EXPECT_EQ(code_of("--save-interval $EVERY --train-samples $((TOKENS / 16))"), 0);
+  EXPECT_EQ(code_of("--train-samples $((TOKENS / 16))"), 2);
+  EXPECT_EQ(code_of("--save-interval 5 --train-samples many"), 2);
+}
+
 TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   const std::string model =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --seq-length 16 "

@@ -33,7 +33,10 @@ constexpr std::string_view kFiles[] = {
     "sbatch <<EOF\n#SBATCH --nodes=4\nsrun bash -c 'python x.py --num-layers 4 \"--lr\" 1'\nEOF\ncat "
     "<<-'X' "
     "<<Y\n\tone\n\tX\ntwo\nY\ncase $A in a) B=1 ;; *) B=2 ;; esac\npython x.py --micro-batch-size $B || "
-    "true\n"};
+    "true\n",
+    "launch() {\n  local n=$1\n  shift\n  (( n > 1 )) && S=\"$S --sp\"\n  : ${V:=3} `# note`\n"
+    "  eval \"torchrun --nproc_per_node $n x.py --num-layers $V ${S:+$S} $@ | tee log\"\n}\n"
+    "if [ -z $M ]; then M=$(( V > 2 ? 4 : 1 )); fi\n[ $Y ] && S+=' --fp8'\nlaunch $M --lr 1\n"};
 
 constexpr std::string_view kTokens[] = {"$(",
                                         "$((",
@@ -95,6 +98,12 @@ constexpr std::string_view kTokens[] = {"$(",
                                         "done\n",
                                         "#SBATCH --nodes=",
                                         "bash -c ",
+                                        "eval \"",
+                                        "f() {\n",
+                                        "}\nf 1\n",
+                                        "((",
+                                        "shift\n",
+                                        "${V:+",
                                         "x.py ",
                                         "MODEL_ARGS:\n"};
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "sim/base/error.h"
 #include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
@@ -67,6 +68,27 @@ TEST(RunScript, FollowsDefaultsArithmeticAndAppends) {
   EXPECT_EQ(read("export N=3 M=4\npython x.py --a $N --b $M"), "a=3 b=4");
 }
 
+TEST(RunScript, FollowsDefaultsThatAreAssignedAndWordsForValues) {
+  EXPECT_EQ(read(": ${TP:=4}\n: \"${PP:=2}\"\npython x.py --a $TP --b $PP"), "a=4 b=2");
+  EXPECT_EQ(read(": ${TP:=4}\npython x.py --a $TP", {{"TP", "8"}}), "a=8");
+  EXPECT_EQ(read("V=3\nE=\npython x.py ${V:+--a $V} ${E:+--b} ${E+--c}"), "a=3 c");
+  EXPECT_EQ(unresolved_of(read_run_script("python x.py --a 1 ${V:+--b $V}", {})), "1::${V:+--b $V} ");
+  EXPECT_EQ(read("python x.py --a 1 ${V:+--b $V}", {{"V", ""}}), "a=1");
+  EXPECT_EQ(read("A=\" `# sizes` --a 1 \"\npython x.py $A `# last` --b 2"), "a=1 b=2");
+}
+
+TEST(RunScript, AFunctionIsReadWhereItIsCalled) {
+  const std::string function =
+      "TP=1\nlaunch() {\n  local PP=$1\n  { python x.py --tp $TP --pp $PP --n $#; }\n}\n";
+  EXPECT_EQ(read(function + "TP=8\nPP=3\nlaunch 4 5\n"), "tp=8 pp=4 n=2");
+  EXPECT_EQ(read("function size { PP=$((PP * 2)); }\nPP=2\nsize\nsize\npython x.py --pp $PP"), "pp=8");
+  EXPECT_EQ(read("set_tp () { local T=$1; TP=$T; }\nT=5\nset_tp 2\npython x.py --tp $TP --t $T"), "tp=2 t=5");
+  EXPECT_EQ(read(function + "launch $1", {{"1", "6"}}), "tp=1 pp=6 n=1");
+  EXPECT_EQ(read(function + "TP=8\nsrun --export=ALL bash -c launch\n"), "tp=8 pp=$1 n=$#");
+  const RunArguments perhaps = read_run_script("f() { TP=4; }\n[ $1 = x ] && f\npython x.py --tp $TP", {});
+  EXPECT_EQ(unresolved_of(perhaps), "1:tp:TP=4 ");
+}
+
 TEST(RunScript, WhatIsSetCountsFirst) {
   EXPECT_EQ(read("TP=2\npython x.py --a $TP --b ${Q:-1}", {{"TP", "8"}, {"Q", "9"}}), "a=8 b=9");
 }
@@ -121,6 +143,73 @@ TEST(RunScript, AWorldThatIsNotKnownIsAskedFor) {
   EXPECT_EQ(read_run_script("mpirun -np 12 python x.py --a 1", {}).world_size, 12);
 }
 
+TEST(RunScript, OptionsOfTorchrunThatAreNotKnownLeaveTheWorldUnknown) {
+  const RunArguments run = read_run_script(
+      "if [ $SITE = a ]; then D=(--nproc_per_node 4); else D=(--nproc_per_node 8 --nnodes 2); fi\n"
+      "torchrun ${D[@]} x.py --a 1\n",
+      {});
+  EXPECT_FALSE(run.world_size);
+  ASSERT_EQ(run.unresolved.size(), 2U);
+  for (const verify::Unresolved& unknown : run.unresolved) {
+    EXPECT_TRUE(unknown.is_of_world);
+    EXPECT_EQ(unknown.variable, "SITE");
+  }
+  EXPECT_FALSE(read_run_script("torchrun --standalone $D x.py --a 1", {}).world_size);
+  EXPECT_EQ(read_run_script("torchrun --master_port $P --nproc_per_node 8 x.py --a 1", {}).world_size, 8);
+  EXPECT_EQ(read_run_script("torchrun --nnodes 2 --nproc_per_node 8 $D x.py --a 1", {}).world_size, 16);
+}
+
+TEST(RunScript, ReadsTheWorldOfDeepspeed) {
+  const auto world = [](const std::string& options) {
+    return read_run_script("deepspeed " + options + " x.py --a 1", {}).world_size;
+  };
+  EXPECT_EQ(world("--num_nodes 2 --num_gpus 8"), 16);
+  EXPECT_EQ(world("--num_gpus=8"), 8);
+  EXPECT_EQ(world("--num_nodes 2 --hostfile h"), std::nullopt);
+  EXPECT_EQ(world("--num_gpus 8 --hostfile h"), std::nullopt);
+  EXPECT_EQ(world(""), std::nullopt);
+}
+
+TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
+  const auto hint = [](const std::string& script) {
+    try {
+      read_run_script(script, {});
+    } catch (const sim::Error& error) {
+      return error.refusal().hint;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"), "--from train.sh, which line 1 starts");
+  EXPECT_EQ(hint("\nsrun bash -c 'docker run --rm x bash -c \"cd y; sh z/train.sh 2>&1 | tee log\"'"),
+            "--from train.sh, which line 2 starts");
+  EXPECT_EQ(hint(". `pwd`/sizes.sh"), "--from sizes.sh, which line 1 starts");
+  EXPECT_EQ(hint("ls"), "the run's log, or the command line that starts the run");
+  EXPECT_EQ(read_run_script("A='--a 1'\nsource launch.sh", {}).notes.at(0),
+            "the file has no command; the arguments that it assigns are read, and may be used by launch.sh, "
+            "which line 2 starts");
+}
+
+TEST(RunScript, AFileWithoutACommandSaysItsWorldInTheOptionsOfTorchrun) {
+  const RunArguments run = read_run_script(
+      "#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n"
+      "D=(--nproc_per_node 8 --nnodes $SLURM_NNODES)\nA=\" $MORE --num-layers 4\"\n",
+      {});
+  EXPECT_EQ(text_of(run), "num-layers=4");
+  EXPECT_EQ(unresolved_of(run), "4::$MORE ");
+  EXPECT_EQ(run.world_size, 32);
+}
+
+TEST(RunScript, TextOfEvalIsReadAsAShellReadsIt) {
+  const RunArguments run = read_run_script(
+      "R=\"torchrun --nproc_per_node 8 x.py --moe-layer-freq '([0]*1+[1]*3)' --lr 3\"\n"
+      "R=\"$R | tee $LOG\"\necho ${R}\neval ${R}\n",
+      {});
+  EXPECT_EQ(text_of(run), "moe-layer-freq=([0]*1+[1]*3) lr=3");
+  EXPECT_EQ(run.world_size, 8);
+  EXPECT_TRUE(run.unresolved.empty()) << unresolved_of(run);
+  EXPECT_TRUE(run.notes.empty());
+}
+
 TEST(RunScript, ReadsTextThatIsArgumentsAlone) {
   EXPECT_EQ(read("--tensor-model-parallel-size 8 --bf16 \\\n --n=-1"),
             "tensor-model-parallel-size=8 bf16 n=-1");
@@ -135,6 +224,23 @@ TEST(RunScript, TheLastCommandCounts) {
   ASSERT_EQ(run.notes.size(), 1U);
 }
 
+TEST(RunScript, ReadsTheArgumentsOfAModule) {
+  const RunArguments run =
+      read_run_script("exec torchrun --nproc_per_node 4 --module pretrain_gpt --num-layers 2 $@", {});
+  EXPECT_EQ(text_of(run), "num-layers=2");
+  EXPECT_EQ(run.world_size, 4);
+  EXPECT_EQ(read("python3 -m torch.distributed.run --nproc-per-node 2 -m my.train --a 1"), "a=1");
+  EXPECT_EQ(read("srun -N 2 python -u -m my.train --a 1"), "a=1");
+  EXPECT_EQ(read("docker run -m 4g --rm x bash -c 'python x.py --a 1'"), "a=1");
+}
+
+TEST(RunScript, ACommandThatTrainsCountsBeforeOthers) {
+  const RunArguments run = read_run_script(
+      "python a.py --vocab-file x\npython pretrain_gpt.py --num-layers 2\npython plot.py --dir $D\n", {});
+  EXPECT_EQ(text_of(run), "num-layers=2");
+  EXPECT_TRUE(run.notes.empty());
+}
+
 TEST(RunScript, RefusesWhatDoesNotEnd) {
   EXPECT_EQ(code_of("\n\nX=\"abc\npython x.py --a 1"), at("script_syntax", "line 3"));
   EXPECT_EQ(code_of("X='abc"), at("script_syntax", "line 1"));
@@ -144,6 +250,17 @@ TEST(RunScript, RefusesWhatDoesNotEnd) {
   EXPECT_EQ(code_of("echo $(a\n"), at("script_syntax", "line 1"));
   EXPECT_EQ(code_of("echo hello\n"), at("run_without_arguments", "--from"));
   EXPECT_EQ(code_of(""), at("run_without_arguments", "--from"));
+}
+
+TEST(RunScript, FunctionsThatCallOthersTooOftenAreRefused) {
+  std::string script = "f0() { X=1; }\n";
+  for (int i = 1; i < 8; ++i) {
+    std::string calls;
+    for (int call = 0; call < 10; ++call) calls += " f" + std::to_string(i - 1) + ";";
+    script += "f" + std::to_string(i) + "() {" + calls + " }\n";
+  }
+  EXPECT_EQ(code_of(script + "f7\nf7\npython x.py --a 1"), at("run_file_size", "line 1"));
+  EXPECT_EQ(read("f() { f; f; }\nf\npython x.py --a 1"), "a=1");
 }
 
 TEST(RunScript, AValueThatDoublesIsRefused) {

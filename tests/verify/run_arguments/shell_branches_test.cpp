@@ -57,7 +57,21 @@ INSTANTIATE_TEST_SUITE_P(
          ";;\nesac",
          "begin tp=2"},
         {"S=70b\ncase \"$S\" in 7b) A=(--tp 1);; (*) A=(--tp 8);; esac", "begin tp=8"},
-        {"T=4\nif (( $T > 1 )); then A+=(--sp); fi", "begin | A+=--sp"},
+        {"T=4\nif (( $T > 1 )); then A+=(--sp); fi", "begin sp"},
+        {"T=1\n(( T > 1 )) && A+=(--sp)\n(( T == 1 && ${N:-2} != 1 )) && A+=(--bf16)", "begin bf16"},
+        {"T=1\n(( T++ ))\nif (( T == 1 )); then A+=(--sp); fi", "begin | A+=--sp"},
+        {"if (( N > 1 )); then A+=(--sp); fi", "begin | A+=--sp"},
+        {"B='--x 1'\nif [ $1 = x ]; then B=\"$B --tp 2\"; B+=' --pp 2'; fi",
+         "begin x=1 | B+=--tp 2 | B+=--pp 2"},
+        {"B='--x 1'\nif [ $1 = x ]; then B=\"--tp 2 $B\"; fi", "begin x=1 | B+=--tp 2"},
+        {"if [ -z \"$T\" ]; then T=2; fi\n[[ -z ${P} ]] && P=3\nA+=(--tp $T --pp $P)", "begin tp=2 pp=3"},
+        {"T=$1\nif [ -z $T ]; then T=2; else T=3; fi\nA+=(--tp $T)", "begin tp=T=3 | T=3"},
+        {"T=$(nproc)\nif [ -z $T ]; then T=2; fi\nA+=(--tp $T)", "begin tp=T=2 | T=2"},
+        {"T=\nif [ -z $T ]; then A+=(--sp); else A+=(--bf16); fi", "begin sp"},
+        {"T=\nif [ $T = 1 ]; then A+=(--sp); else A+=(--bf16); fi", "begin bf16"},
+        {"T=\nif [ $T ] || [ -f $T ]; then A+=(--sp); fi", "begin sp"},
+        {"B='--x'\nif [ $1 = x ]; then B=\"$B; rm y\"; fi", "begin x=B+=; rm y | B+=; rm y"},
+        {"if [ -z $T ]; then P=2; fi\nA+=(--pp $P)", "begin pp=P=2 | P=2"},
         {"if [[ -f x.txt ]]; then A+=(--load x.txt); else A+=(--bf16); fi",
          "begin | A+=--load x.txt | A+=--bf16"},
         {"if [[ $1 == 7b* ]]; then A+=(--tp 1); fi", "begin | A+=--tp 1"},
@@ -90,6 +104,10 @@ TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
   EXPECT_EQ(asked("SIZE=$2\nif [ $SIZE = 7b ]; then TP=1; else TP=2; fi"), "2 ");
   EXPECT_EQ(asked("SIZE=$2\ncase $SIZE in 7b) TP=1;; *) TP=2; A+=(--pp 2);; esac"), "2 2 ");
   EXPECT_EQ(asked("if [ -f x ]; then TP=1; else TP=2; fi"), "TP ");
+  EXPECT_EQ(asked("if [ $1 = x ]; then A+=(--x); fi\nTP=$((N * 2))"), "N 1 ");
+  EXPECT_EQ(asked("N=$(nproc)\nTP=$((N * ${M:-2}))"), "N ");
+  EXPECT_EQ(asked("TP=`nproc`"), "TP ");
+  EXPECT_EQ(asked("TP=M\nfor i in 1 2; do TP+=E; done"), "TP ");
   EXPECT_EQ(asked("if [ $1 = x ]; then if [ 1 = 1 ]; then TP=1; fi; fi"), "1 ");
 }
 
@@ -105,24 +123,40 @@ TEST(ShellBranches, OfTwoCommandsThatOfTheBranchIsRead) {
 
 // ---- against bash itself
 
+std::string drawn_arithmetic(int depth) {
+  const std::string name(1, *rc::gen::element('X', 'Y', 'Z'));
+  const std::string term =
+      *rc::gen::element(name, fmt::format("${{{}:-3}}", name), std::string("2"), std::string("-1"));
+  if (depth == 0) return term;
+  const std::string other = drawn_arithmetic(depth - 1);
+  const std::string sign =
+      *rc::gen::element<std::string>("+", "-", "*", "<", "<=", ">", ">=", "==", "!=", "&&", "||", "% 3 +");
+  const std::string pair = fmt::format("{} {} {}", term, sign, other);
+  return *rc::gen::element(pair, fmt::format("({}) * 2", pair), fmt::format("!({})", pair),
+                           fmt::format("{} ? {} : {}", pair, other, term));
+}
+
 std::string drawn_condition(int depth) {
   const std::string name(1, *rc::gen::element('X', 'Y', 'Z'));
   const std::string value = *rc::gen::element<std::string>("1", "2", "3", "\"\"");
   const std::string test = *rc::gen::element<std::string>(
       fmt::format("\"${}\" = {}", name, value), fmt::format("\"${}\" != {}", name, value),
-      fmt::format("-z \"${}\"", name), fmt::format("-n \"${}\"", name), fmt::format("${{{}:-0}} -gt 1", name),
+      fmt::format("-z \"${}\"", name), fmt::format("-z ${}", name), fmt::format("${} = {}", name, value),
+      fmt::format("-n \"${}\"", name), fmt::format("${{{}:-0}} -gt 1", name),
       fmt::format("${{{}:-0}} -le 2", name));
   const std::string single = fmt::format("[ {} ]", test);
-  switch (depth > 0 ? *rc::gen::inRange(0, 6) : *rc::gen::inRange(0, 2)) {
+  switch (depth > 0 ? *rc::gen::inRange(0, 7) : *rc::gen::inRange(0, 3)) {
+    case 2:
+      return fmt::format("(( {} ))", drawn_arithmetic(2));
     case 0:
       return single;
     case 1:
       return fmt::format("[[ {} ]]", test);
-    case 2:
-      return fmt::format("! {}", single);
     case 3:
-      return fmt::format("{} && {}", drawn_condition(depth - 1), single);
+      return fmt::format("! {}", single);
     case 4:
+      return fmt::format("{} && {}", drawn_condition(depth - 1), single);
+    case 5:
       return fmt::format("{} || {}", drawn_condition(depth - 1), single);
     default:
       return fmt::format("[[ ( {} || ! {} ) && {} ]]", test, test, test);
@@ -139,9 +173,18 @@ std::string drawn_commands(int depth, int& argument) {
       case 0:
         text += append + "\n";
         break;
-      case 1:
-        text += fmt::format("{}={}\n", *rc::gen::element('X', 'Y', 'Z'), *rc::gen::inRange(1, 4));
+      case 1: {
+        const char name = *rc::gen::element('X', 'Y', 'Z');
+        const int value = *rc::gen::inRange(1, 4);
+        ++argument;
+        text += *rc::gen::element<std::string>(
+            fmt::format("{}={}\n", name, value), fmt::format(": ${{{}:={}}}\n", name, value),
+            fmt::format("f ${} \"${}\" 3\n", name, name), fmt::format("[ $X = 2 ] && f {}\n", value),
+            fmt::format("{}=$(( {} ))\n", name, drawn_arithmetic(2)),
+            fmt::format("A+=(${{{}:+--a{} $X}})\n", name, argument++),
+            fmt::format("eval \"A+=(--a{} '\\$X')\"\n", argument));
         break;
+      }
       case 2:
         text += fmt::format("{} && {}\n", drawn_condition(1), append);
         break;
@@ -166,27 +209,43 @@ std::string drawn_commands(int depth, int& argument) {
 /// What bash gives to the script that `python` would run.
 std::string said_by_bash(const std::string& script) {
   const test::TemporaryFile file("branches.sh", script);
-  test::RunResult result =
-      test::run_process(fmt::format("bash -c 'python() {{ shift; echo \"$@\"; }}; . {}'", file.path()));
+  test::RunResult result = test::run_process(
+      fmt::format("bash -c 'python() {{ shift; echo \"$@\"; }}; . {} 2> /dev/null'", file.path()));
   RC_ASSERT(result.exit_code == 0);
   while (result.out.ends_with('\n')) result.out.pop_back();
   return result.out;
 }
 
-RC_GTEST_PROP(ShellBranches, AreFollowedAsBashFollowsThem, ()) {
-  int argument = 0;
-  const std::string script =
-      fmt::format("X={}\nY={}\nZ=\nA=()\n{}python train.py --begin ${{A[@]}}\n", *rc::gen::inRange(1, 4),
-                  *rc::gen::inRange(1, 4), drawn_commands(3, argument));
-  const RunArguments run = read_run_script(script, {});
-  RC_LOG(script);
-  RC_ASSERT(run.unresolved.empty());
+/// The arguments as bash prints them.
+std::string written(const RunArguments& run) {
   std::string text;
   for (const verify::RunArgument& one : run.given) {
     text += fmt::format("{}--{}", text.empty() ? "" : " ", one.name);
     for (const std::string& value : one.values) text += " " + value;
   }
-  RC_ASSERT(text == said_by_bash(script));
+  return text;
+}
+
+RC_GTEST_PROP(ShellArithmetic, IsThatOfBash, ()) {
+  const std::string script =
+      fmt::format("X={}\nY={}\nZ=\npython train.py --begin $(( {} )) $(( {} ))\n", *rc::gen::inRange(1, 4),
+                  *rc::gen::inRange(1, 4), drawn_arithmetic(4), drawn_arithmetic(3));
+  const RunArguments run = read_run_script(script, {});
+  RC_LOG(script);
+  RC_ASSERT(run.unresolved.empty());
+  RC_ASSERT(written(run) == said_by_bash(script));
+}
+
+RC_GTEST_PROP(ShellBranches, AreFollowedAsBashFollowsThem, ()) {
+  int argument = 0;
+  const std::string function = "f() {\n  local Y=$1\n  A+=(--f $Y $# \"$@\")\n  shift\n  X=${1:-$X}\n}\n";
+  const std::string script =
+      fmt::format("X={}\nY={}\nZ=\nA=()\n{}{}python train.py --begin ${{A[@]}} --end $X.$Y.$Z\n",
+                  *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4), function, drawn_commands(3, argument));
+  const RunArguments run = read_run_script(script, {});
+  RC_LOG(script);
+  RC_ASSERT(run.unresolved.empty());
+  RC_ASSERT(written(run) == said_by_bash(script));
 }
 
 }  // namespace
