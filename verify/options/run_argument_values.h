@@ -7,15 +7,17 @@
 ///         kind.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py.
 
+#include <string_view>
+
 #include "sim/base/refusals.h"
 #include "verify/options/run_values.h"
 
 namespace verify {
 
-/// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
 /// Whether Megatron reads the value of an argument as a number.
 bool is_number_argument(std::string_view name);
 
+/// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
 
 }  // namespace verify

@@ -118,8 +118,8 @@ class Watch {
                          before);
     if (sighting.are_all)
       return fmt::format(
-          "no element of the result of '{}' on {{}} is a number, and all that it is given are: "
-          "it comes too late, or nothing writes it",
+          "no element of the result of '{}' on {{}} is a number, and all that it is given are "
+          "numbers: it comes too late, is not written, or the call makes it so",
           sighting.site);
     return fmt::format(
         "the result of '{}' on {{}} has elements that are no numbers, and all that it is given are numbers",
