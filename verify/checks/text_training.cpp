@@ -104,7 +104,8 @@ TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world,
   FaultyDevice cpu(faults);
   sim::CountingDevice device(cpu);
   const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
-  sim::RunReport run = sim::simulate(spec, device, with_faults(program, faults));
+  sim::RunReport run =
+      sim::simulate(spec, device, with_faults(program, with_calls_before(faults, spec, cpu, program)));
   return traced_run(fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, model.world), spec,
                     std::move(run), device);
 }

@@ -32,6 +32,8 @@ constexpr auto kTable = std::to_array<FaultInfo>({
      "The call is not made; its result is the rank's own part."},
     {FaultKind::twice, "twice", FaultArgument::none, is_called, "The call is made twice."},
     {FaultKind::late, "late", FaultArgument::none, is_called, "The call is made after the next call."},
+    {FaultKind::early, "early", FaultArgument::none, is_called,
+     "The call is made before the call that comes before it."},
     {FaultKind::no_wait, "no-wait", FaultArgument::none, gets_data,
      "Nobody waits for the call: its result arrives after the next call."},
     {FaultKind::wrong_group, "wrong-group", FaultArgument::group, is_called,
@@ -110,6 +112,12 @@ bool FaultWhere::has(int rank, int place_in_group, std::string_view kind) const 
 bool FaultWhere::has(const sim::WorkPart& part) const {
   return (pass.empty() || pass == part.pass) && microbatch.value_or(part.microbatch) == part.microbatch &&
          layer.value_or(part.layer) == part.layer && step.value_or(part.step) == part.step;
+}
+
+void CallsBefore::add(int rank, std::int64_t call, const std::string& site) {
+  const std::lock_guard lock(mutex_);
+  calls_.insert({rank, call});
+  sites_.insert(site);
 }
 
 bool Fault::fits(const std::string& call_site, sim::Operation operation) const {

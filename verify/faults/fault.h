@@ -20,10 +20,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/comm/call.h"
@@ -36,6 +39,7 @@ enum class FaultKind : std::uint8_t {
   skip,
   twice,
   late,
+  early,
   no_wait,
   wrong_group,
   op,
@@ -108,6 +112,21 @@ struct Factor {
   bool is_inverse = false;
 };
 
+/// The calls of a run that come right before a call with a fault: those that an early call comes before.
+/// Ranks may add theirs at the same time.
+class CallsBefore {
+ public:
+  /// Adds a call by its number among the rank's calls in groups of several ranks, from 0, and its site.
+  void add(int rank, std::int64_t call, const std::string& site);
+  bool has(int rank, std::int64_t call) const { return calls_.contains({rank, call}); }
+  const std::set<std::string>& sites() const { return sites_; }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<int, std::int64_t>> calls_;
+  std::set<std::string> sites_;
+};
+
 struct Fault {
   std::string text;  // as it is written
   std::string site;
@@ -121,6 +140,7 @@ struct Fault {
   bool is_undone = false;                        // offset, transpose, drop-accumulate: the change is reversed
   /// How many calls have had the fault, in all runs of it and of its copies.
   std::shared_ptr<std::atomic<std::int64_t>> met = std::make_shared<std::atomic<std::int64_t>>(0);
+  std::shared_ptr<const CallsBefore> before = nullptr;  // early: faulty_calls.h sets it for a run
 
   bool is_of_kernels() const { return site.starts_with("device."); }
   bool is_of_tensors() const { return site.starts_with("tensor."); }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/base/check.h"
 #include "verify/faults/block_order.h"
 #include "verify/faults/decorated_groups.h"
 
@@ -65,16 +66,19 @@ class FaultOfRank {
   int rank() const { return rank_; }
   sim::Groups& groups() { return groups_; }
 
-  /// Whether a call has the fault. It counts the calls of the site.
+  /// Whether a call is made wrongly: one that has the fault, or one that comes before an early call.
   bool takes(const Call& call, const Communicator& group) {
-    const std::string& kind = group.group().kind;
-    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind) ||
-        !fault_.where.has(record_.part()))
-      return false;
-    const std::int64_t number = calls_[call.site.name]++;
-    const bool is_met = fault_.where.call.value_or(number) == number;
+    const std::int64_t number = calls_++;
+    const bool is_met =
+        fault_.kind == FaultKind::early ? fault_.before->has(rank_, number) : has_fault(call, group);
     if (is_met) ++*fault_.met;
     return is_met;
+  }
+  /// Adds the call before this one, if this one has the fault.
+  void add_before(const Call& call, const Communicator& group, CallsBefore& before) {
+    const std::int64_t number = calls_++;
+    const std::string site_before = std::exchange(latest_site_, call.site.name);
+    if (has_fault(call, group) && number > 0) before.add(rank_, number - 1, site_before);
   }
   /// Returns the input of the call before at this site and in this group, where it has the same form.
   Tensor stale_input(const Call& call, const Communicator& group) {
@@ -92,11 +96,23 @@ class FaultOfRank {
   }
 
  private:
+  /// Whether a call has the fault. It counts the calls of the site.
+  bool has_fault(const Call& call, const Communicator& group) {
+    const std::string& kind = group.group().kind;
+    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind) ||
+        !fault_.where.has(record_.part()))
+      return false;
+    const std::int64_t number = calls_at_[call.site.name]++;
+    return fault_.where.call.value_or(number) == number;
+  }
+
   const Fault& fault_;
   int rank_;
   sim::Groups& groups_;
   const sim::Recorder& record_;
-  std::map<std::string, std::int64_t> calls_;
+  std::int64_t calls_ = 0;  // in groups of several ranks
+  std::string latest_site_;
+  std::map<std::string, std::int64_t> calls_at_;
   std::map<std::pair<std::string, std::string>, Tensor> kept_;
   std::vector<std::function<void()>> rest_;
 };
@@ -137,6 +153,7 @@ class FaultyCommunicator : public DecoratedCommunicator {
         make_twice(call, flight);
         return nullptr;
       case FaultKind::late:
+      case FaultKind::early:  // this is the call before it
         return [this, call] { pass_on(call).wait(); };
       case FaultKind::no_wait:
         return without_wait(call);
@@ -302,7 +319,40 @@ class FaultyCommunicator : public DecoratedCommunicator {
   FaultOfRank& of_rank_;
 };
 
+/// A communicator that makes all calls as they are, and notes those before the calls that have the fault.
+class NotingCommunicator : public DecoratedCommunicator {
+ public:
+  NotingCommunicator(Communicator& real, sim::Device& device, FaultOfRank& of_rank, CallsBefore& before)
+      : DecoratedCommunicator(real, device), of_rank_(of_rank), before_(before) {}
+
+ private:
+  std::unique_ptr<sim::Pending> do_call(Call&& call) override {
+    of_rank_.add_before(call, real(), before_);
+    auto flight = std::make_unique<Flight>();
+    flight->works.push_back(pass_on(call));
+    return flight;
+  }
+
+  FaultOfRank& of_rank_;
+  CallsBefore& before_;
+};
+
+/// Returns the calls of a run without faults that come right before those that have the fault.
+std::shared_ptr<const CallsBefore> calls_before(const Fault& fault, const sim::WorldSpec& spec,
+                                                sim::Device& device, const sim::RankProgram& program) {
+  auto before = std::make_shared<CallsBefore>();
+  static_cast<void>(sim::simulate(spec, device, [&](sim::Rank& rank) {
+    FaultOfRank of_rank(fault, rank);
+    DecoratedGroups groups(rank.groups, [&](Communicator& real) {
+      return std::make_unique<NotingCommunicator>(real, rank.device, of_rank, *before);
+    });
+    run_with(program, rank, groups);
+  }));
+  return before;
+}
+
 sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
+  CHECK(fault.kind != FaultKind::early || fault.before != nullptr);
   return [program = std::move(program), fault](sim::Rank& rank) {
     FaultOfRank of_rank(fault, rank);
     DecoratedGroups groups(rank.groups, [&](Communicator& real) {
@@ -314,6 +364,14 @@ sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
 }
 
 }  // namespace
+
+std::vector<Fault> with_calls_before(std::vector<Fault> faults, const sim::WorldSpec& spec,
+                                     sim::Device& device, const sim::RankProgram& program) {
+  for (Fault& fault : faults) {
+    if (fault.kind == FaultKind::early) fault.before = calls_before(fault, spec, device, program);
+  }
+  return faults;
+}
 
 sim::RankProgram with_faults(sim::RankProgram program, const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) {

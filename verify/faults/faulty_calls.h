@@ -13,9 +13,15 @@
 #include <vector>
 
 #include "sim/comm/rank.h"
+#include "sim/world/simulate.h"
 #include "verify/faults/fault.h"
 
 namespace verify {
+
+/// Returns the faults as with_faults() takes them for a run of the program in this world. If one makes a call
+/// early, the program runs without faults first.
+std::vector<Fault> with_calls_before(std::vector<Fault> faults, const sim::WorldSpec& spec,
+                                     sim::Device& device, const sim::RankProgram& program);
 
 /// Returns the program with the faults of its calls. Faults of kernels are left to faulty_device.h.
 sim::RankProgram with_faults(sim::RankProgram program, const std::vector<Fault>& faults);

@@ -66,8 +66,9 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
   device_->set_field_seed(setting.seed, the_case.field_functions());
-  sim::RunReport report = sim::simulate(
-      spec, *device_, with_faults([&](sim::Rank& rank) { the_case.run(rank, setting); }, faults_));
+  const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
+  const std::vector<Fault> faults = with_calls_before(faults_, spec, *device_, program);
+  sim::RunReport report = sim::simulate(spec, *device_, with_faults(program, faults));
   plant_in_tensors(report, faults_, *device_);
   return report;
 }
@@ -75,8 +76,9 @@ sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, cons
 void Bench::run_watched(const Case& the_case, const CaseSetting& setting, const CallWatch& watch) {
   const sim::WorldSpec& spec = world_of(the_case, setting);
   device_->set_field_seed(setting.seed, the_case.field_functions());
-  const sim::RankProgram seen = with_watch([&](sim::Rank& rank) { the_case.run(rank, setting); }, watch);
-  static_cast<void>(sim::simulate(spec, *device_, with_faults(seen, faults_)));
+  const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
+  const std::vector<Fault> faults = with_calls_before(faults_, spec, *device_, program);
+  static_cast<void>(sim::simulate(spec, *device_, with_faults(with_watch(program, watch), faults)));
 }
 
 }  // namespace verify

@@ -15,7 +15,8 @@ std::vector<std::string> words_of(const Fault& fault) {
     case FaultKind::twice:
       return {"too many", "times the serial", "times"};
     case FaultKind::late:
-      return {"too late", "too early", "is missing", "in place of"};
+    case FaultKind::early:
+      return {"too late", "too early", "is missing", "in place of", "are being written by"};
     case FaultKind::no_wait:
       return {"too late", "is missing", "its own term", "had no part", "is not used", "is used on no rank"};
     case FaultKind::own_term:

@@ -277,8 +277,9 @@ void run_program(Replaying& scenario) {
   const PlantedProgram& program = requested_program(*scenario.request.program);
   require_program_world(scenario.request.layout);
   keep_run(scenario, fmt::format("the program {}", program.name), [&](sim::Device& device) {
-    sim::RunReport run =
-        sim::simulate(scenario.request.world, device, with_faults(program.run, scenario.faults));
+    const sim::WorldSpec& world = scenario.request.world;
+    const std::vector<Fault> faults = with_calls_before(scenario.faults, world, scenario.device, program.run);
+    sim::RunReport run = sim::simulate(world, device, with_faults(program.run, faults));
     if (!expects_a_finding(scenario)) {
       scenario.add({"program", run.ok(),
                     run.ok()

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <optional>
 #include <rapidcheck/gtest.h>
@@ -86,9 +87,11 @@ void add_products(Rank& rank) {
 }
 
 sim::RunReport run(const std::vector<std::string>& plants, const sim::RankProgram& program) {
-  const std::vector<verify::Fault> faults = verify::parsed_faults(plants);
+  std::vector<verify::Fault> faults = verify::parsed_faults(plants);
   verify::FaultyDevice device(faults);
-  return sim::simulate(sim::world_of(kRanks), device, verify::with_faults(program, faults));
+  const sim::WorldSpec spec = sim::world_of(kRanks);
+  faults = verify::with_calls_before(std::move(faults), spec, device, program);
+  return sim::simulate(spec, device, verify::with_faults(program, faults));
 }
 
 Values published(const sim::RunReport& report, int rank) {
@@ -114,6 +117,8 @@ TEST(FaultyCalls, EachFaultChangesTheCallAsItsRowSays) {
       {"test.call:skip", reduce_scatter, {1}, {12}, 0},
       {"test.call:twice", sum, {99, 108, 117}, {99, 108, 117}, 2},
       {"test.call:late", sum_that_is_used, {1, 2, 3}, {11, 12, 13}, 2},
+      {"test.next:early", sum_that_is_used, {1, 2, 3}, {11, 12, 13}, 2},
+      {"test.call:early", sum_that_is_used, {33, 36, 39}, {33, 36, 39}, 2},  // there is no call before it
       {"test.call:no-wait", sum_that_is_used, {1, 2, 3}, {11, 12, 13}, 2},
       {"test.call:wrong-group=tp", sum, {1, 2, 3}, {11, 12, 13}},
       {"test.call:op=max", sum, {21, 22, 23}, {21, 22, 23}},
@@ -246,6 +251,33 @@ RC_GTEST_PROP(FaultyCalls, AreInTheirPartOfATraining, ()) {
   RC_ASSERT(published(run({"test.call:scale=2" + where}, training), 1) == expected);
 }
 
+/// Sums and gathers in a drawn order, each at a site of its own: "test.0", "test.1" and so on.
+sim::RankProgram drawn_calls(const std::vector<bool>& sums) {
+  return [sums](Rank& rank) {
+    static constexpr sim::Site kSites[] = {"test.0", "test.1", "test.2", "test.3", "test.4"};
+    const Tensor x = given(rank), all = zeros(rank, kRanks);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (sums[i]) {
+        rank.groups.world().all_reduce(x, sim::ReduceOp::sum, kSites[i]);
+      } else {
+        rank.groups.world().all_gather(x.rows(0, 1), all, kSites[i]);
+      }
+    }
+    rank.publish("x", x);
+  };
+}
+
+RC_GTEST_PROP(FaultyCalls, AreEarlyWhereTheCallBeforeIsLate, ()) {
+  const auto sums = *rc::gen::container<std::vector<bool>>(5, rc::gen::arbitrary<bool>());
+  const int call = *rc::gen::inRange(1, 5);
+  const sim::RankProgram program = drawn_calls(sums);
+  const sim::RunReport early = run({fmt::format("test.{}:early", call)}, program),
+                       late = run({fmt::format("test.{}:late", call - 1)}, program), clean = run({}, program);
+  RC_ASSERT(early.failure() == late.failure());  // the late call may meet a buffer that is in flight
+  RC_ASSERT(early.run_hash == late.run_hash);
+  RC_ASSERT(early.run_hash != clean.run_hash);
+}
+
 TEST(FaultyCalls, AreComposedInTheirOrder) {
   // The second fault is planted in what the first one makes of the call: max, and then half of it.
   EXPECT_EQ(published(run({"test.call:scale=1/2", "test.call:op=max"}, sum), 0), (Values{10.5, 11, 11.5}));
@@ -262,6 +294,7 @@ TEST(FaultyCalls, OfOneRankAreFoundByTheWorld) {
   EXPECT_EQ(code("test.call:root=next@rank=1", broadcast), "root_mismatch");
   EXPECT_EQ(code("test.call:skip@rank=1", ring), "unmatched_send");
   EXPECT_EQ(code("test.call:late@rank=1", sum_that_is_used), "collective_type_mismatch");
+  EXPECT_EQ(code("test.next:early@rank=1", sum_that_is_used), "collective_type_mismatch");
 }
 
 TEST(FaultyCalls, AreCounted) {

@@ -66,7 +66,9 @@ class TrainingRuns {
     cpu_.set_field_seed(setting_.seed, case_.field_functions());
     sim::CountingDevice device(cpu_);
     const sim::RankProgram program = [&](sim::Rank& rank) { case_.run(rank, setting_); };
-    return sim::simulate(bench_.world_of(case_, setting_), device, verify::with_faults(program, faults));
+    const sim::WorldSpec& spec = bench_.world_of(case_, setting_);
+    return sim::simulate(
+        spec, device, verify::with_faults(program, verify::with_calls_before(faults, spec, cpu_, program)));
   }
 
  private:
