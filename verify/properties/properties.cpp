@@ -70,7 +70,7 @@ bool sign_is_open(const CaseSetting& setting, const Bounded& reference) {
   return has_infinity && !std::isfinite(reference.error());
 }
 
-/// Compares an element that is not within its bound, or whose bound says nothing. Returns what is wrong, or "".
+/// Compares an element that is not within its bound, or that has none. Returns what is wrong, or "".
 std::string compare_special(double value, const Bounded& reference, const CaseSetting& setting,
                             Judgement& judgement) {
   const double serial = reference.value();

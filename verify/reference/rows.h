@@ -43,7 +43,7 @@ void add_differences(const Scalar* x, Eigen::Index n, const Scalar& shift, Sum<S
 template <>
 void add_differences(const Bounded* x, Eigen::Index n, const Bounded& shift, Sum<Bounded>& sum);
 
-/// (x factor - less) upstream, from which one element of the row has also `less_of_one` subtracted before it is
+/// (x factor - less) upstream. One element of the row has also `less_of_one` subtracted, before it is
 /// multiplied by `upstream`.
 template <typename Scalar>
 struct ScaledDifference {
