@@ -4,7 +4,6 @@
 /// settings are copied and looked up in every run.
 ///
 /// Shapes  entries are in the order of their names.
-/// Errors  at() of a name that is not there throws std::out_of_range.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,6 +32,7 @@ class Dimensions {
     return std::find_if(begin(), end(), [&](const value_type& entry) { return entry.first == name; });
   }
   bool contains(std::string_view name) const { return find(name) != end(); }
+  /// Returns the number of this name. A name that is not there throws std::out_of_range.
   std::int64_t at(std::string_view name) const {
     const auto known = find(name);
     if (known == end()) throw std::out_of_range("no dimension is named " + std::string(name));

@@ -116,7 +116,7 @@ RC_GTEST_PROP(Rows, AreWhatALoopGives, (std::uint64_t seed, bool has_specials)) 
 
 /// e^error - 1 is never understated, and overstated by less than a rounding.
 RC_GTEST_PROP(Rows, GrowthOfExpIsABound, ()) {
-  const double error = std::ldexp(1 + *rc::gen::inRange(0, 1000) * 1e-3, *rc::gen::inRange(-80, -9));
+  const double error = std::ldexp(1 + *rc::gen::inRange(0, 1000) / 1000.0, *rc::gen::inRange(-80, -9));
   const long double exact = std::expm1(static_cast<long double>(error));
   const long double bound = Number<Bounded>::growth_of_exp(error);
   RC_ASSERT(bound * (1 + 0x1p-50L) >= exact);
