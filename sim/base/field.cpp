@@ -46,6 +46,9 @@ double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
 /// Orders two elements. The first level on which they differ decides. A retired level is ordered after all
 /// residues.
 bool precedes(const Field& a, const Field& b) {
+  // Most pairs differ on the first level, which both have.
+  if (a.residues[0] < b.residues[0]) return true;
+  if (a.residues[0] > b.residues[0]) return false;
   const auto rank = [](double residue) {
     return residue == residue ? residue : std::numeric_limits<double>::infinity();
   };
@@ -92,6 +95,7 @@ Field operator/(const Field& a, const Field& b) {
 }
 
 bool operator==(const Field& a, const Field& b) {
+  if (a.residues == b.residues) return true;  // no level is retired
   for (std::size_t level = 0; level < kFieldLevels; ++level) {
     if (a.is_live(level) != b.is_live(level)) return false;
     if (a.is_live(level) && a.residues[level] != b.residues[level]) return false;

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "sim/base/check.h"
+#include "sim/base/kernel_options.h"
+#include "sim/base/vectorised.h"
 
 namespace sim {
 
@@ -26,17 +28,23 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   }
 }
 
-/// Returns base^0, base^1, ... Each power is the product of two powers of half its exponent, so that few
-/// products have to wait for the one before.
+/// Returns base^0, base^1, ... From the first powers, all up to twice their number follow, one product each.
 std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, std::size_t level) {
   std::vector<std::uint32_t> powers(std::max<std::size_t>(count, 2));
   powers[0] = 1;
   powers[1] = static_cast<std::uint32_t>(base);
-  for (std::size_t exponent = 2; exponent < count; ++exponent) {
-    const double lower_half = powers[exponent / 2];
-    const double upper_half = powers[exponent - exponent / 2];
-    powers[exponent] = static_cast<std::uint32_t>(reduced(lower_half * upper_half, level));
-  }
+  std::uint32_t* const all = powers.data();
+  vectorised([&] {
+    for (std::size_t known = 2; known < count; known *= 2) {
+      const std::size_t more = std::min(known, count - known);
+      const double next = reduced(static_cast<double>(all[known - 1]) * all[1], level);
+      for (std::size_t i = 0; i < more; ++i) {
+        const auto power = static_cast<std::int32_t>(all[i]);
+        all[known + i] = static_cast<std::uint32_t>(
+            static_cast<std::int32_t>(reduced(next * static_cast<double>(power), level)));
+      }
+    }
+  });
   return powers;
 }
 

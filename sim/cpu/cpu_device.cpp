@@ -7,16 +7,14 @@
 #include <optional>
 
 #include "sim/base/check.h"
+#include "sim/base/copy_bytes.h"
+#include "sim/base/kernel_options.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
 
 namespace {
-
-void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
 
 /// The size of the running value of a fold in bytes. It stays in the first-level cache while the inputs
 /// stream past.
@@ -106,12 +104,12 @@ Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
 
 void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {
   CHECK(static_cast<std::int64_t>(values.size()) == to.bytes());
-  copy_bytes(values.data(), to.data(), to.bytes());
+  copy_bytes(values.data(), to.data(), values.size());
 }
 
 void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   CHECK(static_cast<std::int64_t>(values.size()) == from.bytes());
-  copy_bytes(from.data(), values.data(), from.bytes());
+  copy_bytes(from.data(), values.data(), values.size());
 }
 
 void CpuDevice::poison(Tensor& out) {
@@ -134,7 +132,9 @@ void CpuDevice::fill(Tensor& out, double value) {
   });
 }
 
-void CpuDevice::copy(const Tensor& from, Tensor& to) { copy_bytes(from.data(), to.data(), to.bytes()); }
+void CpuDevice::copy(const Tensor& from, Tensor& to) {
+  copy_bytes(from.data(), to.data(), static_cast<std::size_t>(to.bytes()));
+}
 
 void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   with_scalar(out.dtype(), [&](auto scalar) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/cpu/elements.h"

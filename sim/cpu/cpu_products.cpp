@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "sim/base/kernel_options.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/cpu/elements.h"
 #include "sim/cpu/matrix_product.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/cpu/elements.h"

@@ -1,5 +1,6 @@
 // The kernels of CpuDevice for the pieces of a cross-entropy whose vocabulary is split over several ranks.
 
+#include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/cpu/elements.h"

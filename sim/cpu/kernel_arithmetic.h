@@ -68,6 +68,16 @@ class Arithmetic<Field> {
 
 inline constexpr std::int64_t kLanes = 16;
 
+/// Returns the sum of the lanes, which are added as device.h says.
+template <typename Wide>
+Wide sum_of_lanes(const std::array<Wide, kLanes>& lanes) {
+  std::array<Wide, 8> halves;
+  for (std::size_t lane = 0; lane < halves.size(); ++lane) halves[lane] = lanes[lane] + lanes[lane + 8];
+  const Wide first = halves[0] + halves[4], second = halves[1] + halves[5];
+  const Wide third = halves[2] + halves[6], fourth = halves[3] + halves[7];
+  return (first + third) + (second + fourth);
+}
+
 /// Returns term(0) + ... + term(n - 1), in the lanes that device.h describes.
 template <typename Wide, typename Term>
 Wide lane_sum(std::int64_t n, const Term& term) {
@@ -82,11 +92,13 @@ Wide lane_sum(std::int64_t n, const Term& term) {
       for (std::int64_t lane = 0; lane < kLanes; ++lane)
         lanes[static_cast<std::size_t>(lane)] += term(i + lane);
     }
-    for (; i < n; ++i) lanes[static_cast<std::size_t>(i % kLanes)] += term(i);
-    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-      for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    if (i < n) {
+      // A lane begins as +0 and never becomes -0, so that adding +0 leaves its bits as they are.
+      std::array<Wide, kLanes> rest{};
+      for (std::int64_t lane = 0; i + lane < n; ++lane) rest[static_cast<std::size_t>(lane)] = term(i + lane);
+      for (std::size_t lane = 0; lane < rest.size(); ++lane) lanes[lane] += rest[lane];
     }
-    return lanes[0];
+    return sum_of_lanes(lanes);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/base/field_sum.h"
+#include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
 #include "sim/cpu/product_tile.h"
 

@@ -8,7 +8,6 @@
 
 #include "sim/base/error.h"
 #include "sim/tensor/checks.h"
-#include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
 
@@ -18,28 +17,6 @@ void require_pair(const Tensor& a, const Tensor& b, const char* user) {
   require_own(a, user);
   require_usable(b, a.device(), user);
   require_same_shape(a, b, user);
-}
-
-/// The number of random words that one element of keyed() takes.
-template <typename Scalar>
-constexpr std::size_t words_of = std::is_same_v<Scalar, Field> ? kFieldLevels : 1;
-
-template <typename Scalar>
-Scalar keyed_value(const std::uint64_t* words) {
-  if constexpr (std::is_same_v<Scalar, bfloat16>) {
-    return to_bfloat16(keyed_value<double>(words));
-  } else if constexpr (std::is_same_v<Scalar, std::int32_t>) {
-    return static_cast<std::int32_t>(KeyedRandom::below_of(*words, 2001)) - 1000;
-  } else if constexpr (std::is_same_v<Scalar, Field>) {
-    Field value;
-    for (std::size_t level = 0; level < kFieldLevels; ++level) {
-      value.residues[level] =
-          KeyedRandom::below_of(words[level], static_cast<std::uint32_t>(kFieldPrimes[level]));
-    }
-    return value;
-  } else {
-    return static_cast<Scalar>(2 * KeyedRandom::uniform_of(*words) - 1);
-  }
 }
 
 }  // namespace
@@ -148,40 +125,6 @@ Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
   Tensor out = device.empty(dtype, shape);
   fill(out, value);
   return out;
-}
-
-Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
-             std::int64_t first_index, std::int64_t row_stride) {
-  if (!device.has_elements(dtype)) return device.empty(dtype, shape);
-  const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
-  const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // indices skipped between two rows
-  return with_scalar(dtype, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    constexpr std::size_t kWords = words_of<Scalar>;
-    constexpr std::size_t kAtATime = 64;  // elements per batch of random words
-    std::array<std::uint64_t, kAtATime * kWords> words;
-    const auto all = static_cast<std::size_t>(shape.count());
-    std::array<Scalar, kAtATime> few;  // a tensor of few elements needs no memory meanwhile
-    std::vector<Scalar> many(all > kAtATime ? all : 0);
-    const std::span<Scalar> values = all > kAtATime ? std::span(many) : std::span(few).first(all);
-    auto index = static_cast<std::uint64_t>(first_index);
-    std::int64_t column = 0;
-    for (std::size_t begin = 0; begin < values.size(); begin += kAtATime) {
-      const std::size_t count = std::min(kAtATime, values.size() - begin);
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t word = 0; word < kWords; ++word) words[i * kWords + word] = index * kWords + word;
-        ++index;
-        if (++column == width) {
-          column = 0;
-          index += static_cast<std::uint64_t>(gap);
-        }
-      }
-      random.bits(std::span(words).first(count * kWords));
-      for (std::size_t i = 0; i < count; ++i)
-        values[begin + i] = keyed_value<Scalar>(words.data() + i * kWords);
-    }
-    return from_host(device, dtype, shape, std::as_bytes(values));
-  });
 }
 
 std::vector<std::byte> host_bytes(const Tensor& from) {

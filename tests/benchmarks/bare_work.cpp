@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -161,7 +162,7 @@ class BareCrossEntropy {
       grad(0, t) = number.exact(floats_of(grad_loss_)[t]);
       for (std::int64_t v = 0; v < kVocabulary; ++v) logits(t, v) = number.exact(at(logits_, t, v));
     }
-    const verify::reference::CrossEntropy<Bounded> layer(number, logits, ids_,
+    const verify::reference::CrossEntropy<Bounded> layer(number, std::move(logits), ids_,
                                                          {.vocabulary = kVocabulary,
                                                           .ignored_id = -100,
                                                           .smoothing_numerator = kSmoothing.numerator,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <numeric>
 #include <span>
 
+#include "sim/base/copy_bytes.h"
 #include "sim/parallel/region.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/scalars.h"
@@ -37,19 +39,21 @@ sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std:
   return x;
 }
 
+/// Returns a tensor of the drawing device, whose memory is that of this machine, as a matrix.
 reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Field>&, const sim::Tensor& x) {
-  const std::vector<sim::Field> values = fields_of(sim::host_bytes(x));
   reference::Matrix<sim::Field> result(x.shape()[0], x.shape()[1]);
-  std::copy(values.begin(), values.end(), result.data());
+  sim::copy_bytes(x.data(), reinterpret_cast<std::byte*>(result.data()), static_cast<std::size_t>(x.bytes()));
   return result;
 }
 
 /// The overload for float tensors.
 template <typename Scalar>
 reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& number, const sim::Tensor& x) {
-  const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
   reference::Matrix<Scalar> result(x.shape()[0], x.shape()[1]);
-  std::transform(values.begin(), values.end(), result.data(), [&](double v) { return number.exact(v); });
+  with_scalar_of<double>(x.dtype(), [&](auto scalar) {
+    for (Eigen::Index i = 0; i < result.size(); ++i)
+      result.data()[i] = number.exact(value_at<decltype(scalar)>(x.data(), static_cast<std::size_t>(i)));
+  });
   return result;
 }
 
@@ -91,8 +95,13 @@ std::shared_ptr<sim::CpuDevice> drawing_device() {
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below) {
   const sim::KeyedRandom random = random_of(setting).named(name);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = random.below(i, static_cast<std::uint32_t>(below));
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(count));
+  std::iota(words.begin(), words.end(), std::uint64_t{0});
+  random.bits(words);
+  std::vector<std::int64_t> ids(words.size());
+  std::transform(words.begin(), words.end(), ids.begin(), [&](std::uint64_t word) {
+    return sim::KeyedRandom::below_of(word, static_cast<std::uint32_t>(below));
+  });
   return ids;
 }
 

@@ -7,10 +7,12 @@
 /// Exact   Inputs::matrix() and drawn() give the same values, which depend on the seed and the name only.
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cpu/cpu_device.h"
@@ -91,10 +93,17 @@ class Inputs {
   std::shared_ptr<sim::CpuDevice> device_;
 };
 
-/// The outputs of a reference, as wholes.
+/// The outputs of a reference, as wholes, by their names.
 template <typename Scalar>
 struct Wholes : std::map<std::string, reference::Matrix<Scalar>> {
-  using std::map<std::string, reference::Matrix<Scalar>>::map;
+  struct Named {
+    const char* name;
+    mutable reference::Matrix<Scalar> whole;  // which the list gives away
+  };
+  Wholes() = default;
+  Wholes(std::initializer_list<Named> outputs) {
+    for (const Named& output : outputs) this->emplace(output.name, std::move(output.whole));
+  }
 };
 
 /// The base class of a case whose reference is one template:

@@ -8,17 +8,15 @@
 ///         a time.
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "sim/model/text_corpus.h"
 #include "sim/optimizer/checkpoint_store.h"
 #include "sim/tensor/dtype.h"
+#include "verify/cases/dimensions.h"
 #include "verify/cases/scenario_traits.h"
 
 namespace verify {
@@ -57,9 +55,6 @@ struct Stretch {
 /// group, or a world of its own layout.
 enum class Ranks : std::uint8_t { tensor_parallel, data_parallel, world };
 
-/// The numbers of a setting by their names. They are looked up by string_view, which makes no string.
-using Dimensions = std::map<std::string, std::int64_t, std::less<>>;
-
 struct CaseSetting {
   int group_size = 1;                    // ranks of the group that the layer is divided over
   int replicas = 1;                      // replicas of the group, with the same inputs
@@ -72,11 +67,7 @@ struct CaseSetting {
   std::shared_ptr<const sim::TextCorpus> text = nullptr;  // the training text; null: drawn tokens
 
   bool operator==(const CaseSetting&) const = default;
-  std::int64_t operator[](std::string_view name) const {
-    const auto known = dimensions.find(name);
-    if (known == dimensions.end()) throw std::out_of_range("no dimension is named " + std::string(name));
-    return known->second;
-  }
+  std::int64_t operator[](std::string_view name) const { return dimensions.at(name); }
   /// Returns a number that only some settings have, or `otherwise`.
   std::int64_t fixed(std::string_view name, std::int64_t otherwise) const {
     const auto known = dimensions.find(name);

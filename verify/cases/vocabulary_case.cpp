@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "sim/parallel/region.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
@@ -112,9 +113,10 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
                                                  .ignored_id = kIgnored,
                                                  .smoothing_numerator = s["smoothing"],
                                                  .smoothing_denominator = 10};
-    const auto logits = inputs.matrix("logits", s["tokens"], s.whole("vocabulary"));
+    auto logits = inputs.matrix("logits", s["tokens"], s.whole("vocabulary"));
     const auto grad = inputs.matrix("grad_loss", 1, s["tokens"]);
-    const reference::CrossEntropy layer(inputs.number(), logits, inputs.ids("targets", targets(s)), setting);
+    const reference::CrossEntropy layer(inputs.number(), std::move(logits), inputs.ids("targets", targets(s)),
+                                        setting);
     return {{"loss", layer.loss()}, {"grad_logits", layer.gradient(grad)}};
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/scalars.h"
@@ -19,6 +20,8 @@ class Lines {
   std::int64_t place_of(std::int64_t i) const {
     return block_ == 0 ? i : (i / block_ * ranks_ + rank_) * block_ + i % block_;
   }
+  /// Returns how many of `lines` lines of the part are next to each other in the whole.
+  std::int64_t together(std::int64_t lines) const { return block_ == 0 ? lines : block_; }
 
  private:
   std::int64_t block_;  // the lines of a block; 0 where the part has all lines of the whole
@@ -27,21 +30,24 @@ class Lines {
 
 }  // namespace
 
-template <>
-std::vector<sim::Field> values_of(const sim::Published& tensor) {
-  return fields_of(tensor.values);
-}
-
-template <>
-std::vector<double> values_of(const sim::Published& tensor) {
-  return doubles_of(tensor.dtype, tensor.values);
+template <typename Value>
+std::vector<Value> values_of(const sim::Published& tensor) {
+  std::vector<Value> values;
+  with_scalar_of<Value>(tensor.dtype, [&](auto scalar) {
+    values.resize(tensor.values.size() / sizeof scalar);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = value_at<decltype(scalar)>(tensor.values.data(), i);
+  });
+  return values;
 }
 
 template <typename Value>
 std::string Assembled<Value>::where(const std::string& name, std::size_t i) const {
   const auto width = static_cast<std::size_t>(columns);
-  return fmt::format("{}({}, {}){}", name, i / width, i % width,
-                     ranks[i] < 0 ? "" : fmt::format(" on rank {}", ranks[i]));
+  const std::size_t row = i / width, column = i % width;
+  const std::size_t number = (is_cut_by_rows ? row : column) / static_cast<std::size_t>(block);
+  const int rank = holders.empty() ? -1 : holders[number % holders.size()];
+  return fmt::format("{}({}, {}){}", name, row, column, rank < 0 ? "" : fmt::format(" on rank {}", rank));
 }
 
 Extent extent_of(const sim::Shape& shape) {
@@ -67,6 +73,33 @@ std::vector<std::size_t> places_in_whole(const CaseOutput& output, const Extent&
   return places;
 }
 
+namespace {
+
+/// Writes the elements of a part to their places in the whole, or adds them to what is there.
+template <typename Value>
+void put(const sim::Published& published, const CaseOutput& output, int place, int parts, bool adds,
+         Assembled<Value>& whole) {
+  const Extent part = extent_of(published.shape);
+  const Lines rows(part.rows, output.placement == Placement::rows, output.stride, place, parts);
+  const Lines columns(part.columns, output.placement == Placement::columns, output.stride, place, parts);
+  const std::int64_t together = columns.together(part.columns);
+  with_scalar_of<Value>(published.dtype, [&](auto scalar) {
+    std::size_t next = 0;
+    for (std::int64_t row = 0; row < part.rows; ++row) {
+      for (std::int64_t column = 0; column < part.columns; column += together) {
+        Value* to = whole.values.data() + rows.place_of(row) * whole.columns + columns.place_of(column);
+        const std::int64_t count = std::min(together, part.columns - column);
+        for (std::int64_t i = 0; i < count; ++i, ++next) {
+          const Value value = value_at<decltype(scalar)>(published.values.data(), next);
+          to[i] = adds ? to[i] + value : value;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy) {
   const bool by_rows = output.placement == Placement::rows;
@@ -74,40 +107,36 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
   const int parts = output.parts(tp);
   const int ranks = output.part_of.empty() ? tp : static_cast<int>(output.part_of.size());
   Assembled<Value> whole;
-  std::vector<bool> has_part(static_cast<std::size_t>(parts), false);
+  std::vector<int> holders(static_cast<std::size_t>(parts), -1);
+  bool is_empty = true;
   for (int rank = 0; rank < ranks; ++rank) {
     const int place = output.part(rank, tp);
     if (place < 0 || (output.placement == Placement::replicated && place != copy)) continue;
-    const bool adds = has_part[static_cast<std::size_t>(place)];
+    int& holder = holders[static_cast<std::size_t>(place)];
+    const bool adds = holder >= 0;
     if (adds && !output.is_sum()) continue;
-    has_part[static_cast<std::size_t>(place)] = true;
+    holder = rank;
     const sim::Published& published = *report.find(rank, output.name);
-    const Extent part = extent_of(published.shape);
-    if (whole.values.empty()) {
+    if (is_empty) {
+      const Extent part = extent_of(published.shape);
       whole.rows = by_rows ? parts * part.rows : part.rows;
       whole.columns = by_columns ? parts * part.columns : part.columns;
-      const auto count = static_cast<std::size_t>(whole.rows * whole.columns);
-      whole.values.resize(count);
-      whole.ranks.assign(count, -1);
+      whole.values.resize(static_cast<std::size_t>(whole.rows * whole.columns));
+      whole.is_cut_by_rows = by_rows;
+      const std::int64_t lines = by_rows ? part.rows : part.columns;
+      whole.block = std::max<std::int64_t>(lines / output.stride, 1);
+      is_empty = whole.values.empty();
     }
-    const std::vector<Value> own = values_of<Value>(published);
-    const Lines rows(part.rows, by_rows, output.stride, place, parts);
-    const Lines columns(part.columns, by_columns, output.stride, place, parts);
-    const Value* next = own.data();
-    for (std::int64_t row = 0; row < part.rows; ++row) {
-      const std::int64_t first = rows.place_of(row) * whole.columns;
-      for (std::int64_t column = 0; column < part.columns; ++column, ++next) {
-        const auto at = static_cast<std::size_t>(first + columns.place_of(column));
-        whole.values[at] = adds ? whole.values[at] + *next : *next;
-        if (by_rows || by_columns) whole.ranks[at] = rank;
-      }
-    }
+    put(published, output, place, parts, adds, whole);
   }
+  if (by_rows || by_columns) whole.holders = std::move(holders);
   return whole;
 }
 
 template struct Assembled<double>;
 template struct Assembled<sim::Field>;
+template std::vector<double> values_of(const sim::Published&);
+template std::vector<sim::Field> values_of(const sim::Published&);
 template Assembled<double> assembled(const sim::RunReport&, const CaseOutput&, int, int);
 template Assembled<sim::Field> assembled(const sim::RunReport&, const CaseOutput&, int, int);
 

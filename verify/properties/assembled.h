@@ -20,7 +20,9 @@ struct Assembled {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::vector<Value> values;
-  std::vector<int> ranks;  // by element: the rank that holds it, or -1 if all ranks do
+  std::vector<int> holders;  // by part: the rank that holds it; empty if all ranks hold the whole
+  bool is_cut_by_rows = false;
+  std::int64_t block = 1;  // rows or columns of a part that are next to each other
 
   /// Returns the place of element i in words, such as "output(1, 2) on rank 3".
   std::string where(const std::string& name, std::size_t i) const;

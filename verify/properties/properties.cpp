@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -69,36 +70,41 @@ bool sign_is_open(const CaseSetting& setting, const Bounded& reference) {
   return has_infinity && !std::isfinite(reference.error());
 }
 
+/// Compares an element that is not within its bound, or that has none. Returns what is wrong, or "".
+std::string compare_special(double value, const Bounded& reference, const CaseSetting& setting,
+                            Judgement& judgement) {
+  const double serial = reference.value();
+  if (reference.is_unknown()) {
+    judgement.has_open_choice = true;
+    return "";
+  }
+  if (value == serial || (std::isnan(value) && std::isnan(serial))) return "";
+  const bool is_bounded = std::isfinite(serial) && std::isfinite(reference.error());
+  if (!std::isfinite(value) && !std::isfinite(serial) && sign_is_open(setting, reference)) return "";
+  if (std::isnan(value) != std::isnan(serial) || std::isinf(value) != std::isinf(serial))
+    return fmt::format("{}, and {} in the serial layer", shown(value), shown(serial));
+  if (!is_bounded) {
+    judgement.has_unbounded = true;
+    return "";
+  }
+  return fmt::format("{}, and {} in the serial layer: off by {}, where rounding explains {}", shown(value),
+                     shown(serial), shown(std::fabs(value - serial)), shown(reference.error()));
+}
+
 Judgement compare(const CaseOutput& output, const Assembled<double>& got,
                   const reference::Matrix<Bounded>& expected, const CaseSetting& setting) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Judgement judgement;
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     const double value = got.values[i];
     const Bounded& reference = expected.data()[i];
-    const double serial = reference.value();
-    if (reference.is_unknown()) {
-      judgement.has_open_choice = true;
+    const double difference = std::fabs(value - reference.value());
+    if (difference <= reference.error() && reference.error() < kInfinity) {
+      if (difference > 0) judgement.slack = std::max(judgement.slack, difference / reference.error());
       continue;
     }
-    if (value == serial || (std::isnan(value) && std::isnan(serial))) continue;
-    const bool is_bounded = std::isfinite(serial) && std::isfinite(reference.error());
-    if (!std::isfinite(value) && !std::isfinite(serial) && sign_is_open(setting, reference)) continue;
-    if (std::isnan(value) != std::isnan(serial) || std::isinf(value) != std::isinf(serial)) {
-      return fails(fmt::format("{} is {}, and {} in the serial layer", got.where(output.name, i),
-                               shown(value), shown(serial)));
-    }
-    if (!is_bounded) {
-      judgement.has_unbounded = true;
-      continue;
-    }
-    const double difference = std::fabs(value - serial);
-    if (difference <= reference.error()) {
-      judgement.slack = std::max(judgement.slack, difference / reference.error());
-      continue;
-    }
-    return fails(fmt::format("{} is {}, and {} in the serial layer: off by {}, where rounding explains {}",
-                             got.where(output.name, i), shown(value), shown(serial), shown(difference),
-                             shown(reference.error())));
+    const std::string wrong = compare_special(value, reference, setting, judgement);
+    if (!wrong.empty()) return fails(fmt::format("{} is {}", got.where(output.name, i), wrong));
   }
   return judgement;
 }

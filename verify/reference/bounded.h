@@ -52,15 +52,15 @@ class Bounded {
   /// roundoffs of the operation itself. The bound also covers the rounding of the value in double, and the
   /// rounding of the bound as it is computed here (less than 2^-48 of each term).
   static Bounded rounded(double value, double propagated, double units, const Rounding* rounding) {
-    // The candidate overflows to the same infinity.
-    if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};
     const double unit = 0x1p-53 + (rounding == nullptr ? 0 : rounding->unit);
     const double least = rounding == nullptr ? 0 : rounding->least;
-    const double error =
-        (propagated + units * unit * (std::fabs(value) + propagated) + least) * (1 + 0x1p-48);
-    // An error is NaN after 0 times an infinite error. Then there is no bound.
-    const bool is_unbounded = std::isnan(error) && !std::isnan(value);
-    return {value, is_unbounded ? std::numeric_limits<double>::infinity() : error, rounding};
+    const double error = error_of(value, propagated, units, unit, least);
+    if (error < std::numeric_limits<double>::infinity()) return {value, error, rounding};
+    return without_bound(value, propagated, error, rounding);
+  }
+  /// The error of rounded(), where it is finite: value and propagated are then finite, too.
+  static double error_of(double value, double propagated, double units, double unit, double least) {
+    return (propagated + units * unit * (std::fabs(value) + propagated) + least) * (1 + 0x1p-48);
   }
 
   friend Bounded operator+(const Bounded& a, const Bounded& b) {
@@ -89,6 +89,14 @@ class Bounded {
   }
 
  private:
+  static Bounded without_bound(double value, double propagated, double error, const Rounding* rounding) {
+    // The candidate overflows to the same infinity.
+    if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};
+    // An error is NaN after 0 times an infinite error. Then there is no bound.
+    const bool is_unbounded = std::isnan(error) && !std::isnan(value);
+    return {value, is_unbounded ? std::numeric_limits<double>::infinity() : error, rounding};
+  }
+
   double value_ = 0;
   double error_ = 0;
   const Rounding* rounding_ = nullptr;

@@ -7,10 +7,12 @@
 /// Exact   in the field the loss does not depend on the shift (the largest logit, which is subtracted before
 ///         exp), because log is a homomorphism there.
 
+#include <utility>
 #include <vector>
 
 #include "verify/reference/embedding.h"
 #include "verify/reference/matrix.h"
+#include "verify/reference/rows.h"
 
 namespace verify::reference {
 
@@ -24,17 +26,17 @@ struct CrossEntropySetting {
 template <typename Scalar>
 class CrossEntropy {
  public:
-  CrossEntropy(const Number<Scalar>& number, const Matrix<Scalar>& logits, const Ids& targets,
+  CrossEntropy(const Number<Scalar>& number, Matrix<Scalar> logits, Ids targets,
                const CrossEntropySetting& setting)
       : number_(number),
-        logits_(logits),
-        targets_(targets),
+        logits_(std::move(logits)),
+        targets_(std::move(targets)),
         setting_(setting),
         sharp_(number.of(setting.smoothing_denominator - setting.smoothing_numerator,
                          setting.smoothing_denominator)),
-        exps_(zeros<Scalar>(logits.rows(), logits.cols())),
-        rows_(targets.size()) {
-    for (Eigen::Index t = 0; t < logits.rows(); ++t) {
+        exps_(logits_.rows(), logits_.cols()),
+        rows_(targets_.size()) {
+    for (Eigen::Index t = 0; t < logits_.rows(); ++t) {
       if (!is_ignored(t)) take_exps(t);
     }
   }
@@ -47,7 +49,7 @@ class CrossEntropy {
       const Scalar of_target = log_of_sum - (logits_(t, target(t)) - row(t).shift);
       if (setting_.smoothing_numerator == 0) return of_target;
       Sum<Scalar> shifted;
-      for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) shifted.add(logits_(t, v) - row(t).shift);
+      add_differences(logits_of(t), setting_.vocabulary, row(t).shift, shifted);
       return sharp_ * of_target +
              s * (log_of_sum - shifted.value_in_parts() * number_.of(1, setting_.vocabulary));
     });
@@ -61,11 +63,10 @@ class CrossEntropy {
     for (Eigen::Index t = 0; t < logits_.rows(); ++t) {
       if (is_ignored(t)) continue;
       const Scalar inverse = number_.of(1, 1) / row(t).sum;
-      for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) {
-        Scalar slope = exps_(t, v) * inverse - smooth;
-        if (v == target(t)) slope = slope - sharp_;
-        result(t, v) = number_.stored(slope * grad(0, t));
-      }
+      const ScaledDifference<Scalar> slope{
+          .factor = inverse, .less = smooth, .upstream = grad(0, t), .one = target(t), .less_of_one = sharp_};
+      scaled_differences(number_, exps_.data() + t * exps_.cols(), setting_.vocabulary, slope,
+                         result.data() + t * result.cols());
     }
     return result;
   }
@@ -78,16 +79,14 @@ class CrossEntropy {
   };
 
   void take_exps(Eigen::Index t) {
-    Scalar shift = logits_(t, 0);
-    for (Eigen::Index v = 1; v < setting_.vocabulary; ++v) shift = number_.larger(shift, logits_(t, v));
+    const Scalar shift = largest_in_row(number_, logits_of(t), setting_.vocabulary);
     Sum<Scalar> sum;
-    for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) {
-      exps_(t, v) = number_.exp(logits_(t, v) - shift);
-      sum.add(exps_(t, v));
-    }
+    exps_of_differences(number_, logits_of(t), setting_.vocabulary, shift, exps_.data() + t * exps_.cols(),
+                        sum);
     rows_[static_cast<std::size_t>(t)] = {shift, sum.value_in_parts()};
   }
 
+  const Scalar* logits_of(Eigen::Index t) const { return logits_.data() + t * logits_.cols(); }
   std::int64_t target(Eigen::Index t) const { return targets_[static_cast<std::size_t>(t)]; }
   bool is_ignored(Eigen::Index t) const { return target(t) == setting_.ignored_id; }
   const LogSum& row(Eigen::Index t) const { return rows_[static_cast<std::size_t>(t)]; }

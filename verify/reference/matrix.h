@@ -6,6 +6,7 @@
 /// Shapes  rows are tokens or outputs, and columns are features; a vector is a matrix of one row.
 
 #include <Eigen/Core>
+#include <type_traits>
 
 #include "sim/base/vectorised.h"
 #include "verify/reference/number.h"
@@ -17,7 +18,8 @@ using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 template <typename Scalar>
 Matrix<Scalar> zeros(Eigen::Index rows, Eigen::Index columns) {
-  return Matrix<Scalar>::Constant(rows, columns, Scalar{});
+  static_assert(!std::is_trivially_default_constructible_v<Scalar>, "a scalar of references begins as 0");
+  return Matrix<Scalar>(rows, columns);
 }
 
 /// Returns the matrix whose element (i, j) is f(i, j), rounded to what a tensor of the candidate can hold.

@@ -102,6 +102,7 @@ template <>
 class Number<Bounded> {
  public:
   explicit Number(const Rounding& rounding) : rounding_(&rounding) {}
+  const Rounding& rounding() const { return *rounding_; }
   Bounded of(std::int64_t numerator, std::int64_t denominator) const {
     const double value = static_cast<double>(numerator) / static_cast<double>(denominator);
     return Bounded::rounded(value, 0, denominator == 1 ? 0 : 1, rounding_);
@@ -122,8 +123,18 @@ class Number<Bounded> {
     const double value = std::exp(x.value());
     // Where the candidate's arithmetic overflows, a quotient such as a sigmoid is 0 for it.
     if (std::isfinite(value) && value > rounding_->most) return {value, kUnbounded, rounding_};
-    return function(value, value * std::expm1(x.error()));
+    return function(value, value * growth_of_exp(x.error()));
   }
+  /// Returns e^error - 1, by which an error of its argument changes an exponential.
+  static double growth_of_exp(double error) {
+    return error >= 0 && error < kSmallError ? growth_of_small(error) : std::expm1(error);
+  }
+  /// The same below kSmallError: the first terms of the series. 1/100 stands for the sum of the others, which
+  /// begins with 1/120, so that no bound is too small.
+  static double growth_of_small(double error) {
+    return error * (1 + error * (0.5 + error * (1.0 / 6 + error * (1.0 / 24 + error * (1.0 / 100)))));
+  }
+  static constexpr double kSmallError = 0x1p-10;
   Bounded log(const Bounded& x) const {
     const double propagated = x.error() < x.value() ? -std::log1p(-x.error() / x.value()) : kUnbounded;
     return function(std::log(x.value()), propagated);
