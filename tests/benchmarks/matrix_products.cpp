@@ -1,7 +1,7 @@
-// Measures matrix products on one thread, and Eigen's in the same run: square ones, and those of an MLP of 768
-// and 3,072 features and 256 tokens, forward and backward. Items are terms: a product and an addition. The
-// targets are 0.95 of Eigen's speed in f32, and that a product in the field costs at most 1.5 times as much as
-// one product of doubles for each of its levels.
+// Measures matrix products on one thread, and Eigen's in the same run: square ones, and those of an MLP of
+// 768 and 3,072 features and 256 tokens, forward and backward. Items are terms: a product and an addition.
+// The targets are 0.95 of Eigen's speed in f32, and that a product in the field costs at most 1.5 times as
+// much as one product of doubles for each of its levels.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>

@@ -1,11 +1,11 @@
 #pragma once
 
-/// A CPU device that counts the bytes of memory which a step of the optimizer reads and writes: those of its own
-/// kernels, and those of the collectives that the world carries out for it.
+/// A CPU device that counts the bytes of memory which a step of the optimizer reads and writes: those of its
+/// own kernels, and those of the collectives that the world carries out for it.
 ///
-/// Shapes  in bytes. A kernel that reads and writes an element counts it twice. A kernel that goes through its
-///         operands in blocks that stay in a cache counts each of them once: a fold reads every input once
-///         and writes every output once.
+/// Shapes  in bytes. A kernel that reads and writes an element counts it twice. A kernel that goes through
+///         its operands in blocks that stay in a cache counts each of them once: a fold reads every input
+///         once and writes every output once.
 /// Calls   the handles of all ranks share one count, so a world that uses the device runs on one thread. Only
 ///         kernels that sim/optimizer and the world use are counted.
 

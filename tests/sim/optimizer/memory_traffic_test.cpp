@@ -1,5 +1,5 @@
-// Proves how many bytes of memory a step of ZeRO-1 reads and writes: on D ranks with buffers of one size, as a
-// formula in D. A pass over a buffer that is added or saved changes it.
+// Proves how many bytes of memory a step of ZeRO-1 reads and writes: on D ranks with buffers of one size, as
+// a formula in D. A pass over a buffer that is added or saved changes it.
 
 #include <cstdint>
 #include <gtest/gtest.h>
@@ -35,10 +35,10 @@ test::Traffic traffic_of_a_step(int ranks, std::int64_t elements, const DataPara
   return after.since(before);
 }
 
-// In buffers of one rank, of which there are D for gradients, D for values, and two for moments. Gradients are
-// zeroed on all ranks, scaled unless the collective averages, reduced into one part of each buffer, and poisoned
-// in the others. Adam reads gradients, values and moments, and writes all but the first. Values are gathered by
-// reading each part once. Reading and writing each buffer once would be 4 D + 4 buffers.
+// In buffers of one rank, of which there are D for gradients, D for values, and two for moments. Gradients
+// are zeroed on all ranks, scaled unless the collective averages, reduced into one part of each buffer, and
+// poisoned in the others. Adam reads gradients, values and moments, and writes all but the first. Values are
+// gathered by reading each part once. Reading and writing each buffer once would be 4 D + 4 buffers.
 RC_GTEST_PROP(MemoryTraffic, OfAZeroStepIsItsFormula, (bool average_in_collective)) {
   const int ranks = *rc::gen::inRange(2, 9);
   const std::int64_t block = 128 * *rc::gen::inRange<std::int64_t>(8, 17);  // of 4 KiB at least
