@@ -10,6 +10,7 @@
 #include "sim/base/copy_bytes.h"
 #include "sim/base/kernel_options.h"
 #include "sim/cpu/elements.h"
+#include "sim/cpu/streamed_copy.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
@@ -19,6 +20,9 @@ namespace {
 /// The size of the running value of a fold in bytes. It stays in the first-level cache while the inputs
 /// stream past.
 constexpr std::int64_t kFoldBytes = 16384;
+
+/// Copies of one input that write at least so many bytes would only drive other values out of the caches.
+constexpr std::int64_t kStreamedBytes = std::int64_t{1} << 22;
 
 template <ReduceOp op, typename Scalar>
 void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_t count) {
@@ -31,6 +35,22 @@ void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scala
              const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     running[i] = combined<op>(d[i], combined<op>(c[i], combined<op>(b[i], combined<op>(a[i], running[i]))));
+  }
+}
+
+/// Copies one block of one input to every output. With `streams` it leaves the caches to the input.
+template <typename Scalar>
+void copy_block(const Tensor& input, const FoldSegment& block, bool streams,
+                std::span<const Tensor> outputs) {
+  const auto* from = reinterpret_cast<const std::byte*>(elements<Scalar>(input) + block.begin + block.shift);
+  const std::int64_t bytes = (block.end - block.begin) * static_cast<std::int64_t>(sizeof(Scalar));
+  for (const Tensor& output : outputs) {
+    auto* to = reinterpret_cast<std::byte*>(elements<Scalar>(output) + block.begin);
+    if (streams) {
+      streamed_copy(from, to, bytes);
+    } else {
+      copy_bytes(from, to, bytes);
+    }
   }
 }
 
@@ -66,9 +86,16 @@ void fold_segments(std::span<const Tensor> inputs, std::span<const FoldSegment> 
                    const Scaling<Scalar>* average, std::span<const Tensor> outputs) {
   constexpr auto kBlock = static_cast<std::int64_t>(kFoldBytes / sizeof(Scalar));
   for (const FoldSegment& segment : segments) {
+    const bool streams =
+        (segment.end - segment.begin) * static_cast<std::int64_t>(sizeof(Scalar)) * std::ssize(outputs) >=
+        kStreamedBytes;
     for (std::int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
-      fold_block<op>(inputs, {begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift},
-                     average, outputs);
+      const FoldSegment block{begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift};
+      if (inputs.size() == 1 && average == nullptr) {
+        copy_block<Scalar>(inputs.front(), block, streams, outputs);
+      } else {
+        fold_block<op>(inputs, block, average, outputs);
+      }
     }
   }
 }

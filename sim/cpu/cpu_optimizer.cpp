@@ -1,6 +1,7 @@
 // The kernels of CpuDevice for a step of the optimizer.
 
 #include <cmath>
+#include <type_traits>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
@@ -36,6 +37,23 @@ Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
   }
 }
 
+/// What weight decay is added to.
+enum class Decay { nothing, gradient, update };
+
+/// Calls visit with the decay of a step as a constant, so that no loop has to choose.
+template <typename Visit>
+void with_decay(const AdamStep& step, Visit&& visit) {
+  if (step.weight_decay.numerator == 0) return visit(std::integral_constant<Decay, Decay::nothing>());
+  if (step.decoupled) return visit(std::integral_constant<Decay, Decay::update>());
+  visit(std::integral_constant<Decay, Decay::gradient>());
+}
+
+/// The numbers of a step that are the same for all elements.
+template <typename Scalar>
+struct AdamNumbers {
+  Scalar rate, beta1, rest1, beta2, rest2, c1, c2, epsilon, decay;
+};
+
 }  // namespace
 
 void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
@@ -44,26 +62,36 @@ void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Te
   with_sum_scalar(grad.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     const auto number = arithmetic<Scalar>();
-    const Scalar rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator});
-    const Scalar beta1 = number.of(step.beta1), rest1 = number.of(one_less(step.beta1));
-    const Scalar beta2 = number.of(step.beta2), rest2 = number.of(one_less(step.beta2));
-    const Scalar c1 = correction<Scalar>(number, step.beta1, step.step);
-    const Scalar c2 = correction<Scalar>(number, step.beta2, step.step);
-    const Scalar epsilon = number.of(step.epsilon), decay = number.of(step.weight_decay);
-    const bool decays = step.weight_decay.numerator != 0;
-    const bool decays_grad = decays && !step.decoupled, decays_update = decays && step.decoupled;
+    const AdamNumbers<Scalar> numbers = {
+        .rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator}),
+        .beta1 = number.of(step.beta1),
+        .rest1 = number.of(one_less(step.beta1)),
+        .beta2 = number.of(step.beta2),
+        .rest2 = number.of(one_less(step.beta2)),
+        .c1 = correction<Scalar>(number, step.beta1, step.step),
+        .c2 = correction<Scalar>(number, step.beta2, step.step),
+        .epsilon = number.of(step.epsilon),
+        .decay = number.of(step.weight_decay)};
     const Scalar* g = elements<Scalar>(grad);
     Scalar* p = elements<Scalar>(param);
     Scalar* m = elements<Scalar>(exp_avg);
     Scalar* v = elements<Scalar>(exp_avg_sq);
-    vectorised([&] {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const Scalar slope = decays_grad ? number.fma(decay, p[i], g[i]) : g[i];
-        m[i] = number.fma(beta1, m[i], rest1 * slope);
-        v[i] = number.fma(beta2, v[i], rest2 * slope * slope);
-        const Scalar update = (m[i] / c1) / (number.sqrt(v[i] / c2) + epsilon);
-        p[i] = number.fma(rate, decays_update ? number.fma(decay, p[i], update) : update, p[i]);
-      }
+    with_decay(step, [&](auto decay) {
+      vectorised([&] {
+        const AdamNumbers<Scalar> own = numbers;  // the compiler knows that no element below is one of these
+        for (std::int64_t i = 0; i < count; ++i) {
+          const Scalar old = p[i];
+          const Scalar slope = decay.value == Decay::gradient ? number.fma(own.decay, old, g[i]) : g[i];
+          const Scalar first = number.fma(own.beta1, m[i], own.rest1 * slope);
+          const Scalar second = number.fma(own.beta2, v[i], own.rest2 * slope * slope);
+          const Scalar step_alone = (first / own.c1) / (number.sqrt(second / own.c2) + own.epsilon);
+          const Scalar update =
+              decay.value == Decay::update ? number.fma(own.decay, old, step_alone) : step_alone;
+          p[i] = number.fma(own.rate, update, old);
+          m[i] = first;
+          v[i] = second;
+        }
+      });
     });
   });
 }

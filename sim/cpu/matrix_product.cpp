@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "sim/base/field_sum.h"
 #include "sim/base/kernel_options.h"
@@ -15,12 +17,11 @@ namespace sim {
 
 namespace {
 
-// A block of the left operand fits into the second-level cache, and a panel of the right operand fits into
-// the first-level cache.
+// A panel of the right operand fits into the first-level cache. It is packed once for each block of the left
+// operand, whose panels stream past it.
 constexpr std::size_t kBlockTerms = 256;
-constexpr std::size_t kBlockRows = 128;
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 static_assert(kBlockTerms <= kExactProducts, "each block of terms ends in a reduction");
-static_assert(kBlockRows % kTileRows == 0);
 
 /// Splits a scalar into planes, which the tile kernel multiplies one by one. Its sums may be wider than
 /// the scalar.
@@ -74,36 +75,73 @@ struct Lines {
   std::size_t term_step;
 };
 
-/// The terms of a block for as many lines as a tile has, one term after another, separately for each
-/// plane.
+/// Four floats that are moved at once.
+using Floats = float __attribute__((vector_size(16)));
+constexpr std::size_t kFloats = 4;
+
+/// Makes the first terms of four lines adjacent.
+inline void transpose(const float* from, std::size_t line_step, float* to, std::size_t to_step) {
+  Floats lines[kFloats];
+  for (std::size_t line = 0; line < kFloats; ++line)
+    std::memcpy(&lines[line], from + line * line_step, sizeof(Floats));
+  const Floats a = __builtin_shufflevector(lines[0], lines[1], 0, 4, 1, 5);
+  const Floats b = __builtin_shufflevector(lines[2], lines[3], 0, 4, 1, 5);
+  const Floats c = __builtin_shufflevector(lines[0], lines[1], 2, 6, 3, 7);
+  const Floats d = __builtin_shufflevector(lines[2], lines[3], 2, 6, 3, 7);
+  const Floats terms[kFloats] = {
+      __builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+      __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  for (std::size_t term = 0; term < kFloats; ++term)
+    std::memcpy(to + term * to_step, &terms[term], sizeof(Floats));
+}
+
+/// The terms of a block for up to `width` lines, one term after another, separately for each plane.
 template <typename Scalar, std::size_t width>
 struct Panel {
   using Element = typename Planes<Scalar>::Element;
   static constexpr std::size_t kPlanes = Planes<Scalar>::kCount;
+  /// Lines whose terms are copied in turn. More of them, with steps of a page, would not fit into a cache.
+  static constexpr std::size_t kGroup = 4;
 
   alignas(64) Element planes[kPlanes][kBlockTerms * width];
 
-  /// Lines beyond the edge of the matrix become 0. Whole panels, and whole panels of adjacent lines, are
-  /// the usual cases. They are written out as such, so the compiler knows their counts and steps and
-  /// makes straight-line code of each.
+  /// Whole panels of adjacent lines are written out as such, so the compiler knows their counts and steps
+  /// and makes straight-line code of them.
   void pack(const Lines<Scalar>& lines, std::size_t terms) {
-    if (lines.count < width) {
-      for (auto& plane : planes) std::fill_n(plane, terms * width, Element{});
-      copy(lines.first, lines.count, lines.line_step, lines.term_step, terms);
-    } else if (lines.line_step == 1) {
-      copy(lines.first, width, 1, lines.term_step, terms);
-    } else {
-      copy(lines.first, width, lines.line_step, lines.term_step, terms);
+    if (lines.line_step == 1) {
+      if (lines.count == width) {
+        copy(lines, 0, width, 1, 0, terms);
+      } else {
+        copy(lines, 0, lines.count, 1, 0, terms);
+      }
+      return;
+    }
+    for (std::size_t line = 0; line < lines.count; line += kGroup) {
+      const std::size_t count = std::min(kGroup, lines.count - line);
+      std::size_t term = 0;
+      if constexpr (std::is_same_v<Scalar, float>) {
+        if (count == kFloats && lines.term_step == 1) {
+          for (; term + kFloats <= terms; term += kFloats) {
+            transpose(lines.first + line * lines.line_step + term, lines.line_step,
+                      planes[0] + term * width + line, width);
+          }
+        }
+      }
+      if (count == kGroup) {
+        copy(lines, line, kGroup, lines.line_step, term, terms);
+      } else {
+        copy(lines, line, count, lines.line_step, term, terms);
+      }
     }
   }
 
  private:
-  [[gnu::always_inline]] void copy(const Scalar* first, std::size_t count, std::size_t line_step,
-                                   std::size_t term_step, std::size_t terms) {
-    for (std::size_t term = 0; term < terms; ++term) {
+  [[gnu::always_inline]] void copy(const Lines<Scalar>& lines, std::size_t first_line, std::size_t count,
+                                   std::size_t line_step, std::size_t first_term, std::size_t terms) {
+    for (std::size_t term = first_term; term < terms; ++term) {
 #pragma GCC unroll 24
-      for (std::size_t line = 0; line < count; ++line) {
-        const Scalar& value = first[line * line_step + term * term_step];
+      for (std::size_t line = first_line; line < first_line + count; ++line) {
+        const Scalar& value = lines.first[line * line_step + term * lines.term_step];
 #pragma GCC unroll kFieldLevels
         for (std::size_t plane = 0; plane < kPlanes; ++plane) {
           planes[plane][term * width + line] = Planes<Scalar>::get(value, plane);
@@ -113,120 +151,156 @@ struct Panel {
   }
 };
 
-/// The part of the result that a tile covers, which is less than a tile at the edges. As with panels, the
-/// whole tile is a case of its own.
+/// The sums of one plane of a tile.
 template <typename Sum>
-struct TilePlace {
-  using Tile = ProductTile<typename Planes<Sum>::Element>;
-  static constexpr std::size_t kColumns = kTileColumns<typename Planes<Sum>::Element>;
+class PlaneSums {
+  using Element = typename Planes<Sum>::Element;
 
-  Sum* first;
-  std::size_t row_step;
-  std::size_t rows;
-  std::size_t columns;
-
-  bool is_whole() const { return rows == kTileRows && columns == kColumns; }
-
-  void load(std::size_t plane, Tile& tile) const {
-    if (is_whole()) {
-      load_part(plane, tile, kTileRows, kColumns);
-    } else {
-      load_part(plane, tile, rows, columns);
+ public:
+  PlaneSums(const TileSums<Sum>& sums, std::size_t plane) : of_(sums), plane_(plane) {
+    for (std::size_t row = 0; row < of_.rows; ++row) {
+      for (std::size_t column = 0; column < of_.columns; ++column)
+        sums_[row][column] = Planes<Sum>::get(of_.first[row * of_.row_step + column], plane_);
     }
   }
-
-  void store(std::size_t plane, const Tile& tile) const {
-    if (is_whole()) {
-      store_part(plane, tile, kTileRows, kColumns);
-    } else {
-      store_part(plane, tile, rows, columns);
+  TileSums<Element> tile() { return {sums_[0], kTileColumns<Element>, of_.rows, of_.columns}; }
+  void store() const {
+    for (std::size_t row = 0; row < of_.rows; ++row) {
+      for (std::size_t column = 0; column < of_.columns; ++column)
+        Planes<Sum>::set(of_.first[row * of_.row_step + column], plane_, sums_[row][column]);
     }
   }
 
  private:
-  [[gnu::always_inline]] void load_part(std::size_t plane, Tile& tile, std::size_t row_count,
-                                        std::size_t column_count) const {
-    for (std::size_t row = 0; row < row_count; ++row) {
-#pragma GCC unroll 24
-      for (std::size_t column = 0; column < column_count; ++column) {
-        tile.sums[row][column] = Planes<Sum>::get(first[row * row_step + column], plane);
-      }
-    }
-  }
-
-  [[gnu::always_inline]] void store_part(std::size_t plane, const Tile& tile, std::size_t row_count,
-                                         std::size_t column_count) const {
-    for (std::size_t row = 0; row < row_count; ++row) {
-#pragma GCC unroll 24
-      for (std::size_t column = 0; column < column_count; ++column) {
-        Planes<Sum>::set(first[row * row_step + column], plane, tile.sums[row][column]);
-      }
-    }
-  }
+  const TileSums<Sum>& of_;
+  std::size_t plane_;
+  alignas(64) Element sums_[kTileRows][kTileColumns<Element>];
 };
 
 template <typename Scalar>
 class MatrixProduct {
   using Element = typename Planes<Scalar>::Element;
   using Sum = typename Planes<Scalar>::Sum;
+  static constexpr std::size_t kRows =
+      kBlockBytes / (kBlockTerms * sizeof(Element) * Planes<Scalar>::kCount) / kTileRows * kTileRows;
   static constexpr std::size_t kColumns = kTileColumns<Element>;
+  static constexpr bool kIsElement = std::is_same_v<Scalar, Element>;
   using LeftPanel = Panel<Scalar, kTileRows>;
   using RightPanel = Panel<Scalar, kColumns>;
 
  public:
   MatrixProduct(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b, Sum* out)
-      : sizes_(sizes),
-        a_(a),
-        b_(b),
-        out_(out),
-        left_(std::make_unique_for_overwrite<LeftPanel[]>((std::min(kBlockRows, sizes.rows) + kTileRows - 1) /
-                                                          kTileRows)) {}
+      : sizes_(sizes), a_(a), b_(b), out_(out) {}
 
   void add() {
     for (std::size_t term = 0; term < sizes_.terms; term += kBlockTerms) {
-      for (std::size_t row = 0; row < sizes_.rows; row += kBlockRows) {
-        add_block(row, term, std::min(kBlockTerms, sizes_.terms - term));
+      for (std::size_t row = 0; row < sizes_.rows; row += kRows) {
+        add_block(row, std::min(kRows, sizes_.rows - row), term, std::min(kBlockTerms, sizes_.terms - term));
       }
     }
   }
 
  private:
-  void add_block(std::size_t first_row, std::size_t first_term, std::size_t terms) {
-    const std::size_t end_row = std::min(first_row + kBlockRows, sizes_.rows);
-    for (std::size_t row = first_row; row < end_row; row += kTileRows) {
-      const Scalar* first = a_.first + row * a_.row_step + first_term * a_.column_step;
-      const std::size_t rows = std::min(kTileRows, end_row - row);
-      left_[(row - first_row) / kTileRows].pack({first, rows, a_.row_step, a_.column_step}, terms);
-    }
+  // An operand is read where it lies if packing would cost more than it saves.
+  /// Half of the first-level cache, in elements.
+  static constexpr std::size_t kSmallOperand = 16384 / sizeof(Element);
+  bool reads_left() const {
+    const bool is_small = sizes_.rows * sizes_.terms <= kSmallOperand;
+    const bool has_short_rows = a_.column_step == 1 && a_.row_step <= kBlockTerms;
+    return kIsElement && (is_small || has_short_rows);
+  }
+  bool reads_right() const {
+    const bool is_small = sizes_.terms * b_.row_step <= kSmallOperand;
+    const bool is_read_once = sizes_.rows <= kTileRows;
+    return kIsElement && b_.column_step == 1 && (is_small || is_read_once);
+  }
+
+  /// The panels of a block. A thread keeps them from one product to the next.
+  struct Panels {
+    std::unique_ptr<LeftPanel[]> left;
+    std::size_t left_count = 0;
+    std::unique_ptr<RightPanel> right;
+  };
+  static Panels& panels() {
+    static thread_local Panels panels;
+    return panels;
+  }
+
+  void add_block(std::size_t first_row, std::size_t rows, std::size_t first_term, std::size_t terms) {
+    const Scalar* const left = a_.first + first_row * a_.row_step + first_term * a_.column_step;
+    const Scalar* const right = b_.first + first_term * b_.row_step;
+    if (!reads_left_) pack_left(left, rows, terms);
     for (std::size_t column = 0; column < sizes_.columns; column += kColumns) {
-      const Scalar* first = b_.first + first_term * b_.row_step + column * b_.column_step;
       const std::size_t columns = std::min(kColumns, sizes_.columns - column);
-      right_->pack({first, columns, b_.column_step, b_.row_step}, terms);
-      add_panel(first_row, end_row, column, columns, terms);
+      const Scalar* const first = right + column * b_.column_step;
+      if (!reads_right_) pack_right({first, columns, b_.column_step, b_.row_step}, terms);
+      for (std::size_t row = 0; row < rows; row += kTileRows) {
+        const TileSums<Sum> sums = {out_ + (first_row + row) * sizes_.columns + column, sizes_.columns,
+                                    std::min(kTileRows, rows - row), columns};
+        add_tile(left + row * a_.row_step, row / kTileRows, first, terms, sums);
+      }
     }
   }
 
-  void add_panel(std::size_t first_row, std::size_t end_row, std::size_t column, std::size_t columns,
-                 std::size_t terms) {
+  void pack_left(const Scalar* first, std::size_t rows, std::size_t terms) {
+    Panels& own = panels();
+    const std::size_t count = (rows + kTileRows - 1) / kTileRows;
+    if (own.left_count < count) {
+      own.left = std::make_unique_for_overwrite<LeftPanel[]>(count);
+      own.left_count = count;
+    }
+    for (std::size_t row = 0; row < rows; row += kTileRows) {
+      own.left[row / kTileRows].pack(
+          {first + row * a_.row_step, std::min(kTileRows, rows - row), a_.row_step, a_.column_step}, terms);
+    }
+  }
+
+  void pack_right(const Lines<Scalar>& lines, std::size_t terms) {
+    Panels& own = panels();
+    if (own.right == nullptr) own.right = std::make_unique_for_overwrite<RightPanel>();
+    own.right->pack(lines, terms);
+  }
+
+  void add_tile(const Scalar* left, std::size_t left_panel, const Scalar* right, std::size_t terms,
+                const TileSums<Sum>& sums) {
     for (std::size_t plane = 0; plane < Planes<Scalar>::kCount; ++plane) {
-      for (std::size_t row = first_row; row < end_row; row += kTileRows) {
-        const TilePlace<Sum> place = {out_ + row * sizes_.columns + column, sizes_.columns,
-                                      std::min(kTileRows, end_row - row), columns};
-        ProductTile<Element> tile = {};
-        place.load(plane, tile);
-        kernel_(left_[(row - first_row) / kTileRows].planes[plane], right_->planes[plane], terms, tile);
-        place.store(plane, tile);
+      const TileTerms<Element> operands = tile_terms(left, left_panel, right, terms, plane);
+      if constexpr (std::is_same_v<Sum, Element>) {
+        kernel_(operands, sums);
+      } else {
+        PlaneSums<Sum> of_plane(sums, plane);
+        kernel_(operands, of_plane.tile());
+        of_plane.store();
       }
     }
+  }
+
+  TileTerms<Element> tile_terms(const Scalar* left, std::size_t left_panel, const Scalar* right,
+                                std::size_t terms, std::size_t plane) const {
+    TileTerms<Element> operands = {nullptr, 1, kTileRows, nullptr, kColumns, terms};
+    if (!reads_left_) operands.left = panels().left[left_panel].planes[plane];
+    if (!reads_right_) operands.right = panels().right->planes[plane];
+    if constexpr (kIsElement) {
+      if (reads_left_) {
+        operands.left = left;
+        operands.left_row_step = a_.row_step;
+        operands.left_term_step = a_.column_step;
+      }
+      if (reads_right_) {
+        operands.right = right;
+        operands.right_term_step = b_.row_step;
+      }
+    }
+    return operands;
   }
 
   ProductSizes sizes_;
   Strided<Scalar> a_;
   Strided<Scalar> b_;
   Sum* out_;
+  bool reads_left_ = reads_left();
+  bool reads_right_ = reads_right();
   TileKernel<Element> kernel_ = fastest_tile_kernel<Element>();
-  std::unique_ptr<LeftPanel[]> left_;
-  std::unique_ptr<RightPanel> right_ = std::make_unique_for_overwrite<RightPanel>();
 };
 
 /// A product within both limits is too small for packing to pay off.

@@ -7,6 +7,9 @@
 /// So a field element costs as much as one double per level, and a little more for splitting it into
 /// levels.
 ///
+/// Large operands are packed into panels first. A thread keeps its panels, of up to 1.2 MiB for each dtype,
+/// from one product to the next.
+///
 /// Shapes  a: (rows, terms) and b: (terms, columns), with any strides, so a transposed operand only has
 ///         other strides; out: (rows, columns), row-major, and apart from both.
 /// Exact   out(i, j) starts from its old value and takes k = 0, 1, 2, ... with one fma each: the same

@@ -60,9 +60,14 @@ void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order,
   fold_members(calls.front()->call, plan, inputs_of(calls, plan), {&output, 1}, part, parts);
 }
 
-/// Blocks of fewer bytes than this are folded all at once and then distributed. A separate fold for each
-/// block would read only a little of every input.
+/// Blocks of fewer bytes than this are folded or copied all at once and then distributed. A separate fold for
+/// each block would read only a little of every input.
 constexpr std::int64_t kSmallBlock = 4096;
+
+bool is_small(Calls calls) {
+  const Call& call = calls.front()->call;
+  return call.count * size_of(call.dtype) < kSmallBlock;
+}
 
 /// Returns the segments of all blocks, as elements of the whole inputs. Adjacent segments that start at the
 /// same member are merged.
@@ -109,12 +114,29 @@ void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder
 }
 
 /// Builds the output of the first member block by block; the others copy it as a whole.
-void all_gather(Calls calls) {
+void all_gather_small(Calls calls) {
   const std::int64_t count = calls.front()->call.count;
   const Tensor whole = calls.front()->call.output.flat();
   for (std::size_t place = 0; place < calls.size(); ++place)
     copy_elements(calls[place]->call.input, block(whole, count, static_cast<std::int64_t>(place)));
   for (std::size_t place = 1; place < calls.size(); ++place) copy_elements(whole, calls[place]->call.output);
+}
+
+/// Reads each block once, and writes it to all outputs: a fold of one input is a copy. A block that works in
+/// place is in its own output already.
+void all_gather(Calls calls) {
+  const std::int64_t count = calls.front()->call.count;
+  const FoldSegment whole{.begin = 0, .end = count};
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const Tensor input = calls[place]->call.input.flat();
+    std::vector<Tensor> outputs;
+    outputs.reserve(calls.size());
+    for (const PostedCall* member : calls) {
+      const Tensor output = block(member->call.output, count, static_cast<std::int64_t>(place));
+      if (!output.overlaps(input)) outputs.push_back(output);
+    }
+    if (!outputs.empty()) input.device().fold(ReduceOp::sum, {&input, 1}, {&whole, 1}, outputs);
+  }
 }
 
 void broadcast(Calls calls) {
@@ -185,12 +207,10 @@ void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& orde
     case Operation::all_reduce:
       return all_reduce(calls, group, order, part, parts);
     case Operation::reduce_scatter:
-      if (parts == 1 && calls.front()->call.count * size_of(calls.front()->call.dtype) < kSmallBlock) {
-        return reduce_scatter_small(calls, group, order);
-      }
+      if (parts == 1 && is_small(calls)) return reduce_scatter_small(calls, group, order);
       return reduce_scatter(calls, group, order, part, parts);
     case Operation::all_gather:
-      return all_gather(calls);
+      return is_small(calls) ? all_gather_small(calls) : all_gather(calls);
     case Operation::broadcast:
       return broadcast(calls);
     case Operation::reduce:

@@ -29,20 +29,22 @@ std::vector<Field> drawn_fields(const char* name, std::size_t count) {
 /// The kernel alone, with its operands in the nearest cache. This is the most that the machine can do.
 void tile_of_doubles(benchmark::State& state) {
   constexpr std::size_t kTerms = 128;
+  constexpr std::size_t kColumns = sim::kTileColumns<double>;
   struct Operands {
     alignas(64) double left[kTerms * sim::kTileRows];
-    alignas(64) double right[kTerms * sim::kTileColumns<double>];
+    alignas(64) double right[kTerms * kColumns];
+    alignas(64) double sums[sim::kTileRows * kColumns];
   };
   Operands operands = {};
-  sim::ProductTile<double> tile = {};
+  const sim::TileTerms<double> terms = {operands.left, 1, sim::kTileRows, operands.right, kColumns, kTerms};
+  const sim::TileSums<double> sums = {operands.sums, kColumns, sim::kTileRows, kColumns};
   const sim::TileKernel<double> kernel = sim::fastest_tile_kernel<double>();
   for (auto _ : state) {
-    kernel(operands.left, operands.right, kTerms, tile);
+    kernel(terms, sums);
     benchmark::ClobberMemory();
   }
-  benchmark::DoNotOptimize(tile);
-  state.SetItemsProcessed(state.iterations() *
-                          static_cast<std::int64_t>(kTerms * sim::kTileRows * sim::kTileColumns<double>));
+  benchmark::DoNotOptimize(operands);
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kTerms * sim::kTileRows * kColumns));
 }
 BENCHMARK(tile_of_doubles);
 

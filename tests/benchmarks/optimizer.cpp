@@ -10,6 +10,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/optimizer/distributed_optimizer.h"
 #include "tests/benchmarks/repeated.h"
+#include "tests/support/counted_traffic.h"
 
 namespace {
 
@@ -53,21 +54,50 @@ BENCHMARK(range_maps)->Unit(benchmark::kMillisecond);
 
 constexpr std::int64_t kElements = 16 << 20;
 
-/// Measures the reduction, the step and the gather of one f32 parameter of 16 million elements on
-/// several ranks.
-void zero_step(benchmark::State& state) {
-  CpuDevice device;
-  benchmarks::run(world_of(static_cast<int>(state.range(0))), device, [&](Rank& rank) {
-    Parameter parameter = make_parameter(rank, "p", DType::f32, {kElements}, {}, {});
-    DistributedDataParallel data_parallel(rank, {&parameter}, {});
-    DistributedOptimizer optimizer(rank, data_parallel, {});
-    benchmarks::repeat(state, rank, [&] {
-      data_parallel.zero_grads();
-      data_parallel.grad_ready(parameter);
-      data_parallel.finish_grad_sync();
-      optimizer.step({1, 1000});
-    });
+/// One f32 parameter of 16 million elements.
+struct ZeroStep {
+  explicit ZeroStep(Rank& rank)
+      : parameter(make_parameter(rank, "p", DType::f32, {kElements}, {}, {})),
+        data_parallel(rank, {&parameter}, {}),
+        optimizer(rank, data_parallel, {}) {}
+  void run() {
+    data_parallel.zero_grads();
+    data_parallel.grad_ready(parameter);
+    data_parallel.finish_grad_sync();
+    optimizer.step({1, 1000});
+  }
+  Parameter parameter;
+  DistributedDataParallel data_parallel;
+  DistributedOptimizer optimizer;
+};
+
+/// Counts the bytes of memory that a step moves, and sets them beside reading and writing each buffer once:
+/// gradients and values of every rank, and the two moments.
+void count_traffic(benchmark::State& state, int ranks) {
+  test::CountedTraffic device;
+  std::int64_t before = 0;
+  benchmarks::run(world_of(ranks), device, [&](Rank& rank) {
+    ZeroStep step(rank);
+    rank.groups.world().barrier("made");
+    before = device.traffic().moved();
+    rank.groups.world().barrier("begins");
+    step.run();
   });
+  const std::int64_t moved = device.traffic().moved() - before;
+  const std::int64_t once = 2 * (2 * ranks + 2) * kElements * size_of(DType::f32);
+  state.counters["moved_MiB"] = static_cast<double>(moved) / (1 << 20);
+  state.counters["moved_of_once"] = static_cast<double>(moved) / static_cast<double>(once);
+}
+
+/// Measures the reduction, the step and the gather on several ranks.
+void zero_step(benchmark::State& state) {
+  const auto ranks = static_cast<int>(state.range(0));
+  CpuDevice device;
+  benchmarks::run(world_of(ranks), device, [&](Rank& rank) {
+    ZeroStep step(rank);
+    benchmarks::repeat(state, rank, [&] { step.run(); });
+  });
+  count_traffic(state, ranks);
 }
 BENCHMARK(zero_step)
     ->ArgName("dp")

@@ -147,6 +147,34 @@ RC_GTEST_PROP(Communicator, CopiesAreTheirDefinition, ()) {
   }
 }
 
+/// Gathers blocks of `count` elements. Ranks below `in_place` give their own block of the output. Returns whether
+/// every rank has all blocks in their order.
+bool is_gathered(int n, std::int64_t count, int in_place) {
+  const auto all = run(n, [&](Rank& rank) {
+    const Tensor x = zeros(rank, n * count);
+    Tensor input = own(rank, count);
+    if (rank.id < in_place) {
+      Tensor block = x.rows(rank.id * count, (rank.id + 1) * count);
+      copy(input, block);
+      input = block;
+    }
+    rank.groups.world().all_gather(input, x, "x");
+    rank.publish("x", x);
+  });
+  Ints expected;
+  for (int rank = 0; rank < n; ++rank) {
+    for (std::int64_t i = 0; i < count; ++i) expected.push_back(value(rank, i));
+  }
+  return std::all_of(all.begin(), all.end(), [&](const auto& gathered) { return gathered == expected; });
+}
+
+// Blocks of 4 KiB and more are written to each output alone.
+RC_GTEST_PROP(Communicator, BlocksOfAllSizesAreGathered, ()) {
+  const int n = *rc::gen::inRange(1, 6);
+  const std::int64_t count = *rc::gen::element<std::int64_t>(0, 7, 1023, 1024, 1500);
+  RC_ASSERT(is_gathered(n, count, *rc::gen::inRange(0, n + 1)));
+}
+
 // A call that has an output of its own leaves its input as it was, whether blocks are so small that they are
 // folded all at once or not.
 RC_GTEST_PROP(Communicator, ACallLeavesItsInputAsItWas, ()) {

@@ -143,6 +143,22 @@ RC_GTEST_PROP(CpuDevice, FoldsByDefinition, ()) {
   with_scalar(dtype, [&](auto scalar) { expect_fold_by_definition<decltype(scalar)>(dtype); });
 }
 
+// Copies of 4 MiB and more go past the caches.
+TEST(CpuDevice, ALargeFoldOfOneInputIsACopy) {
+  CpuDevice device;
+  constexpr std::int64_t kCount = 1'100'003;
+  std::vector<bfloat16> given(kCount), other(kCount);
+  for (std::size_t i = 0; i < given.size(); ++i) given[i].bits = static_cast<std::uint16_t>(i * 7 % 65'521);
+  const Tensor input = tensor_of(device, DType::bf16, {kCount}, given);
+  const Tensor output = tensor_of(device, DType::bf16, {kCount}, other);
+  const Tensor outputs[] = {input, output};
+  const FoldSegment segment{.begin = 5, .end = kCount - 7};
+  device.fold(ReduceOp::sum, {&input, 1}, {&segment, 1}, outputs);
+  std::copy(given.begin() + 5, given.end() - 7, other.begin() + 5);
+  EXPECT_TRUE(bits_of(test::values<bfloat16>(input)) == bits_of(given));
+  EXPECT_TRUE(bits_of(test::values<bfloat16>(output)) == bits_of(other));
+}
+
 /// Folds all pairs of the given values. The callers pass, for every float dtype, numbers, both zeros,
 /// infinities, and NaNs of several payloads and both signs.
 template <typename Scalar, typename Bits>

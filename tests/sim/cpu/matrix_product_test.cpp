@@ -138,45 +138,48 @@ RC_GTEST_PROP(MatrixProduct, OfFieldElementsIsTermByTerm,
   RC_ASSERT(is_term_by_term<Field>(drawn_sizes(), a_transposed, b_transposed, seed));
 }
 
-// These products have more rows than a block, or more terms than the field adds without a reduction.
+// These products have more rows than a block, more terms than the field adds without a reduction, or operands
+// of which one is packed and the other is read where it lies.
 TEST(MatrixProduct, LargeOnesAreTermByTerm) {
-  EXPECT_TRUE(is_term_by_term<double>({131, 25, 520}, false, false, 1));
-  EXPECT_TRUE(is_term_by_term<float>({131, 25, 520}, false, false, 1));
-  EXPECT_TRUE(is_term_by_term<bfloat16>({131, 25, 520}, false, false, 1));
+  for (const bool a_transposed : {false, true}) {
+    for (const bool b_transposed : {false, true}) {
+      for (const ProductSizes sizes :
+           {ProductSizes{1027, 3, 20}, {37, 29, 520}, {3, 61, 700}, {61, 3, 700}, {70, 50, 60}}) {
+        EXPECT_TRUE(is_term_by_term<double>(sizes, a_transposed, b_transposed, 1));
+        EXPECT_TRUE(is_term_by_term<float>(sizes, a_transposed, b_transposed, 1));
+        EXPECT_TRUE(is_term_by_term<bfloat16>(sizes, a_transposed, b_transposed, 1));
+      }
+    }
+  }
   EXPECT_TRUE(is_term_by_term<Field>({131, 25, 520}, false, false, 1));
   EXPECT_TRUE(is_term_by_term<Field>({5, 13, 4100}, false, true, 1));
 }
 
+/// A tile of drawn sizes within operands of drawn steps. The elements between the columns of the tile and the
+/// next row are NaN in the right operand, and may not change in the sums.
 template <typename Element>
-bool fastest_is_plain(std::uint64_t seed, std::size_t terms) {
-  constexpr std::size_t kColumns = sim::kTileColumns<Element>;
-  struct alignas(64) Operands {
-    Element left[40 * sim::kTileRows];
-    Element right[40 * kColumns];
-  };
-  Operands operands = {};
-  const auto left = drawn(Element(), seed, "left", terms * sim::kTileRows);
-  const auto right = drawn(Element(), seed, "right", terms * kColumns);
-  std::copy(left.begin(), left.end(), operands.left);
-  std::copy(right.begin(), right.end(), operands.right);
-  sim::ProductTile<Element> plain = {};
-  for (auto& row : plain.sums) std::fill(std::begin(row), std::end(row), Element{1} / 3);
-  sim::ProductTile<Element> fast = plain;
-  sim::add_terms_plainly(operands.left, operands.right, terms, plain);
-  sim::fastest_tile_kernel<Element>()(operands.left, operands.right, terms, fast);
-  for (std::size_t row = 0; row < sim::kTileRows; ++row) {
-    if (!std::equal(std::begin(plain.sums[row]), std::end(plain.sums[row]), fast.sums[row],
-                    [](Element x, Element y) { return same(x, y); })) {
-      return false;
-    }
+bool fastest_is_plain(std::uint64_t seed) {
+  const auto below = [](std::size_t end) { return *rc::gen::inRange<std::size_t>(0, end); };
+  const std::size_t rows = 1 + below(sim::kTileRows), columns = 1 + below(sim::kTileColumns<Element>);
+  const std::size_t count = below(40), step = columns + below(9);
+  const bool transposed = below(2) == 1;
+  const auto left = drawn(Element(), seed, "left", rows * count);
+  auto right = drawn(Element(), seed, "right", count * step);
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (i % step >= columns) right[i] = std::numeric_limits<Element>::quiet_NaN();
   }
-  return true;
+  std::vector<Element> plain = drawn(Element(), seed, "sums", rows * step), fast = plain;
+  const sim::TileTerms<Element> terms = {
+      left.data(), transposed ? 1 : count, transposed ? rows : 1, right.data(), step, count};
+  sim::add_terms_plainly<Element>(terms, {plain.data(), step, rows, columns});
+  sim::fastest_tile_kernel<Element>()(terms, {fast.data(), step, rows, columns});
+  return std::equal(plain.begin(), plain.end(), fast.begin(),
+                    [](Element x, Element y) { return same(x, y); });
 }
 
 RC_GTEST_PROP(ProductTile, TheFastestKernelGivesTheBitsOfThePlainOne, (std::uint64_t seed)) {
-  const auto terms = static_cast<std::size_t>(*rc::gen::inRange(0, 40));
-  RC_ASSERT(fastest_is_plain<double>(seed, terms));
-  RC_ASSERT(fastest_is_plain<float>(seed, terms));
+  RC_ASSERT(fastest_is_plain<double>(seed));
+  RC_ASSERT(fastest_is_plain<float>(seed));
 }
 
 }  // namespace
