@@ -230,8 +230,8 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   return report;
 }
 
-/// Replays several scenario files on several threads. What they have in common is proved once. The reports are
-/// in the order of `paths`.
+/// Replays several scenario files on several threads. What they have in common is proved once. The reports
+/// are in the order of `paths`.
 std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
   Progress progress(output.err, output.progress, paths.size(), "scenarios");

@@ -26,8 +26,8 @@ struct Replayed {
   std::optional<TrainedModel> model;  // present if the scenario trains
 };
 
-/// Reads the request of a scenario and proves it. `device` keeps its memory, and `proved` what is proved, from
-/// one scenario to the next. `before_step` is called before every step.
+/// Reads the request of a scenario and proves it. `device` keeps its memory, and `proved` what is proved,
+/// from one scenario to the next. `before_step` is called before every step.
 Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step,
                 ProvedSettings& proved);
 /// Proves a request that has already been read.

@@ -1,4 +1,4 @@
-// Proves that results which scenarios have in common are computed once, and that an error is its computation's own.
+// Proves that results which scenarios have in common are computed once, and that an error is not kept.
 
 #include "verify/checks/shared_results.h"
 
