@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -137,6 +138,67 @@ struct Row {
   double slack = 0;     // the largest error, as a share of its bound
 };
 
+std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }
+
+/// A setting that the properties judge one after the other.
+struct Judged {
+  const Case* the_case;
+  CaseSetting setting;
+  ProvedSettings::Slacks slacks = std::nullopt;
+};
+
+std::vector<Judged> judged_settings(const CampaignRequest& request, const ScenarioRequest& scenario,
+                                    const ScenarioTraits& traits) {
+  std::vector<Judged> all;
+  for (const Case* the_case : request.cases) {
+    for (const sim::DType dtype : request.dtypes) {
+      for (std::uint64_t shape = 0; shape < kShapes; ++shape)
+        all.push_back({the_case, reduced_setting(*the_case, scenario, traits, dtype, shape)});
+    }
+  }
+  return all;
+}
+
+using BeforeJudgement = std::function<void(const std::string& row)>;
+
+/// Proves settings that no other scenario of the replay has proved. Those that another thread proves at the
+/// moment are left for the end.
+void prove_once(std::vector<Judged>& all, const std::vector<const Property*>& properties, Bench& bench,
+                ProvedSettings& proved, const BeforeJudgement& before_judgement) {
+  const auto judging = [&](const Judged& one) {
+    std::vector<const Property*> judging_it;
+    std::copy_if(properties.begin(), properties.end(), std::back_inserter(judging_it),
+                 [&](const Property* p) { return p->judges(*one.the_case, one.setting.dtype); });
+    return judging_it;
+  };
+  const auto key_of = [&](const Judged& one) {
+    std::string key = fmt::format("{}, {}:", one.the_case->name(), text_of(one.setting));
+    for (const Property* property : judging(one)) key += fmt::format(" {}", property->name);
+    return key;
+  };
+  const auto slacks_of = [&](const Judged& one) {
+    std::vector<double> slacks;
+    for (const Property* property : judging(one)) {
+      const Judgement judgement = property->judge(bench, *one.the_case, one.setting);
+      if (!judgement.holds) return ProvedSettings::Slacks();
+      slacks.push_back(judgement.slack);
+    }
+    return ProvedSettings::Slacks(std::move(slacks));
+  };
+  std::vector<Judged*> begun_by_others;
+  for (Judged& one : all) {
+    for (const Property* property : judging(one)) before_judgement(name_of(*property));
+    auto slacks = proved.layers.get_unless_begun(key_of(one), [&] { return slacks_of(one); });
+    if (slacks) {
+      one.slacks = *std::move(slacks);
+    } else {
+      begun_by_others.push_back(&one);
+    }
+  }
+  for (Judged* one : begun_by_others)
+    one->slacks = proved.layers.get(key_of(*one), [&] { return slacks_of(*one); });
+}
+
 void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& row) {
   const Judgement judgement = row.property->judge(bench, the_case, setting);
   row.slack = std::max(row.slack, judgement.slack);
@@ -157,8 +219,6 @@ std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vo
   return fmt::format("; the loss moves {} values per token, where gathered logits would be {}", values,
                      *vocabulary);
 }
-
-std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }
 
 CheckResult result_of(const Row& row, const std::string& world) {
   const std::string slack = row.slack > 0 ? fmt::format("; worst slack {:.3g}", row.slack) : "";
@@ -182,25 +242,29 @@ std::size_t sharded_judgements(const ScenarioRequest& scenario) {
   return judgements;
 }
 
-std::vector<CheckResult> check_sharded_layers(
-    const ScenarioRequest& scenario, Bench& bench,
-    const std::function<void(const std::string&)>& before_judgement) {
+std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench,
+                                              ProvedSettings& proved,
+                                              const BeforeJudgement& before_judgement) {
   const CampaignRequest request = requested(scenario);
   const ScenarioTraits traits = traits_of(scenario);
   std::vector<Row> rows;
   for (const Property* property : request.properties) rows.push_back({.property = property});
-  for (const Case* the_case : request.cases) {
-    for (const sim::DType dtype : request.dtypes) {
-      for (std::uint64_t shape = 0; shape < kShapes; ++shape) {
-        const CaseSetting setting = reduced_setting(*the_case, scenario, traits, dtype, shape);
-        for (Row& row : rows) {
-          if (!row.property->judges(*the_case, dtype)) continue;
-          if (std::exchange(row.last, the_case) != the_case) ++row.cases;
-          if (!row.failure.empty()) continue;
-          before_judgement(name_of(*row.property));
-          judge(bench, *the_case, setting, row);
-        }
+  std::vector<Judged> settings = judged_settings(request, scenario, traits);
+  const bool is_shared = bench.faults().empty();
+  if (is_shared) prove_once(settings, request.properties, bench, proved, before_judgement);
+  for (const auto& [the_case, setting, slacks] : settings) {
+    std::size_t judgement = 0;
+    for (Row& row : rows) {
+      if (!row.property->judges(*the_case, setting.dtype)) continue;
+      if (std::exchange(row.last, the_case) != the_case) ++row.cases;
+      const std::size_t own = judgement++;
+      if (!row.failure.empty()) continue;
+      if (slacks) {
+        row.slack = std::max(row.slack, (*slacks)[own]);
+        continue;
       }
+      if (!is_shared) before_judgement(name_of(*row.property));
+      judge(bench, *the_case, setting, row);
     }
   }
   const Case& loss = *find_case("vocab_parallel_cross_entropy");

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "verify/checks/check_result.h"
+#include "verify/checks/proved_settings.h"
 #include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
 
@@ -25,10 +26,10 @@ namespace verify {
 /// Returns the number of judgements that check_sharded_layers() makes where all hold.
 std::size_t sharded_judgements(const ScenarioRequest& scenario);
 
-/// Returns one row for each property that judges a case: "sharded serial", ... `before_judgement` is called
-/// before each judgement with the name of its row.
+/// Returns one row for each property that judges a case: "sharded serial", ... Settings that are `proved` do
+/// not run again. `before_judgement` is called before each judgement with the name of its row.
 std::vector<CheckResult> check_sharded_layers(
-    const ScenarioRequest& scenario, Bench& bench,
+    const ScenarioRequest& scenario, Bench& bench, ProvedSettings& proved,
     const std::function<void(const std::string&)>& before_judgement = [](const std::string&) {});
 
 }  // namespace verify

@@ -49,14 +49,11 @@ std::string left_out(const TrainedModel& model) {
   return model.left_out.empty() ? "" : fmt::format("; not trained: {}", fmt::join(model.left_out, ", "));
 }
 
-}  // namespace
-
-Training train_on_text(const TrainedModel& model, Bench& bench) {
-  const Case& the_case = *find_case(case_of_training(model.setting));
-  CaseSetting setting = model.setting;
-  Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
+/// Trains in the field and in f32, on virtual ranks and on one device.
+ProvedTraining trained(const Case& the_case, CaseSetting setting, Bench& bench) {
+  ProvedTraining training;
   Judgement judgement = property_named("serial").judge(bench, the_case, setting);
-  training.curve.is_equal_in_field = judgement.holds;
+  training.is_equal_in_field = judgement.holds;
   if (judgement.holds) judgement = property_named("calls").judge(bench, the_case, setting);
   if (!judgement.holds)
     judgement.detail += ". " + explanation(bench, the_case, property_named("serial"), setting);
@@ -69,19 +66,41 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   if (judgement.holds) judgement = judge_floats(the_case, setting, *run, wholes);
   if (run->ok()) {
     const std::vector<CaseOutput> outputs = the_case.outputs(setting);
-    training.curve.losses = losses(setting, [&](const std::string& name) {
+    training.losses = losses(setting, [&](const std::string& name) {
       return assembled<double>(*run, output_named(outputs, name), setting.group_size).values.front();
     });
   }
-  training.curve.reference =
+  training.reference =
       losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).value(); });
-  training.curve.bounds =
-      losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).error(); });
-  training.check.holds = judgement.holds;
+  training.bounds = losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).error(); });
+  training.judgement = std::move(judgement);
+  return training;
+}
+
+/// Everything that a training depends on.
+std::string key_of(const Case& the_case, const TrainedModel& model) {
+  return fmt::format("{}, {}, text {:016x}{}", the_case.name(), text_of(model.setting), model.text_hash,
+                     model.setting.text->masks_documents() ? ", documents masked" : "");
+}
+
+}  // namespace
+
+Training train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved) {
+  const Case& the_case = *find_case(case_of_training(model.setting));
+  const auto train = [&] { return trained(the_case, model.setting, bench); };
+  ProvedTraining trained =
+      bench.faults().empty() ? proved.trainings.get(key_of(the_case, model), train) : train();
+  const Judgement& judgement = trained.judgement;
+  Training training{.check = {"training", judgement.holds, ""},
+                    .curve = {.world = model.world, .model = model.model}};
+  training.curve.is_equal_in_field = trained.is_equal_in_field;
+  training.curve.losses = std::move(trained.losses);
+  training.curve.reference = std::move(trained.reference);
+  training.curve.bounds = std::move(trained.bounds);
   training.check.detail =
       judgement.holds
           ? fmt::format("{}{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32{})",
-                        counted(setting["steps"], "step"), model.bound,
+                        counted(model.setting["steps"], "step"), model.bound,
                         model.is_whole ? " of the whole model" : "", model.world,
                         training.curve.losses.front(), training.curve.losses.back(), judgement.slack,
                         what_is_open(judgement)) +

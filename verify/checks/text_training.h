@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "verify/checks/check_result.h"
+#include "verify/checks/proved_settings.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/trained_model.h"
 #include "verify/checks/training_curve.h"
@@ -28,7 +29,8 @@ struct Training {
   TrainingCurve curve;
 };
 
-Training train_on_text(const TrainedModel& model, Bench& bench);
+/// A training that is `proved` does not run again.
+Training train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved);
 
 /// Runs the first kMostTracedSteps steps again with the faults that are planted, on a counting device, in a
 /// world of virtual ranks with the options of `world`. Calls that have a fault here are not counted as met.

@@ -180,12 +180,14 @@ Json as_json(const ScenarioReport& report) {
 }
 
 /// Replays a scenario, and measures how long each row takes.
-ScenarioReport measured_replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step) {
+ScenarioReport measured_replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step,
+                               ProvedSettings& proved) {
   Stopwatch watch;
-  ScenarioReport report = replay(scenario, device, [&](const ReplayStep& step) {
-                            watch.begin(step.row);
-                            before_step(step);
-                          }).report;
+  const auto begin = [&](const ReplayStep& step) {
+    watch.begin(step.row);
+    before_step(step);
+  };
+  ScenarioReport report = replay(scenario, device, begin, proved).report;
   report.seconds = watch.stop();
   return report;
 }
@@ -207,7 +209,7 @@ class StepsOfOne {
 /// Replays one scenario file. A file that cannot be read, or a replay that runs out of memory, is reported as
 /// refused, so that the other files are still replayed.
 ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device,
-                           const BeforeStep& before_step) {
+                           const BeforeStep& before_step, ProvedSettings& proved) {
   ScenarioReport report;
   report.path = path;
   report.name = sim::printable_text(path);
@@ -215,7 +217,7 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
     const Scenario scenario = read_scenario(path, line);
     if (backend_kind(scenario) != nullptr)
       refuse_scenarios(path + " asks for a backend, and is one of several scenarios");
-    return measured_replay(scenario, device, before_step);
+    return measured_replay(scenario, device, before_step, proved);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
@@ -228,12 +230,13 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   return report;
 }
 
-/// Replays several scenario files on several threads, independently of each other. The reports are in the
-/// order of `paths`.
+/// Replays several scenario files on several threads. What they have in common is proved once. The reports
+/// are in the order of `paths`.
 std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
   Progress progress(output.err, output.progress, paths.size(), "scenarios");
   std::vector<ScenarioReport> reports(paths.size());
+  ProvedSettings proved;
   std::mutex mutex;
   std::size_t begun = 0, done = 0;
   const auto work = [&] {
@@ -242,10 +245,11 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
     while (begun < paths.size()) {
       const std::size_t i = begun++;
       lock.unlock();
-      reports[i] = replay_file(paths[i], line, device, [&](const ReplayStep& step) {
+      const auto show = [&](const ReplayStep& step) {
         const std::lock_guard guard(mutex);
         progress.step(done, paths[i] + ": " + step.row);
-      });
+      };
+      reports[i] = replay_file(paths[i], line, device, show, proved);
       lock.lock();
       ++done;
     }
@@ -264,12 +268,13 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
 std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
   std::vector<ScenarioReport> reports;
   sim::CpuDevice device;
+  ProvedSettings proved;
   StepsOfOne progress(output);
   const auto show = [&](const ReplayStep& step) { progress.step(step); };
   if (line.scenarios.empty() && gives_a_world(line)) {
-    reports.push_back(measured_replay(scenario_of(line), device, show));
+    reports.push_back(measured_replay(scenario_of(line), device, show, proved));
   } else if (line.scenarios.size() == 1) {
-    reports.push_back(replay_file(line.scenarios.front(), line, device, show));
+    reports.push_back(replay_file(line.scenarios.front(), line, device, show, proved));
   } else {
     reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, line, output);
   }

@@ -193,7 +193,8 @@ Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim:
   if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);
   request.is_traced = false;  // the run on the backend is what is recorded
   if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
-  return replay(scenario, std::move(request), device, before_step);
+  ProvedSettings proved;
+  return replay(scenario, std::move(request), device, before_step, proved);
 }
 
 }  // namespace

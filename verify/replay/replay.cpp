@@ -55,14 +55,18 @@ std::size_t steps_of_all(Replaying& scenario) {
 }
 
 void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& model, sim::Device& device,
-           const BeforeStep& before_step, ScenarioReport& report) {
+           const BeforeStep& before_step, ProvedSettings& proved, ScenarioReport& report) {
   report.warnings = request.warnings;
   report.layout = request.layout;
   report.nodes = request.nodes;
   report.schedule = request.schedule;
   report.no_schedule = request.no_schedule;
-  Replaying scenario{
-      .request = request, .model = model, .device = device, .report = report, .before_step = before_step};
+  Replaying scenario{.request = request,
+                     .model = model,
+                     .device = device,
+                     .proved = proved,
+                     .report = report,
+                     .before_step = before_step};
   scenario.faults = parsed_faults(request.cases.plants);
   scenario.bench.plant(scenario.faults);
   scenario.steps = steps_of_all(scenario);
@@ -111,13 +115,13 @@ void expect_refusal(const Scenario& scenario, const ExpectedRefusal& expected, S
 }  // namespace
 
 Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device,
-                const BeforeStep& before_step) {
+                const BeforeStep& before_step, ProvedSettings& proved) {
   Replayed replayed{.report = report_on(scenario), .request = std::move(request), .model = {}};
   try {
     if (replayed.request->model.shape)
       parameter_count(*replayed.request->model.shape);  // refuses a bad shape before any work
     if (trains(*replayed.request)) replayed.model = trained_model(*replayed.request);
-    prove(*replayed.request, replayed.model, device, before_step, replayed.report);
+    prove(*replayed.request, replayed.model, device, before_step, proved, replayed.report);
   } catch (const sim::Error& error) {
     replayed.report.refusal = error.refusal();
   }
@@ -126,11 +130,12 @@ Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& 
   return replayed;
 }
 
-Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step) {
+Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step,
+                ProvedSettings& proved) {
   ExpectedRefusal expected;
   try {
     expected = expected_refusal(scenario);
-    return replay(scenario, scenario_request(scenario), device, before_step);
+    return replay(scenario, scenario_request(scenario), device, before_step, proved);
   } catch (const sim::Error& error) {
     Replayed refused{.report = report_on(scenario), .request = {}, .model = {}};
     refused.report.refusal = error.refusal();
@@ -138,6 +143,11 @@ Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep&
     if (expected.is_expected) expect_refusal(scenario, expected, refused.report);
     return refused;
   }
+}
+
+Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step) {
+  ProvedSettings proved;
+  return replay(scenario, device, before_step, proved);
 }
 
 }  // namespace verify

@@ -26,11 +26,14 @@ struct Replayed {
   std::optional<TrainedModel> model;  // present if the scenario trains
 };
 
-/// Reads the request of a scenario and proves it. `device` keeps its memory from one scenario to the next.
-/// `before_step` is called before every step.
-Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step = kTellNobody);
+/// Reads the request of a scenario and proves it. `device` keeps its memory, and `proved` what is proved,
+/// from one scenario to the next. `before_step` is called before every step.
+Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step,
+                ProvedSettings& proved);
 /// Proves a request that has already been read.
 Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device,
-                const BeforeStep& before_step = kTellNobody);
+                const BeforeStep& before_step, ProvedSettings& proved);
+/// Replays a scenario by itself.
+Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step = kTellNobody);
 
 }  // namespace verify

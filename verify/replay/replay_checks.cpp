@@ -206,7 +206,7 @@ void run_step(Replaying& scenario) {
 
 void run_sharded_layers(Replaying& scenario) {
   const auto begin = [&](const std::string& row) { scenario.begin(row); };
-  for (CheckResult& row : check_sharded_layers(scenario.request, scenario.bench, begin))
+  for (CheckResult& row : check_sharded_layers(scenario.request, scenario.bench, scenario.proved, begin))
     scenario.add(std::move(row));
 }
 std::size_t steps_of_sharded_layers(const Replaying& scenario) {
@@ -214,7 +214,7 @@ std::size_t steps_of_sharded_layers(const Replaying& scenario) {
 }
 
 void run_training(Replaying& scenario) {
-  Training training = train_on_text(*scenario.model, scenario.bench);
+  Training training = train_on_text(*scenario.model, scenario.bench, scenario.proved);
   scenario.add(std::move(training.check));
   scenario.report.training = std::move(training.curve);
   if (scenario.request.is_traced)

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "verify/checks/proved_settings.h"
 #include "verify/checks/trained_model.h"
 #include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
@@ -33,6 +34,7 @@ struct Replaying {
   const ScenarioRequest& request;
   const std::optional<TrainedModel>& model;  // present if the scenario trains
   sim::Device& device;
+  ProvedSettings& proved;  // by all scenarios of the replay
   ScenarioReport& report;
   const BeforeStep& before_step;
   std::size_t steps = 0;           // of this scenario

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/request.h"
+#include "verify/faults/faulty_device.h"
 
 namespace {
 
@@ -24,8 +25,9 @@ const CheckResult& row(const std::vector<CheckResult>& rows, const std::string& 
 
 TEST(ShardedLayers, HaveARowForEachProperty) {
   Bench bench;
-  const auto rows =
-      check_sharded_layers(scenario(16, 8, {{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), bench);
+  ProvedSettings proved;
+  const auto rows = check_sharded_layers(
+      scenario(16, 8, {{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), bench, proved);
   ASSERT_EQ(rows.size(), 6U);
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
   EXPECT_EQ(
@@ -38,8 +40,10 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
 
 TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
   Bench bench;
+  ProvedSettings proved;
   const auto rows = check_sharded_layers(
-      scenario(4, 4, {{"case", "mlp,parallel_norm"}, {"property", "special"}, {"dtype", "f32,bf16"}}), bench);
+      scenario(4, 4, {{"case", "mlp,parallel_norm"}, {"property", "special"}, {"dtype", "f32,bf16"}}), bench,
+      proved);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows.front().check, "sharded special");
   EXPECT_EQ(rows.front().detail.find("2 cases at tp 4, dp 1: "), 0U) << rows.front().detail;
@@ -47,21 +51,24 @@ TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
 
 TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
   Bench bench;
-  const auto rows = check_sharded_layers(scenario(48, 48, {{"case", "row_parallel_linear"}}), bench);
+  ProvedSettings proved;
+  const auto rows = check_sharded_layers(scenario(48, 48, {{"case", "row_parallel_linear"}}), bench, proved);
   EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48, dp 1: "), 0U) << rows.front().detail;
 }
 
 TEST(ShardedLayers, ShareSequencesAsTheScenarioDoes) {
   Bench bench;
-  const auto rows =
-      check_sharded_layers(scenario(8, 1, {{"context-parallel-size", "4"}, {"case", "cp_attention"}}), bench);
+  ProvedSettings proved;
+  const auto rows = check_sharded_layers(
+      scenario(8, 1, {{"context-parallel-size", "4"}, {"case", "cp_attention"}}), bench, proved);
   EXPECT_EQ(rows.front().detail.find("1 case at tp 1, dp-cp 8, cp 4: "), 0U) << rows.front().detail;
 }
 
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   Bench bench;
+  ProvedSettings proved;
   bench.plant(parsed_faults({"device.softmax:scale=2"}));
-  const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench);
+  const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench, proved);
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);
   EXPECT_EQ(serial.detail.find("self_attention, tp 4, field, seed 0, "), 0U) << serial.detail;
@@ -70,6 +77,18 @@ TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   EXPECT_NE(serial.detail.find(" --dimensions batch=1,"), std::string::npos) << serial.detail;
   EXPECT_TRUE(row(rows, "sharded agree").holds);
   EXPECT_TRUE(row(rows, "sharded calls").holds);
+}
+
+TEST(ShardedLayers, ThatAreProvedDoNotRunAgain) {
+  const ScenarioRequest request = scenario(4, 2, {{"case", "mlp,self_attention"}, {"dtype", "f32"}});
+  const auto wrong_device = std::make_shared<FaultyDevice>(parsed_faults({"device.matmul:zero"}));
+  Bench bench, wrong_bench(wrong_device);
+  ProvedSettings proved, other;
+  const auto rows = check_sharded_layers(request, bench, proved);
+  const auto told = check_sharded_layers(request, wrong_bench, proved);
+  ASSERT_EQ(rows.size(), told.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].detail, told[i].detail);
+  EXPECT_FALSE(row(check_sharded_layers(request, wrong_bench, other), "sharded serial").holds);
 }
 
 }  // namespace
