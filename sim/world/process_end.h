@@ -23,6 +23,11 @@
 ///         if the rank makes a call in that frame. In a sanitizer build only exit() and quick_exit() are
 ///         caught, because the sanitizer reports signals.
 
+#include <cstddef>
+
+#include "sim/fibers/running_stack.h"
+#include "sim/fibers/sanitizer_fiber.h"
+
 namespace sim {
 
 class ProcessEndWatch {
@@ -33,9 +38,16 @@ class ProcessEndWatch {
   ProcessEndWatch& operator=(const ProcessEndWatch&) = delete;
 };
 
+[[noreturn]] void leave_foreign_stack();
+
 /// Ends the process (stack_overflow) if the rank that this thread runs has left its stack. Every call checks
 /// it.
-void require_own_stack();
+inline void require_own_stack() {
+  const Stack& stack = running_stack();
+  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  if (!kSanitized && stack.bottom != nullptr && (here < stack.bottom || here >= stack.top()))
+    leave_foreign_stack();
+}
 
 /// Ends the process with this code, and names nobody. Handlers of signals may call it.
 [[noreturn]] void end_process(int exit_code);
