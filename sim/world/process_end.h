@@ -13,7 +13,7 @@
 ///         for all of them, which costs less. The first watch installs signal handlers, and the last one
 ///         restores the earlier handlers. If the program has a handler of its own for a signal, the rank is
 ///         named first, and then that handler gets the signal. A signal on a thread that runs no rank goes
-///         to the earlier handler. A thread that handles overflows has a SignalStack.
+///         to the earlier handler. A thread that handles overflows has a stack for signals (signal_stack.h).
 /// Exact   These ends are not caught: a system call that ends the process without the C library; exec(),
 ///         which replaces the program; signals that cannot be handled, such as SIGKILL. A child process that
 ///         a rank forked may end as it likes. _exit() and _Exit() are caught if this library is linked into

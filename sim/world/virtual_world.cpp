@@ -201,7 +201,7 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 // ---- rounds -----------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
-  const SignalStack signals;
+  require_signal_stack();
   const ProcessEndWatch watch;
   watch_for_terminate();
   for (auto& each : ranks_) {
