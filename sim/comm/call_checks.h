@@ -1,8 +1,8 @@
 #pragma once
 
-/// The checks that every call passes, and its record. They are inline and get the operation as an argument, so
-/// that each operation of Communicator has a copy of its own in which it is a constant: a call costs only the
-/// checks that its operation needs. Only sim/comm includes this header.
+/// The checks that every call passes, and its record. They are inline and get the operation as an argument.
+/// So each operation of Communicator has a copy of its own in which it is a constant, and a call costs only
+/// the checks that its operation needs. Only sim/comm includes this header.
 
 #include <cstddef>
 #include <cstdint>

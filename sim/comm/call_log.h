@@ -88,8 +88,8 @@ class CallLog {
   bool was_waited_for(std::size_t call) const { return entries_[call].waited; }
 
   void push_back(const CallRecord& call);
-  /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from the
-  /// count have forms that are remembered.
+  /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from
+  /// the count have forms that are remembered.
   [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
     const std::uint32_t known = known_[slot_of(group, call.site, call.count)];
     if (known == 0 || !is_of_form(call, group, forms_[known - 1])) return false;

@@ -90,7 +90,7 @@ void Communicator::refuse_blocks(const Call& call) const {
       "a whole of as many elements as the block times the members");
 }
 
-// ---- checks that few calls need -----------------------------------------------------------------------------
+// ---- checks that few calls need ---------------------------------------------------------------------------
 
 void Communicator::require_usable_tensor(const Call& call, const Tensor& tensor, Access access) const {
   if (tensor.is_none() || &tensor.device() != &device_)

@@ -70,7 +70,7 @@ void Recorder::fold_earlier() {
   folded_.ledger.add(calls_, end);
   folded_.count += static_cast<std::int64_t>(end);
   calls_.remove_first(end);
-  // Where the forms of calls seldom come again, those of the removed calls would take up more and more memory.
+  // Where forms seldom come again, those of the removed calls would take up more and more memory.
   constexpr std::size_t kFewForms = 64;
   if (calls_.forms().size() > kFewForms + 2 * calls_.size()) {
     CallLog kept;

@@ -17,8 +17,8 @@ namespace sim {
 struct GroupState;
 class RankState;
 
-/// What the members of a group have to agree on, but for the rare arguments. Calls with equal keys agree; those
-/// with other keys may agree too, where an operation does not use what differs.
+/// What the members of a group have to agree on, but for the rare arguments. Calls with equal keys agree;
+/// those with other keys may agree too, where an operation does not use what differs.
 struct AgreementKey {
   explicit AgreementKey(const Call& call)
       : kinds(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |

@@ -54,8 +54,8 @@ class RankState {
   RankState(VirtualWorld& owner, int global_rank, int slot_in_world);
   /// Records that the program is over because of this finding.
   void fail(Finding finding);
-  /// Asks the processor for what the rank will soon read: the part of its stack where its latest call lies, or
-  /// the calls in its outbox. An address that is no longer in use does no harm.
+  /// Asks the processor for what will soon be read of the rank: the part of its stack where its latest call
+  /// lies, or the calls in its outbox. An address that is no longer in use does no harm.
   void prefetch_stack() const {
     constexpr std::ptrdiff_t kBelow = 4, kAbove = 10, kLine = 64;
     const auto* call = reinterpret_cast<const char*>(outbox.latest());

@@ -16,7 +16,7 @@ VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int
       rank_(rank),
       group_(group) {}
 
-/// Refuses a call of a group of which some members do not run, if it depends on them. In a world of shapes the others stand for them
+/// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
 /// where all members do the same: in collectives without places, in sums of whole numbers, which are then
 /// sums over the members that run, and in broadcasts of whole numbers whose root runs.
 void VirtualCommunicator::require_members_that_run(const Call& call) const {

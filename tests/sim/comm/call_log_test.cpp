@@ -102,7 +102,7 @@ TEST(CallLog, KeepsOneFormOfCallsThatAreAlike) {
   EXPECT_EQ(log.back().sequence, 99);
 }
 
-/// Programs that run long make calls of ever other sizes. A recorder that keeps the latest calls alone needs no
+/// Programs that run long make calls of ever other sizes. A recorder that keeps the latest calls needs no
 /// more memory for them as time goes by.
 TEST(Recorder, ForgetsTheFormsOfCallsThatItNoLongerKeeps) {
   constexpr std::int64_t kKept = 8;
