@@ -63,13 +63,6 @@ std::int64_t size_at(const Tensor& tensor, std::size_t from_last) {
   return tensor.shape()[tensor.shape().dimensions() - from_last];
 }
 
-std::vector<const Tensor*> pointers(std::span<const Tensor> first, std::span<const Tensor> second) {
-  std::vector<const Tensor*> all;
-  for (const Tensor& tensor : first) all.push_back(&tensor);
-  for (const Tensor& tensor : second) all.push_back(&tensor);
-  return all;
-}
-
 /// A table of pointers to the elements of tensors. It lies in the GPU's memory, in a block of `lane`, as
 /// long as the object lives.
 class PointerTable {
@@ -225,14 +218,15 @@ void GpuDevice::cast(const Tensor& from, Tensor& to) {
   });
 }
 
-void GpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const sim::FoldSegment> segments,
-                     std::span<const Tensor> outputs) {
+void GpuDevice::fold(ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+                     sim::TensorList outputs) {
   CHECK(!inputs.empty());
-  const std::vector<const Tensor*> all = pointers(inputs, outputs);
+  std::vector<const Tensor*> all(inputs.begin(), inputs.end());
+  all.insert(all.end(), outputs.begin(), outputs.end());
   on_stream(all, [&](Stream* stream) {
     const PointerTable table(*pool_, lane_, stream, all);
     for (const sim::FoldSegment& segment : segments) {
-      gpu::fold(stream, type_of(inputs.front()), op, table.first(), std::ssize(inputs),
+      gpu::fold(stream, type_of(*inputs.front()), op, table.first(), std::ssize(inputs),
                 table.first() + inputs.size(), std::ssize(outputs), segment);
     }
   });

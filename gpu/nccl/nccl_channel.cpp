@@ -182,7 +182,10 @@ void NcclChannel::meet_members() {
   const Tensor in = sim::filled(*traffic_.device, DType::i32, {n}, 0);
   const Words what = [this] { return text("the first messages"); };
   const auto message = [&](Operation operation, int peer) {
-    Call call{.operation = operation, .site = "connect", .peer = peer, .count = 1, .dtype = DType::i32};
+    Call call(operation, "connect");
+    call.peer = peer;
+    call.count = 1;
+    call.dtype = DType::i32;
     (operation == Operation::send ? call.input : call.output) =
         operation == Operation::send ? token_ : in.rows(peer, peer + 1);
     return put(call, what);
@@ -204,12 +207,11 @@ void NcclChannel::require_ring() {
   sim::Device& device = *traffic_.device;
   const Tensor own = tensor_of(device, values_of(n * kCount, place_));
   const Tensor found = device.empty(DType::f32, {kCount});
-  const Call call{.operation = Operation::reduce_scatter,
-                  .site = "connect",
-                  .input = own,
-                  .output = found,
-                  .count = kCount,
-                  .dtype = DType::f32};
+  Call call(Operation::reduce_scatter, "connect");
+  call.input = own;
+  call.output = found;
+  call.count = kCount;
+  call.dtype = DType::f32;
   run(call, [&] { return text("the first sums"); });
   const auto shared = std::make_shared<sim::CpuDevice>();
   sim::CpuDevice& cpu = *shared;
@@ -220,7 +222,7 @@ void NcclChannel::require_ring() {
   const Tensor expected = cpu.empty(DType::f32, {kCount});
   const sim::FoldPlan plan =
       sim::fold_plan({.kind = sim::ReductionOrderKind::nccl_ring}, call, group_, place_);
-  cpu.fold(sim::ReduceOp::sum, blocks, plan.segments, {&expected, 1});
+  cpu.fold(sim::ReduceOp::sum, sim::pointers_to(blocks), plan.segments, sim::pointers_to({&expected, 1}));
   // A block may be right by chance on some members, so the members agree: all of them refuse, or none.
   const bool is_own_right = bytes_of(found) == bytes_of(expected);
   const auto told = exchange({is_own_right ? 1 : 0}, [&] { return text("the first sums"); });
@@ -240,7 +242,7 @@ void NcclChannel::connect() {
   if (link_ == nullptr) return;
   await_link([&] { return text("making the communicator"); });
   token_ = sim::filled(*traffic_.device, DType::i32, {1}, 0);
-  run({.operation = Operation::barrier, .site = "connect"}, [&] { return text("the first call"); });
+  run(Call(Operation::barrier, "connect"), [&] { return text("the first call"); });
   meet_members();
   if (traffic_.order == NcclOrder::exact && group_.size() > 2) require_ring();
 }
@@ -253,13 +255,12 @@ std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<s
   sim::Device& device = *traffic_.device;
   const Tensor input = sim::from_host(device, DType::i32, {count}, std::as_bytes(std::span(own)));
   const Tensor output = sim::filled(device, DType::i32, {group_.size() * count}, 0);
-  run({.operation = Operation::all_gather,
-       .site = "exchange",
-       .input = input,
-       .output = output,
-       .count = count,
-       .dtype = DType::i32},
-      what);
+  Call call(Operation::all_gather, "exchange");
+  call.input = input;
+  call.output = output;
+  call.count = count;
+  call.dtype = DType::i32;
+  run(call, what);
   const std::vector<std::byte> bytes = bytes_of(output);
   std::vector<std::vector<std::int32_t>> by_place(n, own);
   for (std::size_t place = 0; place < n; ++place) {

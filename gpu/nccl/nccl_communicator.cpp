@@ -99,12 +99,12 @@ std::unique_ptr<sim::Pending> NcclCommunicator::do_call(Call&& call) {
 std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
   const Words what = [&] { return channel_.text(call); };
   std::vector<sim::ColorAndKey> by_place;
-  for (const auto& row : channel_.exchange({call.color, call.key}, what))
+  for (const auto& row : channel_.exchange({call.rare->color, call.rare->key}, what))
     by_place.push_back({row[0], row[1]});
   const std::vector<sim::SplitPart> parts = sim::split_parts(by_place);
-  const int index = sim::index_of(parts, call.color);
+  const int index = sim::index_of(parts, call.rare->color);
   std::vector<int> members;
-  if (call.color >= 0) {
+  if (call.rare->color >= 0) {
     for (const int place : parts[static_cast<std::size_t>(index)].places)
       members.push_back(group().rank_at(place));
   }
@@ -116,7 +116,7 @@ std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
     const auto key = is_alone ? 0 : std::find(members.begin(), members.end(), run_.rank) - members.begin();
     link = channel_.split(is_alone ? kNoColor : index, static_cast<int>(key), what);
   }
-  if (call.color < 0) return nullptr;
+  if (call.rare->color < 0) return nullptr;
   const ProcessGroup& part =
       run_.add_group(sim::split_name(group(), call.sequence), index, std::move(members));
   return std::make_unique<NcclCommunicator>(run_, run_.add_channel(part, std::move(link)));
@@ -125,16 +125,17 @@ std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
 std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
                                                               const std::vector<int>& members,
                                                               sim::Site site) {
-  Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
+  Call call(Operation::new_group, site);
+  call.rare = sim::RareArguments{.name = std::move(name), .members = members};
   const std::size_t record = record_call(call);
   const Words what = [&] { return channel_.text(call); };
-  const Table table = channel_.exchange(digest(call.name, members), what);
+  const Table table = channel_.exchange(digest(call.rare->name, members), what);
   for (std::size_t place = 0; place < table.size(); ++place) {
     if (table[place] == table[static_cast<std::size_t>(rank())]) continue;
     sim::refuse(
         {.code = "group_order_mismatch",
          .option = describe(call),
-         .numbers = fmt::format("this rank creates '{}' of {}, but rank {} another group", call.name,
+         .numbers = fmt::format("this rank creates '{}' of {}, but rank {} another group", call.rare->name,
                                 sim::text_of_ranks(members), group().rank_at(static_cast<int>(place))),
          .rule = "every rank creates the same groups in the same order",
          .hint = "create all groups in one loop, which is the same on every rank"});
@@ -147,7 +148,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
   }
   recorder().set_waited(record);
   if (own == members.end()) return nullptr;
-  const ProcessGroup& made = run_.add_group(call.name, static_cast<int>(call.sequence), members);
+  const ProcessGroup& made = run_.add_group(call.rare->name, static_cast<int>(call.sequence), members);
   return std::make_unique<NcclCommunicator>(run_, run_.add_channel(made, std::move(link)));
 }
 

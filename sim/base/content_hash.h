@@ -7,8 +7,10 @@
 ///         the hash is folded into the lower half. Bytes left over at the end are added one by one.
 /// Source  the Fowler-Noll-Vo hash, FNV-1a.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -18,12 +20,7 @@ class ContentHash {
  public:
   void add(std::span<const std::byte> bytes) {
     std::size_t i = 0;
-    for (; i + 8 <= bytes.size(); i += 8) {
-      std::uint64_t word = 0;
-      for (std::size_t k = 0; k < 8; ++k)
-        word |= std::uint64_t{static_cast<std::uint8_t>(bytes[i + k])} << (8 * k);
-      add(word);
-    }
+    for (; i + 8 <= bytes.size(); i += 8) add(word_at(bytes.data() + i));
     for (; i < bytes.size(); ++i) add(static_cast<std::uint64_t>(bytes[i]));
   }
   void add(std::string_view text) {
@@ -37,6 +34,17 @@ class ContentHash {
   std::uint64_t value() const { return hash_; }
 
  private:
+  static std::uint64_t word_at(const std::byte* bytes) {
+    std::uint64_t word = 0;
+    if constexpr (std::endian::native == std::endian::little) {
+      std::memcpy(&word, bytes, sizeof word);
+    } else {
+      for (std::size_t k = 0; k < 8; ++k)
+        word |= std::uint64_t{static_cast<std::uint8_t>(bytes[k])} << (8 * k);
+    }
+    return word;
+  }
+
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 

@@ -13,8 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/site.h"
@@ -76,25 +78,57 @@ constexpr bool is_in_place(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce;
 }
 
-struct Call {
-  Operation operation;
-  Site site;
-  Tensor input = {};   // Tensor() if this rank has no input
-  Tensor output = {};  // Tensor() if this rank has no output; equal to input if the call works in place
-  ReduceOp reduce_op = ReduceOp::sum;
-  int root = -1;                                // the root's place in the group
-  int peer = -1;                                // send and recv: the peer's place in the group
+/// The arguments that few operations have.
+struct RareArguments {
   std::vector<std::int64_t> send_rows = {};     // all_to_all_uneven: number of rows sent to each place
   std::vector<std::int64_t> receive_rows = {};  // all_to_all_uneven: number of rows received from each place
   int color = 0, key = 0;                       // split
   std::string name = {};                        // new_group: the kind of the new group
   std::vector<int> members = {};                // new_group: global ranks
-  std::int64_t count = 0;                       // elements, as listed above
+};
+
+/// The rare arguments of a call, which copies of the call share. A call that has none costs no memory.
+class Rare {
+ public:
+  Rare() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a Call is built from its arguments.
+  Rare(RareArguments arguments) : arguments_(std::make_shared<const RareArguments>(std::move(arguments))) {}
+  const RareArguments* operator->() const { return arguments_ == nullptr ? &none() : arguments_.get(); }
+
+ private:
+  static const RareArguments& none();
+  std::shared_ptr<const RareArguments> arguments_;
+};
+
+/// Whether a call has tensors of its own, or borrows them from its caller (tensor.h). A backend that makes
+/// blocking calls while their caller waits, and keeps nothing of them, takes borrowed ones.
+enum class CallTensors { own, borrowed };
+
+struct Call {
+  Call(Operation of_call, const Site& at) : operation(of_call), site(at) {}
+  Call(Operation of_call, const Site& at, const Tensor& in, const Tensor& out, CallTensors tensors)
+      : operation(of_call),
+        site(at),
+        input(tensors == CallTensors::borrowed ? in.borrowed() : in),
+        output(tensors == CallTensors::borrowed ? out.borrowed() : out) {}
+
+  Operation operation;
+  Site site;
+  Tensor input;   // Tensor() if this rank has no input
+  Tensor output;  // Tensor() if this rank has no output; equal to input if the call works in place
+  ReduceOp reduce_op = ReduceOp::sum;
+  int root = -1;  // the root's place in the group
+  int peer = -1;  // send and recv: the peer's place in the group
+  Rare rare;
+  std::int64_t count = 0;  // elements, as listed above
   DType dtype = DType::f64;
   /// The number of this call, from 0: among the collectives of the group, or, for send and recv, among the
   /// messages from this sender to this receiver in the group.
   std::int64_t sequence = 0;
 };
+
+/// Returns the place of the root or of the peer; -1 if the operation has neither.
+inline int root_or_peer_of(const Call& call) { return has_root(call.operation) ? call.root : call.peer; }
 
 /// The record of a call, which outlives the call itself.
 struct CallRecord {

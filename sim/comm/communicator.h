@@ -49,7 +49,8 @@ struct PointToPoint {
 
 class Communicator {
  public:
-  Communicator(const ProcessGroup& group, int place, Device& device, std::shared_ptr<Recorder> recorder);
+  Communicator(const ProcessGroup& group, int place, Device& device, std::shared_ptr<Recorder> recorder,
+               CallTensors of_blocking_calls = CallTensors::own);
   virtual ~Communicator() = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -59,41 +60,44 @@ class Communicator {
   int size() const { return group_.size(); }
   int global_rank() const { return group_.rank_at(place_); }
 
-  void all_reduce(const Tensor& inout, ReduceOp op, Site site);
-  void reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, Site site);
-  void all_gather(const Tensor& input, const Tensor& output, Site site);
-  void broadcast(const Tensor& inout, int root, Site site);
-  void reduce(const Tensor& inout, ReduceOp op, int root, Site site);
-  void gather(const Tensor& input, const Tensor& output_at_root, int root, Site site);
-  void scatter(const Tensor& input_at_root, const Tensor& output, int root, Site site);
-  void all_to_all(const Tensor& input, const Tensor& output, Site site);
+  void all_reduce(const Tensor& inout, ReduceOp op, const Site& site);
+  void reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, const Site& site);
+  void all_gather(const Tensor& input, const Tensor& output, const Site& site);
+  void broadcast(const Tensor& inout, int root, const Site& site);
+  void reduce(const Tensor& inout, ReduceOp op, int root, const Site& site);
+  void gather(const Tensor& input, const Tensor& output_at_root, int root, const Site& site);
+  void scatter(const Tensor& input_at_root, const Tensor& output, int root, const Site& site);
+  void all_to_all(const Tensor& input, const Tensor& output, const Site& site);
   void all_to_all_uneven(const Tensor& input, std::vector<std::int64_t> send_rows, const Tensor& output,
-                         std::vector<std::int64_t> receive_rows, Site site);
-  void send(const Tensor& tensor, int peer, Site site);
-  void recv(const Tensor& tensor, int peer, Site site);
+                         std::vector<std::int64_t> receive_rows, const Site& site);
+  void send(const Tensor& tensor, int peer, const Site& site);
+  void recv(const Tensor& tensor, int peer, const Site& site);
   /// Runs several sends and receives, each of which progresses independently of the others.
-  void batch(std::span<const PointToPoint> calls, Site site);
-  void barrier(Site site);
+  void batch(std::span<const PointToPoint> calls, const Site& site);
+  void barrier(const Site& site);
 
-  [[nodiscard]] Work start_all_reduce(const Tensor& inout, ReduceOp op, Site site);
-  [[nodiscard]] Work start_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, Site site);
-  [[nodiscard]] Work start_all_gather(const Tensor& input, const Tensor& output, Site site);
-  [[nodiscard]] Work start_broadcast(const Tensor& inout, int root, Site site);
-  [[nodiscard]] Work start_reduce(const Tensor& inout, ReduceOp op, int root, Site site);
-  [[nodiscard]] Work start_gather(const Tensor& input, const Tensor& output_at_root, int root, Site site);
-  [[nodiscard]] Work start_scatter(const Tensor& input_at_root, const Tensor& output, int root, Site site);
-  [[nodiscard]] Work start_all_to_all(const Tensor& input, const Tensor& output, Site site);
+  [[nodiscard]] Work start_all_reduce(const Tensor& inout, ReduceOp op, const Site& site);
+  [[nodiscard]] Work start_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
+                                          const Site& site);
+  [[nodiscard]] Work start_all_gather(const Tensor& input, const Tensor& output, const Site& site);
+  [[nodiscard]] Work start_broadcast(const Tensor& inout, int root, const Site& site);
+  [[nodiscard]] Work start_reduce(const Tensor& inout, ReduceOp op, int root, const Site& site);
+  [[nodiscard]] Work start_gather(const Tensor& input, const Tensor& output_at_root, int root,
+                                  const Site& site);
+  [[nodiscard]] Work start_scatter(const Tensor& input_at_root, const Tensor& output, int root,
+                                   const Site& site);
+  [[nodiscard]] Work start_all_to_all(const Tensor& input, const Tensor& output, const Site& site);
   [[nodiscard]] Work start_all_to_all_uneven(const Tensor& input, std::vector<std::int64_t> send_rows,
                                              const Tensor& output, std::vector<std::int64_t> receive_rows,
-                                             Site site);
-  [[nodiscard]] Work start_send(const Tensor& tensor, int peer, Site site);
-  [[nodiscard]] Work start_recv(const Tensor& tensor, int peer, Site site);
-  [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, Site site);
-  [[nodiscard]] Work start_barrier(Site site);
+                                             const Site& site);
+  [[nodiscard]] Work start_send(const Tensor& tensor, int peer, const Site& site);
+  [[nodiscard]] Work start_recv(const Tensor& tensor, int peer, const Site& site);
+  [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, const Site& site);
+  [[nodiscard]] Work start_barrier(const Site& site);
 
   /// Makes a new group of the members that pass the same color, ordered by key and then by place. Returns
   /// null if this member's color is negative.
-  std::unique_ptr<Communicator> split(int color, int key, Site site);
+  std::unique_ptr<Communicator> split(int color, int key, const Site& site);
 
  protected:
   /// Describes a call for messages: "tp[3] = {12, 13}, rank 12, all_reduce 'mlp.forward' (mlp.cpp:40)".
@@ -108,28 +112,35 @@ class Communicator {
   virtual std::unique_ptr<Pending> do_call(Call&& call) = 0;
   /// Makes a call that blocks, and returns when it is done. A backend overrides it where such a call needs no
   /// memory beyond that of its caller.
-  virtual void do_blocking_call(Call& call) { do_call(std::move(call))->wait(); }
+  virtual void do_blocking_call(Call& call);
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
-  void run(Call&& call);
+  void run(Operation operation, Call&& call);
   Work start(Call&& call);
   void start_into(Work& work, Call&& call);
-  void require_caller(const Call& call) const;
-  void require_places(const Call& call) const;
-  void require_tensors(Call& call) const;
+  std::size_t check_and_record(Operation operation, Call& call);
+  void require_places(Operation operation, const Call& call) const;
+  void require_tensors(Operation operation, Call& call) const;
   void require_tensor(const Call& call, const Tensor& tensor, Access access) const;
+  void require_usable_tensor(const Call& call, const Tensor& tensor, Access access) const;
   bool is_own_block(const Call& call) const;
-  void require_counts(Call& call) const;
+  void require_counts(Operation operation, Call& call) const;
   void require_uneven(const Call& call) const;
+  [[noreturn]] static void refuse_caller(const Call& call);
+  [[noreturn]] void refuse_places(const Call& call) const;
+  [[noreturn]] void refuse_dtypes(const Call& call) const;
+  [[noreturn]] void refuse_overlap(const Call& call) const;
+  [[noreturn]] void refuse_blocks(const Call& call) const;
   [[noreturn]] void refuse_call(const Call& call, const char* code, std::string numbers, const char* rule,
                                 const char* hint) const;
   void copy_as_identity(const Call& call) const;
-  std::int64_t next_sequence(const Call& call);
+  std::int64_t next_sequence(Operation operation, const Call& call);
 
   const ProcessGroup& group_;
   int place_;
   Device& device_;
   std::shared_ptr<Recorder> recorder_;
+  CallTensors of_blocking_calls_;
   std::int64_t collectives_ = 0;                 // collectives called so far
   std::map<int, std::int64_t> sent_, received_;  // number of messages so far, by the peer's place
 };

@@ -1,22 +1,29 @@
 #include "sim/comm/ledger.h"
 
 #include <algorithm>
+#include <span>
 
 namespace sim {
 
-void RankLedger::add(const CallRecord& call) {
-  // Programs call in loops, so this call often belongs to the same row as the call before it.
-  if (latest_ >= rows_.size() || !rows_[latest_].has(call)) {
-    const auto known =
-        std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.has(call); });
-    latest_ = static_cast<std::size_t>(known - rows_.begin());
-    if (known == rows_.end()) rows_.push_back({call.group, call.site.name, call.operation, call.dtype});
+RankLedger::Row& RankLedger::row_of(const CallRecord& form) {
+  const auto known = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.has(form); });
+  if (known != rows_.end()) return *known;
+  return rows_.emplace_back(Row{form.group, form.site.name, form.operation, form.dtype});
+}
+
+void RankLedger::add(const CallLog& calls, std::size_t count) {
+  const std::span<const CallRecord> forms = calls.forms();
+  thread_local std::vector<std::int64_t> of_form;  // the memory of one log serves for the next
+  of_form.assign(forms.size(), 0);
+  for (std::size_t call = 0; call < count; ++call) ++of_form[calls.form_of(call)];
+  for (std::size_t form = 0; form < forms.size(); ++form) {
+    if (of_form[form] == 0) continue;
+    Row& row = row_of(forms[form]);
+    row.calls += of_form[form];
+    row.elements += of_form[form] * forms[form].count;
+    row.bytes_inside += of_form[form] * forms[form].bytes_inside;
+    row.bytes_across += of_form[form] * forms[form].bytes_across;
   }
-  Row& row = rows_[latest_];
-  ++row.calls;
-  row.elements += call.count;
-  row.bytes_inside += call.bytes_inside;
-  row.bytes_across += call.bytes_across;
 }
 
 bool RankLedger::has_call_in(const ProcessGroup& group) const {
@@ -28,7 +35,8 @@ void Ledger::add(const RankLedger& rank) {
     LedgerRow* row;
     std::int64_t bytes;
   };
-  std::vector<Own> own;  // several groups of a kind, and several sites of a name, share a row
+  thread_local std::vector<Own> own;  // several groups of a kind, and several sites of a name, share a row
+  own.clear();
   for (const RankLedger::Row& of_rank : rank.rows_) {
     LedgerRow& row = rows_[{of_rank.group->kind, of_rank.site, of_rank.operation, of_rank.dtype}];
     row.calls += of_rank.calls;

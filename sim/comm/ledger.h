@@ -7,13 +7,14 @@
 /// Shapes  totals over all ranks, except `most_bytes`: the bytes of the rank that sent the most.
 /// Exact   rows are sorted by kind, site, operation and dtype.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sim/comm/call.h"
+#include "sim/comm/call_log.h"
 
 namespace sim {
 
@@ -34,7 +35,8 @@ struct LedgerRow {
 /// The calls of one rank. The groups of the calls must outlive it.
 class RankLedger {
  public:
-  void add(const CallRecord& call);
+  /// Adds the first `count` calls of a log.
+  void add(const CallLog& calls, std::size_t count);
   bool has_call_in(const ProcessGroup& group) const;
 
  private:
@@ -53,8 +55,8 @@ class RankLedger {
              dtype == call.dtype;
     }
   };
+  Row& row_of(const CallRecord& form);
   std::vector<Row> rows_;  // there are few
-  std::size_t latest_ = 0;
 };
 
 class Ledger {

@@ -13,7 +13,7 @@ struct RankReport {
   int rank = 0;
   std::vector<Published> published;
   FoldedCalls folded = {};  // the calls before those of `calls`, where the world keeps the latest ones alone
-  std::vector<CallRecord> calls;
+  CallLog calls;
   /// Indices into `published`, sorted by name and then by index, for the search by name.
   std::vector<std::uint32_t> by_name = {};
   std::vector<Moment> moments = {};  // empty if the device counts no work

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/comm/ring_traffic.h"
 #include "sim/tensor/ops.h"
 #include "sim/tensor/running_device.h"
 
@@ -12,49 +13,78 @@ namespace sim {
 
 namespace {
 
-void add_call(ContentHash& hash, const CallRecord& call, std::uint64_t group_and_site) {
-  hash.add(group_and_site);
-  hash.add(static_cast<std::uint64_t>(call.sequence));
-  hash.add(static_cast<std::uint64_t>(call.count));
-  hash.add(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
-           static_cast<std::uint64_t>(call.reduce_op) << 16 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root_or_peer)) << 32);
-}
+/// What the calls of one form add to a hash, beside their sequence numbers.
+struct HashedForm {
+  explicit HashedForm(const CallRecord& form)
+      : count(static_cast<std::uint64_t>(form.count)),
+        kinds(static_cast<std::uint64_t>(form.operation) | static_cast<std::uint64_t>(form.dtype) << 8 |
+              static_cast<std::uint64_t>(form.reduce_op) << 16 |
+              static_cast<std::uint64_t>(static_cast<std::uint32_t>(form.root_or_peer)) << 32) {
+    ContentHash of_names;
+    of_names.add(std::string_view(form.group->kind));
+    of_names.add(static_cast<std::uint64_t>(form.group->index));
+    of_names.add(std::string_view(form.site.name));
+    group_and_site = of_names.value();
+  }
+  std::uint64_t group_and_site;
+  std::uint64_t count;
+  std::uint64_t kinds;
+};
 
 }  // namespace
 
-void add_calls(ContentHash& hash, std::span<const CallRecord> calls) {
-  const CallRecord* previous = nullptr;
-  std::uint64_t names = 0;
-  for (const CallRecord& call : calls) {
-    if (previous == nullptr || previous->group != call.group || previous->site.name != call.site.name) {
-      ContentHash of_names;
-      of_names.add(std::string_view(call.group->kind));
-      of_names.add(static_cast<std::uint64_t>(call.group->index));
-      of_names.add(std::string_view(call.site.name));
-      names = of_names.value();
-    }
-    previous = &call;
-    add_call(hash, call, names);
+void add_calls(ContentHash& hash, const CallLog& calls, std::size_t count) {
+  thread_local std::vector<HashedForm> forms;  // the memory of one log serves for the next
+  forms.clear();
+  for (const CallRecord& form : calls.forms()) forms.emplace_back(form);
+  for (std::size_t call = 0; call < count; ++call) {
+    const HashedForm& form = forms[calls.form_of(call)];
+    hash.add(form.group_and_site);
+    hash.add(static_cast<std::uint64_t>(calls.sequence_of(call)));
+    hash.add(form.count);
+    hash.add(form.kinds);
   }
+}
+
+void Recorder::add_form(const Call& call, const ProcessGroup& group, int place) {
+  const Traffic traffic = group.size() == 1 ? Traffic() : traffic_of(call, group, place);
+  calls_.push_back({&group, call.site, call.sequence, call.count, traffic.bytes_inside, traffic.bytes_across,
+                    root_or_peer_of(call), call.operation, call.dtype, call.reduce_op, false});
+}
+
+/// Refuses a call beyond the limit, and otherwise folds the records of earlier calls.
+void Recorder::make_room(const Site& site) {
+  if (number_of_calls() >= call_limit_) refuse_more(site);
+  if (calls_.size() >= wanted_room_) fold_earlier();
+  const std::int64_t left = call_limit_ - folded_.count;
+  room_ = std::min(wanted_room_, static_cast<std::size_t>(left));
 }
 
 /// Folds the records before the latest ones, up to the first call that nobody has waited for. The next
 /// attempt comes when there are twice as many records as are left.
 void Recorder::fold_earlier() {
-  const auto last = calls_.end() - static_cast<std::ptrdiff_t>(kept_calls_);
-  const auto end = std::find_if(calls_.begin(), last, [](const CallRecord& call) { return !call.waited; });
-  add_calls(folded_.hash, {calls_.begin(), end});
-  std::for_each(calls_.begin(), end, [&](const CallRecord& call) { folded_.ledger.add(call); });
-  folded_.count += end - calls_.begin();
-  calls_.erase(calls_.begin(), end);
-  room_ = 2 * std::max(kept_calls_, calls_.size());
+  const std::size_t last = calls_.size() - kept_calls_;
+  std::size_t end = 0;
+  while (end < last && calls_.was_waited_for(end)) ++end;
+  add_calls(folded_.hash, calls_, end);
+  folded_.ledger.add(calls_, end);
+  folded_.count += static_cast<std::int64_t>(end);
+  calls_.remove_first(end);
+  // Where forms seldom come again, those of the removed calls would take up more and more memory.
+  constexpr std::size_t kFewForms = 64;
+  if (calls_.forms().size() > kFewForms + 2 * calls_.size()) {
+    CallLog kept;
+    for (const CallRecord& call : calls_) kept.push_back(call);
+    calls_ = std::move(kept);
+  }
+  wanted_room_ = 2 * std::max(kept_calls_, calls_.size());
 }
 
 bool Recorder::has_call_in(const ProcessGroup& group) const {
+  const auto forms = calls_.forms();
   return folded_.ledger.has_call_in(group) ||
-         std::any_of(calls_.begin(), calls_.end(),
-                     [&](const CallRecord& call) { return call.group == &group; });
+         std::any_of(forms.begin(), forms.end(),
+                     [&](const CallRecord& form) { return form.group == &group; });
 }
 
 void Recorder::publish(std::string name, const Tensor& tensor) {
@@ -76,10 +106,10 @@ void Recorder::add_moment(MomentKind kind, std::size_t record) {
   if (running_device() == counting_) moments_.push_back({kind, record, *counting_->work()});
 }
 
-void Recorder::refuse_more(const CallRecord& call) {
+void Recorder::refuse_more(const Site& site) {
   if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "call_limit",
-          .option = text_of(call.site),
+          .option = text_of(site),
           .numbers = fmt::format("one rank made more than {} calls", call_limit_),
           .rule = "a rank program comes to an end",
           .hint = "a higher call limit, if the program is meant to run this long"});

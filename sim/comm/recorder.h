@@ -12,17 +12,18 @@
 ///         the program catches these errors more than kMostRefusals times, the recorder calls the GiveUp
 ///         function of the backend, which does not return.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/base/content_hash.h"
 #include "sim/comm/call.h"
+#include "sim/comm/call_log.h"
 #include "sim/comm/ledger.h"
 #include "sim/tensor/work_part.h"
 
@@ -74,8 +75,8 @@ struct FoldedCalls {
   ContentHash hash;  // as add_calls() adds them
 };
 
-/// Adds the contents of call records to a hash.
-void add_calls(ContentHash& hash, std::span<const CallRecord> calls);
+/// Adds the contents of the first `count` calls of a log to a hash.
+void add_calls(ContentHash& hash, const CallLog& calls, std::size_t count);
 
 class Recorder {
  public:
@@ -87,16 +88,17 @@ class Recorder {
         publish_limit_(publish_limit),
         give_up_(std::move(give_up)),
         kept_calls_(static_cast<std::size_t>(kept_calls)),
-        room_(kept_calls == 0 ? SIZE_MAX : 2 * static_cast<std::size_t>(kept_calls)) {}
+        wanted_room_(kept_calls == 0 ? SIZE_MAX : 2 * static_cast<std::size_t>(kept_calls)),
+        room_(std::min(wanted_room_, static_cast<std::size_t>(call_limit))) {}
 
   /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
 
-  /// Adds a record and returns its number, which the functions below take.
-  std::size_t add(const CallRecord& call) {
-    if (number_of_calls() >= call_limit_) refuse_more(call);
-    if (calls_.size() >= room_) fold_earlier();
-    calls_.push_back(call);
+  /// Records a call of the member at `place` of a group, and returns the number of the record, which the
+  /// functions below take.
+  [[gnu::always_inline]] std::size_t add(const Call& call, const ProcessGroup& group, int place) {
+    if (calls_.size() >= room_) make_room(call.site);
+    if (!calls_.add_known(call, group)) add_form(call, group, place);
     const auto number = static_cast<std::size_t>(number_of_calls() - 1);
     if (counting_ != nullptr) add_moment(MomentKind::call, number);
     return number;
@@ -111,7 +113,7 @@ class Recorder {
   /// Marks a call as waited for. It does nothing when the run is over and the records have been taken.
   void set_waited(std::size_t record) {
     const std::size_t index = record - static_cast<std::size_t>(folded_.count);
-    if (index < calls_.size()) calls_[index].waited = true;
+    if (index < calls_.size()) calls_.set_waited(index);
   }
   /// Keeps a call that the program dropped without wait(), because its buffers are still in flight.
   void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
@@ -120,27 +122,30 @@ class Recorder {
 
   const WorkPart& part() const { return part_; }
   /// The records that are kept: all, or the latest ones.
-  const std::vector<CallRecord>& calls() const { return calls_; }
+  const CallLog& calls() const { return calls_; }
   const FoldedCalls& folded_calls() const { return folded_; }
-  std::int64_t number_of_calls() const { return folded_.count + std::ssize(calls_); }
+  std::int64_t number_of_calls() const { return folded_.count + static_cast<std::int64_t>(calls_.size()); }
   bool has_call_in(const ProcessGroup& group) const;
-  std::vector<CallRecord> take_calls() { return std::move(calls_); }
+  CallLog take_calls() { return std::exchange(calls_, {}); }
   std::vector<Moment> take_moments() { return std::move(moments_); }
   std::vector<Published> take_published() { return std::move(published_); }
 
  private:
-  [[noreturn]] void refuse_more(const CallRecord& call);
+  [[noreturn]] void refuse_more(const Site& site);
   [[noreturn]] void refuse_more_published(const std::string& name, std::int64_t bytes);
   void add_moment(MomentKind kind, std::size_t record);
+  void add_form(const Call& call, const ProcessGroup& group, int place);
+  void make_room(const Site& site);
   void fold_earlier();
 
   std::int64_t call_limit_;
   std::int64_t publish_limit_;
   GiveUp give_up_;
   std::size_t kept_calls_;
-  std::size_t room_;  // with so many records, the earlier ones are folded
+  std::size_t wanted_room_;  // with so many records, the earlier ones are folded
+  std::size_t room_;         // the same, or fewer: with so many records, the rank is at its limit
   int refusals_ = 0;
-  std::vector<CallRecord> calls_;
+  CallLog calls_;
   FoldedCalls folded_;
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;

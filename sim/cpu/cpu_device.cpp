@@ -57,14 +57,14 @@ void copy_block(const Tensor& input, const FoldSegment& block, bool streams,
 /// Folds one block of one segment: all inputs in their order into `running`, which is then copied to
 /// every output.
 template <ReduceOp op, typename Scalar>
-void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const Scaling<Scalar>* average,
-                std::span<const Tensor> outputs) {
+void fold_block(TensorList inputs, const FoldSegment& block, const Scaling<Scalar>* average,
+                TensorList outputs) {
   alignas(64) std::array<Scalar, kFoldBytes / sizeof(Scalar)> running;
   const std::int64_t count = block.end - block.begin;
   const auto bytes = static_cast<std::size_t>(count) * sizeof(Scalar);
   const auto members = static_cast<std::int64_t>(inputs.size());
   const auto values = [&](std::int64_t member) {
-    return elements<Scalar>(inputs[static_cast<std::size_t>(member % members)]) + block.begin + block.shift;
+    return elements<Scalar>(*inputs[static_cast<std::size_t>(member % members)]) + block.begin + block.shift;
   };
   std::memcpy(running.data(), values(block.first), bytes);
   std::int64_t next = 1;
@@ -77,13 +77,13 @@ void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const 
     for (std::int64_t i = 0; i < count; ++i)
       running[static_cast<std::size_t>(i)] = (*average)(running[static_cast<std::size_t>(i)]);
   }
-  for (const Tensor& output : outputs)
-    std::memcpy(elements<Scalar>(output) + block.begin, running.data(), bytes);
+  for (const Tensor* output : outputs)
+    std::memcpy(elements<Scalar>(*output) + block.begin, running.data(), bytes);
 }
 
 template <ReduceOp op, typename Scalar>
-void fold_segments(std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
-                   const Scaling<Scalar>* average, std::span<const Tensor> outputs) {
+void fold_segments(TensorList inputs, std::span<const FoldSegment> segments, const Scaling<Scalar>* average,
+                   TensorList outputs) {
   constexpr auto kBlock = static_cast<std::int64_t>(kFoldBytes / sizeof(Scalar));
   for (const FoldSegment& segment : segments) {
     const bool streams =
@@ -215,10 +215,10 @@ void CpuDevice::cast(const Tensor& from, Tensor& to) {
   });
 }
 
-void CpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
-                     std::span<const Tensor> outputs) {
+void CpuDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+                     TensorList outputs) {
   CHECK(!inputs.empty());
-  with_scalar(inputs.front().dtype(), [&](auto scalar) {
+  with_scalar(inputs.front()->dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (op == ReduceOp::average) average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});

@@ -1,7 +1,8 @@
 #include "sim/fibers/signal_stack.h"
 
 #include <csignal>
-#include <utility>
+#include <cstddef>
+#include <memory>
 
 #include "sim/fibers/sanitizer_fiber.h"
 
@@ -11,29 +12,43 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{64} << 10;
 
-/// The memory of the stack that this thread had before, for the next world that it runs.
-thread_local std::unique_ptr<std::byte[]> spare;
+/// The alternate stack of a thread, which it gets from this file.
+class SignalStack {
+ public:
+  SignalStack() = default;
+  ~SignalStack() {
+    if (memory_ == nullptr) return;
+    stack_t present{};
+    sigaltstack(nullptr, &present);
+    if (present.ss_sp != memory_.get()) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, nullptr);
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+  void set() {
+    if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+    stack_t own{};
+    own.ss_sp = memory_.get();
+    own.ss_size = kBytes;
+    sigaltstack(&own, nullptr);
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+thread_local SignalStack of_thread;
 
 }  // namespace
 
-SignalStack::SignalStack() {
+void require_signal_stack() {
   if (kSanitized) return;
   stack_t present{};
   sigaltstack(nullptr, &present);
-  if ((present.ss_flags & SS_DISABLE) == 0) return;
-  memory_ = spare != nullptr ? std::move(spare) : std::make_unique_for_overwrite<std::byte[]>(kBytes);
-  stack_t own{};
-  own.ss_sp = memory_.get();
-  own.ss_size = kBytes;
-  sigaltstack(&own, nullptr);
-}
-
-SignalStack::~SignalStack() {
-  if (memory_ == nullptr) return;
-  stack_t none{};
-  none.ss_flags = SS_DISABLE;
-  sigaltstack(&none, nullptr);
-  spare = std::move(memory_);
+  if ((present.ss_flags & SS_DISABLE) != 0) of_thread.set();
 }
 
 }  // namespace sim

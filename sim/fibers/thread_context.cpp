@@ -31,7 +31,7 @@ void ThreadContext::yield() {
 }
 
 void ThreadContext::run_thread() {
-  const SignalStack signals;
+  require_signal_stack();
   const RunningStack running(stack_of_this_thread());
   body_();
   ended_ = true;

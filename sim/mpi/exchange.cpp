@@ -43,8 +43,8 @@ void keep_own(const Call& call, int place) {
     case Operation::all_to_all:
       return copy_elements(block(call.input, call.count, place), block(call.output, call.count, place));
     case Operation::all_to_all_uneven:
-      return copy_elements(rows_of(call.input, call.send_rows, place),
-                           rows_of(call.output, call.receive_rows, place));
+      return copy_elements(rows_of(call.input, call.rare->send_rows, place),
+                           rows_of(call.output, call.rare->receive_rows, place));
     default:
       return;
   }
@@ -67,12 +67,13 @@ void fold_members(const Call& call, const ProcessGroup& group, int place, const 
   std::vector<Tensor> inputs = by_place;
   for (std::size_t i = 0; i < plan.base.size(); ++i)
     inputs[i] = by_place[static_cast<std::size_t>(plan.base[i])];
-  if (own.count() > 0) device.fold(call.reduce_op, inputs, plan.segments, {&call.output, 1});
+  if (own.count() > 0)
+    device.fold(call.reduce_op, pointers_to(inputs), plan.segments, pointers_to({&call.output, 1}));
 }
 
 void require_rows(const Call& call, const ProcessGroup& group, int place, int from, const Bytes& payload) {
   const std::int64_t row_bytes = call.output.shape().row_count() * size_of(call.dtype);
-  const std::int64_t expected = call.receive_rows[static_cast<std::size_t>(from)] * row_bytes;
+  const std::int64_t expected = call.rare->receive_rows[static_cast<std::size_t>(from)] * row_bytes;
   if (std::ssize(payload) == expected) return;
   refuse({.code = "split_size_mismatch",
           .option = fmt::format("{} in {}", text_of(call.site), text_of(group)),
@@ -95,7 +96,7 @@ void take_from(const Call& call, const ProcessGroup& group, int place, int from,
       return from == call.root ? write(payload, call.output) : void();
     case Operation::all_to_all_uneven:
       require_rows(call, group, place, from, payload);
-      return write(payload, rows_of(call.output, call.receive_rows, from));
+      return write(payload, rows_of(call.output, call.rare->receive_rows, from));
     case Operation::recv:
       return write(payload, call.output);
     default:
@@ -123,7 +124,7 @@ Bytes payload_for(const Call& call, int members, int place, int to) {
     case Operation::all_to_all:
       return bytes_of(block(call.input, call.count, to));
     case Operation::all_to_all_uneven:
-      return bytes_of(rows_of(call.input, call.send_rows, to));
+      return bytes_of(rows_of(call.input, call.rare->send_rows, to));
     case Operation::recv:
     case Operation::barrier:
     case Operation::split:

@@ -187,11 +187,11 @@ const ProcessGroup& world_of(ProcessRun& run) {
 /// member computes the same index.
 std::unique_ptr<MpiCommunicator> split_group(ProcessRun& run, const ProcessGroup& parent, const Call& call,
                                              const std::vector<Letter>& letters) {
-  if (call.color < 0) return nullptr;
+  if (call.rare->color < 0) return nullptr;
   std::vector<ColorAndKey> by_place;
   for (const Letter& letter : letters) by_place.push_back({letter.color, letter.split_key});
   const std::vector<SplitPart> parts = split_parts(by_place);
-  const int index = index_of(parts, call.color);
+  const int index = index_of(parts, call.rare->color);
   std::vector<int> members;
   for (const int place : parts[static_cast<std::size_t>(index)].places)
     members.push_back(parent.rank_at(place));
@@ -237,7 +237,8 @@ std::unique_ptr<Communicator> MpiCommunicator::do_split(Call&& call) {
 
 std::unique_ptr<MpiCommunicator> MpiCommunicator::new_group(std::string name, const std::vector<int>& members,
                                                             Site site) {
-  Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
+  Call call(Operation::new_group, site);
+  call.rare = RareArguments{.name = std::move(name), .members = members};
   const std::size_t record = record_call(call);
   SentCall sent(run_, group(), std::move(call));
   sent.send();
@@ -245,7 +246,7 @@ std::unique_ptr<MpiCommunicator> MpiCommunicator::new_group(std::string name, co
   recorder().set_waited(record);
   if (std::find(members.begin(), members.end(), run_.rank) == members.end()) return nullptr;
   return std::make_unique<MpiCommunicator>(
-      run_, run_.add_group(sent.call().name, static_cast<int>(sent.call().sequence), members));
+      run_, run_.add_group(sent.call().rare->name, static_cast<int>(sent.call().sequence), members));
 }
 
 MpiGroups::MpiGroups(ProcessRun& run) : run_(run), world_(run, world_of(run)) {

@@ -145,16 +145,17 @@ void ShapesDevice::cast(const Tensor& from, Tensor& to) {
   on_numbers({&from}, to, [&] { numbers_->cast(from, to); });
 }
 
-void ShapesDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
-                        std::span<const Tensor> outputs) {
-  for (const Tensor& input : inputs) add_elements(input);
+void ShapesDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+                        TensorList outputs) {
+  for (const Tensor* input : inputs) add_elements(*input);
   const bool are_known = std::all_of(inputs.begin(), inputs.end(),
-                                     [](const Tensor& input) { return input.storage().has_memory(); });
-  std::vector<Tensor> written(outputs.begin(), outputs.end());
+                                     [](const Tensor* input) { return input->storage().has_memory(); });
+  std::vector<Tensor> written;
+  for (const Tensor* output : outputs) written.push_back(*output);
   if (are_known) {
-    on_numbers({}, written, [&] { numbers_->fold(op, inputs, segments, written); });
+    on_numbers({}, written, [&] { numbers_->fold(op, inputs, segments, outputs); });
   } else {
-    on_numbers({&inputs.front()}, written, [] {});
+    on_numbers({inputs.front()}, written, [] {});
   }
 }
 

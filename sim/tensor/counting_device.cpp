@@ -77,9 +77,9 @@ void CountingDevice::cast(const Tensor& from, Tensor& to) {
   device_->cast(from, to);
 }
 
-void CountingDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
-                          std::span<const Tensor> outputs) {
-  for (const Tensor& input : inputs) add(input);
+void CountingDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+                          TensorList outputs) {
+  for (const Tensor* input : inputs) add(*input);
   device_->fold(op, inputs, segments, outputs);
 }
 

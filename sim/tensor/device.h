@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "sim/base/keyed_random.h"
 #include "sim/tensor/kernel_parameters.h"
@@ -23,6 +24,16 @@
 namespace sim {
 
 struct ElementFunction;
+
+/// The tensors of several ranks, each of which stays where its rank has it.
+using TensorList = std::span<const Tensor* const>;
+
+inline std::vector<const Tensor*> pointers_to(std::span<const Tensor> tensors) {
+  std::vector<const Tensor*> pointers;
+  pointers.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  return pointers;
+}
 
 class Device {
  public:
@@ -63,8 +74,8 @@ class Device {
   /// Sets every output to the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to the
   /// dtype at every step, segment by segment. An average is scaled at the end. Inputs may be among the
   /// outputs.
-  virtual void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
-                    std::span<const Tensor> outputs) = 0;
+  virtual void fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+                    TensorList outputs) = 0;
 
   // The kernels below compute in f64, f32 and field, and in f32 for bf16. In a tensor [..., F] the last
   // dimension is a row of F columns. A sum over a row has sixteen lanes: lane l adds columns l, l + 16,

@@ -11,16 +11,16 @@ namespace sim {
 
 Storage::Storage(const std::shared_ptr<MemoryPool>& pool, std::size_t lane, std::int64_t bytes,
                  std::shared_ptr<const void> device)
-    : owner_(std::move(device)),
+    : data_(pool->take(static_cast<std::size_t>(bytes), lane)),
+      owner_(std::move(device)),
       pool_(pool.get()),
       lane_(lane),
-      bytes_(bytes),
-      data_(pool->take(static_cast<std::size_t>(bytes), lane)) {
+      bytes_(bytes) {
   if (owner_ == nullptr) owner_ = pool;
 }
 
 Storage::Storage(std::int64_t bytes, std::shared_ptr<const void> device)
-    : owner_(std::move(device)), pool_(nullptr), lane_(0), bytes_(bytes), data_(nullptr) {}
+    : data_(nullptr), owner_(std::move(device)), pool_(nullptr), lane_(0), bytes_(bytes) {}
 
 Storage::~Storage() { drop_memory(); }
 

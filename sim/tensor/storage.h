@@ -61,6 +61,7 @@ class Storage {
   /// Returns the lane of the pool from which the memory came.
   std::size_t lane() const { return lane_; }
 
+  bool has_no_flights() const { return flights_ == nullptr; }
   /// True if no call in flight forbids the access.
   bool is_free(ByteRange range, Access access) const {
     return flights_ == nullptr || first_conflict(range, access) == nullptr;
@@ -91,12 +92,13 @@ class Storage {
   const Flight* first_conflict(ByteRange range, Access access) const;
   [[noreturn]] void refuse_access(ByteRange range, Access access, const char* user) const;
 
+  // What every call reads comes first, so that it lies in one line of the cache.
+  std::byte* data_;
+  std::unique_ptr<Flights> flights_;   // null if no call is in flight, as for most storages
   std::shared_ptr<const void> owner_;  // the device, or the pool where there is no device
   MemoryPool* pool_;                   // null if there has never been memory
   std::size_t lane_;
   std::int64_t bytes_;
-  std::byte* data_;
-  std::unique_ptr<Flights> flights_;  // null if no call is in flight, as for most storages
 };
 
 }  // namespace sim

@@ -29,11 +29,9 @@ bool makes_group(Operation operation) {
 
 /// Whether two calls agree in everything that compare() looks at. This is the usual case, and it builds no
 /// texts.
-bool agree(const Call& a, const Call& b) {
-  return a.operation == b.operation && (a.dtype == b.dtype || !moves_data(a.operation)) &&
-         (a.count == b.count || a.operation == Operation::all_to_all_uneven) &&
-         (a.reduce_op == b.reduce_op || !has_reduce_op(a.operation)) && a.root == b.root &&
-         a.members == b.members && a.name == b.name;
+bool agree(const PostedCall& a, const PostedCall& b) {
+  return a.key == b.key && a.call.rare->members == b.call.rare->members &&
+         a.call.rare->name == b.call.rare->name;
 }
 
 std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& other) {
@@ -49,11 +47,12 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
         group_call ? "every rank makes the same new_group and split calls, member or not" : kSameCalls,
         "look for an earlier call that some ranks skip or make twice"};
   }
-  if (a.operation == Operation::new_group && (a.members != b.members || a.name != b.name)) {
+  if (a.operation == Operation::new_group &&
+      (a.rare->members != b.rare->members || a.rare->name != b.rare->name)) {
     return Disagreement{
         "group_order_mismatch",
-        where + both(first, fmt::format("new_group '{}' of {}", a.name, text_of_ranks(a.members)), other,
-                     fmt::format("'{}' of {}", b.name, text_of_ranks(b.members))),
+        where + both(first, fmt::format("new_group '{}' of {}", a.rare->name, text_of_ranks(a.rare->members)),
+                     other, fmt::format("'{}' of {}", b.rare->name, text_of_ranks(b.rare->members))),
         "every rank creates the same groups in the same order",
         "create all groups in one loop that is the same on every rank"};
   }
@@ -88,8 +87,9 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
 std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
   for (const PostedCall* sender : calls) {
     for (const PostedCall* receiver : calls) {
-      const std::int64_t sent = sender->call.send_rows[static_cast<std::size_t>(receiver->place)];
-      const std::int64_t expected = receiver->call.receive_rows[static_cast<std::size_t>(sender->place)];
+      const std::int64_t sent = sender->call.rare->send_rows[static_cast<std::size_t>(receiver->place)];
+      const std::int64_t expected =
+          receiver->call.rare->receive_rows[static_cast<std::size_t>(sender->place)];
       if (sent == expected) continue;
       const ProcessGroup& group = sender->group_state.group;
       return Disagreement{
@@ -108,7 +108,7 @@ std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
 std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls) {
   const PostedCall& first = *calls.front();
   for (const PostedCall* other : calls.subspan(1)) {
-    if (agree(first.call, other->call)) continue;
+    if (agree(first, *other)) continue;
     if (auto difference = compare(first, *other)) return difference;
   }
   if (first.call.operation == Operation::all_to_all_uneven) return compare_rows(calls);

@@ -4,6 +4,8 @@
 /// before any data moves.
 ///
 /// Shapes  `calls` has the calls of the members that have arrived, at least one, in the order of the group.
+/// Calls   members whose keys are equal agree, unless the operation has rare arguments. So a call is compared
+///         in full, and texts are built, only where keys differ or where there are rare arguments.
 /// Exact   a disagreement names the first member and the first one that differs from it, so it does not
 ///         depend on the order in which the members arrived.
 

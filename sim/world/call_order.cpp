@@ -19,9 +19,9 @@ namespace {
 struct Step {
   int from;
   int to;
-  int rank;
-  const CallRecord* first;
-  const CallRecord* second;
+  const RankCalls* rank;
+  std::size_t first;  // numbers of calls of the rank
+  std::size_t second;
 };
 
 struct Graph {
@@ -29,26 +29,30 @@ struct Graph {
   std::vector<Step> steps;
 };
 
+bool is_in_graph(const CallRecord& form) {
+  return !is_point_to_point(form.operation) && form.group->size() > 1;
+}
+
 /// Builds the graph of all calls. A node is a collective, which is a group and a sequence number.
 Graph graph_of(std::span<const RankCalls> ranks) {
   Graph graph;
   std::map<const ProcessGroup*, std::vector<int>> nodes;  // only looked up, never iterated
   for (const RankCalls& rank : ranks) {
-    const CallRecord* previous = nullptr;
+    std::vector<std::vector<int>*> of_forms;  // null for calls that are no collectives
+    for (const CallRecord& form : rank.calls.forms())
+      of_forms.push_back(is_in_graph(form) ? &nodes[form.group] : nullptr);
+    std::size_t previous = 0;
     int previous_node = -1;
-    std::vector<int>* of_previous = nullptr;  // consecutive calls are often of one group
-    for (const CallRecord& call : rank.calls) {
-      if (is_point_to_point(call.operation) || call.group->size() == 1) continue;
-      const bool is_of_previous = previous != nullptr && previous->group == call.group;
-      std::vector<int>& of_group = is_of_previous ? *of_previous : nodes[call.group];
-      of_previous = &of_group;
-      const auto sequence = static_cast<std::size_t>(call.sequence);
-      if (of_group.size() <= sequence) of_group.resize(sequence + 1, -1);
-      if (of_group[sequence] < 0) of_group[sequence] = graph.nodes++;
-      if (previous != nullptr)
-        graph.steps.push_back({previous_node, of_group[sequence], rank.rank, previous, &call});
-      previous = &call;
-      previous_node = of_group[sequence];
+    for (std::size_t call = 0; call < rank.calls.size(); ++call) {
+      std::vector<int>* of_group = of_forms[rank.calls.form_of(call)];
+      if (of_group == nullptr) continue;
+      const auto sequence = static_cast<std::size_t>(rank.calls.sequence_of(call));
+      if (of_group->size() <= sequence) of_group->resize(sequence + 1, -1);
+      int& node = (*of_group)[sequence];
+      if (node < 0) node = graph.nodes++;
+      if (previous_node >= 0) graph.steps.push_back({previous_node, node, &rank, previous, call});
+      previous = call;
+      previous_node = node;
     }
   }
   return graph;
@@ -57,10 +61,10 @@ Graph graph_of(std::span<const RankCalls> ranks) {
 bool uses_several_groups(std::span<const RankCalls> ranks) {
   for (const RankCalls& rank : ranks) {
     const ProcessGroup* first = nullptr;
-    for (const CallRecord& call : rank.calls) {
-      if (is_point_to_point(call.operation) || call.group->size() == 1) continue;
-      if (first == nullptr) first = call.group;
-      if (call.group != first) return true;
+    for (const CallRecord& form : rank.calls.forms()) {
+      if (!is_in_graph(form)) continue;
+      if (first == nullptr) first = form.group;
+      if (form.group != first) return true;
     }
   }
   return false;
@@ -186,9 +190,10 @@ std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
       .hint = "wait() before the call of the other group, or make the calls in the same order on every rank"};
   std::vector<int> who;
   for (const Step* step : cycle) {
-    who.push_back(step->rank);
-    add_facts(finding, facts_of(*step->first, step->rank, "first makes"));
-    add_facts(finding, facts_of(*step->second, step->rank, "then makes"));
+    const RankCalls& rank = *step->rank;
+    who.push_back(rank.rank);
+    add_facts(finding, facts_of(rank.calls[step->first], rank.rank, "first makes"));
+    add_facts(finding, facts_of(rank.calls[step->second], rank.rank, "then makes"));
   }
   std::sort(who.begin(), who.end());
   who.erase(std::unique(who.begin(), who.end()), who.end());

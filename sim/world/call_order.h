@@ -12,13 +12,14 @@
 #include <optional>
 #include <span>
 
+#include "sim/comm/call_log.h"
 #include "sim/world/finding.h"
 
 namespace sim {
 
 struct RankCalls {
   int rank;
-  std::span<const CallRecord> calls;
+  const CallLog& calls;
 };
 
 /// Returns a finding with a cycle of calls, or nothing if a common order exists.

@@ -39,7 +39,7 @@ void Crew::dismiss() {
 }
 
 void Crew::help(int worker) {
-  const SignalStack signals;
+  require_signal_stack();
   for (;;) {
     begin_[static_cast<std::size_t>(worker)].take();
     if (ends_) return;

@@ -23,11 +23,9 @@ struct Wait {
   std::vector<int> missing;
 };
 
-using Ranks = std::vector<std::unique_ptr<RankState>>;
-
 class Diagnosis {
  public:
-  Diagnosis(const Ranks& ranks, const GroupTable& groups)
+  Diagnosis(const RankStates& ranks, const GroupTable& groups)
       : ranks_(ranks), groups_(groups), waits_of_(ranks.size(), -1), explained_(ranks.size(), false) {}
 
   std::vector<Finding> find() {
@@ -356,14 +354,13 @@ class Diagnosis {
   void find_pending_work() {
     for (int slot = 0; slot < slots(); ++slot) {
       const RankState& rank = rank_at(slot);
-      if (rank.status != RankStatus::returned) continue;
+      if (rank.status != RankStatus::returned || rank.recorder->calls().not_waited_for() == 0) continue;
       Finding finding{.code = "pending_work",
                       .rule = "every Work is waited for before its rank ends",
                       .hint = "keep the Work that start_ returns, and wait() for it"};
       for (const CallRecord& call : rank.recorder->calls()) {
         if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started, and never waited for,"));
       }
-      if (finding.calls.empty()) continue;
       const std::size_t left = finding.calls.size() + static_cast<std::size_t>(finding.more_calls);
       finding.sentence = fmt::format("rank {} ended without wait() for {} it had started", rank.rank,
                                      left == 1 ? "a call" : fmt::format("{} calls", left));
@@ -377,7 +374,7 @@ class Diagnosis {
     if (auto finding = find_call_cycle(calls)) findings_.push_back(std::move(*finding));
   }
 
-  const Ranks& ranks_;
+  const RankStates& ranks_;
   const GroupTable& groups_;
   std::vector<Wait> waits_;
   std::vector<int> waits_of_;                     // by slot: index of its wait in waits_, -1 for none
@@ -388,7 +385,7 @@ class Diagnosis {
 
 }  // namespace
 
-std::vector<Finding> diagnose(const Ranks& ranks, const GroupTable& groups) {
+std::vector<Finding> diagnose(const RankStates& ranks, const GroupTable& groups) {
   return Diagnosis(ranks, groups).find();
 }
 

@@ -10,7 +10,6 @@
 ///         findings so far, orders of calls that only this schedule survived (call_order.h). A rank that
 ///         waits only because of an earlier finding gets no finding of its own.
 
-#include <memory>
 #include <vector>
 
 #include "sim/world/finding.h"
@@ -20,6 +19,6 @@
 namespace sim {
 
 /// Returns all findings; empty if nothing is wrong. `ranks` are sorted by global rank.
-std::vector<Finding> diagnose(const std::vector<std::unique_ptr<RankState>>& ranks, const GroupTable& groups);
+std::vector<Finding> diagnose(const RankStates& ranks, const GroupTable& groups);
 
 }  // namespace sim

@@ -23,6 +23,18 @@ namespace sim {
 /// ahead of the others uses memory for its own calls only.
 struct Instance {
   std::vector<PostedCall*> arrived;  // in any order
+  bool is_in_order = true;           // `arrived` has the order of the group
+  bool may_differ = false;           // disagreement() has to look at the calls
+
+  void add(PostedCall& call) {
+    const Operation operation = call.operation();
+    if (!arrived.empty()) {
+      is_in_order = is_in_order && arrived.back()->place < call.place;
+      may_differ = may_differ || !(arrived.front()->key == call.key);
+    }
+    may_differ = may_differ || operation == Operation::all_to_all_uneven || operation == Operation::new_group;
+    arrived.push_back(&call);
+  }
 };
 
 /// A send that has been posted. An eager send is already done for its sender, and the message keeps a copy of

@@ -8,19 +8,19 @@
 
 namespace sim {
 
-PostedCall::PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted)
-    : call(posted), rank_state(rank), group_state(group), place(at_place), device_(rank.device.get()) {}
+StartedCall::StartedCall(RankState& rank, GroupState& group, int place, Call&& started)
+    : call_(std::move(started)), posted_(rank, group, place, call_), device_(rank.device.get()) {}
 
-void PostedCall::wait() {
-  if (done) return;
+void StartedCall::wait() {
+  if (posted_.done) return;
   if (running_device() != device_) {
     refuse({.code = "wrong_rank",
-            .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
+            .option = fmt::format("wait() for {} {}", name_of(call_.operation), text_of(call_.site)),
             .numbers = "another rank started this call, or its world is over",
             .rule = "a rank waits for its own calls, and only while its program runs",
             .hint = "wait() before the program ends, with a Work that does not leave its rank"});
   }
-  rank_state.world.wait_for(rank_state, *this);
+  posted_.rank_state.world.wait_for(posted_.rank_state, posted_);
 }
 
 }  // namespace sim

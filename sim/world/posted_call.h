@@ -6,6 +6,7 @@
 ///
 /// Calls   the rank writes it before it posts it. After that only the world writes it, between rounds.
 
+#include <cstdint>
 #include <utility>
 
 #include "sim/comm/call.h"
@@ -16,37 +17,58 @@ namespace sim {
 struct GroupState;
 class RankState;
 
+/// What the members of a group have to agree on, but for the rare arguments. Calls with equal keys agree;
+/// those with other keys may agree too, where an operation does not use what differs.
+struct AgreementKey {
+  explicit AgreementKey(const Call& call)
+      : kinds(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
+              static_cast<std::uint64_t>(call.reduce_op) << 16 |
+              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32),
+        count(call.count) {}
+  bool operator==(const AgreementKey&) const = default;
+
+  std::uint64_t kinds;
+  std::int64_t count;
+};
+
 class PostedCall {
  public:
-  PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted);
+  PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted)
+      : call(posted),
+        rank_state(rank),
+        group_state(group),
+        key(posted),
+        sequence(posted.sequence),
+        place(at_place) {}
   PostedCall(const PostedCall&) = delete;
   PostedCall& operator=(const PostedCall&) = delete;
-  /// Returns when the call is done, and throws WorldEnded if it never will be. It refuses (wrong_rank) if
-  /// another rank than the one that made the call waits.
-  void wait();
+
+  Operation operation() const { return static_cast<Operation>(key.kinds & 0xff); }
 
   Call& call;
   RankState& rank_state;
   GroupState& group_state;
+  PostedCall* next = nullptr;  // the next call of the rank's outbox
+  AgreementKey key;
+  std::int64_t sequence;  // of the call
   int place;
   bool done = false;
   GroupState* made = nullptr;  // split and new_group: the new group; null if this rank is in none
   int made_place = -1;         // split and new_group: this rank's place in the new group
-
- private:
-  const Device* device_;  // the rank's device; it is only compared, because the rank may be over
 };
 
 class StartedCall : public Pending {
  public:
-  StartedCall(RankState& rank, GroupState& group, int place, Call&& started)
-      : call_(std::move(started)), posted_(rank, group, place, call_) {}
+  StartedCall(RankState& rank, GroupState& group, int place, Call&& started);
   PostedCall& posted() { return posted_; }
-  void wait() override { posted_.wait(); }
+  /// Returns when the call is done, and throws WorldEnded if it never will be. It refuses (wrong_rank) if
+  /// another rank than the one that made the call waits.
+  void wait() override;
 
  private:
   Call call_;
   PostedCall posted_;
+  const Device* device_;  // the rank's device; it is only compared, because the rank may be over
 };
 
 }  // namespace sim

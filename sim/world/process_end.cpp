@@ -81,7 +81,7 @@ class Message {
 void add_last_call(Message& message, const RankState& rank) {
   message.add("  rank ", rank.rank, "     ");
   if (rank.recorder->calls().empty()) return message.add("had made no call\n");
-  const CallRecord& call = rank.recorder->calls().back();
+  const CallRecord call = rank.recorder->calls().back();
   message.add("made as its last call ", name_of(call.operation));
   if (moves_data(call.operation)) message.add(" ", call.count, " x ", name_of(call.dtype));
   message.add(", call ", call.sequence, " of ", call.group->kind, "[", call.group->index, "], at '",
@@ -196,10 +196,7 @@ void end_process(int exit_code) {
   for (;;) syscall(SYS_exit_group, exit_code);
 }
 
-void require_own_stack() {
-  const Stack& stack = running_stack();
-  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
-  if (kSanitized || stack.bottom == nullptr || (here >= stack.bottom && here < stack.top())) return;
+void leave_foreign_stack() {
   if (const RankState* rank = running_rank()) tell_overflow(*rank);
   end_process(kBrokenContract);
 }

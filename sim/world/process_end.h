@@ -13,7 +13,7 @@
 ///         for all of them, which costs less. The first watch installs signal handlers, and the last one
 ///         restores the earlier handlers. If the program has a handler of its own for a signal, the rank is
 ///         named first, and then that handler gets the signal. A signal on a thread that runs no rank goes
-///         to the earlier handler. A thread that handles overflows has a SignalStack.
+///         to the earlier handler. A thread that handles overflows has a stack for signals (signal_stack.h).
 /// Exact   These ends are not caught: a system call that ends the process without the C library; exec(),
 ///         which replaces the program; signals that cannot be handled, such as SIGKILL. A child process that
 ///         a rank forked may end as it likes. _exit() and _Exit() are caught if this library is linked into
@@ -22,6 +22,11 @@
 ///         compiled with -fstack-clash-protection, which the installed CMake target asks for, and otherwise
 ///         if the rank makes a call in that frame. In a sanitizer build only exit() and quick_exit() are
 ///         caught, because the sanitizer reports signals.
+
+#include <cstddef>
+
+#include "sim/fibers/running_stack.h"
+#include "sim/fibers/sanitizer_fiber.h"
 
 namespace sim {
 
@@ -33,9 +38,16 @@ class ProcessEndWatch {
   ProcessEndWatch& operator=(const ProcessEndWatch&) = delete;
 };
 
+[[noreturn]] void leave_foreign_stack();
+
 /// Ends the process (stack_overflow) if the rank that this thread runs has left its stack. Every call checks
 /// it.
-void require_own_stack();
+inline void require_own_stack() {
+  const Stack& stack = running_stack();
+  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  if (!kSanitized && stack.bottom != nullptr && (here < stack.bottom || here >= stack.top()))
+    leave_foreign_stack();
+}
 
 /// Ends the process with this code, and names nobody. Handlers of signals may call it.
 [[noreturn]] void end_process(int exit_code);

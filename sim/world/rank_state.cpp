@@ -13,15 +13,16 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
                   .sentence = fmt::format("rank {}: {}", state.rank, sentence),
                   .rule = std::move(rule),
                   .hint = std::move(hint)};
-  const std::vector<CallRecord>& calls = state.recorder->calls();
+  const CallLog& calls = state.recorder->calls();
   add_facts(finding, calls.empty() ? CallFacts{.rank = state.rank, .state = "had made no call"}
                                    : facts_of(calls.back(), state.rank, "made as its last call"));
   return finding;
 }
 
-RankState::RankState(VirtualWorld& owner, int global_rank)
+RankState::RankState(VirtualWorld& owner, int global_rank, int slot_in_world)
     : world(owner),
       rank(global_rank),
+      slot(slot_in_world),
       recorder(std::make_shared<Recorder>(
           owner.spec().call_limit,
           [this] { give_up("its program catches call_limit or out_of_memory and continues"); },

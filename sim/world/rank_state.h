@@ -2,9 +2,11 @@
 
 /// One rank of a world of virtual ranks at run time.
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/comm/groups.h"
@@ -27,31 +29,64 @@ class RankState;
 Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
                std::string hint);
 
+/// The calls that a rank has posted since it last stopped, in their order.
+class Outbox {
+ public:
+  void add(PostedCall& call) {
+    (first_ == nullptr ? first_ : last_->next) = &call;
+    last_ = &call;
+  }
+  /// Empties the outbox. Returns its first call, which leads to the others; null if there is none.
+  PostedCall* take() { return std::exchange(first_, nullptr); }
+  const PostedCall* first() const { return first_; }
+  /// Returns the call that was added last, ever; it may be long over.
+  const PostedCall* latest() const { return last_; }
+
+ private:
+  PostedCall* first_ = nullptr;
+  PostedCall* last_ = nullptr;
+};
+
 /// The state of one rank: the context of its program, the call that it waits for, and the calls it has
-/// posted.
+/// posted. What the world looks at in each round comes first.
 class RankState {
  public:
-  RankState(VirtualWorld& owner, int global_rank);
+  RankState(VirtualWorld& owner, int global_rank, int slot_in_world);
   /// Records that the program is over because of this finding.
   void fail(Finding finding);
+  /// Asks the processor for what will soon be read of the rank: the part of its stack where its latest call
+  /// lies, or the calls in its outbox. An address that is no longer in use does no harm.
+  void prefetch_stack() const {
+    constexpr std::ptrdiff_t kBelow = 4, kAbove = 10, kLine = 64;
+    const auto* call = reinterpret_cast<const char*>(outbox.latest());
+    for (std::ptrdiff_t line = -kBelow; line < kAbove; ++line) __builtin_prefetch(call + line * kLine);
+  }
+  void prefetch_call() const {
+    __builtin_prefetch(outbox.first());
+    __builtin_prefetch(reinterpret_cast<const char*>(outbox.first()) + 64);
+  }
 
   VirtualWorld& world;
   int rank;
+  int slot;
   RankStatus status = RankStatus::runs;
+  PostedCall* waits_for = nullptr;  // not null while status is waits
+  Outbox outbox;
+  std::unique_ptr<Context> context;
+  std::shared_ptr<Device> device;
   std::shared_ptr<Recorder> recorder;
   RefusalLimit refusal_limit;
-  std::shared_ptr<Device> device;
   std::unique_ptr<Groups> groups;
-  std::unique_ptr<Context> context;
-  std::vector<PostedCall*> outbox;  // calls posted since the rank last stopped
-  PostedCall* waits_for = nullptr;  // not null while status is waits
-  std::unique_ptr<Finding> threw;   // the error that its program threw, or why the rank was given up
-  bool threw_for_another = false;   // threw says only that another rank has refused (refused_elsewhere.h)
-  int refused_calls = 0;            // calls that were refused since the world ended
+  std::unique_ptr<Finding> threw;  // the error that its program threw, or why the rank was given up
+  bool threw_for_another = false;  // threw says only that another rank has refused (refused_elsewhere.h)
+  int refused_calls = 0;           // calls that were refused since the world ended
 
  private:
   /// Gives up the rank, which runs and catches what should end it.
   void give_up(std::string sentence);
 };
+
+/// The ranks of a world that run, in ascending order.
+using RankStates = std::vector<std::optional<RankState>>;
 
 }  // namespace sim

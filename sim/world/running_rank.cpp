@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <utility>
 
 #include "sim/world/virtual_world.h"
 
@@ -11,11 +10,10 @@ namespace sim {
 
 namespace {
 
-thread_local RankState* running = nullptr;
 std::terminate_handler terminate_before = nullptr;
 
 void on_terminate() {
-  RankState* rank = running;
+  RankState* rank = RunningRank::current();
   if (rank == nullptr) {
     if (terminate_before != nullptr) terminate_before();
     std::abort();
@@ -33,12 +31,5 @@ void watch_for_terminate() {
   static std::once_flag installed;
   std::call_once(installed, [] { terminate_before = std::set_terminate(on_terminate); });
 }
-
-const RankState* running_rank() { return running; }
-
-RunningRank::RunningRank(RankState& rank)
-    : before_(std::exchange(running, &rank)), device_(rank.device.get()), refusals_(&rank.refusal_limit) {}
-
-RunningRank::~RunningRank() { running = before_; }
 
 }  // namespace sim

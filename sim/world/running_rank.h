@@ -6,32 +6,37 @@
 ///         noexcept function, or because a thread was not joined) ends its rank and not the process: the
 ///         rank is given up with the finding rank_terminated.
 
+#include <utility>
+
 #include "sim/base/refusal_watch.h"
 #include "sim/tensor/running_device.h"
+#include "sim/world/rank_state.h"
 
 namespace sim {
-
-class RankState;
 
 /// Installs the handler for std::terminate(). Each world calls it before its ranks run; only the first call
 /// does anything.
 void watch_for_terminate();
 
-/// Returns the rank whose program this thread runs; null if it runs none. Signal handlers may call it.
-const RankState* running_rank();
-
 /// While an object of this class lives, its thread runs the program of the rank.
 class RunningRank {
  public:
-  explicit RunningRank(RankState& rank);
-  ~RunningRank();
+  explicit RunningRank(RankState& rank)
+      : before_(std::exchange(running_, &rank)), device_(rank.device.get()), refusals_(&rank.refusal_limit) {}
+  ~RunningRank() { running_ = before_; }
   RunningRank(const RunningRank&) = delete;
   RunningRank& operator=(const RunningRank&) = delete;
 
+  static RankState* current() { return running_; }
+
  private:
+  static inline constinit thread_local RankState* running_ = nullptr;
   RankState* before_;
   RunningDevice device_;
   WatchedRefusals refusals_;
 };
+
+/// Returns the rank whose program this thread runs; null if it runs none. Signal handlers may call it.
+inline const RankState* running_rank() { return RunningRank::current(); }
 
 }  // namespace sim

@@ -27,9 +27,8 @@ bool Scheduler::runs_later(int a, int b) const {
   return priorities_[static_cast<std::size_t>(a)] < priorities_[static_cast<std::size_t>(b)];
 }
 
-void Scheduler::make_ready(int rank) {
-  ready_.push_back(rank);
-  if (schedule_.policy != SchedulePolicy::pct) return;
+/// Moves the rank that has become ready to its place in the heap.
+void Scheduler::sift_up() {
   std::push_heap(ready_.begin(), ready_.end(), [&](int a, int b) { return runs_later(a, b); });
 }
 

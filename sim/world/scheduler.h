@@ -35,7 +35,10 @@ class Scheduler {
   Scheduler(const Schedule& schedule, int ranks);
 
   /// Makes a rank ready that is not ready. It stays ready until it is chosen.
-  void make_ready(int rank);
+  void make_ready(int rank) {
+    ready_.push_back(rank);
+    if (schedule_.policy == SchedulePolicy::pct) sift_up();
+  }
   bool has_ready() const { return !ready_.empty(); }
   /// Moves the ranks that run in the next round from the ready ones to `chosen`, in the order of the round.
   void choose(std::vector<int>& chosen);
@@ -47,6 +50,7 @@ class Scheduler {
  private:
   void choose_uniform(std::vector<int>& chosen);
   void choose_pct(std::vector<int>& chosen);
+  void sift_up();
   bool runs_later(int a, int b) const;
 
   Schedule schedule_;

@@ -25,8 +25,10 @@ void add_tensor(ContentHash& hash, const Published& tensor) {
 std::vector<std::uint32_t> places_by_name(const std::vector<Published>& published) {
   std::vector<std::uint32_t> places(published.size());
   std::iota(places.begin(), places.end(), 0U);
-  std::stable_sort(places.begin(), places.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return published[a].name < published[b].name; });
+  std::sort(places.begin(), places.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int order = published[a].name.compare(published[b].name);
+    return order < 0 || (order == 0 && a < b);
+  });
   return places;
 }
 
@@ -38,13 +40,13 @@ std::uint64_t hash_of(const RankReport& rank) {
     hash.add(static_cast<std::uint64_t>(rank.folded.count));
     hash.add(rank.folded.hash.value());
   }
-  add_calls(hash, rank.calls);
+  add_calls(hash, rank.calls, rank.calls.size());
   return hash.value();
 }
 
 RankLedger ledger_of(const RankReport& rank) {
   RankLedger ledger = rank.folded.ledger;
-  for (const CallRecord& call : rank.calls) ledger.add(call);
+  ledger.add(rank.calls, rank.calls.size());
   return ledger;
 }
 

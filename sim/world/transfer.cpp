@@ -1,6 +1,7 @@
 #include "sim/world/transfer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -29,35 +30,41 @@ std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::
   return result;
 }
 
-/// Returns the inputs of the members in the base order of a plan.
-std::vector<Tensor> inputs_of(Calls calls, const FoldPlan& plan) {
-  std::vector<Tensor> inputs;
-  inputs.reserve(calls.size());
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    inputs.push_back(calls[plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i])]->call.input);
-  }
+/// Returns the inputs of the members in a base order (reduction_order.h). The list is valid until this thread
+/// asks for another one, which uses the same memory.
+TensorList inputs_of(Calls calls, const std::vector<int>& base) {
+  thread_local std::vector<const Tensor*> inputs;
+  inputs.resize(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    inputs[i] = &calls[base.empty() ? i : static_cast<std::size_t>(base[i])]->call.input;
   return inputs;
 }
 
-void fold_members(const Call& call, const FoldPlan& plan, std::span<const Tensor> inputs,
-                  std::span<const Tensor> outputs, int part, int parts) {
+/// Folds one part of the members' inputs into `output`, or into all of them if it is null. `finisher` is the
+/// place that gets the result.
+void fold_members(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int finisher,
+                  const Tensor* output, int part, int parts) {
+  const Call& call = calls.front()->call;
   Device& device = call.input.device();
-  if (parts == 1) return device.fold(call.reduce_op, inputs, plan.segments, outputs);
-  device.fold(call.reduce_op, inputs, part_of(plan.segments, call.count, part, parts), outputs);
+  const auto fold = [&](TensorList inputs, std::span<const FoldSegment> segments) {
+    device.fold(call.reduce_op, inputs, segments, output == nullptr ? inputs : TensorList(&output, 1));
+  };
+  if (order.kind == ReductionOrderKind::rank_order && parts == 1) {  // the plan of most calls
+    const std::array<FoldSegment, 1> whole = {{{0, call.count, 0}}};
+    return fold(inputs_of(calls, {}), whole);
+  }
+  const FoldPlan plan = fold_plan(order, call, group, finisher);
+  fold(inputs_of(calls, plan.base), part_of(plan.segments, call.count, part, parts));
 }
 
 void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   // The call works in place, and the order of the outputs makes no difference.
-  const FoldPlan plan = fold_plan(order, calls.front()->call, group, 0);
-  const std::vector<Tensor> tensors = inputs_of(calls, plan);
-  fold_members(calls.front()->call, plan, tensors, tensors, part, parts);
+  fold_members(calls, group, order, 0, nullptr, part, parts);
 }
 
 void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   const int root = calls.front()->call.root;
-  const Tensor& output = calls[static_cast<std::size_t>(root)]->call.output;
-  const FoldPlan plan = fold_plan(order, calls.front()->call, group, root);
-  fold_members(calls.front()->call, plan, inputs_of(calls, plan), {&output, 1}, part, parts);
+  fold_members(calls, group, order, root, &calls[static_cast<std::size_t>(root)]->call.output, part, parts);
 }
 
 /// Blocks of fewer bytes than this are folded or copied all at once and then distributed. A separate fold for
@@ -93,8 +100,9 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
   const Call& call = calls.front()->call;
   Device& device = call.input.device();
   const Tensor blocks = device.empty(call.dtype, {std::ssize(calls) * call.count});
-  device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0)),
-              segments_of_blocks(calls, group, order), {&blocks, 1});
+  const Tensor* all = &blocks;
+  device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0).base),
+              segments_of_blocks(calls, group, order), {&all, 1});
   for (std::size_t place = 0; place < calls.size(); ++place)
     copy_elements(block(blocks, call.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
 }
@@ -104,12 +112,13 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
   const Call& call = calls.front()->call;
-  const std::vector<Tensor> inputs = inputs_of(calls, fold_plan(order, call, group, 0));
+  const TensorList inputs = inputs_of(calls, fold_plan(order, call, group, 0).base);
   for (std::size_t place = 0; place < calls.size(); ++place) {
     std::vector<FoldSegment> segments =
         part_of(fold_plan(order, call, group, static_cast<int>(place)).segments, call.count, part, parts);
     for (FoldSegment& segment : segments) segment.shift = static_cast<std::int64_t>(place) * call.count;
-    call.input.device().fold(call.reduce_op, inputs, segments, {&calls[place]->call.output, 1});
+    const Tensor* output = &calls[place]->call.output;
+    call.input.device().fold(call.reduce_op, inputs, segments, {&output, 1});
   }
 }
 
@@ -177,7 +186,7 @@ void all_to_all_uneven(Calls calls) {
   for (const PostedCall* from : calls) {
     std::int64_t sent = 0;
     for (std::size_t to = 0; to < calls.size(); ++to) {
-      const std::int64_t rows = from->call.send_rows[to];
+      const std::int64_t rows = from->call.rare->send_rows[to];
       copy_elements(from->call.input.rows(sent, sent + rows),
                     calls[to]->call.output.rows(received[to], received[to] + rows));
       sent += rows;

@@ -12,13 +12,14 @@
 namespace sim {
 
 VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
-    : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
+    : Communicator(group.group, place, *rank.device, rank.recorder, CallTensors::borrowed),
+      rank_(rank),
+      group_(group) {}
 
 /// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
 /// where all members do the same: in collectives without places, in sums of whole numbers, which are then
 /// sums over the members that run, and in broadcasts of whole numbers whose root runs.
-void VirtualCommunicator::require_running(const Call& call) const {
-  if (!group_.is_partial()) return;
+void VirtualCommunicator::require_members_that_run(const Call& call) const {
   const bool is_number = call.dtype == DType::i32 && moves_data(call.operation);
   const bool root_runs = call.operation == Operation::broadcast &&
                          std::find(group_.running.begin(), group_.running.end(),
@@ -45,15 +46,13 @@ std::unique_ptr<Pending> VirtualCommunicator::do_call(Call&& call) {
 void VirtualCommunicator::do_blocking_call(Call& call) {
   require_running(call);
   PostedCall posted(rank_, group_, rank(), call);
-  rank_.world.post(rank_, posted);
-  posted.wait();
+  rank_.world.run_call(rank_, posted);
 }
 
 std::unique_ptr<VirtualCommunicator> VirtualCommunicator::made_by(Call& call) {
   require_running(call);
   PostedCall posted(rank_, group_, rank(), call);
-  rank_.world.post(rank_, posted);
-  posted.wait();
+  rank_.world.run_call(rank_, posted);
   if (posted.made == nullptr) return nullptr;
   return std::make_unique<VirtualCommunicator>(rank_, *posted.made, posted.made_place);
 }
@@ -63,7 +62,8 @@ std::unique_ptr<Communicator> VirtualCommunicator::do_split(Call&& call) { retur
 std::unique_ptr<VirtualCommunicator> VirtualCommunicator::new_group(std::string name,
                                                                     const std::vector<int>& members,
                                                                     Site site) {
-  Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
+  Call call(Operation::new_group, site);
+  call.rare = RareArguments{.name = std::move(name), .members = members};
   const std::size_t record = record_call(call);
   std::unique_ptr<VirtualCommunicator> made = made_by(call);
   recorder().set_waited(record);

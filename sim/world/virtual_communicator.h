@@ -24,7 +24,10 @@ class VirtualCommunicator : public Communicator {
   void do_blocking_call(Call& call) override;
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
-  void require_running(const Call& call) const;
+  void require_running(const Call& call) const {
+    if (group_.is_partial()) require_members_that_run(call);
+  }
+  void require_members_that_run(const Call& call) const;
   /// Makes a call that makes a group. Returns this rank's communicator of it; null if it is not a member.
   std::unique_ptr<VirtualCommunicator> made_by(Call& call);
 

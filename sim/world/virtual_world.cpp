@@ -16,7 +16,6 @@
 #include "sim/fibers/signal_stack.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
-#include "sim/world/process_end.h"
 #include "sim/world/running_rank.h"
 #include "sim/world/transfer.h"
 #include "sim/world/virtual_communicator.h"
@@ -37,6 +36,10 @@ std::shared_ptr<StackPool> stacks_for(const WorldSpec& spec, std::size_t ranks) 
   return std::make_shared<StackPool>(spec.stack_bytes, ranks <= kMostGuardedRanks, ranks);
 }
 
+/// The number of ranks between the one that runs and the one whose memory is fetched into the cache. It takes
+/// about as long to fetch it as these ranks take.
+constexpr std::size_t kAhead = 4;
+
 /// Returns the number of workers. pct runs one rank at a time, so one worker is enough.
 int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
@@ -47,16 +50,16 @@ int workers(const WorldSpec& spec, int ranks) {
 VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
     : spec_(spec),
       present_(present_ranks(spec)),
+      ranks_(present_.size()),
       stacks_(stacks_for(spec, present_.size())),
       crew_(workers(spec, static_cast<int>(present_.size()))),
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
       has_no_elements_(!device.has_elements(DType::f32)),
       world_group_(&add_group("world", 0, present_)) {
-  ranks_.reserve(present_.size());
-  for (const int rank : present_) {
-    RankState& state = *ranks_.emplace_back(std::make_unique<RankState>(*this, rank));
-    state.device = device.for_rank(rank);
+  for (std::size_t slot = 0; slot < ranks_.size(); ++slot) {
+    RankState& state = ranks_[slot].emplace(*this, present_[slot], static_cast<int>(slot));
+    state.device = device.for_rank(state.rank);
     state.recorder->keep_moments(*state.device);
   }
 }
@@ -116,7 +119,7 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
 void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> calls) {
   const Call& first = calls.front()->call;
   if (first.operation == Operation::new_group) {
-    GroupState& made = add_group(first.name, static_cast<int>(first.sequence), first.members);
+    GroupState& made = add_group(first.rare->name, static_cast<int>(first.sequence), first.rare->members);
     for (int place = 0; place < made.group.size(); ++place) {
       PostedCall& call = *calls[static_cast<std::size_t>(slot_of(made.group.rank_at(place)))];
       call.made = &made;
@@ -126,7 +129,7 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
   }
   std::vector<ColorAndKey> by_place(calls.size());
   for (const PostedCall* call : calls)
-    by_place[static_cast<std::size_t>(call->place)] = {call->call.color, call->call.key};
+    by_place[static_cast<std::size_t>(call->place)] = {call->call.rare->color, call->call.rare->key};
   const std::vector<SplitPart> parts = split_parts(by_place);
   const std::string name = split_name(parent.group, first.sequence);
   for (std::size_t index = 0; index < parts.size(); ++index) {
@@ -143,10 +146,7 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
 
 // ---- the ranks' side --------------------------------------------------------------------------------------
 
-/// Ends the rank by WorldEnded if the world has ended. While an exception already unwinds the rank, another
-/// one must not be thrown: it then returns true, and the call does nothing.
-bool VirtualWorld::is_over(RankState& rank) {
-  if (!ended_) return false;
+bool VirtualWorld::is_unwound(RankState& rank) {
   if (++rank.refused_calls > kMostRefusals) {
     give_up(rank, thrown(rank, "rank_will_not_end",
                          "its program catches the exception that ends the world and makes more calls",
@@ -161,21 +161,10 @@ void VirtualWorld::give_up(RankState& rank, Finding finding) {
   for (;;) rank.context->yield();  // The rank is never resumed.
 }
 
-void VirtualWorld::post(RankState& rank, PostedCall& call) {
-  require_own_stack();
-  if (is_over(rank)) return;
-  rank.outbox.push_back(&call);
-  if (!scheduler_.stops_at_every_call()) return;
+/// Lets other ranks run.
+void VirtualWorld::stop(RankState& rank) {
   rank.context->yield();
   static_cast<void>(is_over(rank));
-}
-
-void VirtualWorld::wait_for(RankState& rank, PostedCall& call) {
-  if (is_over(rank)) return;
-  rank.status = RankStatus::waits;
-  rank.waits_for = &call;
-  rank.context->yield();
-  CHECK(call.done || is_over(rank));
 }
 
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
@@ -212,12 +201,13 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 // ---- rounds -----------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
-  const SignalStack signals;
+  require_signal_stack();
   const ProcessEndWatch watch;
   watch_for_terminate();
-  for (const auto& state : ranks_) {
-    state->context = make_context(spec_.contexts, *stacks_, state->rank,
-                                  [this, &state, &program] { run_program(*state, program); });
+  for (auto& each : ranks_) {
+    RankState& state = *each;
+    state.context = make_context(spec_.contexts, *stacks_, state.rank,
+                                 [&state, &program] { state.world.run_program(state, program); });
   }
   try {
     run_rounds();
@@ -234,12 +224,6 @@ void VirtualWorld::run_rounds() {
   findings_ = diagnose(ranks_, groups_);
 }
 
-void VirtualWorld::resume(int slot) {
-  RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
-  const RunningRank running(rank);
-  rank.context->resume();
-}
-
 /// Resumes the chosen ranks. A fiber stays with one worker, so that thread-local data stays valid, including
 /// addresses of it that a compiler has cached. Consecutive ranks, which usually compute the same at the same
 /// time, are on different workers. A round of one rank wakes no helper without need.
@@ -248,12 +232,15 @@ void VirtualWorld::resume_chosen() {
   const bool is_alone =
       chosen_.size() == 1 && (spec_.contexts == ContextKind::thread || worker_of(chosen_.front()) == 0);
   if (crew_.size() == 1 || is_alone) {
-    for (const int slot : chosen_) resume(slot);
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_stack();
+      resume(rank_at(chosen_[i]));
+    }
     return;
   }
   crew_.for_each_worker([&](int worker) {
     for (const int slot : chosen_) {
-      if (worker_of(slot) == worker) resume(slot);
+      if (worker_of(slot) == worker) resume(rank_at(slot));
     }
   });
 }
@@ -261,19 +248,22 @@ void VirtualWorld::resume_chosen() {
 void VirtualWorld::run_round() {
   scheduler_.choose(chosen_);
   resume_chosen();
-  for (const int slot : chosen_) {
-    RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
-    const bool goes_on = rank.status == RankStatus::runs;
-    for (PostedCall* call : rank.outbox) arrive(*call);
-    rank.outbox.clear();
-    if (goes_on) scheduler_.make_ready(slot);
-    if (rank.context->ended()) rank.context.reset();
+  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    if (i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_call();
+    const int slot = chosen_[i];
+    RankState& rank = rank_at(slot);
+    const RankStatus status = rank.status;
+    for (PostedCall* call = rank.outbox.take(); call != nullptr;)
+      arrive(*std::exchange(call, std::exchange(call->next, nullptr)));
+    if (status == RankStatus::runs) scheduler_.make_ready(slot);
+    const bool may_have_ended = status != RankStatus::runs && status != RankStatus::waits;
+    if (may_have_ended && rank.context->ended()) rank.context.reset();
   }
   move_data();
 }
 
 void VirtualWorld::arrive(PostedCall& call) {
-  if (is_point_to_point(call.call.operation)) {
+  if (is_point_to_point(call.operation())) {
     arrive_message(call);
   } else {
     arrive_collective(call);
@@ -284,22 +274,26 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   GroupState& group = call.group_state;
   // In a group of one member only calls that make groups arrive. The other operations are the identity and
   // never arrive, but they have sequence numbers too.
-  if (group.group.size() == 1) group.first_sequence = call.call.sequence;
-  const std::int64_t index = call.call.sequence - group.first_sequence;
+  if (group.group.size() == 1) group.first_sequence = call.sequence;
+  const std::int64_t index = call.sequence - group.first_sequence;
   CHECK(index >= 0);
-  while (std::ssize(group.pending) <= index) group.pending.push_back({empty_list()});
-  group.instance_of(call.call).arrived.push_back(&call);
-  complete_front(group);
+  if (index > 0 || group.pending.empty()) {
+    while (std::ssize(group.pending) <= index) group.pending.push_back({empty_list()});
+  }
+  Instance& instance = index == 0 ? group.pending.front() : group.instance_of(call.call);
+  instance.add(call);
+  // Members arrive at their calls in order, so that only the first collective can be complete.
+  if (index == 0 && instance.arrived.size() == group.running.size()) complete_front(group);
 }
 
-/// Completes the first pending collective if all members have arrived. Members arrive at their calls in
-/// order, so it is enough to look at the first one after each arrival.
+/// Completes the first pending collective, at which all members have arrived.
 void VirtualWorld::complete_front(GroupState& group) {
-  if (group.pending.front().arrived.size() < group.running.size()) return;
-  Calls& calls = group.pending.front().arrived;
+  Instance& instance = group.pending.front();
+  Calls& calls = instance.arrived;
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
-  if (!std::is_sorted(calls.begin(), calls.end(), by_place)) std::sort(calls.begin(), calls.end(), by_place);
-  if (disagreement(calls)) return;  // It stays pending, and the diagnosis finds it when no rank can run.
+  if (!instance.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
+  // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
+  if (instance.may_differ && disagreement(calls)) return;
   completed_.push_back({&group, std::move(calls)});
   group.pending.pop_front();
   ++group.first_sequence;
@@ -404,18 +398,18 @@ void VirtualWorld::finish(PostedCall& call) {
   if (rank.waits_for != &call) return;
   rank.waits_for = nullptr;
   rank.status = RankStatus::runs;
-  scheduler_.make_ready(slot_of(rank.rank));
+  scheduler_.make_ready(rank.slot);
 }
 
 /// Unwinds the ranks that cannot continue: their waits throw WorldEnded. Ranks that were given up, or are
 /// given up now, are never resumed, and the objects on their stacks are never destroyed.
 void VirtualWorld::end_the_rest() {
   ended_ = true;
-  for (int slot = 0; slot < std::ssize(ranks_); ++slot) {
-    RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
+  for (auto& state : ranks_) {
+    RankState& rank = *state;
     if (rank.context == nullptr) continue;
     if (rank.context->started() && !rank.context->ended() && rank.threw == nullptr) {
-      resume(slot);
+      resume(rank);
       if (rank.threw != nullptr) findings_.push_back(*rank.threw);
     }
     if (rank.context->started() && !rank.context->ended()) {

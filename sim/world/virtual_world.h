@@ -9,6 +9,7 @@
 ///
 /// Source  SimGrid, for rounds in which requests are answered in a fixed order.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,11 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/comm/rank.h"
 #include "sim/world/crew.h"
 #include "sim/world/finding.h"
 #include "sim/world/group_state.h"
+#include "sim/world/process_end.h"
 #include "sim/world/rank_state.h"
+#include "sim/world/running_rank.h"
 #include "sim/world/world_spec.h"
 
 namespace sim {
@@ -51,14 +55,30 @@ class VirtualWorld {
   /// time.
   GroupState* layout_group(std::string_view kind, int rank);
   /// Posts a call of the running rank.
-  void post(RankState& rank, PostedCall& call);
+  void post(RankState& rank, PostedCall& call) {
+    require_own_stack();
+    if (is_over(rank)) return;
+    rank.outbox.add(call);
+    if (scheduler_.stops_at_every_call()) stop(rank);
+  }
   /// Returns when the call is done. The rank that made it calls this.
-  void wait_for(RankState& rank, PostedCall& call);
+  void wait_for(RankState& rank, PostedCall& call) {
+    if (is_over(rank)) return;
+    rank.status = RankStatus::waits;
+    rank.waits_for = &call;
+    rank.context->yield();
+    CHECK(call.done || is_over(rank));
+  }
+  /// Posts a call of the running rank, and returns when it is done.
+  void run_call(RankState& rank, PostedCall& call) {
+    post(rank, call);
+    if (!call.done) wait_for(rank, call);
+  }
   /// Gives up the running rank, which can be neither resumed nor unwound. Its stack is left as it is.
   [[noreturn]] void give_up(RankState& rank, Finding finding);
 
   // ---- for the report ----
-  std::vector<std::unique_ptr<RankState>>& ranks() { return ranks_; }
+  RankStates& ranks() { return ranks_; }
   const GroupTable& groups() const { return groups_; }
   std::vector<Finding>& findings() { return findings_; }
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
@@ -78,8 +98,16 @@ class VirtualWorld {
     bool is_message() const { return message.posted != nullptr || message.kept != nullptr; }
   };
 
-  bool is_over(RankState& rank);
-  void resume(int slot);
+  /// Ends the rank by WorldEnded if the world has ended. While an exception already unwinds the rank, another
+  /// one must not be thrown: it then returns true, and the call does nothing.
+  bool is_over(RankState& rank) { return ended_ && is_unwound(rank); }
+  bool is_unwound(RankState& rank);
+  void stop(RankState& rank);
+  void resume(RankState& rank) {
+    const RunningRank running(rank);
+    rank.context->resume();
+  }
+  RankState& rank_at(int slot) { return *ranks_[static_cast<std::size_t>(slot)]; }
   void run_rounds();
   void run_program(RankState& rank, const RankProgram& program);
   void run_round();
@@ -100,7 +128,7 @@ class VirtualWorld {
 
   const WorldSpec& spec_;
   std::vector<int> present_;  // by slot: the global rank
-  std::vector<std::unique_ptr<RankState>> ranks_;
+  RankStates ranks_;
   std::shared_ptr<StackPool> stacks_;
   Crew crew_;
   Scheduler scheduler_;

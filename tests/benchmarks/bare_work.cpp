@@ -52,12 +52,13 @@ void bare_all_reduce_1_kib(benchmark::State& state) {
   StackPool stacks(kDefaultStackBytes, true, ranks);
   std::vector<Tensor> buffers;
   for (std::size_t rank = 0; rank < ranks; ++rank) buffers.push_back(filled(device, DType::f32, {256}, 0));
+  const std::vector<const Tensor*> all = pointers_to(buffers);
   const std::array<FoldSegment, 1> whole = {{{0, 256, 0, 0}}};
   for (auto _ : state) {
     Fibers fibers(stacks, ranks, kCalls);
     for (int call = 0; call < kCalls; ++call) {
       fibers.resume();
-      device.fold(ReduceOp::sum, buffers, whole, buffers);
+      device.fold(ReduceOp::sum, all, whole, all);
     }
     fibers.resume();
   }
@@ -65,6 +66,27 @@ void bare_all_reduce_1_kib(benchmark::State& state) {
                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(bare_all_reduce_1_kib)->Arg(8)->Arg(64)->Arg(1024)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// The bare work of small_world: as many fibers made, switched and ended, and the same three folds.
+void bare_small_world(benchmark::State& state) {
+  const auto ranks = static_cast<std::size_t>(state.range(0));
+  constexpr int kCalls = 3;
+  CpuDevice device;
+  StackPool stacks(kDefaultStackBytes, true, 16);
+  std::vector<Tensor> buffers;
+  for (std::size_t rank = 0; rank < ranks; ++rank) buffers.push_back(filled(device, DType::f32, {64}, 0));
+  const std::vector<const Tensor*> all = pointers_to(buffers);
+  const std::array<FoldSegment, 1> whole = {{{0, 64, 0, 0}}};
+  for (auto _ : state) {
+    Fibers fibers(stacks, ranks, kCalls);
+    for (int call = 0; call < kCalls; ++call) {
+      fibers.resume();
+      device.fold(ReduceOp::sum, all, whole, all);
+    }
+    fibers.resume();
+  }
+}
+BENCHMARK(bare_small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
 
 /// The bare work of cold_world: maps as many stacks, and starts, interrupts and ends a fiber on each.
 void bare_fibers(benchmark::State& state) {
@@ -151,7 +173,8 @@ class BareCrossEntropy {
   }
   void fold(ReduceOp op, const std::vector<Tensor>& tensors) {
     const std::array<FoldSegment, 1> whole = {{{0, tensors.front().count(), 0, 0}}};
-    if (tp_ > 1) device_.fold(op, tensors, whole, tensors);
+    const std::vector<const Tensor*> all = pointers_to(tensors);
+    if (tp_ > 1) device_.fold(op, all, whole, all);
   }
 
   bool equals_reference() {

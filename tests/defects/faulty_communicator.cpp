@@ -43,7 +43,8 @@ class FaultyCommunicator : public sim::Communicator {
         return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
       case Operation::all_to_all_uneven:
         return run(call, [&] {
-          real_.all_to_all_uneven(call.input, call.send_rows, call.output, call.receive_rows, call.site);
+          real_.all_to_all_uneven(call.input, call.rare->send_rows, call.output, call.rare->receive_rows,
+                                  call.site);
         });
       default:
         std::abort();  // the groups that have these faults make no other calls

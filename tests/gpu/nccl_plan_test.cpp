@@ -158,27 +158,33 @@ TEST(NcclSteps, AreWhatTheManualSays) {
   const auto in = [](std::int64_t at) { return gpu::NcclSpot{gpu::NcclBuffer::input, at}; };
   const auto out = [](std::int64_t at) { return gpu::NcclSpot{gpu::NcclBuffer::output, at}; };
   using Steps = std::vector<gpu::NcclStep>;
-  const Call exchange{
-      .operation = Operation::all_to_all, .site = "s", .input = tensor(6), .output = tensor(6), .count = 2};
+  Call exchange(Operation::all_to_all, "s");
+  exchange.input = tensor(6);
+  exchange.output = tensor(6);
+  exchange.count = 2;
   EXPECT_EQ(gpu::nccl_steps(exchange, 3, 1), (Steps{{NcclOperation::send, in(0), none, 2, 0},
                                                     {NcclOperation::recv, none, out(0), 2, 0},
                                                     {NcclOperation::copy, in(2), out(2), 2},
                                                     {NcclOperation::send, in(4), none, 2, 2},
                                                     {NcclOperation::recv, none, out(4), 2, 2}}));
-  const Call gather{.operation = Operation::gather, .site = "s", .input = tensor(2), .root = 2, .count = 2};
+  Call gather(Operation::gather, "s");
+  gather.input = tensor(2);
+  gather.root = 2;
+  gather.count = 2;
   EXPECT_EQ(gpu::nccl_steps(gather, 3, 0), (Steps{{NcclOperation::send, in(0), none, 2, 2}}));
-  const Call broadcast{
-      .operation = Operation::broadcast, .site = "s", .input = tensor(5), .root = 0, .count = 5};
+  Call broadcast(Operation::broadcast, "s");
+  broadcast.input = tensor(5);
+  broadcast.root = 0;
+  broadcast.count = 5;
   EXPECT_EQ(gpu::nccl_steps(broadcast, 2, 0), (Steps{{NcclOperation::broadcast, in(0), in(0), 5, 0}}));
-  const Call empty{.operation = Operation::all_reduce, .site = "s", .count = 0};
+  Call empty(Operation::all_reduce, "s");
+  empty.count = 0;
   EXPECT_EQ(gpu::nccl_steps(empty, 2, 0), Steps{});
-  const Call uneven{.operation = Operation::all_to_all_uneven,
-                    .site = "s",
-                    .input = tensor(9).reshaped({3, 3}),
-                    .output = tensor(6).reshaped({2, 3}),
-                    .send_rows = {0, 3},
-                    .receive_rows = {2, 0},
-                    .count = 9};
+  Call uneven(Operation::all_to_all_uneven, "s");
+  uneven.input = tensor(9).reshaped({3, 3});
+  uneven.output = tensor(6).reshaped({2, 3});
+  uneven.rare = sim::RareArguments{.send_rows = {0, 3}, .receive_rows = {2, 0}};
+  uneven.count = 9;
   EXPECT_EQ(gpu::nccl_steps(uneven, 2, 0), (Steps{{NcclOperation::send, in(0), none, 9, 1}}));
 }
 

@@ -37,7 +37,7 @@ TEST(Gpu05Reduce, FoldsOfManyInputs) {
       const FoldSegment segments[] = {{0, cut, first, shift}, {cut, count, 0, shift}};
       Tensors out = {device.empty(dtype, {count})};
       if (in_place) out.push_back(in.back());
-      device.fold(op, in, segments, out);
+      device.fold(op, sim::pointers_to(in), segments, sim::pointers_to(out));
       return out;
     });
     RC_ASSERT(difference == "");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -155,14 +156,14 @@ using Collective = std::tuple<std::string, int, std::int64_t, std::int64_t>;
 /// recorded.
 std::vector<Collective> collectives_of(const RankReport& rank) {
   std::vector<Collective> all;
-  const CallRecord* last = nullptr;
+  std::optional<CallRecord> last;
   for (const CallRecord& call : rank.calls) {
     const int n = call.group->size();
     const bool is_gather = call.operation == Operation::broadcast,
                is_reduce = call.operation == Operation::reduce;
     if (is_gather || is_reduce) {
-      const bool continues = last != nullptr && last->operation == call.operation &&
-                             std::string(last->site.name) == call.site.name;
+      const bool continues =
+          last && last->operation == call.operation && std::string(last->site.name) == call.site.name;
       if (!continues) all.emplace_back(is_gather ? "all_gather" : "reduce_scatter", n, 0, 0);
       auto& [name, size, in, out] = all.back();
       (is_gather ? out : in) += call.count;
@@ -176,7 +177,7 @@ std::vector<Collective> collectives_of(const RankReport& rank) {
     } else {
       all.emplace_back("all_to_all", n, call.count, -1);
     }
-    last = &call;
+    last = call;
   }
   return all;
 }

@@ -107,7 +107,7 @@ std::vector<Edit> with_moves(std::vector<Edit> all) {
   return result;
 }
 
-std::string place_of(const std::vector<sim::CallRecord>& made, std::size_t next) {
+std::string place_of(const sim::CallLog& made, std::size_t next) {
   if (next > 0) return fmt::format("after {}", sim::text_of(made[next - 1].site));
   return made.empty() ? "no call was made" : fmt::format("before {}", sim::text_of(made.front().site));
 }
@@ -129,7 +129,7 @@ std::string what_differs(const Edit& edit) {
 }
 
 /// The places in an edit are relative to `begin`.
-std::string where_differs(const Edit& edit, const std::vector<sim::CallRecord>& made, std::size_t begin) {
+std::string where_differs(const Edit& edit, const sim::CallLog& made, std::size_t begin) {
   if (edit.made == nullptr) return place_of(made, begin + edit.at);
   const std::string at = fmt::format("at {}", sim::text_of(made[begin + edit.at].site));
   return edit.is_moved() ? fmt::format("{}, and belongs {}", at, place_of(made, begin + edit.belongs_at))
@@ -158,7 +158,7 @@ std::string text_of(const ExpectedCall& call) {
 }
 
 std::vector<CallDifference> differences(const std::vector<ExpectedCall>& all_expected,
-                                        const std::vector<sim::CallRecord>& records) {
+                                        const sim::CallLog& records) {
   std::vector<ExpectedCall> all_made;
   for (const sim::CallRecord& record : records) all_made.push_back(as_expected(record));
   const Parting part = parting(all_expected, all_made);

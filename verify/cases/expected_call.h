@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/comm/call.h"
+#include "sim/comm/call_log.h"
 
 namespace verify {
 
@@ -67,7 +67,6 @@ struct CallDifference {
 
 /// Only this many calls of each list are compared, beginning with the first one that differs.
 inline constexpr std::size_t kMostCompared = 2000;
-std::vector<CallDifference> differences(const std::vector<ExpectedCall>& expected,
-                                        const std::vector<sim::CallRecord>& made);
+std::vector<CallDifference> differences(const std::vector<ExpectedCall>& expected, const sim::CallLog& made);
 
 }  // namespace verify

@@ -26,7 +26,7 @@ DecoratedCommunicator::DecoratedCommunicator(Communicator& real, sim::Device& de
     : Communicator(real.group(), real.rank(), device, recorder_of_nothing()), real_(real) {}
 
 std::unique_ptr<Communicator> DecoratedCommunicator::do_split(Call&& call) {
-  return real_.split(call.color, call.key, call.site);
+  return real_.split(call.rare->color, call.rare->key, call.site);
 }
 
 sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call) {
@@ -49,8 +49,8 @@ sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call)
     case Operation::all_to_all:
       return group.start_all_to_all(call.input, call.output, call.site);
     case Operation::all_to_all_uneven:
-      return group.start_all_to_all_uneven(call.input, call.send_rows, call.output, call.receive_rows,
-                                           call.site);
+      return group.start_all_to_all_uneven(call.input, call.rare->send_rows, call.output,
+                                           call.rare->receive_rows, call.site);
     case Operation::send:
       return group.start_send(call.input, call.peer, call.site);
     case Operation::recv:

@@ -21,7 +21,7 @@ struct CallClass {
   std::int64_t calls = 0;
 };
 
-std::vector<CallClass> classes_of(const std::vector<sim::CallRecord>& calls) {
+std::vector<CallClass> classes_of(const sim::CallLog& calls) {
   const auto key = [](const sim::CallRecord& call) {
     return std::tuple(call.group, call.site.name, call.operation, call.dtype, call.count, call.root_or_peer,
                       call.bytes_inside, call.bytes_across);
@@ -83,12 +83,11 @@ sim::Traffic traffic_of(const CallClass& alike, const sim::ProcessGroup& group, 
     if (of_twin.place_of(twin) != place || !lie_alike(group, of_twin, place)) refuse_fold(alike.call);
     return {alike.call.bytes_inside, alike.call.bytes_across};
   }
-  const sim::Call call{.operation = alike.call.operation,
-                       .site = alike.call.site,
-                       .root = alike.call.root_or_peer,
-                       .peer = alike.call.root_or_peer,
-                       .count = alike.call.count,
-                       .dtype = alike.call.dtype};
+  sim::Call call(alike.call.operation, alike.call.site);
+  call.root = alike.call.root_or_peer;
+  call.peer = alike.call.root_or_peer;
+  call.count = alike.call.count;
+  call.dtype = alike.call.dtype;
   return sim::traffic_of(call, group, place);
 }
 

@@ -64,7 +64,7 @@ bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
 /// of them: the end that leaves the fewest differences is taken, and of several the last one. A call of the
 /// next site is then made too early because another one is missing, and is not one too many.
 std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expected,
-                                          const std::vector<sim::CallRecord>& made) {
+                                          const sim::CallLog& made) {
   constexpr std::size_t kMostAdded = 2, kMostLeftOut = 3;
   const std::size_t first = made.size() - std::min(made.size(), kMostAdded);
   std::vector<ExpectedCall> best;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <gtest/gtest.h>
+#include <memory>
 #include <numeric>
 #include <rapidcheck/gtest.h>
 #include <string>
@@ -507,6 +508,32 @@ TEST(Communicator, WorldsThatAreNoneAreRefused) {
     spec.ranks = ranks;
     EXPECT_EQ(code_of(spec), "world_spec");
   }
+}
+
+/// A blocking call borrows its tensor, and a started one keeps it, as its caller may drop it.
+TEST(Communicator, BlockingCallsBorrowTheirTensors) {
+  CpuDevice device;
+  std::shared_ptr<Storage> storage;
+  long before = 0, blocked = 0, started = 0;
+  simulate(world_of(2), device, [&](Rank& rank) {
+    Communicator& world = rank.groups.world();
+    if (rank.id == 0) {
+      storage = std::make_shared<Storage>(std::make_shared<MemoryPool>(), 0, 16);
+      const Tensor x(rank.device, DType::f32, {4}, storage);
+      before = storage.use_count();
+      world.all_reduce(x, ReduceOp::sum, "blocking");
+      Work work = world.start_all_reduce(x, ReduceOp::sum, "started");
+      started = storage.use_count();
+      work.wait();
+    } else {
+      blocked = storage.use_count();  // rank 0 waits
+      const Tensor y = filled(rank.device, DType::f32, {4}, 0);
+      world.all_reduce(y, ReduceOp::sum, "blocking");
+      world.start_all_reduce(y, ReduceOp::sum, "started").wait();
+    }
+  });
+  EXPECT_EQ(blocked, before);
+  EXPECT_GT(started, before);
 }
 
 }  // namespace

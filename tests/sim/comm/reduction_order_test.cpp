@@ -86,14 +86,18 @@ RC_GTEST_PROP(ReductionOrder, RingAllReduceIsThatOfMessagesAroundTheRing, ()) {
   const std::int64_t full_loop = n * ((std::int64_t{2} << 20) / size_of(dtype));
   const std::int64_t count = several_loops ? full_loop + *rc::gen::inRange<std::int64_t>(-3, 100)
                                            : *rc::gen::inRange<std::int64_t>(0, 300);
-  const Call call{.operation = Operation::all_reduce, .site = "x", .count = count, .dtype = dtype};
+  Call call(Operation::all_reduce, "x");
+  call.count = count;
+  call.dtype = dtype;
   const FoldPlan plan = fold_plan({.kind = ReductionOrderKind::nccl_ring}, call, group_of(n), 0);
   RC_ASSERT(planned(plan, count, n) == emulated_all_reduce(count, n, size_of(dtype)));
 }
 
 // The orders of this example were worked out step by step, apart from the code of this project.
 TEST(ReductionOrder, TenFloatsOnARingOfFour) {
-  const Call call{.operation = Operation::all_reduce, .site = "x", .count = 10, .dtype = DType::f32};
+  Call call(Operation::all_reduce, "x");
+  call.count = 10;
+  call.dtype = DType::f32;
   const auto orders =
       planned(fold_plan({.kind = ReductionOrderKind::nccl_ring}, call, group_of(4), 0), 10, 4);
   EXPECT_EQ(orders[0], (Order{1, 2, 3, 0}));
@@ -104,7 +108,9 @@ TEST(ReductionOrder, TenFloatsOnARingOfFour) {
 }
 
 TEST(ReductionOrder, RingReduceScatterAndReduceEndWithTheirRank) {
-  const Call call{.operation = Operation::reduce_scatter, .site = "x", .count = 2, .dtype = DType::f32};
+  Call call(Operation::reduce_scatter, "x");
+  call.count = 2;
+  call.dtype = DType::f32;
   const auto orders = planned(fold_plan({.kind = ReductionOrderKind::nccl_ring}, call, group_of(4), 2), 2, 4);
   EXPECT_EQ(orders[1], (Order{3, 0, 1, 2}));
 }

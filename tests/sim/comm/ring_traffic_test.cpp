@@ -96,7 +96,7 @@ RC_GTEST_PROP(RingTraffic, IsWhatTheAlgorithmSendsStepByStep, ()) {
   }
   ranks.resize(static_cast<std::size_t>(n));
   const ProcessGroup group{"any", 0, ranks, *rc::gen::element(1, 2, 4, 8, 32)};
-  Call call{.operation = static_cast<Operation>(*rc::gen::inRange(0, 9)), .site = "x"};
+  Call call(static_cast<Operation>(*rc::gen::inRange(0, 9)), "x");
   call.count = *rc::gen::inRange<std::int64_t>(0, 40);
   call.dtype = test::any_dtype();
   call.root = *rc::gen::inRange(0, n);
@@ -108,7 +108,7 @@ RC_GTEST_PROP(RingTraffic, IsWhatTheAlgorithmSendsStepByStep, ()) {
   }
   const Links links = played(call, n, rows, row_count);
   for (int place = 0; place < n; ++place) {
-    call.send_rows = rows[static_cast<std::size_t>(place)];
+    call.rare = RareArguments{.send_rows = rows[static_cast<std::size_t>(place)]};
     std::int64_t inside = 0;
     std::int64_t across = 0;
     for (const auto& [link, elements] : links) {
@@ -124,7 +124,8 @@ RC_GTEST_PROP(RingTraffic, IsWhatTheAlgorithmSendsStepByStep, ()) {
 
 RC_GTEST_PROP(RingTraffic, OfASendIsTheMessageAndOfARecvNothing, ()) {
   const ProcessGroup group{"pp", 0, {3, 5, 9}, 8};
-  Call call{.operation = Operation::send, .site = "x", .peer = *rc::gen::inRange(1, 3)};
+  Call call(Operation::send, "x");
+  call.peer = *rc::gen::inRange(1, 3);
   call.count = *rc::gen::inRange<std::int64_t>(0, 40);
   call.dtype = test::any_dtype();
   const std::int64_t bytes = call.count * size_of(call.dtype);

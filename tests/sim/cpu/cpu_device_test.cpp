@@ -131,7 +131,7 @@ void expect_fold_by_definition(DType dtype) {
     outputs.push_back(inputs[static_cast<std::size_t>(member)]);
     held.push_back(given[static_cast<std::size_t>(member)]);
   }
-  device.fold(fold.op, inputs, fold.segments, outputs);
+  device.fold(fold.op, pointers_to(inputs), fold.segments, pointers_to(outputs));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto expected = with_plain_nans(by_definition(fold, given, held[i]));
     RC_ASSERT(bits_of(with_plain_nans(test::values<Scalar>(outputs[i]))) == bits_of(expected));
@@ -213,9 +213,9 @@ TEST(CpuDevice, BfloatsAreRoundedAtEveryHop) {
   const std::vector<Tensor> output = {device.empty(DType::bf16, {1})};
   const std::vector<FoldSegment> from_the_one = {{0, 1, 0}};
   const std::vector<FoldSegment> from_the_small = {{0, 1, 1}};
-  device.fold(ReduceOp::sum, inputs, from_the_one, output);
+  device.fold(ReduceOp::sum, pointers_to(inputs), from_the_one, pointers_to(output));
   EXPECT_EQ(to_float(test::values<bfloat16>(output[0])[0]), 1.0F);
-  device.fold(ReduceOp::sum, inputs, from_the_small, output);
+  device.fold(ReduceOp::sum, pointers_to(inputs), from_the_small, pointers_to(output));
   EXPECT_EQ(to_float(test::values<bfloat16>(output[0])[0]), 1.0F + 0x1p-7F);
 }
 

@@ -274,7 +274,7 @@ sim::ClusterSpec spec_of(const Words& words) {
   return spec;
 }
 
-std::int64_t native_calls(const std::vector<sim::CallRecord>& calls) {
+std::int64_t native_calls(const sim::CallLog& calls) {
   return std::count_if(calls.begin(), calls.end(), [](const sim::CallRecord& call) {
     const bool has_type = call.dtype != sim::DType::bf16 && call.dtype != sim::DType::field;
     return sim::has_reduce_op(call.operation) && has_type && call.count > 0 && call.group->size() > 1;

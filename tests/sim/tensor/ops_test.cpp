@@ -90,7 +90,7 @@ RC_GTEST_PROP(CpuDevice, FoldIsTheLeftFoldOfItsSegments, ()) {
     for (const Tensor& input : inputs) given.push_back(values<Scalar>(input));
     const std::vector<Tensor> outputs = {inputs.back(),
                                          device.empty(dtype, {count})};  // the first is in place
-    device.fold(op, inputs, segments, outputs);
+    device.fold(op, pointers_to(inputs), segments, pointers_to(outputs));
     const std::vector<Scalar> out = values<Scalar>(outputs[0]);
     RC_ASSERT(host_bytes(outputs[0]) == host_bytes(outputs[1]));
     for (const FoldSegment& segment : segments) {
@@ -114,7 +114,7 @@ TEST(CpuDevice, AveragesAreScaledOnce) {
     std::vector<Tensor> inputs;
     for (const double value : {1.0, 2.0, 4.0}) inputs.push_back(filled(device, dtype, {1}, value));
     const std::vector<Tensor> output = {device.empty(dtype, {1})};
-    device.fold(ReduceOp::average, inputs, all, output);
+    device.fold(ReduceOp::average, pointers_to(inputs), all, pointers_to(output));
     return output[0];
   };
   EXPECT_EQ(values<double>(average(DType::f64)), (std::vector<double>{7.0 * (1.0 / 3.0)}));

@@ -33,8 +33,8 @@ struct Lists {
     for (const char letter : letters) all.push_back(call(letter));
     return all;
   }
-  std::vector<sim::CallRecord> made(const std::string& letters) const {
-    std::vector<sim::CallRecord> all;
+  sim::CallLog made(const std::string& letters) const {
+    sim::CallLog all;
     for (const char letter : letters) {
       all.push_back({.group = &group,
                      .site = sim::Site::named(std::string(1, letter)),

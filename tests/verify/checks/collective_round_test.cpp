@@ -19,11 +19,11 @@ class FaultyDevice : public sim::CpuDevice {
     CpuDevice::copy(from, to);
     if (fault_ == Fault::copy) spoil(to);
   }
-  void fold(sim::ReduceOp op, std::span<const sim::Tensor> inputs, std::span<const sim::FoldSegment> segments,
-            std::span<const sim::Tensor> outputs) override {
+  void fold(sim::ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+            sim::TensorList outputs) override {
     CpuDevice::fold(op, inputs, segments, outputs);
-    for (const sim::Tensor& output : outputs) {
-      if (fault_ == Fault::fold) spoil(output);
+    for (const sim::Tensor* output : outputs) {
+      if (fault_ == Fault::fold) spoil(*output);
     }
   }
 

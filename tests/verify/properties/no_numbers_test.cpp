@@ -40,14 +40,14 @@ RC_GTEST_PROP(NoNumbers, BeginNowhereInARightRun, ()) {
 }
 
 /// The calls of a rank whose result a planted fault can make no number.
-std::vector<const sim::CallRecord*> calls_with_a_result(const sim::RankReport& rank) {
-  std::vector<const sim::CallRecord*> calls;
+std::vector<sim::CallRecord> calls_with_a_result(const sim::RankReport& rank) {
+  std::vector<sim::CallRecord> calls;
   for (const sim::CallRecord& call : rank.calls) {
     const bool has_result = call.operation == Operation::all_reduce ||
                             call.operation == Operation::all_gather ||
                             call.operation == Operation::reduce_scatter || call.operation == Operation::recv;
     if (has_result && call.group->size() > 1 && call.count > 0 && call.dtype == sim::DType::field)
-      calls.push_back(&call);
+      calls.push_back(call);
   }
   return calls;
 }
@@ -58,9 +58,9 @@ RC_GTEST_PROP(NoNumbers, BeginAtTheCallThatMakesThem, ()) {
   Bench bench;
   const auto run = bench.run(the_case, setting);
   const sim::RankReport& rank = run->ranks[*rc::gen::inRange<std::size_t>(0, run->ranks.size())];
-  const std::vector<const sim::CallRecord*> calls = calls_with_a_result(rank);
+  const std::vector<sim::CallRecord> calls = calls_with_a_result(rank);
   RC_PRE(!calls.empty());
-  const std::string site = calls[*rc::gen::inRange<std::size_t>(0, calls.size())]->site.name;
+  const std::string site = calls[*rc::gen::inRange<std::size_t>(0, calls.size())].site.name;
   bench.plant(verify::parsed_faults({fmt::format("{}:nan@rank={}", site, rank.rank)}));
   RC_PRE(bench.run(the_case, setting)->ok());
   const std::string said = explain_no_numbers(bench, the_case, setting);

@@ -113,11 +113,11 @@ std::vector<std::string> arguments_of(const verify::FaultInfo& info, const std::
 /// Plans every fault at every site: in the first call of the first rank that calls there, and in the last
 /// call of the last rank.
 std::set<std::string> planned_faults(const sim::RunReport& clean, const sim::Layout& layout) {
-  using CallsOfRanks = std::map<int, std::vector<const sim::CallRecord*>>;
+  using CallsOfRanks = std::map<int, std::vector<sim::CallRecord>>;
   std::map<std::string, CallsOfRanks> sites;
   for (const sim::RankReport& rank : clean.ranks) {
     for (const sim::CallRecord& call : rank.calls) {
-      if (call.group->size() > 1) sites[call.site.name][rank.rank].push_back(&call);
+      if (call.group->size() > 1) sites[call.site.name][rank.rank].push_back(call);
     }
   }
   std::set<std::string> faults;
@@ -131,8 +131,8 @@ std::set<std::string> planned_faults(const sim::RunReport& clean, const sim::Lay
   for (const auto& [site, by_rank] : sites) {
     const auto& [first_rank, first_calls] = *by_rank.begin();
     const auto& [last_rank, last_calls] = *by_rank.rbegin();
-    plan(site, first_rank, 0, *first_calls.front());
-    plan(site, last_rank, last_calls.size() - 1, *last_calls.back());
+    plan(site, first_rank, 0, first_calls.front());
+    plan(site, last_rank, last_calls.size() - 1, last_calls.back());
   }
   return faults;
 }

@@ -131,12 +131,11 @@ sim::CallRecord recorded(sim::Operation operation, std::int64_t count, const sim
                          int place) {
   const bool has_root = sim::has_root(operation);
   const int root = 1 % group.size();
-  const sim::Call call{.operation = operation,
-                       .site = "test.call",
-                       .root = has_root ? root : -1,
-                       .peer = operation == sim::Operation::send ? root : -1,
-                       .count = count,
-                       .dtype = sim::DType::f32};
+  sim::Call call(operation, "test.call");
+  call.root = has_root ? root : -1;
+  call.peer = operation == sim::Operation::send ? root : -1;
+  call.count = count;
+  call.dtype = sim::DType::f32;
   const sim::Traffic traffic = sim::traffic_of(call, group, place);
   return {.group = &group,
           .site = call.site,

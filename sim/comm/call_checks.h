@@ -1,0 +1,116 @@
+#pragma once
+
+/// The checks that every call passes, and its record. They are inline and get the operation as an argument.
+/// So each operation of Communicator has a copy of its own in which it is a constant, and a call costs only
+/// the checks that its operation needs. Only sim/comm includes this header.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/comm/communicator.h"
+#include "sim/tensor/device.h"
+#include "sim/tensor/running_device.h"
+
+namespace sim {
+
+inline std::int64_t count_or_zero(const Tensor& tensor) { return tensor.is_none() ? 0 : tensor.count(); }
+
+/// For an operation with one block on one side and n blocks on the other, returns the tensor that is the
+/// single block. Its count is the count of the call.
+inline const Tensor& block_of(Operation operation, const Call& call) {
+  const bool output_is_block = operation == Operation::reduce_scatter || operation == Operation::scatter;
+  return output_is_block ? call.output : call.input;
+}
+
+[[gnu::always_inline]] inline void Communicator::require_places(Operation operation, const Call& call) const {
+  const auto is_place = [&](int place) { return place >= 0 && place < size(); };
+  const bool has_no_op = has_reduce_op(operation) && call.reduce_op > ReduceOp::average;
+  const bool has_no_root = has_root(operation) && !is_place(call.root);
+  const bool has_no_peer = is_point_to_point(operation) && (!is_place(call.peer) || call.peer == place_);
+  if (has_no_op || has_no_root || has_no_peer) refuse_places(call);
+}
+
+[[gnu::always_inline]] inline void Communicator::require_tensor(const Call& call, const Tensor& tensor,
+                                                                Access access) const {
+  if (tensor.is_none() || &tensor.device() != &device_ || !tensor.storage().has_no_flights())
+    require_usable_tensor(call, tensor, access);
+}
+
+/// Replaces the tensors that this member neither reads nor writes by Tensor(), and checks the others.
+[[gnu::always_inline]] inline void Communicator::require_tensors(Operation operation, Call& call) const {
+  const bool is_root = has_root(operation) && place_ == call.root;
+  const bool has_input = gives(operation, is_root);
+  const bool has_output = gets(operation, is_root);
+  if (!has_input) call.input = Tensor();
+  if (!has_output) call.output = Tensor();
+  if (has_input) require_tensor(call, call.input, Access::read);
+  if (has_output) require_tensor(call, call.output, Access::write);
+  call.dtype = has_input ? call.input.dtype() : call.output.dtype();
+  if (!has_input || !has_output) return;
+  if (call.input.dtype() != call.output.dtype()) refuse_dtypes(call);
+  if (!is_in_place(operation) && call.input.overlaps(call.output) && !is_own_block(call))
+    refuse_overlap(call);
+}
+
+[[gnu::always_inline]] inline void Communicator::require_counts(Operation operation, Call& call) const {
+  const std::int64_t n = size();
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::broadcast:
+    case Operation::reduce:
+    case Operation::send:
+    case Operation::recv:
+      call.count = call.input.is_none() ? call.output.count() : call.input.count();
+      return;
+    case Operation::all_to_all_uneven:
+      call.count = call.input.count();
+      return require_uneven(call);
+    case Operation::all_to_all:
+      call.count = call.input.count() / n;
+      if (call.count * n != call.input.count() || call.input.count() != call.output.count())
+        refuse_blocks(call);
+      return;
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter: {
+      call.count = count_or_zero(block_of(operation, call));
+      const Tensor& whole = &block_of(operation, call) == &call.input ? call.output : call.input;
+      if (!whole.is_none() && whole.count() != n * call.count) refuse_blocks(call);
+      return;
+    }
+    case Operation::barrier:
+    case Operation::split:
+    case Operation::new_group:
+      return;
+  }
+}
+
+[[gnu::always_inline]] inline std::int64_t Communicator::next_sequence(Operation operation,
+                                                                       const Call& call) {
+  if (!is_point_to_point(operation)) return collectives_++;
+  return (operation == Operation::send ? sent_ : received_)[call.peer]++;
+}
+
+[[gnu::always_inline]] inline std::size_t Communicator::check_and_record(Operation operation, Call& call) {
+  if (running_device() != &device_) refuse_caller(call);
+  require_places(operation, call);
+  if (moves_data(operation)) {
+    require_tensors(operation, call);
+    require_counts(operation, call);
+  }
+  call.sequence = next_sequence(operation, call);
+  return recorder_->add(call, group_, place_);
+}
+
+[[gnu::always_inline]] inline void Communicator::run(Operation operation, Call&& call) {
+  const std::size_t record = check_and_record(operation, call);
+  if (size() == 1) {
+    copy_as_identity(call);
+  } else {
+    do_blocking_call(call);
+  }
+  recorder_->set_waited(record);
+}
+
+}  // namespace sim

@@ -1,0 +1,28 @@
+#include "sim/comm/call_log.h"
+
+namespace sim {
+
+namespace {
+
+/// Whether two records differ in their sequence numbers and in their waits at most.
+bool have_one_form(const CallRecord& a, const CallRecord& b) {
+  return a.group == b.group && a.site.name == b.site.name && a.site.file == b.site.file &&
+         a.site.line == b.site.line && a.count == b.count && a.bytes_inside == b.bytes_inside &&
+         a.bytes_across == b.bytes_across && a.root_or_peer == b.root_or_peer && a.operation == b.operation &&
+         a.dtype == b.dtype && a.reduce_op == b.reduce_op;
+}
+
+}  // namespace
+
+void CallLog::push_back(const CallRecord& call) {
+  if (entries_.empty()) entries_.reserve(8);
+  std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
+  if (known == 0 || !have_one_form(forms_[known - 1], call)) {
+    forms_.push_back(call);
+    known = static_cast<std::uint32_t>(forms_.size());
+  }
+  entries_.push_back({call.sequence, known - 1, call.waited});
+  if (!call.waited) ++not_waited_for_;
+}
+
+}  // namespace sim

@@ -1,0 +1,137 @@
+#pragma once
+
+/// The records of a rank's calls, in the order in which it made them. Programs call in loops, so a log keeps
+/// what calls have in common once, as a form, and for each call little more than the number of its form.
+///
+/// Shapes  call i is number i of those that are in the log. It is read as a CallRecord, which is made when it
+///         is read: a loop over a log, and an index into it, give values.
+/// Exact   a log reads as the records that were added. Two calls of one form may have two forms in the log,
+///         because forms are only remembered by a small table.
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/comm/call.h"
+
+namespace sim {
+
+class CallLog {
+ public:
+  using value_type = CallRecord;
+
+  /// Goes through the calls of a log, which must not change meanwhile.
+  class Iterator {
+   public:
+    using iterator_concept = std::random_access_iterator_tag;
+    using iterator_category = std::input_iterator_tag;  // because it gives values
+    using value_type = CallRecord;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = CallRecord;
+
+    Iterator() = default;
+    Iterator(const CallLog& log, std::ptrdiff_t call) : log_(&log), call_(call) {}
+    CallRecord operator*() const { return (*log_)[static_cast<std::size_t>(call_)]; }
+    CallRecord operator[](std::ptrdiff_t n) const { return *(*this + n); }
+    Iterator& operator++() { return *this += 1; }
+    Iterator operator++(int) { return {*log_, call_++}; }
+    Iterator& operator--() { return *this -= 1; }
+    Iterator operator--(int) { return {*log_, call_--}; }
+    Iterator& operator+=(std::ptrdiff_t n) {
+      call_ += n;
+      return *this;
+    }
+    Iterator& operator-=(std::ptrdiff_t n) { return *this += -n; }
+    friend Iterator operator+(Iterator at, std::ptrdiff_t n) { return at += n; }
+    friend Iterator operator+(std::ptrdiff_t n, Iterator at) { return at += n; }
+    friend Iterator operator-(Iterator at, std::ptrdiff_t n) { return at -= n; }
+    std::ptrdiff_t operator-(const Iterator& other) const { return call_ - other.call_; }
+    bool operator==(const Iterator& other) const { return call_ == other.call_; }
+    auto operator<=>(const Iterator& other) const { return call_ <=> other.call_; }
+
+   private:
+    const CallLog* log_ = nullptr;
+    std::ptrdiff_t call_ = 0;
+  };
+
+  CallLog() = default;
+  CallLog(std::initializer_list<CallRecord> calls) {
+    for (const CallRecord& call : calls) push_back(call);
+  }
+
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  CallRecord operator[](std::size_t call) const {
+    CallRecord record = forms_[entries_[call].form];
+    record.sequence = entries_[call].sequence;
+    record.waited = entries_[call].waited;
+    return record;
+  }
+  CallRecord front() const { return (*this)[0]; }
+  CallRecord back() const { return (*this)[size() - 1]; }
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, std::ssize(entries_)}; }
+
+  /// The forms of the calls. Their sequence numbers mean nothing, and neither does whether they were waited
+  /// for. There may be forms of calls that are no longer in the log.
+  std::span<const CallRecord> forms() const { return forms_; }
+  /// Returns the number of the form of a call, and its sequence number.
+  std::size_t form_of(std::size_t call) const { return entries_[call].form; }
+  std::int64_t sequence_of(std::size_t call) const { return entries_[call].sequence; }
+  bool was_waited_for(std::size_t call) const { return entries_[call].waited; }
+
+  void push_back(const CallRecord& call);
+  /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from
+  /// the count have forms that are remembered.
+  [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
+    const std::uint32_t known = known_[slot_of(group, call.site, call.count)];
+    if (known == 0 || !is_of_form(call, group, forms_[known - 1])) return false;
+    entries_.push_back({call.sequence, known - 1, false});
+    ++not_waited_for_;
+    return true;
+  }
+  void set_waited(std::size_t call) {
+    if (!std::exchange(entries_[call].waited, true)) --not_waited_for_;
+  }
+  /// Returns the number of calls that nobody has waited for.
+  std::size_t not_waited_for() const { return not_waited_for_; }
+  /// Removes the first calls, all of which were waited for.
+  void remove_first(std::size_t calls) {
+    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(calls));
+  }
+
+ private:
+  struct Entry {
+    std::int64_t sequence;
+    std::uint32_t form;
+    bool waited;
+  };
+  static constexpr std::size_t kKnown = 16;
+
+  static std::size_t slot_of(const ProcessGroup& group, const Site& site, std::int64_t count) {
+    const std::uint64_t key = (reinterpret_cast<std::uintptr_t>(&group) >> 4) ^
+                              (reinterpret_cast<std::uintptr_t>(site.name) << 8) ^
+                              (static_cast<std::uint64_t>(count) << 24);
+    return key * 0x9e3779b97f4a7c15U >> 60;
+  }
+  static bool is_of_form(const Call& call, const ProcessGroup& group, const CallRecord& form) {
+    return form.group == &group && form.site.name == call.site.name && form.site.file == call.site.file &&
+           form.site.line == call.site.line && form.count == call.count && form.operation == call.operation &&
+           form.dtype == call.dtype && form.reduce_op == call.reduce_op &&
+           form.root_or_peer == root_or_peer_of(call) && call.operation != Operation::all_to_all_uneven;
+  }
+
+  std::vector<Entry> entries_;
+  std::vector<CallRecord> forms_;
+  std::size_t not_waited_for_ = 0;
+  std::array<std::uint32_t, kKnown> known_{};  // by slot: 1 + the form that was used last; 0 for none
+};
+
+}  // namespace sim
