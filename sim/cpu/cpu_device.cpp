@@ -40,16 +40,15 @@ void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scala
 
 /// Copies one block of one input to every output. With `streams` it leaves the caches to the input.
 template <typename Scalar>
-void copy_block(const Tensor& input, const FoldSegment& block, bool streams,
-                std::span<const Tensor> outputs) {
+void copy_block(const Tensor& input, const FoldSegment& block, bool streams, TensorList outputs) {
   const auto* from = reinterpret_cast<const std::byte*>(elements<Scalar>(input) + block.begin + block.shift);
   const std::int64_t bytes = (block.end - block.begin) * static_cast<std::int64_t>(sizeof(Scalar));
-  for (const Tensor& output : outputs) {
-    auto* to = reinterpret_cast<std::byte*>(elements<Scalar>(output) + block.begin);
+  for (const Tensor* output : outputs) {
+    auto* to = reinterpret_cast<std::byte*>(elements<Scalar>(*output) + block.begin);
     if (streams) {
       streamed_copy(from, to, bytes);
     } else {
-      copy_bytes(from, to, bytes);
+      copy_bytes(from, to, static_cast<std::size_t>(bytes));
     }
   }
 }
@@ -92,7 +91,7 @@ void fold_segments(TensorList inputs, std::span<const FoldSegment> segments, con
     for (std::int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
       const FoldSegment block{begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift};
       if (inputs.size() == 1 && average == nullptr) {
-        copy_block<Scalar>(inputs.front(), block, streams, outputs);
+        copy_block<Scalar>(*inputs.front(), block, streams, outputs);
       } else {
         fold_block<op>(inputs, block, average, outputs);
       }

@@ -144,7 +144,8 @@ void all_gather(Calls calls) {
       const Tensor output = block(member->call.output, count, static_cast<std::int64_t>(place));
       if (!output.overlaps(input)) outputs.push_back(output);
     }
-    if (!outputs.empty()) input.device().fold(ReduceOp::sum, {&input, 1}, {&whole, 1}, outputs);
+    const Tensor* const only = &input;
+    if (!outputs.empty()) input.device().fold(ReduceOp::sum, {&only, 1}, {&whole, 1}, pointers_to(outputs));
   }
 }
 

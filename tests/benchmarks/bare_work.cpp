@@ -18,6 +18,7 @@
 #include "sim/fibers/fiber_context.h"
 #include "sim/tensor/ops.h"
 #include "sim/world/world_spec.h"
+#include "tests/benchmarks/repeated.h"
 #include "verify/cases/spread.h"
 #include "verify/reference/cross_entropy.h"
 
@@ -43,29 +44,46 @@ class Fibers {
   std::vector<std::unique_ptr<FiberContext>> fibers_;
 };
 
-/// The bare work of all_reduce_1_kib: each call switches to every fiber and back once, and folds the buffers
-/// of all into all.
-void bare_all_reduce_1_kib(benchmark::State& state) {
-  const auto ranks = static_cast<std::size_t>(state.range(0));
-  constexpr int kCalls = 200;
+/// The bare work of so many calls of an all_reduce: each call switches to every fiber and back once, and folds
+/// the buffers of all into all.
+void bare_all_reduce(benchmark::State& state, std::size_t ranks, std::int64_t bytes, int calls) {
   CpuDevice device;
-  StackPool stacks(kDefaultStackBytes, true, ranks);
+  StackPool stacks(kDefaultStackBytes, ranks <= kMostGuardedRanks, ranks);
   std::vector<Tensor> buffers;
-  for (std::size_t rank = 0; rank < ranks; ++rank) buffers.push_back(filled(device, DType::f32, {256}, 0));
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    buffers.push_back(filled(device, DType::f32, {bytes / 4}, 0));
   const std::vector<const Tensor*> all = pointers_to(buffers);
-  const std::array<FoldSegment, 1> whole = {{{0, 256, 0, 0}}};
+  const std::array<FoldSegment, 1> whole = {{{0, bytes / 4, 0, 0}}};
   for (auto _ : state) {
-    Fibers fibers(stacks, ranks, kCalls);
-    for (int call = 0; call < kCalls; ++call) {
+    Fibers fibers(stacks, ranks, calls);
+    for (int call = 0; call < calls; ++call) {
       fibers.resume();
       device.fold(ReduceOp::sum, all, whole, all);
     }
     fibers.resume();
   }
-  state.counters["a_call"] = benchmark::Counter(static_cast<double>(state.iterations()) * kCalls,
+  state.counters["a_call"] = benchmark::Counter(static_cast<double>(state.iterations()) * calls,
                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  benchmarks::count_each(
+      state, static_cast<double>(calls) * static_cast<double>(ranks) * static_cast<double>(bytes) / 1024);
+}
+void bare_all_reduce_1_kib(benchmark::State& state) {
+  const auto ranks = static_cast<int>(state.range(0));
+  bare_all_reduce(state, static_cast<std::size_t>(ranks), 1024, benchmarks::calls_in_world(ranks));
 }
 BENCHMARK(bare_all_reduce_1_kib)->Arg(8)->Arg(64)->Arg(1024)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bare_all_reduce_1_kib)
+    ->Name("growth/all_reduce_ranks/bare work")
+    ->RangeMultiplier(4)
+    ->Range(2, 131072)
+    ->Apply(benchmarks::as_growth);
+
+void bare_all_reduce_bytes(benchmark::State& state) { bare_all_reduce(state, 8, state.range(0), 1); }
+BENCHMARK(bare_all_reduce_bytes)
+    ->Name("growth/all_reduce_bytes/bare work")
+    ->RangeMultiplier(4)
+    ->Range(1024, 64 << 20)
+    ->Apply(benchmarks::as_growth);
 
 /// The bare work of small_world: as many fibers made, switched and ended, and the same three folds.
 void bare_small_world(benchmark::State& state) {
@@ -92,13 +110,19 @@ BENCHMARK(bare_small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecon
 void bare_fibers(benchmark::State& state) {
   const auto ranks = static_cast<std::size_t>(state.range(0));
   for (auto _ : state) {
-    StackPool stacks(kDefaultStackBytes, true, ranks);
+    StackPool stacks(kDefaultStackBytes, ranks <= kMostGuardedRanks, ranks);
     Fibers fibers(stacks, ranks, 1);
     fibers.resume();
     fibers.resume();
   }
+  benchmarks::count_each(state, static_cast<double>(ranks));
 }
 BENCHMARK(bare_fibers)->Arg(1024)->Arg(16384)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(bare_fibers)
+    ->Name("growth/cold_world/bare fibers")
+    ->RangeMultiplier(4)
+    ->Range(2, 131072)
+    ->Apply(benchmarks::as_growth);
 
 /// The bare work of a small cross-entropy case in f32: drawn logits, targets and gradients, the kernels of
 /// the layer on each of tp shards, its folds, three switches of each fiber, the reference and the comparison.
@@ -226,5 +250,18 @@ void bare_small_cases(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(bare_small_cases)->Unit(benchmark::kMicrosecond);
+
+void bare_case_of_ranks(benchmark::State& state) {
+  StackPool stacks(kDefaultStackBytes, true, 64);
+  BareCrossEntropy the_case(state.range(0));
+  std::uint64_t seed = 0;
+  for (auto _ : state) CHECK(the_case.holds(stacks, seed++));
+  benchmarks::count_each(state, 1);
+}
+BENCHMARK(bare_case_of_ranks)
+    ->Name("growth/small_case/bare work")
+    ->RangeMultiplier(2)
+    ->Range(1, 64)
+    ->Apply(benchmarks::as_growth);
 
 }  // namespace

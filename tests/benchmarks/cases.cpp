@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sim/base/check.h"
+#include "tests/benchmarks/repeated.h"
 #include "verify/cases/case_list.h"
 #include "verify/properties/properties.h"
 
@@ -15,13 +16,14 @@ using namespace verify;
 
 /// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn. Every iteration has
 /// a seed of its own.
-void small_cases(benchmark::State& state, sim::DType dtype) {
+template <typename RanksOf>
+void judge_cases(benchmark::State& state, sim::DType dtype, const RanksOf& ranks_of) {
   Bench bench;
   const Case& the_case = *find_case("vocab_parallel_cross_entropy");
   const Property& serial = all_properties().front();
   std::uint64_t seed = 0;
   for (auto _ : state) {
-    const int tp = 1 << (seed % 4);
+    const int tp = ranks_of(seed);
     CaseSetting setting{.group_size = tp, .dtype = dtype, .seed = seed++};
     setting.dimensions = {
         {"tokens", 8}, {"vocabulary", 64 / tp}, {"padding", 0}, {"ignored", 3}, {"smoothing", 1}};
@@ -29,7 +31,19 @@ void small_cases(benchmark::State& state, sim::DType dtype) {
     CHECK(judgement.holds);
   }
   state.SetItemsProcessed(state.iterations());
+  benchmarks::count_each(state, 1);
 }
+void small_cases(benchmark::State& state, sim::DType dtype) {
+  judge_cases(state, dtype, [](std::uint64_t seed) { return 1 << (seed % 4); });
+}
+void case_of_ranks(benchmark::State& state) {
+  judge_cases(state, sim::DType::f32, [&](std::uint64_t) { return static_cast<int>(state.range(0)); });
+}
+BENCHMARK(case_of_ranks)
+    ->Name("growth/small_case/ours")
+    ->RangeMultiplier(2)
+    ->Range(1, 64)
+    ->Apply(benchmarks::as_growth);
 BENCHMARK_CAPTURE(small_cases, f32, sim::DType::f32)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(small_cases, f64, sim::DType::f64)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(small_cases, bf16, sim::DType::bf16)->Unit(benchmark::kMicrosecond);

@@ -24,7 +24,7 @@ constexpr ChartInfo kCharts[] = {
     {"all_reduce_ranks", "all_reduce of 1 KiB: time of a call of one rank", "ranks"},
     {"all_reduce_bytes", "all_reduce on 8 ranks: time of 1 KiB of one rank", "bytes of a rank"},
     {"cold_world", "a cold world with one barrier: time of a rank", "ranks"},
-    {"small_case", "a case of a cross-entropy: time of a rank", "ranks"},
+    {"small_case", "a small case of a cross-entropy", "ranks"},
     {"zero_step", "a ZeRO-1 step on 8 ranks: time of 1,024 parameters", "bytes of the parameters"},
     {"product", "product of two square matrices, f32: time of 1,000 terms", "rows"},
 };

@@ -1,10 +1,12 @@
 #pragma once
 
-/// A benchmark of what ranks do within one world. Set-up, cold memory and the end of the world are not timed.
+/// What benchmarks share. Most of it is a benchmark of what ranks do within one world, whose set-up, cold
+/// memory and end are not timed.
 ///
 /// Calls   Every rank of the world calls repeat() with its step. The first step is not timed. The time of a
 ///         step ends when the last rank is through.
 
+#include <algorithm>
 #include <benchmark/benchmark.h>
 
 #include "sim/base/check.h"
@@ -24,6 +26,23 @@ inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
   const sim::Tensor answer = sim::filled(rank.device, sim::DType::i32, {1}, asked ? 1 : 0);
   rank.groups.world().broadcast(answer, 0, "goes_on");
   return sim::host_bytes(answer).front() != std::byte{0};
+}
+
+/// Reports the seconds that one item of an iteration takes, as growth_picture.h draws them.
+inline void count_each(benchmark::State& state, double items) {
+  state.counters["each"] =
+      benchmark::Counter(items, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+/// Sets three repetitions of a point of growth.
+inline void as_growth(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Repetitions(3)->ReportAggregatesOnly()->Unit(benchmark::kMillisecond);
+}
+
+/// Returns the number of calls that each rank of a world of so many ranks makes in one iteration.
+inline int calls_in_world(int ranks) {
+  constexpr int kMost = 200, kAll = 200 * 1024;
+  return std::clamp(kAll / ranks, 2, kMost);
 }
 
 /// Sets nine repetitions, and reports the CPU time of all threads beside the wall time.

@@ -44,43 +44,74 @@ void memcpy_256_mib(benchmark::State& state) {
 }
 BENCHMARK(memcpy_256_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// An all_reduce of 64 MiB on each of 8 ranks. The bytes count that each rank's buffer is read and
+/// An all_reduce of so many bytes on each of 8 ranks. The bytes count that each rank's buffer is read and
 /// written. Setting up the world is not timed.
-void all_reduce_64_mib(benchmark::State& state) {
+void all_reduce_of(benchmark::State& state, std::int64_t bytes, int threads) {
   constexpr int kRanks = 8;
   CpuDevice device;
   WorldSpec spec = world_of(kRanks);
-  spec.threads = static_cast<int>(state.range(0));
+  spec.threads = threads;
   const auto program = [&](Rank& rank) {
-    const Tensor x = filled(rank.device, DType::f32, {64 * kMebibyte / 4}, 0);
+    const Tensor x = filled(rank.device, DType::f32, {bytes / 4}, 0);
     benchmarks::repeat(state, rank, [&] { rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce"); });
   };
   run(spec, device, program);
-  state.SetBytesProcessed(state.iterations() * 2 * kRanks * 64 * kMebibyte);
+  state.SetBytesProcessed(state.iterations() * 2 * kRanks * bytes);
+  benchmarks::count_each(state, static_cast<double>(kRanks * bytes) / 1024);
 }
+void all_reduce_64_mib(benchmark::State& state) {
+  all_reduce_of(state, 64 * kMebibyte, static_cast<int>(state.range(0)));
+}
+void all_reduce_bytes(benchmark::State& state) { all_reduce_of(state, state.range(0), 1); }
+BENCHMARK(all_reduce_bytes)
+    ->Name("growth/all_reduce_bytes/ours")
+    ->RangeMultiplier(4)
+    ->Range(1024, 64 * kMebibyte)
+    ->Apply(benchmarks::as_growth);
 BENCHMARK(all_reduce_64_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 /// Measures one all_reduce of 1 KiB of f32 over all ranks, in a world that makes many of them. The stacks are
 /// those of earlier worlds, as in a campaign, and as the bare work has them; cold_world measures new ones.
 void all_reduce_1_kib(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
-  constexpr int kCalls = 200;
+  const int calls = benchmarks::calls_in_world(ranks);
   CpuDevice device;
   WorldSpec spec = world_of(ranks);
   spec.threads = static_cast<int>(state.range(1));
   spec.stacks = std::make_shared<StackPool>(kDefaultStackBytes, ranks <= kMostGuardedRanks,
                                             static_cast<std::size_t>(ranks));
   for (auto _ : state) {
-    run(spec, device, [](Rank& rank) {
+    run(spec, device, [&](Rank& rank) {
       const Tensor x = filled(rank.device, DType::f32, {256}, 0);
-      for (int call = 0; call < kCalls; ++call)
-        rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
+      for (int call = 0; call < calls; ++call) rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
     });
   }
-  state.counters["a_call"] = benchmark::Counter(static_cast<double>(state.iterations()) * kCalls,
+  state.counters["a_call"] = benchmark::Counter(static_cast<double>(state.iterations()) * calls,
                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  benchmarks::count_each(state, static_cast<double>(calls) * ranks);
 }
 BENCHMARK(all_reduce_1_kib)->ArgsProduct({{8, 64, 1024}, {1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(all_reduce_1_kib)
+    ->Name("growth/all_reduce_ranks/ours")
+    ->ArgsProduct({benchmark::CreateRange(2, 131072, 4), {1}})
+    ->Apply(benchmarks::as_growth);
+
+/// Measures a whole world of a few ranks that make three calls each, as those of small cases do.
+void small_world(benchmark::State& state) {
+  CpuDevice device;
+  const ProcessEndWatch watch;
+  WorldSpec spec = world_of(static_cast<int>(state.range(0)));
+  spec.stacks = std::make_shared<StackPool>(kDefaultStackBytes, true, 16);
+  spec.reproduce = "benchmarks";
+  for (auto _ : state) {
+    run(spec, device, [](Rank& rank) {
+      const Tensor x = filled(rank.device, DType::f32, {64}, 0);
+      for (int call = 0; call < 3; ++call) rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
+      rank.publish("x", x);
+    });
+  }
+}
+BENCHMARK(small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
 
 /// Measures a whole world of a few ranks that make three calls each, as those of small cases do.
 void small_world(benchmark::State& state) {
@@ -105,8 +136,14 @@ void cold_world(benchmark::State& state) {
     CpuDevice device;
     run(spec, device, [](Rank& rank) { rank.groups.world().barrier("barrier"); });
   }
+  benchmarks::count_each(state, static_cast<double>(state.range(0)));
 }
 BENCHMARK(cold_world)->Arg(1024)->Arg(16384)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(cold_world)
+    ->Name("growth/cold_world/ours")
+    ->RangeMultiplier(4)
+    ->Range(2, 131072)
+    ->Apply(benchmarks::as_growth);
 
 /// Returns the resident memory of this process in bytes.
 std::int64_t resident_bytes() {

@@ -65,10 +65,10 @@ class CountedTraffic : public sim::CpuDevice {
     count({&from}, {&to});
     CpuDevice::cast(from, to);
   }
-  void fold(sim::ReduceOp op, std::span<const sim::Tensor> inputs, std::span<const sim::FoldSegment> segments,
-            std::span<const sim::Tensor> outputs) override {
+  void fold(sim::ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+            sim::TensorList outputs) override {
     for (const sim::FoldSegment& segment : segments) {
-      const std::int64_t bytes = (segment.end - segment.begin) * sim::size_of(inputs.front().dtype());
+      const std::int64_t bytes = (segment.end - segment.begin) * sim::size_of(inputs.front()->dtype());
       traffic_->read += bytes * std::ssize(inputs);
       traffic_->written += bytes * std::ssize(outputs);
     }

@@ -153,7 +153,7 @@ TEST(CpuDevice, ALargeFoldOfOneInputIsACopy) {
   const Tensor output = tensor_of(device, DType::bf16, {kCount}, other);
   const Tensor outputs[] = {input, output};
   const FoldSegment segment{.begin = 5, .end = kCount - 7};
-  device.fold(ReduceOp::sum, {&input, 1}, {&segment, 1}, outputs);
+  device.fold(ReduceOp::sum, pointers_to({&input, 1}), {&segment, 1}, pointers_to(outputs));
   std::copy(given.begin() + 5, given.end() - 7, other.begin() + 5);
   EXPECT_TRUE(bits_of(test::values<bfloat16>(input)) == bits_of(given));
   EXPECT_TRUE(bits_of(test::values<bfloat16>(output)) == bits_of(other));
