@@ -44,8 +44,8 @@ class Fibers {
   std::vector<std::unique_ptr<FiberContext>> fibers_;
 };
 
-/// The bare work of so many calls of an all_reduce: each call switches to every fiber and back once, and folds
-/// the buffers of all into all.
+/// The bare work of so many calls of an all_reduce: each call switches to every fiber and back once, and
+/// folds the buffers of all into all.
 void bare_all_reduce(benchmark::State& state, std::size_t ranks, std::int64_t bytes, int calls) {
   CpuDevice device;
   StackPool stacks(kDefaultStackBytes, ranks <= kMostGuardedRanks, ranks);

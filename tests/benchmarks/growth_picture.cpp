@@ -75,20 +75,18 @@ Axis axis_of(const GrowthChart& chart, double GrowthPoint::*value, double base) 
       most = std::max(most, point.*value);
     }
   }
-  constexpr double kAlmost = 1e-9;  // a power of the base is its own end of the axis
+  constexpr double kAlmost = 1.0 / (1 << 20);  // a power of the base is its own end of the axis
   return {std::pow(base, std::floor(std::log(least) / std::log(base) + kAlmost)),
           std::pow(base, std::ceil(std::log(most) / std::log(base) - kAlmost))};
 }
 
 std::string time_text(double seconds) {
-  constexpr struct {
-    double seconds;
-    const char* name;
-  } kUnits[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
-  for (const auto& unit : kUnits) {
-    if (seconds >= 0.9995 * unit.seconds) return fmt::format("{:.3g} {}", seconds / unit.seconds, unit.name);
+  constexpr double kThousand = 1000, kAlmostOne = 0.9995;  // what is printed as 1 of a unit
+  for (const char* unit : {"s", "ms", "us"}) {
+    if (seconds >= kAlmostOne) return fmt::format("{:.3g} {}", seconds, unit);
+    seconds *= kThousand;
   }
-  return fmt::format("{:.3g} ns", seconds * 1e9);
+  return fmt::format("{:.3g} ns", seconds);
 }
 
 std::string size_text(double size) {

@@ -4,8 +4,8 @@
 /// --benchmark_out. Every chart has one thing that grows, and shows the time of one item of the work, so that
 /// what is linear is a level line.
 ///
-/// Shapes  A point is the median of a benchmark that is named growth/CHART/LINE/SIZE and has a counter "each":
-///         seconds for one item. Both axes are logarithmic. Other benchmarks of the file are left out.
+/// Shapes  A point is the median of a benchmark that is named growth/CHART/LINE/SIZE and has a counter
+///         "each": seconds for one item. Both axes are logarithmic. Other benchmarks of the file are left out.
 /// Errors  std::runtime_error: the text is no JSON of benchmarks, a chart is not in the table of
 ///         growth_picture.cpp, or the file has no point.
 

@@ -25,7 +25,7 @@ RC_GTEST_PROP(GrowthPicture, HasTheMediansOfItsBenchmarks, ()) {
   nlohmann::json entries = nlohmann::json::array();
   std::vector<GrowthPoint> expected;
   for (const int time : times) {
-    const GrowthPoint point{std::ldexp(1, static_cast<int>(expected.size())), 1e-9 * time};
+    const GrowthPoint point{std::ldexp(1, static_cast<int>(expected.size())), time / 1e9};
     expected.push_back(point);
     const std::string name = fmt::format("growth/cold_world/ours/{:.0f}/real_time", point.size);
     entries.push_back(entry(name, "mean", 1));
@@ -50,7 +50,7 @@ std::vector<double> heights(const std::string& svg) {
 
 TEST(GrowthPicture, DrawsWhatTakesLongerHigher) {
   const std::vector<double> y =
-      heights(benchmarks::growth_picture({{"product", {{"ours", {{64, 2e-9}, {128, 2e-9}, {256, 5e-9}}}}}}));
+      heights(benchmarks::growth_picture({{"product", {{"ours", {{64, 2}, {128, 2}, {256, 5}}}}}}));
   ASSERT_EQ(y.size(), 3U);
   EXPECT_EQ(y[0], y[1]);
   EXPECT_LT(y[2], y[1]);  // y grows downwards
