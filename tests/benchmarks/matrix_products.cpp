@@ -12,6 +12,7 @@
 #include "sim/base/keyed_random.h"
 #include "sim/cpu/matrix_product.h"
 #include "tests/benchmarks/eigen_product.h"
+#include "tests/benchmarks/repeated.h"
 
 namespace {
 
@@ -50,6 +51,7 @@ void product(benchmark::State& state, const benchmarks::EigenSizes& sizes, Multi
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows * columns * terms));
+  benchmarks::count_each(state, static_cast<double>(rows * columns * terms) / 1000);
 }
 
 template <typename Scalar>
@@ -96,6 +98,17 @@ BENCHMARK(own_product<float>)->Arg(8)->Arg(64)->Arg(256)->Arg(1024);
 BENCHMARK(eigen_product<float>)->Arg(8)->Arg(64)->Arg(256)->Arg(1024);
 BENCHMARK(own_product<bfloat16>)->Arg(8)->Arg(64)->Arg(256)->Arg(1024);
 BENCHMARK(own_product<Field>)->Arg(8)->Arg(64)->Arg(1024);
+
+BENCHMARK(own_product<float>)
+    ->Name("growth/product/ours")
+    ->RangeMultiplier(2)
+    ->Range(16, 2048)
+    ->Apply(benchmarks::as_growth);
+BENCHMARK(eigen_product<float>)
+    ->Name("growth/product/Eigen")
+    ->RangeMultiplier(2)
+    ->Range(16, 2048)
+    ->Apply(benchmarks::as_growth);
 
 /// The products of a linear layer, from one size of features to another: the output, the gradient of the
 /// input, and that of the weight, which is stored as (to, from).

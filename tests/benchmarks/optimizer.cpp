@@ -54,10 +54,10 @@ BENCHMARK(range_maps)->Unit(benchmark::kMillisecond);
 
 constexpr std::int64_t kElements = 16 << 20;
 
-/// One f32 parameter of 16 million elements.
+/// One f32 parameter of so many elements.
 struct ZeroStep {
-  explicit ZeroStep(Rank& rank)
-      : parameter(make_parameter(rank, "p", DType::f32, {kElements}, {}, {})),
+  ZeroStep(Rank& rank, std::int64_t elements)
+      : parameter(make_parameter(rank, "p", DType::f32, {elements}, {}, {})),
         data_parallel(rank, {&parameter}, {}),
         optimizer(rank, data_parallel, {}) {}
   void run() {
@@ -77,7 +77,7 @@ void count_traffic(benchmark::State& state, int ranks) {
   test::CountedTraffic device;
   std::int64_t before = 0;
   benchmarks::run(world_of(ranks), device, [&](Rank& rank) {
-    ZeroStep step(rank);
+    ZeroStep step(rank, kElements);
     rank.groups.world().barrier("made");
     before = device.traffic().moved();
     rank.groups.world().barrier("begins");
@@ -89,16 +89,36 @@ void count_traffic(benchmark::State& state, int ranks) {
   state.counters["moved_of_once"] = static_cast<double>(moved) / static_cast<double>(once);
 }
 
+void measure_steps(benchmark::State& state, int ranks, std::int64_t elements) {
+  CpuDevice device;
+  benchmarks::run(world_of(ranks), device, [&](Rank& rank) {
+    ZeroStep step(rank, elements);
+    benchmarks::repeat(state, rank, [&] { step.run(); });
+  });
+}
+
 /// Measures the reduction, the step and the gather on several ranks.
 void zero_step(benchmark::State& state) {
   const auto ranks = static_cast<int>(state.range(0));
-  CpuDevice device;
-  benchmarks::run(world_of(ranks), device, [&](Rank& rank) {
-    ZeroStep step(rank);
-    benchmarks::repeat(state, rank, [&] { step.run(); });
-  });
+  measure_steps(state, ranks, kElements);
   count_traffic(state, ranks);
 }
+
+/// The arguments are the bytes of the parameter and the ranks.
+void growing_step(benchmark::State& state) {
+  const std::int64_t elements = state.range(0) / size_of(DType::f32);
+  measure_steps(state, static_cast<int>(state.range(1)), elements);
+  benchmarks::count_each(state, static_cast<double>(elements) / 1024);
+}
+BENCHMARK(growing_step)
+    ->Name("growth/zero_step/8 ranks")
+    ->ArgsProduct({benchmark::CreateRange(1 << 20, 64 << 20, 4), {8}})
+    ->Apply(benchmarks::as_growth);
+BENCHMARK(growing_step)
+    ->Name("growth/zero_step/one rank")
+    ->ArgsProduct({benchmark::CreateRange(1 << 20, 64 << 20, 4), {1}})
+    ->Apply(benchmarks::as_growth);
+
 BENCHMARK(zero_step)
     ->ArgName("dp")
     ->Arg(1)

@@ -113,23 +113,6 @@ void small_world(benchmark::State& state) {
 }
 BENCHMARK(small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
 
-/// Measures a whole world of a few ranks that make three calls each, as those of small cases do.
-void small_world(benchmark::State& state) {
-  CpuDevice device;
-  const ProcessEndWatch watch;
-  WorldSpec spec = world_of(static_cast<int>(state.range(0)));
-  spec.stacks = std::make_shared<StackPool>(kDefaultStackBytes, true, 16);
-  spec.reproduce = "benchmarks";
-  for (auto _ : state) {
-    run(spec, device, [](Rank& rank) {
-      const Tensor x = filled(rank.device, DType::f32, {64}, 0);
-      for (int call = 0; call < 3; ++call) rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
-      rank.publish("x", x);
-    });
-  }
-}
-BENCHMARK(small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
-
 void cold_world(benchmark::State& state) {
   const WorldSpec spec = world_of(static_cast<int>(state.range(0)));
   for (auto _ : state) {
