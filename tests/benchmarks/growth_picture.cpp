@@ -125,6 +125,16 @@ class ChartDrawing {
   double x_of(double size) const { return left_ + kPlotWidth * sizes_.share(size); }
   double y_of(double seconds) const { return bottom_ - kPlotHeight * times_.share(seconds); }
 
+  /// Returns the height of the name beside a line. Names of two lines that end at almost the same height
+  /// stand above each other.
+  double y_of_name(const GrowthLine& line) const {
+    constexpr double kRow = 12;
+    const double y = y_of(line.points.back().seconds) + 4;
+    const double first = y_of(chart_.lines.front().points.back().seconds) + 4;
+    if (&line == &chart_.lines.front() || std::fabs(y - first) >= kRow) return y;
+    return y < first ? first - kRow : first + kRow;
+  }
+
   /// The first line of a chart is thick: it is the project's own.
   std::string line(const GrowthLine& line, bool is_own) const {
     std::string path, points;
@@ -136,7 +146,7 @@ class ChartDrawing {
     }
     const GrowthPoint& last = line.points.back();
     return fmt::format("<path class=\"{}\" d=\"{}\"/>\n{}", is_own ? "some" : "", path, points) +
-           test::picture_text(x_of(last.size) + 8, y_of(last.seconds) + 4, "soft",
+           test::picture_text(x_of(last.size) + 8, y_of_name(line), "soft",
                               fmt::format("{}, {}", line.name, time_text(last.seconds)));
   }
 
@@ -162,6 +172,10 @@ std::vector<GrowthChart> growth_charts(std::string_view json) {
     line.points.push_back({std::stod(parts[3]), entry["each"].get<double>()});
   }
   if (charts.empty()) throw std::runtime_error("the file has no median of a benchmark named growth/...");
+  for (GrowthChart& chart : charts) {
+    std::stable_partition(chart.lines.begin(), chart.lines.end(),
+                          [](const GrowthLine& line) { return line.name == "ours"; });
+  }
   const auto place = [](const GrowthChart& chart) { return info_of(chart.name); };
   std::stable_sort(charts.begin(), charts.end(),
                    [&](const GrowthChart& a, const GrowthChart& b) { return place(a) < place(b); });

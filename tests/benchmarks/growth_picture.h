@@ -5,7 +5,8 @@
 /// what is linear is a level line.
 ///
 /// Shapes  A point is the median of a benchmark that is named growth/CHART/LINE/SIZE and has a counter
-///         "each": seconds for one item. Both axes are logarithmic. Other benchmarks of the file are left out.
+///         "each": seconds for one item. Both axes are logarithmic. Other benchmarks of the file are left
+///         out.
 /// Errors  std::runtime_error: the text is no JSON of benchmarks, a chart is not in the table of
 ///         growth_picture.cpp, or the file has no point.
 
@@ -31,7 +32,8 @@ struct GrowthChart {
   std::vector<GrowthLine> lines;
 };
 
-/// Returns the charts in the order of their table, with lines in the order of the file.
+/// Returns the charts in the order of their table, with the line "ours" first and the others in the order of
+/// the file.
 std::vector<GrowthChart> growth_charts(std::string_view json);
 
 /// Returns an SVG with all charts.
