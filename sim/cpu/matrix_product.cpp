@@ -303,9 +303,10 @@ class MatrixProduct {
   TileKernel<Element> kernel_ = fastest_tile_kernel<Element>();
 };
 
-/// A product within both limits is too small for packing to pay off.
-constexpr std::size_t kSmallRight = 2048;  // elements of the right operand
-constexpr std::size_t kSmallProducts = 32768;
+/// A product within both limits is too small for tiles to pay off: 5 rows, columns and terms are, and 6 are
+/// not.
+constexpr std::size_t kSmallRight = 128;  // elements of the right operand
+constexpr std::size_t kSmallProducts = 128;
 
 bool is_small(ProductSizes sizes) {
   return sizes.terms * sizes.columns <= kSmallRight &&
