@@ -87,22 +87,7 @@ BENCHMARK(bare_all_reduce_bytes)
 
 /// The bare work of small_world: as many fibers made, switched and ended, and the same three folds.
 void bare_small_world(benchmark::State& state) {
-  const auto ranks = static_cast<std::size_t>(state.range(0));
-  constexpr int kCalls = 3;
-  CpuDevice device;
-  StackPool stacks(kDefaultStackBytes, true, 16);
-  std::vector<Tensor> buffers;
-  for (std::size_t rank = 0; rank < ranks; ++rank) buffers.push_back(filled(device, DType::f32, {64}, 0));
-  const std::vector<const Tensor*> all = pointers_to(buffers);
-  const std::array<FoldSegment, 1> whole = {{{0, 64, 0, 0}}};
-  for (auto _ : state) {
-    Fibers fibers(stacks, ranks, kCalls);
-    for (int call = 0; call < kCalls; ++call) {
-      fibers.resume();
-      device.fold(ReduceOp::sum, all, whole, all);
-    }
-    fibers.resume();
-  }
+  bare_all_reduce(state, static_cast<std::size_t>(state.range(0)), 256, 3);
 }
 BENCHMARK(bare_small_world)->Arg(1)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
 

@@ -148,8 +148,8 @@ RC_GTEST_PROP(Communicator, CopiesAreTheirDefinition, ()) {
   }
 }
 
-/// Gathers blocks of `count` elements. Ranks below `in_place` give their own block of the output. Returns whether
-/// every rank has all blocks in their order.
+/// Gathers blocks of `count` elements. Ranks below `in_place` give their own block of the output. Returns
+/// whether every rank has all blocks in their order.
 bool is_gathered(int n, std::int64_t count, int in_place) {
   const auto all = run(n, [&](Rank& rank) {
     const Tensor x = zeros(rank, n * count);
