@@ -2,7 +2,7 @@
 
 /// One rank of a world of virtual ranks at run time.
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,15 +56,8 @@ class RankState {
   void fail(Finding finding);
   /// Asks the processor for what will soon be read of the rank: the part of its stack where its latest call
   /// lies, or the calls in its outbox. An address that is no longer in use does no harm.
-  void prefetch_stack() const {
-    constexpr std::ptrdiff_t kBelow = 4, kAbove = 10, kLine = 64;
-    const auto* call = reinterpret_cast<const char*>(outbox.latest());
-    for (std::ptrdiff_t line = -kBelow; line < kAbove; ++line) __builtin_prefetch(call + line * kLine);
-  }
-  void prefetch_call() const {
-    __builtin_prefetch(outbox.first());
-    __builtin_prefetch(reinterpret_cast<const char*>(outbox.first()) + 64);
-  }
+  void prefetch_stack() const { prefetch_lines(outbox.latest(), -4, 10); }
+  void prefetch_call() const { prefetch_lines(outbox.first(), 0, 2); }
 
   VirtualWorld& world;
   int rank;
@@ -82,6 +75,15 @@ class RankState {
   int refused_calls = 0;           // calls that were refused since the world ended
 
  private:
+  /// Asks for the cache lines from `first` to before `end`, counted from the one at `call`. There need be no
+  /// call: the addresses are numbers, which a null pointer has too.
+  static void prefetch_lines(const PostedCall* call, int first, int end) {
+    constexpr std::intptr_t kLine = 64;
+    const auto address = reinterpret_cast<std::intptr_t>(call);
+    for (int line = first; line < end; ++line) {
+      __builtin_prefetch(reinterpret_cast<const void*>(address + line * kLine));
+    }
+  }
   /// Gives up the rank, which runs and catches what should end it.
   void give_up(std::string sentence);
 };
