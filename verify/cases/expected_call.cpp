@@ -132,8 +132,11 @@ std::string what_differs(const Edit& edit) {
 std::string where_differs(const Edit& edit, const sim::CallLog& made, std::size_t begin) {
   if (edit.made == nullptr) return place_of(made, begin + edit.at);
   const std::string at = fmt::format("at {}", sim::text_of(made[begin + edit.at].site));
-  return edit.is_moved() ? fmt::format("{}, and belongs {}", at, place_of(made, begin + edit.belongs_at))
-                         : at;
+  if (!edit.is_moved()) return at;
+  const std::size_t next = begin + edit.belongs_at;
+  const bool has_both = next > 0 && next < made.size();
+  return fmt::format("{}, and belongs {}{}", at, place_of(made, next),
+                     has_both ? fmt::format(" and before {}", sim::text_of(made[next].site)) : "");
 }
 
 }  // namespace

@@ -73,12 +73,16 @@ sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, cons
   return report;
 }
 
-void Bench::run_watched(const Case& the_case, const CaseSetting& setting, const CallWatch& watch) {
+void Bench::run_watched(const Case& the_case, const CaseSetting& setting, WatchedSide side,
+                        const CallWatch& watch) {
   const sim::WorldSpec& spec = world_of(the_case, setting);
   device_->set_field_seed(setting.seed, the_case.field_functions());
   const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
   const std::vector<Fault> faults = with_calls_before(faults_, spec, *device_, program);
-  static_cast<void>(sim::simulate(spec, *device_, with_faults(with_watch(program, watch), faults)));
+  static_cast<void>(sim::simulate(spec, *device_,
+                                  side == WatchedSide::program
+                                      ? with_faults(with_watch(program, watch), faults)
+                                      : with_watch(with_faults(program, faults), watch)));
 }
 
 }  // namespace verify

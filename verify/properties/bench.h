@@ -24,6 +24,10 @@
 
 namespace verify {
 
+/// Where a watch stands: between the program and the faults, where it sees what the program gives and gets,
+/// or between the faults and the groups, where it sees what reaches the groups and comes from them.
+enum class WatchedSide { program, group };
+
 class Bench {
  public:
   Bench() : device_(std::make_shared<sim::CpuDevice>()) {}
@@ -46,8 +50,9 @@ class Bench {
   /// several properties can judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
-  /// Runs the case, and lets the watch see its calls with the faults that are planted in them.
-  void run_watched(const Case& the_case, const CaseSetting& setting, const CallWatch& watch);
+  /// Runs the case, and lets the watch see its calls on one side of the faults that are planted in them.
+  void run_watched(const Case& the_case, const CaseSetting& setting, WatchedSide side,
+                   const CallWatch& watch);
   /// Returns the field's functions as the ranks of this setting's worlds have them.
   const sim::FieldTower& tower(const Case& the_case, const CaseSetting& setting) {
     device_->set_field_seed(setting.seed, the_case.field_functions());

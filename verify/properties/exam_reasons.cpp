@@ -43,7 +43,7 @@ std::vector<std::string> words_of(const Fault& fault) {
       return {"in this order", "in other places", "rows are",
               "columns are",   "are shifted by",  "are transposed"};
     case FaultKind::stale:
-      return {"the step before", "of another", "before the last"};
+      return {"the step before", "of another", "before the last", "the input of the call before"};
     case FaultKind::dtype:
       return {"rounding", "precision"};
     case FaultKind::truncate:

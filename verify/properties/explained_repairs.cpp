@@ -20,9 +20,9 @@ struct Repair {
   std::string says;
 };
 
-Fault change_at(const std::string& site, const char* what, const std::set<int>& ranks) {
+Fault change_at(const std::string& site, const char* what, const FaultWhere& where) {
   Fault fault = parsed_fault(site + ":" + what);
-  fault.where.ranks.assign(ranks.begin(), ranks.end());
+  fault.where = where;
   return fault;
 }
 
@@ -70,7 +70,7 @@ std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTe
 }
 
 void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
-                         const std::set<int>& ranks, std::vector<Repair>& repairs) {
+                         const FaultWhere& where, std::vector<Repair>& repairs) {
   const auto applies = [&](FaultKind kind) {
     return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
   };
@@ -79,7 +79,7 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
   std::vector<sim::Ratio> factors = {{1, site.places}, {site.places, 1}};
   if (factor) factors = {*factor};
   for (const sim::Ratio& ratio : factors) {
-    Fault scale = change_at(site.site, "scale=2", ranks);
+    Fault scale = change_at(site.site, "scale=2", where);
     scale.factor.number = ratio;
     const std::string number = ratio.denominator == 1
                                    ? fmt::format("{}", ratio.numerator)
@@ -87,22 +87,21 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
     repairs.push_back({{scale}, fmt::format("the result of '{}' is multiplied by {}", site.site, number)});
   }
   if (!applies(FaultKind::swap_blocks)) return;
-  repairs.push_back({{change_at(site.site, "swap-blocks", ranks)},
+  repairs.push_back({{change_at(site.site, "swap-blocks", where)},
                      fmt::format("the first two blocks of '{}' change places", site.site)});
   if (site.places == 2) return;
   const auto turns = static_cast<std::size_t>(site.places - 1);
-  repairs.push_back({std::vector<Fault>(turns, change_at(site.site, "next-block", ranks)),
+  repairs.push_back({std::vector<Fault>(turns, change_at(site.site, "next-block", where)),
                      fmt::format("each block of '{}' is the block of the place before", site.site)});
 }
 
-void add_repairs_of_kernel(const ChangedSite& site, const std::set<int>& ranks,
-                           std::vector<Repair>& repairs) {
+void add_repairs_of_kernel(const ChangedSite& site, const FaultWhere& where, std::vector<Repair>& repairs) {
   constexpr std::pair<const char*, const char*> kChanges[] = {
       {"offset=1", "the results of '{}' are shifted by one element"},
       {"transpose", "the results of '{}' are transposed"},
       {"drop-accumulate", "'{}' adds to what was there"}};
   for (const auto& [change, says] : kChanges) {
-    Fault fault = change_at(site.site, change, ranks);
+    Fault fault = change_at(site.site, change, where);
     fault.is_undone = true;
     repairs.push_back({{fault}, fmt::format(fmt::runtime(says), site.site)});
   }
@@ -112,12 +111,12 @@ void add_repairs_of_kernel(const ChangedSite& site, const std::set<int>& ranks,
 
 std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
                            const ChangedSite& site, const std::vector<Fault>& planted,
-                           const std::set<int>& ranks) {
+                           const FaultWhere& where) {
   std::vector<Repair> repairs;
   if (site.is_kernel()) {
-    add_repairs_of_kernel(site, ranks, repairs);
+    add_repairs_of_kernel(site, where, repairs);
   } else {
-    add_repairs_of_call(run, tensors, site, ranks, repairs);
+    add_repairs_of_call(run, tensors, site, where, repairs);
   }
   for (const Repair& repair : repairs) {
     std::vector<Fault> all = planted;

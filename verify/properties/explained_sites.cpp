@@ -5,12 +5,15 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/explained_repairs.h"
+#include "verify/properties/published_tensors.h"
 #include "verify/properties/reached_sites.h"
+#include "verify/properties/repeated_inputs.h"
 #include "verify/properties/wrong_tensor.h"
 
 namespace verify {
@@ -22,8 +25,8 @@ using Names = std::set<std::string>;
 /// More sites than these cannot be told apart, and are not named.
 constexpr std::size_t kMostSites = 3;
 
-/// The sites whose results a change may reach. Of a training only calls are changed, because it runs many
-/// kernels.
+/// The sites whose results a change may reach. Of a training on text, each run of which takes long, only
+/// calls are changed.
 std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& setting,
                                       const sim::RunReport& report) {
   std::map<std::string, ChangedSite> calls;
@@ -38,7 +41,7 @@ std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& set
   }
   std::vector<ChangedSite> all;
   for (auto& [name, site] : calls) all.push_back(std::move(site));
-  if (setting.ranks == Ranks::world || !bench.takes_faults_of_kernels()) return all;
+  if (setting.text || !bench.takes_faults_of_kernels()) return all;
   for (const std::string& kernel : kernel_names()) all.push_back({.site = kernel});
   return all;
 }
@@ -102,9 +105,10 @@ class SiteSearch {
     change_all();
     std::string repairs = text_of_repairs();
     if (!repairs.empty()) return repairs;
-    std::vector<std::string> phrases = {text_of_zero(), text_of_unused(), text_of_hidden()};
+    std::vector<std::string> phrases = {text_of_repeated(), text_of_zero(), text_of_unused(),
+                                        text_of_hidden()};
     std::erase(phrases, "");
-    if (phrases.empty() && run_.setting.ranks != Ranks::world) phrases.push_back(text_of_one_rank());
+    if (phrases.empty() && has_few_changes()) phrases.push_back(text_of_one_rank());
     phrases.push_back(text_of_reaching());
     std::erase(phrases, "");
     return fmt::format("{}", fmt::join(phrases, "; "));
@@ -112,10 +116,10 @@ class SiteSearch {
 
  private:
   std::shared_ptr<const sim::RunReport> run_with(const std::string& site, const char* change,
-                                                 const std::set<int>& ranks = {}) {
+                                                 const FaultWhere& where = {}) {
     std::vector<Fault> faults = planted_;
     faults.push_back(parsed_fault(site + ":" + change));  // behind the others, nearest to the group
-    faults.back().where.ranks.assign(ranks.begin(), ranks.end());
+    faults.back().where = where;
     const std::shared_ptr<std::atomic<std::int64_t>> met = faults.back().met;
     bench_.plant(std::move(faults));
     const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, run_.setting);
@@ -146,8 +150,8 @@ class SiteSearch {
 
   /// Whether no tensor differs when the first element of a result is no number, which is another one even
   /// where the result is zero.
-  bool is_unused(const std::string& site, const std::set<int>& ranks) {
-    const auto changed = run_with(site, "nan", ranks);
+  bool is_unused(const std::string& site, const FaultWhere& where) {
+    const auto changed = run_with(site, "nan", where);
     return changed != nullptr && differing(run_.report, *changed).empty();
   }
 
@@ -164,17 +168,25 @@ class SiteSearch {
     return fmt::format("{}", fmt::join(repairs, ", and also "));
   }
 
-  /// Changes all ranks first, and then, where others are right, the wrong ones alone.
+  /// Changes all ranks first, and then the wrong ones alone, where others are right, or one of each group.
   std::string repair(const ChangedSite& site) {
     const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
     if (!said.empty()) return said + " on all ranks";
-    if (ranks_.empty() || site.is_kernel()) return "";
-    ChangedSite of_ranks = site;
-    of_ranks.changed = run_with(site.site, "scale=3", ranks_);
-    if (of_ranks.changed == nullptr) return "";
-    const std::string of_wrong = explain_repair(bench_, run_, tensors_, of_ranks, planted_, ranks_);
-    if (of_wrong.empty()) return "";
-    return fmt::format("{} on {}", of_wrong, text_of_ranks(ranks_, run_.report.ranks.size()));
+    if (site.is_kernel()) return "";
+    if (!ranks_.empty())
+      return repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}},
+                       text_of_ranks(ranks_, run_.report.ranks.size()));
+    for (int place = 0; place < site.places; ++place) {
+      std::string of_place = repair_at(site, {.place = place}, fmt::format("rank {} of each group", place));
+      if (!of_place.empty()) return of_place;
+    }
+    return "";
+  }
+  std::string repair_at(ChangedSite site, const FaultWhere& where, const std::string& ranks) {
+    site.changed = run_with(site.site, "scale=3", where);
+    if (site.changed == nullptr) return "";
+    const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, where);
+    return said.empty() ? "" : fmt::format("{} on {}", said, ranks);
   }
 
   std::string text_of_zero() const {
@@ -208,15 +220,37 @@ class SiteSearch {
                              sites);
   }
 
+  /// Calls that are given again what the call before them was given, where that may be what is wrong: a site
+  /// whose result reaches less than what is wrong is not meant. A send has no result to change.
+  std::string text_of_repeated() {
+    bench_.plant(planted_);
+    std::vector<std::string> phrases;
+    for (const RepeatedInput& repeated : repeated_inputs(bench_, run_.the_case, run_.setting)) {
+      const auto changed = std::find_if(sites_.begin(), sites_.end(),
+                                        [&](const auto& site) { return site.site == repeated.site; });
+      if (changed != sites_.end() && !changed->reaches_all) continue;
+      phrases.push_back(fmt::format("call {} of '{}' on {} has the input of the call before it",
+                                    repeated.call, repeated.site,
+                                    text_of_ranks(repeated.ranks, run_.report.ranks.size())));
+    }
+    return phrases.size() <= kMostSites ? fmt::format("{}", fmt::join(phrases, "; ")) : "";
+  }
+
+  /// Whether each site can be changed on each rank: a training has many of both.
+  bool has_few_changes() const {
+    constexpr std::size_t kMostChanges = 200;
+    return static_cast<std::size_t>(run_.setting.group_size) * sites_.size() <= kMostChanges;
+  }
+
   /// The result of a call may be unused, or that of a kernel zero, on one rank alone.
   std::string text_of_one_rank() {
     for (int rank = 0; rank < run_.setting.group_size; ++rank) {
       std::vector<std::string> unused, zero;
       for (const ChangedSite& site : sites_) {
-        const auto changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3", {rank});
+        const auto changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
         if (changed == nullptr || !differing(run_.report, *changed).empty()) continue;
         if (site.is_kernel()) zero.push_back(site.site);
-        if (!site.is_kernel() && is_unused(site.site, {rank})) unused.push_back(site.site);
+        if (!site.is_kernel() && is_unused(site.site, {.ranks = {rank}})) unused.push_back(site.site);
       }
       if (const std::string sites = one_of(unused); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
@@ -260,10 +294,41 @@ class SiteSearch {
   std::vector<std::string> zero_;
 };
 
+bool is_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  if (!run->ok() || !check_outputs(*run, the_case.outputs(setting), setting.dtype).empty()) return false;
+  return !wrong_tensors(compared_run(bench, the_case, setting, *run)).wrong.empty();
+}
+
+/// What makes the result of a training no linear function of its calls: a second step, and a norm by which
+/// gradients are clipped. An explanation does without them where something is wrong all the same.
+std::string explain_without(Bench& bench, const Case& the_case, CaseSetting setting) {
+  std::vector<std::string> without;
+  for (const Dimension& dimension : the_case.dimensions()) {
+    const bool bends = dimension.name == "steps" || dimension.name == "clip";
+    std::int64_t& value = setting.dimensions[dimension.name];
+    if (!bends || value == dimension.least) continue;
+    const std::int64_t before = std::exchange(value, dimension.least);
+    if (is_wrong(bench, the_case, setting)) {
+      without.push_back(fmt::format("{} {}", dimension.name, value));
+    } else {
+      value = before;
+    }
+  }
+  if (without.empty()) return "";
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const std::string said = SiteSearch(bench, the_case, setting, *run).said();
+  return said.empty() ? "" : fmt::format("with {}, {}", fmt::join(without, " and "), said);
+}
+
 }  // namespace
 
 std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting& setting,
                           const sim::RunReport& report) {
+  if (!setting.text) {
+    std::string said = explain_without(bench, the_case, setting);
+    if (!said.empty()) return said;
+  }
   return SiteSearch(bench, the_case, setting, report).said();
 }
 

@@ -6,6 +6,7 @@
 ///   zero      every result of a kernel is zero already: to make it zero changes no tensor
 ///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
+///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
 ///

@@ -134,7 +134,7 @@ class Watch {
 std::string explain_no_numbers(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::size_t ranks = bench.run(the_case, setting)->ranks.size();
   Watch watch(ranks);
-  bench.run_watched(the_case, setting, [&](const SeenCall& seen) { watch.see(seen); });
+  bench.run_watched(the_case, setting, WatchedSide::program, [&](const SeenCall& seen) { watch.see(seen); });
   const std::map<std::string, std::set<int>> beginnings = watch.beginnings();
   if (beginnings.size() > kMostPlaces) return "";
   std::vector<std::string> phrases;

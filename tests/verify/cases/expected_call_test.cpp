@@ -109,6 +109,18 @@ TEST(ExpectedCall, OfLongListsTheFirstDifferencesAreSaid) {
   EXPECT_EQ(marks(expected, expected), Marks{});
 }
 
+TEST(ExpectedCall, AMovedCallSaysBetweenWhichItBelongs) {
+  const Lists lists;
+  const auto where = [&](const std::string& expected, const std::string& made) {
+    return differences(lists.expected(expected), lists.made(made)).front().where;
+  };
+  EXPECT_TRUE(where("abcd", "acdb").find("and belongs after 'a'") != std::string::npos);
+  EXPECT_TRUE(where("abcd", "acdb").find("and before 'c'") != std::string::npos);
+  EXPECT_TRUE(where("abcd", "bcda").find("and before") == std::string::npos);
+  EXPECT_TRUE(where("abcd", "adbc").find("and belongs after 'c'") != std::string::npos);
+  EXPECT_TRUE(where("abcd", "adbc").find("and before") == std::string::npos);
+}
+
 TEST(ExpectedCall, AMessageSaysItsPeer) {
   ExpectedCall call{.site = "pipeline.send_forward", .operation = Operation::send, .elements = 8};
   call.group = "pp";

@@ -1,0 +1,29 @@
+#pragma once
+
+/// Finds the calls of a run that are given the same input as the call before them, as a buffer is that the
+/// program has not filled anew. What reaches the group is compared, so that a planted fault is seen.
+///
+/// Shapes  The call before is the rank's latest one at the same site, in the same group and of the same form.
+/// Exact   Inputs are compared byte by byte. Not compared are inputs of one element, of whole numbers, and of
+///         zeros alone, which may well be the same again, and a backward pass with a forward one, which
+///         repeats the calls of the forward pass where activations are recomputed.
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "verify/properties/bench.h"
+
+namespace verify {
+
+struct RepeatedInput {
+  std::string site;
+  std::int64_t call;    // its number among the rank's calls at the site in its group, from 0
+  std::set<int> ranks;  // those on which this is the first such call
+};
+
+/// Runs the case, and returns the first repeated input of each site and rank, in the order of the sites.
+std::vector<RepeatedInput> repeated_inputs(Bench& bench, const Case& the_case, const CaseSetting& setting);
+
+}  // namespace verify
