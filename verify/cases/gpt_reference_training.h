@@ -1,7 +1,7 @@
 #pragma once
 
-/// The reference training of a GPT, as a template over its scalars. Each scalar has a source of its own, because
-/// the template takes long to compile: gpt_reference_field.cpp, gpt_reference_bounded.cpp and
+/// The reference training of a GPT, as a template over its scalars. Each scalar has a source of its own,
+/// because the template takes long to compile: gpt_reference_field.cpp, gpt_reference_bounded.cpp and
 /// gpt_reference_perturbed.cpp, which alone include this header.
 ///
 /// Exact   what gpt_reference.h says of the reference.
