@@ -176,6 +176,7 @@ class SiteSearch {
     if (!ranks_.empty())
       return repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}},
                        text_of_ranks(ranks_, run_.report.ranks.size()));
+    if (run_.setting.text) return "";  // each run takes long
     for (int place = 0; place < site.places; ++place) {
       std::string of_place = repair_at(site, {.place = place}, fmt::format("rank {} of each group", place));
       if (!of_place.empty()) return of_place;
