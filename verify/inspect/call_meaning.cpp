@@ -67,9 +67,9 @@ std::string between_stages(const JobGroup& group, const Operation& operation) {
 }
 
 /// Looks at the calls of a rank before one of them.
-class CallsBefore {
+class EarlierCalls {
  public:
-  CallsBefore(const Job& job, std::size_t dump, std::size_t index)
+  EarlierCalls(const Job& job, std::size_t dump, std::size_t index)
       : job_(job), dump_(dump), index_(index), calls_(job.recordings[dump].calls) {}
 
   /// Returns the number of a bucket, and how many there are.
@@ -135,7 +135,7 @@ std::string bucket_words(const char* what, const CallMeaning& meaning) {
   return fmt::format("{} bucket {} of {}", what, meaning.bucket, meaning.buckets);
 }
 
-CallMeaning with_details(std::string_view phrase, const CallsBefore& before, std::string_view operation) {
+CallMeaning with_details(std::string_view phrase, const EarlierCalls& before, std::string_view operation) {
   CallMeaning meaning;
   meaning.text = phrase;
   const auto put = [&](std::string_view place, const auto& words) {
@@ -169,7 +169,7 @@ CallMeaning call_meaning(const Job& job, std::size_t dump, std::size_t index) {
   for (const Meaning& meaning : kMeanings) {
     if (meaning.kind == group.kind && meaning.operation == operation.name &&
         fits_dtype(meaning.dtype, dtypes)) {
-      CallMeaning found = with_details(meaning.phrase, CallsBefore(job, dump, index), operation.name);
+      CallMeaning found = with_details(meaning.phrase, EarlierCalls(job, dump, index), operation.name);
       if (job.recordings[dump].text(call.thread).starts_with("pt_autograd"))
         found.text += ", in a backward pass";
       return found;
