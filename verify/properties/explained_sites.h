@@ -10,6 +10,9 @@
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
 ///
+/// A training is searched without its second step and its clipping where it is wrong without them, too: they
+/// make its tensors no linear functions of the results of calls.
+///
 /// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
 ///         Where there is none, those are named that reach all wrong tensors and the fewest others. Nothing
 ///         is said where more than three calls cannot be told apart.

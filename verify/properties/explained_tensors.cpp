@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "verify/properties/explained_calls.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 
@@ -170,13 +169,6 @@ ExplainedTensor explain_run(Bench& bench, const Case& the_case, const CaseSettin
               .says = Says::cause};
   }
   return explain_wrong(tensors, budget, true);
-}
-
-std::shared_ptr<const sim::RunReport> fit_run(Bench& bench, const Case& the_case,
-                                              const CaseSetting& setting) {
-  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
-  const bool is_fit = run->ok() && check_outputs(*run, the_case.outputs(setting), setting.dtype).empty();
-  return is_fit ? run : nullptr;
 }
 
 bool is_right(Bench& bench, const Case& the_case, const CaseSetting& setting) {

@@ -6,6 +6,7 @@
 
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/published_tensors.h"
 
 namespace verify {
 
@@ -129,6 +130,13 @@ WrongTensor compared_tensor(const ComparedRun& run, const CaseOutput& output) {
     tensor.is_wrong.push_back(!(tensor.got[i] == tensor.serial.data()[i]));
   tensor.is_input = is_an_input(run, output.name, tensor.serial);
   return tensor;
+}
+
+std::shared_ptr<const sim::RunReport> fit_run(Bench& bench, const Case& the_case,
+                                              const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const bool is_fit = run->ok() && check_outputs(*run, the_case.outputs(setting), setting.dtype).empty();
+  return is_fit ? run : nullptr;
 }
 
 WrongTensors wrong_tensors(const ComparedRun& run) {

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,6 +65,10 @@ struct WrongTensors {
   std::vector<std::string> right;  // those before the first wrong one
   std::string without_reference;   // a tensor that the reference does not return
 };
+
+/// Runs the case. Returns null where a contract is broken or the tensors are not those that are declared, so
+/// that there is nothing to compare.
+std::shared_ptr<const sim::RunReport> fit_run(Bench& bench, const Case& the_case, const CaseSetting& setting);
 
 /// Compares one output, which may be right. Its shape must be the serial one.
 WrongTensor compared_tensor(const ComparedRun& run, const CaseOutput& output);
