@@ -45,10 +45,13 @@ std::uint64_t KeyedRandom::bits(std::uint64_t index) const { return random_words
 
 namespace {
 
-/// The number of indices that are replaced at once: as many as an element of the field has words.
-constexpr std::size_t kAtOnce = 4;
-/// So many are replaced at once where there are enough: the rounds of one word wait for each other.
+/// So many blocks run at once where there are enough: the rounds of one block wait for each other.
 constexpr std::size_t kManyAtOnce = 8;
+/// The last blocks run so many at a time.
+constexpr std::size_t kAtOnce = 4;
+
+/// The third word of the counters of words(). That of bits() is 0.
+constexpr std::uint32_t kWordsTag = 0x776f7264U;
 
 template <std::size_t lanes>
 void replace_some(std::uint64_t key, std::uint64_t* indices) {
@@ -61,44 +64,99 @@ void replace_some(std::uint64_t key, std::uint64_t* indices) {
   for (std::size_t lane = 0; lane < lanes; ++lane) indices[lane] = join(counters[0][lane], counters[1][lane]);
 }
 
+template <std::size_t lanes>
+void some_words(std::uint64_t key, const std::uint64_t* blocks, std::uint64_t* words) {
+  std::uint32_t counters[4][lanes] = {};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    counters[0][lane] = low(blocks[lane]);
+    counters[1][lane] = high(blocks[lane]);
+    counters[2][lane] = kWordsTag;
+  }
+  run_rounds(counters, low(key), high(key));
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    words[2 * lane] = join(counters[0][lane], counters[1][lane]);
+    words[2 * lane + 1] = join(counters[2][lane], counters[3][lane]);
+  }
+}
+
 #if defined(__x86_64__)
 
-/// The same as run_rounds() (philox.h), with 64 bits a lane, of which a product reads the lower half, so that
-/// no word changes its lane.
-template <std::size_t lanes>
-[[gnu::target("avx2")]] void replace_some_avx2(std::uint64_t key, std::uint64_t* indices) {
-  constexpr std::size_t kVectors = lanes / 4;
+/// The counters of 4 * `vectors` blocks, one word of a block in 64 bits. The upper half of a word holds
+/// anything: a product reads the lower half only, so that no word changes its lane.
+template <std::size_t vectors>
+struct Counters {
+  __m256i c0[vectors], c1[vectors], c2[vectors], c3[vectors];
+};
+
+template <std::size_t vectors>
+[[gnu::target("avx2"), gnu::always_inline]] inline void start(Counters<vectors>& c,
+                                                              const std::uint64_t* numbers,
+                                                              std::uint32_t tag) {
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < vectors; ++v) {
+    c.c0[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers) + v);
+    c.c1[v] = _mm256_srli_epi64(c.c0[v], 32);
+    c.c2[v] = _mm256_set1_epi64x(tag);
+    c.c3[v] = _mm256_setzero_si256();
+  }
+}
+
+/// The same as run_rounds() (philox.h).
+template <std::size_t vectors>
+[[gnu::target("avx2"), gnu::always_inline]] inline void run_rounds_avx2(Counters<vectors>& c,
+                                                                        std::uint64_t key) {
   constexpr int kRounds = 10;
   const __m256i multiplier0 = _mm256_set1_epi64x(0xd2511f53), multiplier1 = _mm256_set1_epi64x(0xcd9e8d57);
-  auto* const words = reinterpret_cast<__m256i*>(indices);
   std::uint32_t key0 = low(key), key1 = high(key);
-  __m256i c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
-#pragma GCC unroll 2
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    c0[v] = _mm256_loadu_si256(words + v);
-    c1[v] = _mm256_srli_epi64(c0[v], 32);
-    c2[v] = c3[v] = _mm256_setzero_si256();
-  }
 #pragma GCC unroll kRounds
   for (int round = 0; round < kRounds; ++round) {
     const __m256i round_key0 = _mm256_set1_epi64x(key0), round_key1 = _mm256_set1_epi64x(key1);
 #pragma GCC unroll 2
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const __m256i product0 = _mm256_mul_epu32(c0[v], multiplier0);
-      const __m256i product1 = _mm256_mul_epu32(c2[v], multiplier1);
-      c0[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1[v]), round_key0);
-      c1[v] = product1;
-      c2[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3[v]), round_key1);
-      c3[v] = product0;
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const __m256i product0 = _mm256_mul_epu32(c.c0[v], multiplier0);
+      const __m256i product1 = _mm256_mul_epu32(c.c2[v], multiplier1);
+      c.c0[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c.c1[v]), round_key0);
+      c.c1[v] = product1;
+      c.c2[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c.c3[v]), round_key1);
+      c.c3[v] = product0;
     }
     key0 += 0x9e3779b9U;
     key1 += 0xbb67ae85U;
   }
+}
+
+/// Returns join() of each lane.
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i joined(__m256i lower, __m256i upper) {
   constexpr int kOddWords = 0xaa;
+  return _mm256_blend_epi32(lower, _mm256_slli_epi64(upper, 32), kOddWords);
+}
+
+template <std::size_t lanes>
+[[gnu::target("avx2")]] void replace_some_avx2(std::uint64_t key, std::uint64_t* indices) {
+  constexpr std::size_t kVectors = lanes / 4;
+  Counters<kVectors> c;
+  start(c, indices, 0);
+  run_rounds_avx2(c, key);
+  auto* const to = reinterpret_cast<__m256i*>(indices);
+#pragma GCC unroll 2
+  for (std::size_t v = 0; v < kVectors; ++v) _mm256_storeu_si256(to + v, joined(c.c0[v], c.c1[v]));
+}
+
+template <std::size_t lanes>
+[[gnu::target("avx2")]] void some_words_avx2(std::uint64_t key, const std::uint64_t* blocks,
+                                             std::uint64_t* words) {
+  constexpr std::size_t kVectors = lanes / 4;
+  constexpr int kLowerHalves = 0x20, kUpperHalves = 0x31;
+  Counters<kVectors> c;
+  start(c, blocks, kWordsTag);
+  run_rounds_avx2(c, key);
+  auto* const to = reinterpret_cast<__m256i*>(words);
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const __m256i joined = _mm256_blend_epi32(c0[v], _mm256_slli_epi64(c1[v], 32), kOddWords);
-    _mm256_storeu_si256(words + v, joined);
+    const __m256i first = joined(c.c0[v], c.c1[v]), second = joined(c.c2[v], c.c3[v]);
+    const __m256i even = _mm256_unpacklo_epi64(first, second), odd = _mm256_unpackhi_epi64(first, second);
+    _mm256_storeu_si256(to + 2 * v, _mm256_permute2x128_si256(even, odd, kLowerHalves));
+    _mm256_storeu_si256(to + 2 * v + 1, _mm256_permute2x128_si256(even, odd, kUpperHalves));
   }
 }
 
@@ -124,6 +182,30 @@ void KeyedRandom::bits(std::span<std::uint64_t> indices) const {
   std::copy_n(next, left, last.begin());
   replace(key_, last.data());
   std::copy_n(last.begin(), left, next);
+}
+
+void KeyedRandom::words(std::span<const std::uint64_t> blocks, std::span<std::uint64_t> words) const {
+  CHECK(words.size() == 2 * blocks.size());
+#if defined(__x86_64__)
+  const bool has_vectors = has_avx2();
+  const auto many = has_vectors ? some_words_avx2<kManyAtOnce> : some_words<kManyAtOnce>;
+  const auto some = has_vectors ? some_words_avx2<kAtOnce> : some_words<kAtOnce>;
+#else
+  const auto many = some_words<kManyAtOnce>;
+  const auto some = some_words<kAtOnce>;
+#endif
+  const std::uint64_t* next = blocks.data();
+  std::uint64_t* to = words.data();
+  std::size_t left = blocks.size();
+  for (; left >= kManyAtOnce; next += kManyAtOnce, to += 2 * kManyAtOnce, left -= kManyAtOnce)
+    many(key_, next, to);
+  for (; left >= kAtOnce; next += kAtOnce, to += 2 * kAtOnce, left -= kAtOnce) some(key_, next, to);
+  if (left == 0) return;
+  std::array<std::uint64_t, kAtOnce> last_blocks{};
+  std::array<std::uint64_t, 2 * kAtOnce> last_words{};
+  std::copy_n(next, left, last_blocks.begin());
+  some(key_, last_blocks.data(), last_words.data());
+  std::copy_n(last_words.begin(), 2 * left, to);
 }
 
 std::uint32_t KeyedRandom::below_of(std::uint64_t bits, std::uint32_t below) {

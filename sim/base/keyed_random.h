@@ -32,6 +32,9 @@ class KeyedRandom {
   std::uint64_t bits(std::uint64_t index) const;
   /// Replaces each index by bits(index), several at a time.
   void bits(std::span<std::uint64_t> indices) const;
+  /// Sets words[2 i] and words[2 i + 1] to the two words of block `blocks[i]`. The words of the stream are a
+  /// second sequence beside bits(), in which a word costs half as much: word w is word w % 2 of block w / 2.
+  void words(std::span<const std::uint64_t> blocks, std::span<std::uint64_t> words) const;
   /// Returns a number in [0, 1), a multiple of 2^-53.
   double uniform(std::uint64_t index) const { return uniform_of(bits(index)); }
   static double uniform_of(std::uint64_t bits) { return random_words::uniform_of(bits); }

@@ -15,9 +15,9 @@ namespace sim {
 
 namespace {
 
-/// The number of random words that one element of keyed() takes.
+/// The number of random words that one element of keyed() takes. A residue of the field takes half a word.
 template <typename Scalar>
-constexpr std::size_t words_of = std::is_same_v<Scalar, Field> ? kFieldLevels : 1;
+constexpr std::size_t words_of = std::is_same_v<Scalar, Field> ? (kFieldLevels + 1) / 2 : 1;
 
 /// Returns a whole number below 2^53 as a double: its upper and its lower 32 bits are added, in steps that
 /// have vector instructions.
@@ -46,18 +46,67 @@ void take_values(const std::uint64_t* words, std::span<std::int32_t> values) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::int32_t>(KeyedRandom::below_of(words[i], 2001)) - 1000;
 }
-/// Each residue is KeyedRandom::below_of() its prime.
+/// Each residue is uniform below its prime, up to one part in 2^11: the product of the prime with a number
+/// of 32 bits, over 2^32.
 template <>
 void take_values(const std::uint64_t* words, std::span<Field> values) {
   vectorised([&] {
     for (std::size_t i = 0; i < values.size(); ++i) {
       for (std::size_t level = 0; level < kFieldLevels; ++level) {
         const auto prime = static_cast<std::uint64_t>(kFieldPrimes[level]);
-        values[i].residues[level] = whole((words[i * kFieldLevels + level] >> 32) * prime >> 32);
+        const std::uint64_t word = words[i * words_of<Field> + level / 2];
+        values[i].residues[level] = whole((level % 2 == 0 ? word & 0xffffffffU : word >> 32) * prime >> 32);
       }
     }
   });
 }
+
+/// Draws neighbouring elements, a batch of them at a time: adjacent ones share blocks of random words.
+template <typename Scalar>
+class Batch {
+ public:
+  Batch(const KeyedRandom& random, Scalar* values) : random_(random), values_(values) {}
+
+  /// Appends elements `index` to `index` + `count` - 1 of the stream.
+  void append(std::uint64_t index, std::size_t count) {
+    while (count > 0) {
+      if (pieces_ == kPieces || blocks_ + 2 * kWords > kBlocks) draw();
+      const std::uint64_t first = index * kWords / 2;
+      const std::size_t room = (2 * (kBlocks - blocks_) - 1) / kWords;  // the first word may be a second one
+      const std::size_t taken = std::min(count, room);
+      const std::uint64_t end = (index + taken) * kWords;
+      starts_[pieces_] = {2 * blocks_ + index * kWords % 2, taken};
+      ++pieces_;
+      for (std::uint64_t block = first; 2 * block < end; ++block) numbers_[blocks_++] = block;
+      index += taken;
+      count -= taken;
+    }
+  }
+
+  /// Draws what has been appended.
+  void draw() {
+    random_.words(std::span(numbers_).first(blocks_), std::span(words_).first(2 * blocks_));
+    for (std::size_t i = 0; i < pieces_; ++i) {
+      take_values(words_.data() + starts_[i].first_word, std::span(values_, starts_[i].count));
+      values_ += starts_[i].count;
+    }
+    pieces_ = blocks_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kWords = words_of<Scalar>;
+  static constexpr std::size_t kBlocks = 64, kPieces = 32;
+  struct Piece {
+    std::size_t first_word, count;
+  };
+
+  const KeyedRandom& random_;
+  Scalar* values_;  // the next element
+  std::size_t pieces_ = 0, blocks_ = 0;
+  std::array<Piece, kPieces> starts_;
+  std::array<std::uint64_t, kBlocks> numbers_;
+  std::array<std::uint64_t, 2 * kBlocks> words_;
+};
 
 }  // namespace
 
@@ -65,36 +114,24 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
              std::int64_t first_index, std::int64_t row_stride) {
   if (!device.has_elements(dtype)) return device.empty(dtype, shape);
   const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
-  const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // indices skipped between two rows
+  const std::int64_t stride = row_stride == 0 ? width : row_stride;
   return with_scalar(dtype, [&](auto scalar) {
     using Scalar = decltype(scalar);
-    constexpr std::size_t kWords = words_of<Scalar>;
-    constexpr std::size_t kAtATime = 64;  // elements per batch of random words
-    std::array<std::uint64_t, kAtATime * kWords> words;
+    constexpr std::size_t kFew = 64;  // a tensor of few elements needs no memory meanwhile
     const auto all = static_cast<std::size_t>(shape.count());
-    std::array<Scalar, kAtATime> few;  // a tensor of few elements needs no memory meanwhile
-    const auto many = all > kAtATime ? std::make_unique_for_overwrite<Scalar[]>(all) : nullptr;
-    const std::span<Scalar> values(many != nullptr ? many.get() : few.data(), all);
-    auto index = static_cast<std::uint64_t>(first_index);
-    std::int64_t column = 0;
-    for (std::size_t begin = 0; begin < values.size(); begin += kAtATime) {
-      const std::size_t count = std::min(kAtATime, values.size() - begin);
-      for (std::size_t i = 0; i < count;) {
-        const std::size_t of_row = std::min(count - i, static_cast<std::size_t>(width - column));
-        for (std::size_t word = 0; word < of_row * kWords; ++word)
-          words[i * kWords + word] = index * kWords + word;
-        i += of_row;
-        index += of_row;
-        column += static_cast<std::int64_t>(of_row);
-        if (column == width) {
-          column = 0;
-          index += static_cast<std::uint64_t>(gap);
-        }
-      }
-      random.bits(std::span(words).first(count * kWords));
-      take_values(words.data(), values.subspan(begin, count));
+    std::array<Scalar, kFew> few;
+    const auto many = all > kFew ? std::make_unique_for_overwrite<Scalar[]>(all) : nullptr;
+    Scalar* const values = many != nullptr ? many.get() : few.data();
+    Batch<Scalar> batch(random, values);
+    const auto index = static_cast<std::uint64_t>(first_index);
+    if (stride == width) {
+      batch.append(index, all);
+    } else {
+      for (std::size_t row = 0; row * static_cast<std::size_t>(width) < all; ++row)
+        batch.append(index + row * static_cast<std::uint64_t>(stride), static_cast<std::size_t>(width));
     }
-    return from_host(device, dtype, shape, std::as_bytes(values));
+    batch.draw();
+    return from_host(device, dtype, shape, std::as_bytes(std::span(values, all)));
   });
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -162,8 +163,8 @@ class BareCrossEntropy {
   static float* floats_of(const Tensor& tensor) { return reinterpret_cast<float*>(tensor.data()); }
 
   void draw(const KeyedRandom& random) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] = i;
-    random.bits(words_);
+    std::iota(blocks_.begin(), blocks_.end(), std::uint64_t{0});
+    random.words(blocks_, words_);
     const auto drawn = [&](std::int64_t i) {
       return static_cast<float>(2 * KeyedRandom::uniform_of(words_[static_cast<std::size_t>(i)]) - 1);
     };
@@ -219,6 +220,7 @@ class BareCrossEntropy {
   CpuDevice device_;
   std::vector<Tensor> logits_, exps_, grads_, maxima_, parts_;
   Tensor loss_, grad_loss_, targets_;
+  std::array<std::uint64_t, (kTokens * kVocabulary + kTokens) / 2> blocks_{};
   std::array<std::uint64_t, kTokens * kVocabulary + kTokens> words_{};
   verify::reference::Ids ids_ = verify::reference::Ids(kTokens);
 };

@@ -55,4 +55,24 @@ RC_GTEST_PROP(KeyedRandom, SeveralAtATimeAreTheSame,
   for (std::size_t i = 0; i < values.size(); ++i) RC_ASSERT(values[i] == random.bits(indices[i]));
 }
 
+/// The two words of a block are the halves of one block of Philox, which no call of bits() uses.
+RC_GTEST_PROP(KeyedRandom, WordsAreTheHalvesOfBlocks,
+              (std::uint64_t seed, std::vector<std::uint64_t> blocks, std::uint8_t more)) {
+  const auto join = [](std::uint32_t lower, std::uint32_t upper) {
+    return std::uint64_t{lower} | std::uint64_t{upper} << 32;
+  };
+  for (std::uint64_t i = 0; i < more % 20; ++i) blocks.push_back(seed + i);  // more than one round of lanes
+  const KeyedRandom random(seed);
+  std::vector<std::uint64_t> words(2 * blocks.size());
+  random.words(blocks, words);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto block = sim::philox(
+        {static_cast<std::uint32_t>(blocks[i]), static_cast<std::uint32_t>(blocks[i] >> 32), 0x776f7264, 0},
+        {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    RC_ASSERT(words[2 * i] == join(block[0], block[1]));
+    RC_ASSERT(words[2 * i + 1] == join(block[2], block[3]));
+    RC_ASSERT(words[2 * i] != random.bits(blocks[i]));
+  }
+}
+
 }  // namespace

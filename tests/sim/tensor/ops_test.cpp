@@ -151,6 +151,31 @@ RC_GTEST_PROP(Ops, AShardIsTheSliceOfTheWhole, (std::uint64_t seed)) {
   RC_ASSERT(host_bytes(whole.rows(begin, rows)) == host_bytes(shard));
 }
 
+/// Rows of one element and rows of several batches of random numbers are among these.
+RC_GTEST_PROP(Ops, AShardOfColumnsIsASliceOfTheWhole, (std::uint64_t seed)) {
+  CpuDevice device;
+  const DType dtype = *rc::gen::elementOf(std::vector<DType>(std::begin(kAll), std::end(kAll)));
+  const auto rows = *rc::gen::inRange<std::int64_t>(1, 80);
+  const auto width = *rc::gen::inRange<std::int64_t>(1, 300);
+  const auto begin = *rc::gen::inRange<std::int64_t>(0, width);
+  const auto columns = *rc::gen::inRange<std::int64_t>(1, width - begin + 1);
+  const KeyedRandom random = KeyedRandom(seed).named("weight");
+  const Tensor shard = keyed(device, dtype, {rows, columns}, random, begin, width);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Tensor alone = keyed(device, dtype, {columns}, random, row * width + begin);
+    RC_ASSERT(host_bytes(shard.rows(row, row + 1)) == host_bytes(alone));
+  }
+  const Tensor whole = keyed(device, dtype, {rows, width}, random);
+  const std::vector<std::byte> of_whole = host_bytes(whole), of_shard = host_bytes(shard);
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto from =
+        of_whole.begin() + static_cast<std::ptrdiff_t>((row * width + begin) * std::int64_t(size));
+    const auto to = of_shard.begin() + static_cast<std::ptrdiff_t>(row * columns * std::int64_t(size));
+    RC_ASSERT(std::equal(to, to + static_cast<std::ptrdiff_t>(columns * std::int64_t(size)), from));
+  }
+}
+
 TEST(Ops, Arithmetic) {
   CpuDevice device;
   for (const DType dtype : kAll) {
