@@ -43,23 +43,6 @@ double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
   return inverses[static_cast<std::size_t>(residue)];
 }
 
-/// Orders two elements. The first level on which they differ decides. A retired level is ordered after all
-/// residues.
-bool precedes(const Field& a, const Field& b) {
-  // Most pairs differ on the first level, which both have.
-  if (a.residues[0] < b.residues[0]) return true;
-  if (a.residues[0] > b.residues[0]) return false;
-  const auto rank = [](double residue) {
-    return residue == residue ? residue : std::numeric_limits<double>::infinity();
-  };
-  for (std::size_t level = 0; level < kFieldLevels; ++level) {
-    const double of_a = rank(a.residues[level]);
-    const double of_b = rank(b.residues[level]);
-    if (of_a != of_b) return of_a < of_b;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime) {
@@ -94,8 +77,7 @@ Field operator/(const Field& a, const Field& b) {
   return a * inverses;
 }
 
-bool operator==(const Field& a, const Field& b) {
-  if (a.residues == b.residues) return true;  // no level is retired
+bool equal_as_numbers(const Field& a, const Field& b) {
   for (std::size_t level = 0; level < kFieldLevels; ++level) {
     if (a.is_live(level) != b.is_live(level)) return false;
     if (a.is_live(level) && a.residues[level] != b.residues[level]) return false;
@@ -103,7 +85,16 @@ bool operator==(const Field& a, const Field& b) {
   return true;
 }
 
-Field max(const Field& a, const Field& b) { return precedes(a, b) ? b : a; }
-Field min(const Field& a, const Field& b) { return precedes(a, b) ? a : b; }
+bool precedes_further_up(const Field& a, const Field& b) {
+  const auto rank = [](double residue) {
+    return residue == residue ? residue : std::numeric_limits<double>::infinity();
+  };
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const double of_a = rank(a.residues[level]);
+    const double of_b = rank(b.residues[level]);
+    if (of_a != of_b) return of_a < of_b;
+  }
+  return false;
+}
 
 }  // namespace sim

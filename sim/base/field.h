@@ -21,6 +21,7 @@
 /// Source  the tower extends the two primes of Mirage (Wu et al. 2024) to nested exps.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -73,13 +74,21 @@ Field operator*(const Field& a, const Field& b);
 /// and 16 MB.
 Field operator/(const Field& a, const Field& b);
 
-/// True if the same levels are live and have the same residues.
-bool operator==(const Field& a, const Field& b);
+/// Compares two elements whose residues on the first level are equal or retired. The first level on which
+/// they differ decides. A retired level is ordered after all residues.
+bool precedes_further_up(const Field& a, const Field& b);
+
+/// Orders two elements as precedes_further_up() does. Most pairs differ on the first level, which both have.
+inline bool precedes(const Field& a, const Field& b) {
+  if (a.residues[0] < b.residues[0]) return true;
+  if (a.residues[0] > b.residues[0]) return false;
+  return precedes_further_up(a, b);
+}
 
 /// Returns one of the two, and the same one whatever their order. A field has no "larger" element, but
 /// all ranks must agree on one.
-Field max(const Field& a, const Field& b);
-Field min(const Field& a, const Field& b);
+inline Field max(const Field& a, const Field& b) { return precedes(a, b) ? b : a; }
+inline Field min(const Field& a, const Field& b) { return precedes(a, b) ? a : b; }
 
 /// Returns base^exponent modulo a prime of the tower.
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime);
@@ -111,6 +120,20 @@ inline double reduced(double value, std::size_t level) {
 
 // The pragmas unroll the loops over the levels. Without them, -O2 keeps each element in memory between
 // two loops, which makes a product run at half the speed and a FieldSum at a third.
+
+/// Returns what operator== returns for two elements whose bits differ.
+bool equal_as_numbers(const Field& a, const Field& b);
+
+/// True if the same levels are live and have the same residues.
+inline bool operator==(const Field& a, const Field& b) {
+  std::uint64_t other_bits = 0;
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    other_bits |=
+        std::bit_cast<std::uint64_t>(a.residues[level]) ^ std::bit_cast<std::uint64_t>(b.residues[level]);
+  }
+  return other_bits == 0 || equal_as_numbers(a, b);
+}
 
 inline Field reduced(const Field& sum) {
   Field result;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <limits>
+#include <span>
 
 #include "sim/base/check.h"
 #include "sim/base/kernel_options.h"
@@ -13,8 +14,6 @@
 namespace sim {
 
 namespace {
-
-constexpr std::size_t kLowPowers = 1024;  // about the square root of the largest exponent
 
 /// Draws an element of order p_level modulo the next prime p': some h to the power (p' - 1) / p_level,
 /// unless that is 1.
@@ -28,15 +27,14 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   }
 }
 
-/// Returns base^0, base^1, ... From the first powers, all up to twice their number follow, one product each.
-std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, std::size_t level) {
-  std::vector<std::uint32_t> powers(std::max<std::size_t>(count, 2));
-  powers[0] = 1;
-  powers[1] = static_cast<std::uint32_t>(base);
-  std::uint32_t* const all = powers.data();
+/// Sets all[i] to base^i. From the first powers, all up to twice their number follow, one product each.
+void take_powers(std::int64_t base, std::size_t level, std::span<std::uint32_t> all) {
+  all[0] = 1;
+  if (all.size() == 1) return;
+  all[1] = static_cast<std::uint32_t>(base);
   vectorised([&] {
-    for (std::size_t known = 2; known < count; known *= 2) {
-      const std::size_t more = std::min(known, count - known);
+    for (std::size_t known = 2; known < all.size(); known *= 2) {
+      const std::size_t more = std::min(known, all.size() - known);
       const double next = reduced(static_cast<double>(all[known - 1]) * all[1], level);
       for (std::size_t i = 0; i < more; ++i) {
         const auto power = static_cast<std::int32_t>(all[i]);
@@ -45,7 +43,6 @@ std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, st
       }
     }
   });
-  return powers;
 }
 
 /// Returns the smallest base whose powers are all the residues except 0. Each prime minus one is twice the
@@ -87,15 +84,10 @@ const LogarithmTable& logarithm_table() {
 }  // namespace
 
 PowerTable::PowerTable(std::int64_t generator, std::size_t level, std::int64_t order)
-    : level_(level),
-      low_(first_powers(generator, kLowPowers, level)),
-      high_(first_powers(power_modulo(generator, kLowPowers, kFieldPrimes[level]),
-                         static_cast<std::size_t>(order) / kLowPowers + 1, level)) {}
-
-double PowerTable::power(std::size_t exponent) const {
-  const double low = low_[exponent % kLowPowers];
-  const double high = high_[exponent / kLowPowers];
-  return reduced(low * high, level_);
+    : factors_(kLowPowers + static_cast<std::size_t>(order) / kLowPowers + 1) {
+  const std::span<std::uint32_t> all(factors_);
+  take_powers(generator, level, all.first(kLowPowers));
+  take_powers(power_modulo(generator, kLowPowers, kFieldPrimes[level]), level, all.subspan(kLowPowers));
 }
 
 FieldTower::FieldTower(std::uint64_t seed, FieldFunctions functions)
@@ -105,20 +97,9 @@ FieldTower::FieldTower(std::uint64_t seed, FieldFunctions functions)
   const KeyedRandom random = random_.named("generators");
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
     const std::int64_t generator = draw_generator(random.named(fmt::format("level {}", level)), level);
-    powers_.emplace_back(generator, level + 1, kFieldPrimes[level]);
+    powers_[level] = PowerTable(generator, level + 1, kFieldPrimes[level]);
     generators_[level] = generator;
   }
-}
-
-Field FieldTower::exp(const Field& x) const {
-  if (functions_ == FieldFunctions::keyed) return keyed("exp", x);
-  Field result;
-  result.residues.fill(std::numeric_limits<double>::quiet_NaN());
-  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
-    if (!x.is_live(level)) continue;
-    result.residues[level + 1] = powers_[level].power(static_cast<std::size_t>(x.residues[level]));
-  }
-  return result;
 }
 
 /// With y = root^k and generator = root^g, the quotient k / g modulo the prime below is the exponent of

@@ -25,6 +25,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -33,19 +34,24 @@
 
 namespace sim {
 
-/// The powers of an element modulo one of the primes: with x = 1024 high + low, g^x = (g^1024)^high
-/// g^low.
+/// The powers of an element modulo one of the primes: with x = 1024 high + low, g^x is the product of
+/// (g^1024)^high and g^low.
 class PowerTable {
  public:
+  PowerTable() = default;
   /// Builds the powers of `generator` modulo the prime of `level`, for exponents below `order`.
   PowerTable(std::int64_t generator, std::size_t level, std::int64_t order);
 
-  double power(std::size_t exponent) const;
+  double low(std::size_t exponent) const { return factor(exponent % kLowPowers); }
+  double high(std::size_t exponent) const { return factor(kLowPowers + exponent / kLowPowers); }
 
  private:
-  std::size_t level_;
-  std::vector<std::uint32_t> low_;
-  std::vector<std::uint32_t> high_;
+  static constexpr std::size_t kLowPowers = 1024;  // about the square root of the largest exponent
+
+  /// A conversion from a signed number is one instruction.
+  double factor(std::size_t i) const { return static_cast<std::int32_t>(factors_[i]); }
+
+  std::vector<std::uint32_t> factors_;
 };
 
 enum class FieldFunctions : std::uint8_t { homomorphic, keyed };
@@ -74,8 +80,23 @@ class FieldTower {
   KeyedRandom random_;
   FieldFunctions functions_;
   std::array<std::uint64_t, kNamed.size()> named_{};  // the keys of the streams of kNamed
-  std::vector<PowerTable> powers_;  // powers_[i]: the powers of an element of order p_i modulo p_{i+1}
+  std::array<PowerTable, kFieldLevels - 1> powers_;   // [i]: of an element of order p_i, modulo p_{i+1}
   std::array<std::int64_t, kFieldLevels> generators_{};
 };
+
+inline Field FieldTower::exp(const Field& x) const {
+  if (functions_ == FieldFunctions::keyed) return keyed("exp", x);
+  Field low, high;
+  low.residues[0] = std::numeric_limits<double>::quiet_NaN();
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
+    const double residue = x.residues[level];
+    const auto exponent =
+        static_cast<std::uint32_t>(static_cast<std::int32_t>(x.is_live(level) ? residue : 0));
+    low.residues[level + 1] = powers_[level].low(exponent) + (residue - residue);  // NaN if it is retired
+    high.residues[level + 1] = powers_[level].high(exponent);
+  }
+  return low * high;
+}
 
 }  // namespace sim

@@ -127,8 +127,9 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
   }
   static std::vector<std::int64_t> targets(const CaseSetting& s) {
     std::vector<std::int64_t> ids = drawn_ids(s, "targets", s["tokens"], vocabulary(s));
+    const auto ignored = static_cast<std::size_t>(s["ignored"]);
     for (std::size_t t = 0; t < ids.size(); ++t) {
-      if (s["ignored"] == 0 || t % static_cast<std::size_t>(s["ignored"]) == 1) ids[t] = kIgnored;
+      if (ignored == 0 || t % ignored == 1) ids[t] = kIgnored;
     }
     return ids;
   }

@@ -40,14 +40,14 @@ struct World {
 
 Row row_of(const Tensor& x, std::int64_t t) { return test::values<Field>(x.rows(t, t + 1)); }
 
-bool precedes(const Field& a, const Field& b) { return !(a == b) && max(a, b) == b; }
+bool is_smaller(const Field& a, const Field& b) { return !(a == b) && max(a, b) == b; }
 
 /// Returns the k largest columns, of equal ones the lowest.
 std::vector<std::size_t> largest(const Row& row, std::int64_t k) {
   std::vector<std::size_t> columns(row.size());
   std::iota(columns.begin(), columns.end(), 0);
   std::stable_sort(columns.begin(), columns.end(),
-                   [&](std::size_t a, std::size_t b) { return precedes(row[b], row[a]); });
+                   [&](std::size_t a, std::size_t b) { return is_smaller(row[b], row[a]); });
   columns.resize(static_cast<std::size_t>(k));
   return columns;
 }
