@@ -12,7 +12,10 @@
 /// Source  Higham 2002, Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.3.
 
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <limits>
+#include <span>
 
 namespace verify::reference {
 
@@ -106,6 +109,20 @@ class Bounded {
 class BoundedSum {
  public:
   void add(const Bounded& term) { take(term.value(), term.error(), term.rounding()); }
+  /// Adds terms in their order, none of whose errors is NaN.
+  void add(std::span<const double> values, std::span<const double> errors, const Rounding* rounding) {
+    double sum = sum_, magnitude = magnitude_, error = error_;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      sum += values[i];
+      magnitude += std::fabs(values[i]) + errors[i];
+      error += errors[i];
+    }
+    sum_ = sum;
+    magnitude_ = magnitude;
+    error_ = error;
+    terms_ += std::ssize(values);
+    if (rounding != nullptr && !values.empty()) rounding_ = rounding;
+  }
   void add_product(const Bounded& a, const Bounded& b) {
     take(a.value() * b.value(), Bounded::product_error(a, b), Bounded::either(a, b));
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
@@ -24,6 +25,11 @@ struct Part {
   std::array<double, kAtOnce> errors;
   std::size_t count = 0;
 
+  std::size_t whole_blocks() const { return (count + kBlock - 1) / kBlock * kBlock; }
+  void add_to(BoundedSum& sum, const Rounding* rounding) const {
+    sum.add(std::span(values).first(count), std::span(errors).first(count), rounding);
+  }
+  Bounded element(std::size_t i, const Rounding* rounding) const { return {values[i], errors[i], rounding}; }
   /// Takes elements. Returns whether all have this Rounding.
   bool take(const Bounded* x, std::size_t n, const Rounding* rounding) {
     count = n;
@@ -33,7 +39,7 @@ struct Part {
       errors[i] = x[i].error();
       is_same &= x[i].rounding() == rounding;
     }
-    for (std::size_t i = n; i % kBlock != 0; ++i) values[i] = errors[i] = 0;
+    for (std::size_t i = n; i < whole_blocks(); ++i) values[i] = errors[i] = 0;
     return is_same;
   }
 };
@@ -42,14 +48,14 @@ struct Part {
 /// which this is right. Returns whether it is for all.
 template <typename Function>
 bool replace_all(Part& part, const Function& f) {
-  std::array<std::int64_t, kBlock> others{};
+  std::int64_t others = 0;
   sim::vectorised([&] {
-    for (std::size_t first = 0; first < part.count; first += kBlock) {
-      for (std::size_t i = 0; i < kBlock; ++i)
-        others[i] |= f(part.values[first + i], part.errors[first + i]) ? 0 : 1;
-    }
+    const Function own = f;  // no element can lie where its numbers lie
+    std::int64_t seen = 0;
+    for (std::size_t i = 0; i < part.whole_blocks(); ++i) seen |= own(part.values[i], part.errors[i]) ? 0 : 1;
+    others = seen;
   });
-  return std::all_of(others.begin(), others.end(), [](std::int64_t other) { return other == 0; });
+  return others == 0;
 }
 
 /// What an operation adds to a bound, as Bounded::rounded() does.
@@ -106,9 +112,14 @@ void exps_of_differences(const Number<Bounded>& number, const Bounded* x, Eigen:
     const bool is_bounded = part.take(from, count, &rounding) &&
                             subtract(part, shift, units, Number<Bounded>::kSmallError) &&
                             exponentiate(part, rounding.most, units);
-    for (std::size_t i = 0; i < count; ++i) {
-      to[i] = is_bounded ? Bounded(part.values[i], part.errors[i], &rounding) : number.exp(from[i] - shift);
-      sum.add(to[i]);
+    if (is_bounded) {
+      for (std::size_t i = 0; i < count; ++i) to[i] = part.element(i, &rounding);
+      part.add_to(sum, &rounding);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        to[i] = number.exp(from[i] - shift);
+        sum.add(to[i]);
+      }
     }
   });
 }
@@ -120,9 +131,11 @@ void add_differences(const Bounded* x, Eigen::Index n, const Bounded& shift, Sum
   for_parts(n, [&](Eigen::Index first, std::size_t count) {
     const Bounded* from = x + first;
     Part part;
-    const bool is_bounded = part.take(from, count, rounding) && subtract(part, shift, units, kInfinity);
-    for (std::size_t i = 0; i < count; ++i)
-      sum.add(is_bounded ? Bounded(part.values[i], part.errors[i], rounding) : from[i] - shift);
+    if (part.take(from, count, rounding) && subtract(part, shift, units, kInfinity)) {
+      part.add_to(sum, rounding);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) sum.add(from[i] - shift);
+    }
   });
 }
 
@@ -154,9 +167,11 @@ void scaled_differences(const Number<Bounded>& number, const Bounded* x, Eigen::
     const Bounded* from = x + first;
     Part part;
     const bool is_bounded = part.take(from, count, &rounding) && replace_all(part, scale);
-    for (std::size_t i = 0; i < count; ++i) {
-      out[first + static_cast<Eigen::Index>(i)] =
-          is_bounded ? Bounded(part.values[i], part.errors[i], &rounding) : scaled.of(number, from[i]);
+    Bounded* to = out + first;
+    if (is_bounded) {
+      for (std::size_t i = 0; i < count; ++i) to[i] = part.element(i, &rounding);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) to[i] = scaled.of(number, from[i]);
     }
   });
   if (scaled.one >= 0) out[scaled.one] = scaled.of_one(number, x[scaled.one]);
