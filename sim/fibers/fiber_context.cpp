@@ -50,7 +50,7 @@ void FiberContext::resume() {
     stack_ = stacks_.take();
     boost::context::stack_context context;
     context.sp = stack_.top();
-    context.size = stack_.bytes;
+    context.size = stack_.all_bytes();
     sanitizer_.before_create();
     body_side_ = boost::context::fiber(
         std::allocator_arg, boost::context::preallocated(context.sp, context.size, context), Borrowed(),
@@ -60,7 +60,7 @@ void FiberContext::resume() {
   const RunningStack running(stack_);
   void* const globals = abi::__cxa_get_globals();
   exchange_exceptions(globals);
-  sanitizer_.before_resume(stack_.bottom, stack_.bytes);
+  sanitizer_.before_resume(stack_.bottom, stack_.all_bytes());
   body_side_ = std::move(body_side_).resume();
   sanitizer_.after_yield();
   exchange_exceptions(globals);

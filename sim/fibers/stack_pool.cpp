@@ -19,6 +19,18 @@ std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)
 /// The largest number of stacks in one mapping. A world of 131,072 ranks needs only a few mappings.
 constexpr std::size_t kMostInMapping = 16'384;
 
+constexpr std::size_t kLineBytes = 64;
+/// The tops of two stacks that follow one another lie so many lines of a page apart. The number is odd, so
+/// that all the lines come in turn.
+constexpr std::size_t kLinesBetweenTops = 17;
+
+/// Returns the bytes of the page in which the top of stack `number` lies, up to the top. Half a page at least
+/// is used, so that most ranks that wait in a call have no second page in use.
+std::size_t bytes_of_top_page(std::size_t number) {
+  const std::size_t half = page_bytes() / 2;
+  return half + number * kLinesBetweenTops * kLineBytes % half;
+}
+
 }  // namespace
 
 StackPool::StackPool(std::size_t stack_bytes, bool guarded, std::size_t count)
@@ -36,8 +48,11 @@ StackPool::~StackPool() {
   }
 }
 
+/// Returns the bytes of a guard, a stack, and the page in which its top lies.
+std::size_t StackPool::bytes_of_one() const { return guard_bytes_ + stack_bytes_ + page_bytes(); }
+
 void StackPool::map_more() {
-  const std::size_t bytes = (stack_bytes_ + guard_bytes_) * count_;
+  const std::size_t bytes = bytes_of_one() * count_;
   void* mapping =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
@@ -64,8 +79,8 @@ Stack StackPool::take() {
   }
   if (next_ == end_) map_more();
   if (guarded_ && mprotect(next_, guard_bytes_, PROT_NONE) != 0) guarded_ = false;
-  const Stack stack{next_ + guard_bytes_, stack_bytes_};
-  next_ = stack.top();
+  const Stack stack{next_ + guard_bytes_, stack_bytes_, bytes_of_top_page(handed_out_++)};
+  next_ += bytes_of_one();
   return stack;
 }
 
