@@ -101,7 +101,7 @@ class Diagnosis {
   std::vector<int> absent(const PostedCall& call) const {
     GroupState& group = call.group_state;
     std::vector<int> slots;
-    const std::vector<const PostedCall*> calls = by_place(group, group.instance_of(call.call));
+    const std::vector<const PostedCall*> calls = by_place(group, group.instance(call.sequence));
     for (std::size_t place = 0; place < calls.size(); ++place) {
       const int slot = slot_of(group.group.members[place]);
       if (calls[place] == nullptr && slot >= 0) slots.push_back(slot);
@@ -157,15 +157,19 @@ class Diagnosis {
 
   void find_disagreements() {
     for (const auto& [name, group] : groups_) {
-      for (const Instance& instance : group->pending) {
-        const auto difference = disagreement(in_order(instance));
-        if (difference) report(*difference, *group, instance);
-      }
+      find_disagreement(*group, group->first);
+      for (const auto& [sequence, instance] : group->later) find_disagreement(*group, instance);
       for (const auto& [places, channel] : group->channels) {
         if (channel.sends.empty() || channel.receives.empty()) continue;
         report(*group, channel);
       }
     }
+  }
+
+  void find_disagreement(const GroupState& group, const Instance& instance) {
+    if (instance.arrived.empty()) return;
+    const auto difference = disagreement(in_order(instance));
+    if (difference) report(*difference, group, instance);
   }
 
   void report(const Disagreement& difference, const GroupState& group, const Instance& instance) {

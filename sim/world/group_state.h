@@ -56,15 +56,14 @@ struct GroupState {
   ProcessGroup group;
   /// The members that run. In a world of shapes others may not: they are taken to call what these call.
   std::vector<int> running;
-  std::int64_t first_sequence = 0;                  // the sequence number of pending.front()
-  std::deque<Instance> pending;                     // incomplete collectives, by sequence number
+  std::int64_t first_sequence = 0;  // the sequence number of `first`
+  Instance first;                   // the first collective that is not complete; nobody may have arrived yet
+  std::map<std::int64_t, Instance> later;           // those behind it, by sequence number
   std::map<std::pair<int, int>, Channel> channels;  // by the places of the sender and the receiver
 
   bool is_partial() const { return running.size() < group.members.size(); }
-  /// Returns the collective that this call belongs to, which must be pending.
-  Instance& instance_of(const Call& call) {
-    return pending[static_cast<std::size_t>(call.sequence - first_sequence)];
-  }
+  /// Returns the collective with a sequence number, which is not complete.
+  Instance& instance(std::int64_t sequence) { return sequence == first_sequence ? first : later[sequence]; }
 };
 
 /// The groups of a world, by kind and index.

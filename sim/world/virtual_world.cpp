@@ -39,6 +39,8 @@ std::shared_ptr<StackPool> stacks_for(const WorldSpec& spec, std::size_t ranks) 
 /// The number of ranks between the one that runs and the one whose memory is fetched into the cache. It takes
 /// about as long to fetch it as these ranks take.
 constexpr std::size_t kAhead = 4;
+/// The memory of so many ranks, of which each needs about a KiB at a time, stays in the cache.
+constexpr std::size_t kInCache = 32;
 
 /// Returns the number of workers. pct runs one rank at a time, so one worker is enough.
 int workers(const WorldSpec& spec, int ranks) {
@@ -56,6 +58,7 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
       has_no_elements_(!device.has_elements(DType::f32)),
+      fetches_ahead_(present_.size() > kInCache),
       world_group_(&add_group("world", 0, present_)) {
   for (std::size_t slot = 0; slot < ranks_.size(); ++slot) {
     RankState& state = ranks_[slot].emplace(*this, present_[slot], static_cast<int>(slot));
@@ -233,7 +236,7 @@ void VirtualWorld::resume_chosen() {
       chosen_.size() == 1 && (spec_.contexts == ContextKind::thread || worker_of(chosen_.front()) == 0);
   if (crew_.size() == 1 || is_alone) {
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
-      if (i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_stack();
+      if (fetches_ahead_ && i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_stack();
       resume(rank_at(chosen_[i]));
     }
     return;
@@ -249,7 +252,7 @@ void VirtualWorld::run_round() {
   scheduler_.choose(chosen_);
   resume_chosen();
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
-    if (i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_call();
+    if (fetches_ahead_ && i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_call();
     const int slot = chosen_[i];
     RankState& rank = rank_at(slot);
     const RankStatus status = rank.status;
@@ -275,28 +278,29 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   // In a group of one member only calls that make groups arrive. The other operations are the identity and
   // never arrive, but they have sequence numbers too.
   if (group.group.size() == 1) group.first_sequence = call.sequence;
-  const std::int64_t index = call.sequence - group.first_sequence;
-  CHECK(index >= 0);
-  if (index > 0 || group.pending.empty()) {
-    while (std::ssize(group.pending) <= index) group.pending.push_back({empty_list()});
-  }
-  Instance& instance = index == 0 ? group.pending.front() : group.instance_of(call.call);
-  instance.add(call);
+  CHECK(call.sequence >= group.first_sequence);
+  group.instance(call.sequence).add(call);
   // Members arrive at their calls in order, so that only the first collective can be complete.
-  if (index == 0 && instance.arrived.size() == group.running.size()) complete_front(group);
+  const bool is_first = call.sequence == group.first_sequence;
+  if (is_first && group.first.arrived.size() == group.running.size()) complete_first(group);
 }
 
 /// Completes the first pending collective, at which all members have arrived.
-void VirtualWorld::complete_front(GroupState& group) {
-  Instance& instance = group.pending.front();
-  Calls& calls = instance.arrived;
+void VirtualWorld::complete_first(GroupState& group) {
+  Calls& calls = group.first.arrived;
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
-  if (!instance.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
+  if (!group.first.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
   // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
-  if (instance.may_differ && disagreement(calls)) return;
+  if (group.first.may_differ && disagreement(calls)) return;
   completed_.push_back({&group, std::move(calls)});
-  group.pending.pop_front();
   ++group.first_sequence;
+  const auto next = group.later.find(group.first_sequence);
+  if (next == group.later.end()) {
+    group.first = {empty_list()};
+  } else {
+    group.first = std::move(next->second);
+    group.later.erase(next);
+  }
 }
 
 void VirtualWorld::arrive_message(PostedCall& call) {

@@ -116,7 +116,7 @@ class VirtualWorld {
   void arrive_collective(PostedCall& call);
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
-  void complete_front(GroupState& group);
+  void complete_first(GroupState& group);
   void move_data();
   void move_in_parts();
   void move(const Completed& done, int part, int parts) const;
@@ -134,6 +134,7 @@ class VirtualWorld {
   Scheduler scheduler_;
   KeyedRandom random_;
   bool has_no_elements_;  // the device is one of shapes, on which members of a group need not run
+  bool fetches_ahead_;    // the memory of ranks that will soon run is fetched into the cache
   std::mutex groups_mutex_;
   GroupTable groups_;
   GroupState* world_group_;
