@@ -110,10 +110,11 @@ void CpuDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, con
         Scalar* to = elements<Scalar>(out) + t * width;
         const std::int32_t target = elements<std::int32_t>(targets)[t];
         const std::int64_t seen = target == loss.ignored_id ? 0 : loss.columns;
+        for (std::int64_t v = seen; v < width; ++v) to[v] = Scalar{};
+        if (seen == 0) continue;
         const Wide upstream = elements<Wide>(grad)[t];
         const Wide inverse = number.of({1, 1}) / sums[t];
         for (std::int64_t v = 0; v < seen; ++v) to[v] = number.store((from[v] * inverse - smooth) * upstream);
-        for (std::int64_t v = seen; v < width; ++v) to[v] = Scalar{};
         const std::int64_t column = column_of(target, loss);
         if (column >= 0) to[column] = number.store((from[column] * inverse - smooth - sharp) * upstream);
       }

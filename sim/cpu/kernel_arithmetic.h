@@ -108,7 +108,10 @@ typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term&
   using Wide = typename Number::Wide;
   if constexpr (std::is_same_v<Wide, Field>) {
     Field largest = n > 0 ? term(0) : number.least();
-    for (std::int64_t i = 1; i < n; ++i) largest = number.larger(largest, term(i));
+    for (std::int64_t i = 1; i < n; ++i) {
+      const Field other = term(i);
+      if (precedes(largest, other)) largest = other;
+    }
     return largest;
   } else {
     std::array<Wide, kLanes> lanes;
