@@ -16,6 +16,7 @@ bool have_one_form(const CallRecord& a, const CallRecord& b) {
 
 void CallLog::push_back(const CallRecord& call) {
   if (entries_.empty()) entries_.reserve(8);
+  if (forms_.empty()) forms_.reserve(4);
   std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
   if (known == 0 || !have_one_form(forms_[known - 1], call)) {
     forms_.push_back(call);

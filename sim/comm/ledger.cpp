@@ -13,6 +13,7 @@ RankLedger::Row& RankLedger::row_of(const CallRecord& form) {
 
 void RankLedger::add(const CallLog& calls, std::size_t count) {
   const std::span<const CallRecord> forms = calls.forms();
+  if (rows_.empty()) rows_.reserve(forms.size());
   thread_local std::vector<std::int64_t> of_form;  // the memory of one log serves for the next
   of_form.assign(forms.size(), 0);
   for (std::size_t call = 0; call < count; ++call) ++of_form[calls.form_of(call)];
@@ -55,6 +56,7 @@ void Ledger::add(const RankLedger& rank) {
 
 std::vector<LedgerRow> Ledger::rows() const {
   std::vector<LedgerRow> result;
+  result.reserve(rows_.size());
   for (const auto& [key, row] : rows_) {
     result.push_back(row);
     result.back().kind = key.kind;

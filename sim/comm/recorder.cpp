@@ -13,36 +13,28 @@ namespace sim {
 
 namespace {
 
-/// What the calls of one form add to a hash, beside their sequence numbers.
-struct HashedForm {
-  explicit HashedForm(const CallRecord& form)
-      : count(static_cast<std::uint64_t>(form.count)),
-        kinds(static_cast<std::uint64_t>(form.operation) | static_cast<std::uint64_t>(form.dtype) << 8 |
-              static_cast<std::uint64_t>(form.reduce_op) << 16 |
-              static_cast<std::uint64_t>(static_cast<std::uint32_t>(form.root_or_peer)) << 32) {
-    ContentHash of_names;
-    of_names.add(std::string_view(form.group->kind));
-    of_names.add(static_cast<std::uint64_t>(form.group->index));
-    of_names.add(std::string_view(form.site.name));
-    group_and_site = of_names.value();
-  }
-  std::uint64_t group_and_site;
-  std::uint64_t count;
-  std::uint64_t kinds;
-};
+/// Returns a hash of what the calls of one form have in common.
+std::uint64_t hash_of(const CallRecord& form) {
+  ContentHash hash;
+  hash.add(std::string_view(form.group->kind));
+  hash.add(static_cast<std::uint64_t>(form.group->index));
+  hash.add(std::string_view(form.site.name));
+  hash.add(static_cast<std::uint64_t>(form.count));
+  hash.add(static_cast<std::uint64_t>(form.operation) | static_cast<std::uint64_t>(form.dtype) << 8 |
+           static_cast<std::uint64_t>(form.reduce_op) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(form.root_or_peer)) << 32);
+  return hash.value();
+}
 
 }  // namespace
 
 void add_calls(ContentHash& hash, const CallLog& calls, std::size_t count) {
-  thread_local std::vector<HashedForm> forms;  // the memory of one log serves for the next
+  thread_local std::vector<std::uint64_t> forms;  // the memory of one log serves for the next
   forms.clear();
-  for (const CallRecord& form : calls.forms()) forms.emplace_back(form);
+  for (const CallRecord& form : calls.forms()) forms.push_back(hash_of(form));
   for (std::size_t call = 0; call < count; ++call) {
-    const HashedForm& form = forms[calls.form_of(call)];
-    hash.add(form.group_and_site);
+    hash.add(forms[calls.form_of(call)]);
     hash.add(static_cast<std::uint64_t>(calls.sequence_of(call)));
-    hash.add(form.count);
-    hash.add(form.kinds);
   }
 }
 
@@ -93,6 +85,7 @@ void Recorder::publish(std::string name, const Tensor& tensor) {
   const std::size_t bytes = sizeof(Published) + name.size() + values.size();
   if (std::cmp_greater(bytes, publish_limit_ - published_bytes_)) refuse_more_published(name, tensor.bytes());
   published_bytes_ += static_cast<std::int64_t>(bytes);
+  if (published_.empty()) published_.reserve(4);
   published_.push_back({std::move(name), tensor.dtype(), tensor.shape(), std::move(values)});
 }
 

@@ -110,7 +110,7 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   report.run_hash = hash.value();
   report.schedule_hash = world->schedule_hash();
   report.guarded_stacks = world->has_guarded_stacks();
-  report.reproduce = spec.reproduce.empty() ? text_of(spec) : spec.reproduce;
+  if (!report.findings.empty()) report.reproduce = spec.reproduce.empty() ? text_of(spec) : spec.reproduce;
   report.kept = world->release_groups();
   return report;
 }

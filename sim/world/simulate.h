@@ -39,7 +39,7 @@ struct RunReport {
   std::uint64_t run_hash = 0;
   std::uint64_t schedule_hash = 0;
   bool guarded_stacks = true;
-  std::string reproduce;                          // the line that reproduces the run
+  std::string reproduce;                          // the line that reproduces the run; "" if nothing was found
   std::vector<std::shared_ptr<const void>> kept;  // the groups that the call records point to
 
   bool ok() const { return findings.empty(); }

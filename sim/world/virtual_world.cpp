@@ -80,6 +80,7 @@ int VirtualWorld::slot_of(int rank) const {
 
 std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
   std::vector<std::shared_ptr<const void>> kept;
+  kept.reserve(groups_.size());
   for (auto& [name, group] : groups_) kept.push_back(std::shared_ptr<const void>(std::move(group)));
   return kept;
 }

@@ -1,6 +1,7 @@
 #include "verify/cases/case_inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <limits>
 #include <numeric>
@@ -95,13 +96,15 @@ std::shared_ptr<sim::CpuDevice> drawing_device() {
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below) {
   const sim::KeyedRandom random = random_of(setting).named(name);
-  std::vector<std::uint64_t> words(static_cast<std::size_t>(count));
-  std::iota(words.begin(), words.end(), std::uint64_t{0});
-  random.bits(words);
-  std::vector<std::int64_t> ids(words.size());
-  std::transform(words.begin(), words.end(), ids.begin(), [&](std::uint64_t word) {
-    return sim::KeyedRandom::below_of(word, static_cast<std::uint32_t>(below));
-  });
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
+  std::array<std::uint64_t, 64> words;
+  for (std::size_t first = 0; first < ids.size(); first += words.size()) {
+    const auto some = std::span(words).first(std::min(words.size(), ids.size() - first));
+    std::iota(some.begin(), some.end(), first);
+    random.bits(some);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      ids[first + i] = sim::KeyedRandom::below_of(some[i], static_cast<std::uint32_t>(below));
+  }
   return ids;
 }
 
