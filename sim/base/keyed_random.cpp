@@ -50,32 +50,25 @@ constexpr std::size_t kManyAtOnce = 8;
 /// The last blocks run so many at a time.
 constexpr std::size_t kAtOnce = 4;
 
-/// The third word of the counters of words(). That of bits() is 0.
-constexpr std::uint32_t kWordsTag = 0x776f7264U;
+/// The third word of the counters: the blocks of bits(), which gives one word of each, are others than those
+/// of words(), which gives both.
+template <std::size_t words>
+constexpr std::uint32_t kTag = words == 1 ? 0 : 0x776f7264U;
 
-template <std::size_t lanes>
-void replace_some(std::uint64_t key, std::uint64_t* indices) {
+/// Sets out[words i], ... to the first `words` words, of 64 bits, of block number `numbers[i]`, for `lanes`
+/// blocks. With one word, `out` may be `numbers`.
+template <std::size_t lanes, std::size_t words>
+void some_blocks(std::uint64_t key, const std::uint64_t* numbers, std::uint64_t* out) {
   std::uint32_t counters[4][lanes] = {};
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    counters[0][lane] = low(indices[lane]);
-    counters[1][lane] = high(indices[lane]);
-  }
-  run_rounds(counters, low(key), high(key));
-  for (std::size_t lane = 0; lane < lanes; ++lane) indices[lane] = join(counters[0][lane], counters[1][lane]);
-}
-
-template <std::size_t lanes>
-void some_words(std::uint64_t key, const std::uint64_t* blocks, std::uint64_t* words) {
-  std::uint32_t counters[4][lanes] = {};
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    counters[0][lane] = low(blocks[lane]);
-    counters[1][lane] = high(blocks[lane]);
-    counters[2][lane] = kWordsTag;
+    counters[0][lane] = low(numbers[lane]);
+    counters[1][lane] = high(numbers[lane]);
+    counters[2][lane] = kTag<words>;
   }
   run_rounds(counters, low(key), high(key));
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    words[2 * lane] = join(counters[0][lane], counters[1][lane]);
-    words[2 * lane + 1] = join(counters[2][lane], counters[3][lane]);
+    for (std::size_t word = 0; word < words; ++word)
+      out[words * lane + word] = join(counters[2 * word][lane], counters[2 * word + 1][lane]);
   }
 }
 
@@ -131,81 +124,65 @@ template <std::size_t vectors>
   return _mm256_blend_epi32(lower, _mm256_slli_epi64(upper, 32), kOddWords);
 }
 
-template <std::size_t lanes>
-[[gnu::target("avx2")]] void replace_some_avx2(std::uint64_t key, std::uint64_t* indices) {
-  constexpr std::size_t kVectors = lanes / 4;
-  Counters<kVectors> c;
-  start(c, indices, 0);
-  run_rounds_avx2(c, key);
-  auto* const to = reinterpret_cast<__m256i*>(indices);
-#pragma GCC unroll 2
-  for (std::size_t v = 0; v < kVectors; ++v) _mm256_storeu_si256(to + v, joined(c.c0[v], c.c1[v]));
-}
-
-template <std::size_t lanes>
-[[gnu::target("avx2")]] void some_words_avx2(std::uint64_t key, const std::uint64_t* blocks,
-                                             std::uint64_t* words) {
+/// The same as some_blocks().
+template <std::size_t lanes, std::size_t words>
+[[gnu::target("avx2")]] void some_blocks_avx2(std::uint64_t key, const std::uint64_t* numbers,
+                                              std::uint64_t* out) {
   constexpr std::size_t kVectors = lanes / 4;
   constexpr int kLowerHalves = 0x20, kUpperHalves = 0x31;
   Counters<kVectors> c;
-  start(c, blocks, kWordsTag);
+  start(c, numbers, kTag<words>);
   run_rounds_avx2(c, key);
-  auto* const to = reinterpret_cast<__m256i*>(words);
+  auto* const to = reinterpret_cast<__m256i*>(out);
 #pragma GCC unroll 2
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const __m256i first = joined(c.c0[v], c.c1[v]), second = joined(c.c2[v], c.c3[v]);
-    const __m256i even = _mm256_unpacklo_epi64(first, second), odd = _mm256_unpackhi_epi64(first, second);
-    _mm256_storeu_si256(to + 2 * v, _mm256_permute2x128_si256(even, odd, kLowerHalves));
-    _mm256_storeu_si256(to + 2 * v + 1, _mm256_permute2x128_si256(even, odd, kUpperHalves));
+    const __m256i first = joined(c.c0[v], c.c1[v]);
+    if constexpr (words == 1) {
+      _mm256_storeu_si256(to + v, first);
+    } else {
+      const __m256i second = joined(c.c2[v], c.c3[v]);
+      const __m256i even = _mm256_unpacklo_epi64(first, second), odd = _mm256_unpackhi_epi64(first, second);
+      _mm256_storeu_si256(to + 2 * v, _mm256_permute2x128_si256(even, odd, kLowerHalves));
+      _mm256_storeu_si256(to + 2 * v + 1, _mm256_permute2x128_si256(even, odd, kUpperHalves));
+    }
   }
 }
 
 #endif
 
+/// The same as some_blocks(), for any number of blocks.
+template <std::size_t words>
+void all_blocks(std::uint64_t key, std::span<const std::uint64_t> numbers, std::uint64_t* out) {
+  auto many = some_blocks<kManyAtOnce, words>;
+  auto some = some_blocks<kAtOnce, words>;
+#if defined(__x86_64__)
+  if (has_avx2()) {
+    many = some_blocks_avx2<kManyAtOnce, words>;
+    some = some_blocks_avx2<kAtOnce, words>;
+  }
+#endif
+  const std::uint64_t* next = numbers.data();
+  std::size_t left = numbers.size();
+  for (; left >= kManyAtOnce; next += kManyAtOnce, out += words * kManyAtOnce, left -= kManyAtOnce)
+    many(key, next, out);
+  for (; left >= kAtOnce; next += kAtOnce, out += words * kAtOnce, left -= kAtOnce) some(key, next, out);
+  if (left == 0) return;
+  std::array<std::uint64_t, kAtOnce> last_numbers{};
+  std::array<std::uint64_t, words * kAtOnce> last_words{};
+  std::copy_n(next, left, last_numbers.begin());
+  some(key, last_numbers.data(), last_words.data());
+  std::copy_n(last_words.begin(), words * left, out);
+}
+
 }  // namespace
 
 void KeyedRandom::bits(std::span<std::uint64_t> indices) const {
-#if defined(__x86_64__)
-  const bool has_vectors = has_avx2();
-  const auto replace_many = has_vectors ? replace_some_avx2<kManyAtOnce> : replace_some<kManyAtOnce>;
-  const auto replace = has_vectors ? replace_some_avx2<kAtOnce> : replace_some<kAtOnce>;
-#else
-  const auto replace_many = replace_some<kManyAtOnce>;
-  const auto replace = replace_some<kAtOnce>;
-#endif
-  std::uint64_t* next = indices.data();
-  std::size_t left = indices.size();
-  for (; left >= kManyAtOnce; next += kManyAtOnce, left -= kManyAtOnce) replace_many(key_, next);
-  for (; left >= kAtOnce; next += kAtOnce, left -= kAtOnce) replace(key_, next);
-  if (left == 0) return;
-  std::array<std::uint64_t, kAtOnce> last{};
-  std::copy_n(next, left, last.begin());
-  replace(key_, last.data());
-  std::copy_n(last.begin(), left, next);
+  all_blocks<1>(key_, indices, indices.data());
 }
 
 void KeyedRandom::words(std::span<const std::uint64_t> blocks, std::span<std::uint64_t> words) const {
   CHECK(words.size() == 2 * blocks.size());
-#if defined(__x86_64__)
-  const bool has_vectors = has_avx2();
-  const auto many = has_vectors ? some_words_avx2<kManyAtOnce> : some_words<kManyAtOnce>;
-  const auto some = has_vectors ? some_words_avx2<kAtOnce> : some_words<kAtOnce>;
-#else
-  const auto many = some_words<kManyAtOnce>;
-  const auto some = some_words<kAtOnce>;
-#endif
-  const std::uint64_t* next = blocks.data();
-  std::uint64_t* to = words.data();
-  std::size_t left = blocks.size();
-  for (; left >= kManyAtOnce; next += kManyAtOnce, to += 2 * kManyAtOnce, left -= kManyAtOnce)
-    many(key_, next, to);
-  for (; left >= kAtOnce; next += kAtOnce, to += 2 * kAtOnce, left -= kAtOnce) some(key_, next, to);
-  if (left == 0) return;
-  std::array<std::uint64_t, kAtOnce> last_blocks{};
-  std::array<std::uint64_t, 2 * kAtOnce> last_words{};
-  std::copy_n(next, left, last_blocks.begin());
-  some(key_, last_blocks.data(), last_words.data());
-  std::copy_n(last_words.begin(), 2 * left, to);
+  all_blocks<2>(key_, blocks, words.data());
 }
 
 std::uint32_t KeyedRandom::below_of(std::uint64_t bits, std::uint32_t below) {
