@@ -70,6 +70,10 @@ class RingAttention : public CoreAttention {
     for (int step = 0; step < size_; ++step) {
       const bool is_first = step == 0, is_last = step + 1 == size_;
       const Tensor next = held.device().empty(held.dtype(), held.shape());
+      if (is_first && leaves_high_chunks()) {
+        Tensor gradient = next.rows(1, 2);
+        fill(gradient, 0);
+      }
       // The first message has no gradient yet, and the last one needs no keys and values.
       const std::int64_t begin = is_last ? 1 : 0, end = is_first ? 1 : 2;
       Work work = started(held.rows(begin, end), previous_place(), next.rows(begin, end), next_place(),
@@ -216,9 +220,12 @@ class RingAttention : public CoreAttention {
     return padded;
   }
 
-  /// Adds to the gradient of the keys and values of this step's rank. Nothing is there before the first write
-  /// of a half: the first step writes both, but for the keys of the first rank, whose high chunk only its own
-  /// queries see.
+  /// Whether this rank makes no gradient of the high chunks in the first step: it has the keys of the first
+  /// rank, whose high chunks only that rank's own queries see. The gradient travels with zeros there.
+  bool leaves_high_chunks() const { return causal_ && size_ > 1 && place_ + 1 == size_; }
+
+  /// Adds to the gradient of the keys and values of this step's rank, or writes what no step before has
+  /// made: the first step makes both halves, but for the keys of the first rank.
   void add_to_gradient(const Saved& saved, const OfKeys& own, int step, const Tensor& gradient) const {
     const RowRange all = own.block.grad_keys;
     const std::int64_t rows = own.block.half;

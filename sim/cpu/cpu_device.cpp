@@ -124,8 +124,11 @@ const FieldTower& CpuDevice::tower() const {
 }
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
-  return {*this, dtype, shape,
-          std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock())};
+  Tensor made(
+      *this, dtype, shape,
+      std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock()));
+  if (dtype == DType::field) poison(made);
+  return made;
 }
 
 void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {

@@ -8,7 +8,9 @@
 ///         MemoryPool::kLanes.
 /// Calls   the tower of the field is built from a seed and is the same on all ranks.
 /// Exact   each output element is computed by its own chain of operations in the stated order, whatever
-///         the vector width.
+///         the vector width. An element of the field is no number until it is written, so that a program
+///         that reads memory which nothing has written computes the same in every run. An element of another
+///         dtype is whatever the last user of the memory left there.
 
 #include <array>
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "sim/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -217,6 +218,17 @@ TEST(CpuDevice, BfloatsAreRoundedAtEveryHop) {
   EXPECT_EQ(to_float(test::values<bfloat16>(output[0])[0]), 1.0F);
   device.fold(ReduceOp::sum, pointers_to(inputs), from_the_small, pointers_to(output));
   EXPECT_EQ(to_float(test::values<bfloat16>(output[0])[0]), 1.0F + 0x1p-7F);
+}
+
+TEST(CpuDevice, AnElementOfTheFieldIsNoNumberUntilItIsWritten) {
+  const auto device = std::make_shared<CpuDevice>();
+  { const Tensor used = filled(*device, DType::field, {4}, 1); }
+  const Tensor unwritten = device->empty(DType::field, {4});  // the memory of `used`
+  std::array<Field, 4> elements;
+  device->to_host(unwritten, std::as_writable_bytes(std::span(elements)));
+  for (const Field& element : elements) {
+    for (std::size_t level = 0; level < kFieldLevels; ++level) EXPECT_FALSE(element.is_live(level));
+  }
 }
 
 TEST(CpuDevice, TensorsOutliveTheirDevice) {
