@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
+#include <optional>
 
 #include "verify/properties/explained_calls.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 const std::string kFactor = "factor";
 const std::string kAnotherOption = "another option";
+/// What fits fewer elements than these may fit because they are few.
+constexpr std::size_t kManyElements = 4;
 
 /// What fits a tensor, by the first recogniser that does.
 struct Found {
@@ -24,18 +27,40 @@ struct Found {
 Found recognised(const WrongTensor& tensor, std::span<const Recogniser> recognisers, Says says,
                  ExperimentBudget& budget) {
   for (const Recogniser& recogniser : recognisers) {
+    if (tensor.run->coincidences.contains(recogniser.name)) continue;
     std::string text = recogniser.explain(tensor, budget);
     if (!text.empty()) return {std::move(text), says, recogniser.name};
   }
   return {};
 }
 
+/// Whether all elements have one magnitude or are 0, in the tensor and in the serial one, as in a bias of
+/// experts that is moved by the sign of a count: other tensors and other inputs give the same by chance.
+bool has_few_values(const WrongTensor& tensor) {
+  const sim::Field zero = sim::Field::of(0);
+  sim::Field magnitude = zero;
+  const auto is_of_few = [&](const sim::Field& x) {
+    if (magnitude == zero) magnitude = x;
+    return x == zero || x == magnitude || x == -magnitude;
+  };
+  const sim::Field* serial = tensor.serial.data();
+  return std::all_of(tensor.got.begin(), tensor.got.end(), is_of_few) &&
+         std::all_of(serial, serial + tensor.serial.size(), is_of_few);
+}
+
 Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
   Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
   if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
-  if (found.text.empty()) found = recognised(tensor, partial_recognisers(), Says::part, budget);
+  const bool is_zero_by_chance = tensor.got.size() > 1 && has_few_values(tensor);
+  if (found.text.empty() && !is_zero_by_chance)
+    found = recognised(tensor, partial_recognisers(), Says::part, budget);
   if (found.text.empty()) found.text = text_of_extent(tensor);
   return found;
+}
+
+bool is_experiment(const std::string& recogniser) {
+  const auto all = experiments();
+  return std::any_of(all.begin(), all.end(), [&](const Recogniser& one) { return one.name == recogniser; });
 }
 
 /// Returns "output", or "output on rank 1 only" where it is right on others.
@@ -152,11 +177,18 @@ void add_step_before(ComparedRun& run) {
       run.the_case.serial(Inputs<sim::Field>(before, number), before);
 }
 
+/// What fits a run by coincidence.
+struct Coincidences {
+  std::set<std::string> names;        // of numbers that a factor has
+  std::set<std::string> recognisers;  // those that fit
+};
+
 ExplainedTensor explain_run(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const sim::RunReport& report, ExperimentBudget& budget,
-                            const std::set<std::string>& ruled_out = {}) {
+                            const Coincidences& coincidences) {
   ComparedRun run = compared_run(bench, the_case, setting, report);
-  run.ruled_out = ruled_out;
+  run.ruled_out = coincidences.names;
+  run.coincidences = coincidences.recognisers;
   add_step_before(run);
   const WrongTensors tensors = wrong_tensors(run);
   if (tensors.wrong.empty()) {
@@ -169,6 +201,62 @@ ExplainedTensor explain_run(Bench& bench, const Case& the_case, const CaseSettin
               .says = Says::cause};
   }
   return explain_wrong(tensors, budget, true);
+}
+
+/// Returns what the named recogniser says of a tensor of this run; none where the tensor is right.
+std::optional<std::string> text_by(const std::string& recogniser, const std::string& name, ComparedRun& run,
+                                   ExperimentBudget& budget) {
+  for (const WrongTensor& tensor : wrong_tensors(run).wrong) {
+    if (tensor.output.name != name) continue;
+    for (const auto all : {value_recognisers(), experiments()}) {
+      for (const Recogniser& one : all) {
+        if (one.name == recogniser) return one.explain(tensor, budget);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Whether with other seeds, too, the recogniser fits the tensor. Of a tensor of few values it must say the
+/// same, and the tensor must be wrong with one of those seeds.
+bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                            const ExplainedTensor& explained, ExperimentBudget& budget) {
+  constexpr int kSeeds = 16, kEnough = 3;
+  int confirmed = 0;
+  CaseSetting other = setting;
+  for (int tried = 0; tried < kSeeds && confirmed < kEnough; ++tried) {
+    ++other.seed;
+    const auto report = fit_run(bench, the_case, other);
+    if (report == nullptr) continue;
+    ComparedRun run = compared_run(bench, the_case, other, *report);
+    add_step_before(run);
+    const std::optional<std::string> text = text_by(explained.recogniser, explained.tensor, run, budget);
+    if (!text) continue;
+    if (text->empty() || (explained.has_few_values && *text != explained.relation)) return false;
+    ++confirmed;
+  }
+  return confirmed > 0 || !explained.has_few_values;
+}
+
+/// Whether other inputs may give the same tensor by chance. Another option is tried at larger sizes.
+bool may_be_chance(const ExplainedTensor& explained) {
+  if (explained.says < Says::cause) return false;
+  const bool is_of_few = explained.elements < kManyElements && is_experiment(explained.recogniser) &&
+                         explained.recogniser != kAnotherOption;
+  return is_of_few || explained.has_few_values;
+}
+
+/// Explains a run by the first recogniser that does not fit by chance, and adds those that do.
+ExplainedTensor explain_by_no_chance(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                     const sim::RunReport& report, ExperimentBudget& budget,
+                                     Coincidences& coincidences) {
+  while (true) {
+    ExplainedTensor explained = explain_run(bench, the_case, setting, report, budget, coincidences);
+    if (setting.text || !may_be_chance(explained) ||
+        holds_with_other_seeds(bench, the_case, setting, explained, budget))
+      return explained;
+    coincidences.recognisers.insert(explained.recogniser);
+  }
 }
 
 bool is_right(Bench& bench, const Case& the_case, const CaseSetting& setting) {
@@ -202,7 +290,6 @@ std::string text_of_needs(Bench& bench, const Case& the_case, const CaseSetting&
 /// Whether a relation may hold only because the tensor is small: one of few elements, and one of another
 /// option, of which a case has many.
 bool may_be_small(const ExplainedTensor& explained) {
-  constexpr std::size_t kManyElements = 4;
   return explained.elements < kManyElements || !explained.names.empty() ||
          explained.recogniser == kAnotherOption;
 }
@@ -221,7 +308,11 @@ ExplainedTensor explain_wrong(const WrongTensors& tensors, ExperimentBudget& bud
   explained.text =
       fmt::format("{}: {}{}", name_of(first),
                   first.is_input ? "ranks drew something else than the reference; " : "", found.text);
-  if (found.says == Says::cause) return explained;
+  if (found.says == Says::cause) {
+    explained.relation = found.text;
+    explained.has_few_values = has_few_values(first);
+    return explained;
+  }
   if (first.is_of_some_ranks()) explained.says = Says::part;
   for (std::size_t i = 1; i < tensors.wrong.size() && !first.is_input; ++i) {
     const Found later = recognised(tensors.wrong[i], value_recognisers(), Says::cause, budget);
@@ -241,19 +332,21 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
   constexpr int kExperimentsOnText = 12;
   ExperimentBudget budget;
   if (setting.text) budget.left = kExperimentsOnText;
-  const ExplainedTensor least = explain_run(bench, the_case, setting, report, budget);
+  Coincidences coincidences;
+  const ExplainedTensor least = explain_by_no_chance(bench, the_case, setting, report, budget, coincidences);
   if (setting.text || least.text.empty() || least.tensor.empty()) return least.text;
   if (least.says == Says::cause && !may_be_small(least)) return least.text;
   ExplainedTensor best = least;
   CaseSetting best_setting = setting;
   ExplainedTensor larger;  // what says most of a larger tensor
   CaseSetting larger_setting = setting;
-  std::set<std::string> ruled_out;
+  std::set<std::string>& ruled_out = coincidences.names;
   bool is_tried = false, is_confirmed = false;
   for (const CaseSetting& other : telling_settings(the_case, setting)) {
     const auto run = fit_run(bench, the_case, other);
     if (run == nullptr) continue;
-    const ExplainedTensor explained = explain_run(bench, the_case, other, *run, budget);
+    Coincidences there{.names = {}, .recognisers = coincidences.recognisers};
+    const ExplainedTensor explained = explain_by_no_chance(bench, the_case, other, *run, budget, there);
     if (explained.tensor != least.tensor) continue;
     const bool is_same = explained.recogniser == least.recogniser &&
                          (least.recogniser != kAnotherOption || explained.text == least.text);
@@ -284,7 +377,7 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
   } else if (!ruled_out.empty()) {
     ExperimentBudget again;
     const auto run = best_setting == setting ? nullptr : fit_run(bench, the_case, best_setting);
-    best = explain_run(bench, the_case, best_setting, run == nullptr ? report : *run, again, ruled_out);
+    best = explain_run(bench, the_case, best_setting, run == nullptr ? report : *run, again, coincidences);
   }
   std::string text = best.text;
   if (best.says < Says::cause) text += text_of_needs(bench, the_case, best_setting);

@@ -4,7 +4,8 @@
 /// tries what is found, or not found, at larger sizes: a tensor of one element may be anything.
 ///
 /// Exact   what is said of the smallest setting alone is dropped where the same tensor is wrong at a larger
-///         one, too, and it does not hold there.
+///         one, too, and it does not hold there. What is said of a tensor that has few values, or of a number
+///         that other inputs would give, is dropped where it does not hold with another seed.
 
 #include <string>
 
@@ -22,6 +23,8 @@ struct ExplainedTensor {
   std::string recogniser;       // the one that fitted; "" for none
   std::size_t elements = 0;     // that had to fit
   std::set<std::string> names;  // those of its factor here
+  std::string relation;         // what the recogniser says, where that is a cause
+  bool has_few_values = false;  // its elements are 0 or have one magnitude
 };
 
 /// Explains the wrong tensors of one run. Without experiments, the reference does not run again.

@@ -32,7 +32,8 @@ struct ComparedRun {
   /// Other values that a tensor may have by mistake, by their description, such as "its value before the
   /// last step"; and of each of them the values by tensor.
   std::map<std::string, Wholes<sim::Field>> others = {};
-  std::set<std::string> ruled_out = {};  // names of numbers that a factor has here by coincidence
+  std::set<std::string> ruled_out = {};     // names of numbers that a factor has here by coincidence
+  std::set<std::string> coincidences = {};  // the recognisers that fit here by coincidence
 };
 
 /// Runs the reference of a case for a run.
