@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
 
@@ -31,6 +32,16 @@ std::vector<std::string> without_scenarios(const std::string& option, const std:
                .numbers = problem,
                .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
                .hint = help});
+}
+
+/// Refuses all options that do not exist, together.
+void require_known_options(const po::parsed_options& parsed, const std::string& help) {
+  sim::Refusals refusals;
+  for (const po::option& option : parsed.options) {
+    if (option.unregistered)
+      refusals.keep([&] { refuse_unknown_option("--" + option.string_key, "", help); });
+  }
+  refusals.throw_if_any();
 }
 
 /// Whether a word is an argument although Boost made it the value of a flag: behind --help every word, and
@@ -67,14 +78,14 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                  .options(known)
                  .positional(positional)
                  .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
+                 .allow_unregistered()
                  .run();
-  } catch (const po::unknown_option& error) {
-    refuse_unknown_option(error.get_option_name(), "", help);
   } catch (const po::error_with_option_name& error) {
     refuse_value(error.get_option_name(), error.what(), help);
   } catch (const po::error& error) {
     refuse_value("command line", error.what(), help);
   }
+  require_known_options(parsed, help);
   OptionCollector collector(" on the command line");
   for (const po::option& option : parsed.options) {
     const bool is_positional = option.string_key == "positional";

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/layout/size_rules.h"
 #include "verify/options/nearest_name.h"
 #include "verify/options/option_vocabulary.h"
@@ -113,30 +114,34 @@ void Settings::require_known_words(const std::string& name) const {
 }
 
 void Settings::check() const {
-  for (const auto& [name, values] : values_) {
-    switch (option_named(name).kind) {
-      case OptionKind::size:
-      case OptionKind::count:
-      case OptionKind::number:
-        number(name);
-        break;
-      case OptionKind::numbers:
-        numbers(name);
-        break;
-      case OptionKind::flag:
-        flag(name);
-        break;
-      case OptionKind::choice:
-        choice(name);
-        break;
-      case OptionKind::words:
-        require_known_words(name);
-        break;
-      case OptionKind::pair:
-      case OptionKind::text:
-      case OptionKind::texts:
-        break;
-    }
+  sim::Refusals refusals;
+  for (const auto& given : values_) refusals.keep([&] { read(given.first); });
+  refusals.throw_if_any();
+}
+
+void Settings::read(const std::string& name) const {
+  switch (option_named(name).kind) {
+    case OptionKind::size:
+    case OptionKind::count:
+    case OptionKind::number:
+      number(name);
+      break;
+    case OptionKind::numbers:
+      numbers(name);
+      break;
+    case OptionKind::flag:
+      flag(name);
+      break;
+    case OptionKind::choice:
+      choice(name);
+      break;
+    case OptionKind::words:
+      require_known_words(name);
+      break;
+    case OptionKind::pair:
+    case OptionKind::text:
+    case OptionKind::texts:
+      break;
   }
 }
 

@@ -38,7 +38,7 @@ class Settings {
   std::vector<std::string> texts(const std::string& name) const;
 
   /// Reads every value once, so that a malformed number, size, flag or choice is refused even where nothing
-  /// else reads it.
+  /// else reads it, and together with all others.
   void check() const;
 
   /// Returns these settings, where options of `stronger` replace those of the same name.
@@ -52,6 +52,8 @@ class Settings {
   std::string as_command_line() const;
 
  private:
+  /// Reads the value of one option, which must be given.
+  void read(const std::string& name) const;
   /// Refuses a word of an option whose words are all in its row.
   void require_known_words(const std::string& name) const;
 

@@ -601,6 +601,22 @@ TEST(Refusals, TextGoesToStandardErrorAlone) {
   }
 }
 
+TEST(Refusals, AllValuesThatCannotBeReadAreToldAtOnce) {
+  const std::string line =
+      "groups --world-size eight --tensor-model-parallel-size 0 --rules mpu --num-layers 4x";
+  const std::string said = test::run(line).err;
+  for (const char* option : {"--world-size", "--tensor-model-parallel-size", "--rules", "--num-layers"})
+    EXPECT_NE(said.find(std::string("  where  ") + option + "\n"), std::string::npos) << option << "\n"
+                                                                                      << said;
+}
+
+TEST(Refusals, AllOptionsThatDoNotExistAreToldAtOnce) {
+  const std::string said = test::run("groups --world-sise 8 --tp=2 --rules mpu --kindd").err;
+  for (const char* option : {"--world-sise", "--tp", "--kindd"})
+    EXPECT_NE(said.find(std::string("  where  ") + option + "\n"), std::string::npos) << option << "\n"
+                                                                                      << said;
+}
+
 TEST(Refusals, AHintDoesNotSendTheReaderInCircles) {
   const std::string both = "layers --num-layers 8 --pipeline-model-parallel-split-rank 1 --mtp-num-layers 3";
   EXPECT_EQ(test::run(both).err.find("--rules legacy\n"), std::string::npos);
