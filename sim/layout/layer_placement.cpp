@@ -184,7 +184,7 @@ LayerPlacement place_spelled_out(const LayerRequest& request) {
   placement.stages.assign(pp, {});
   int offset = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    placement.stages[s % pp].push_back({stages[s].decoder_layers, offset});
+    placement.stages[s % pp].push_back({stages[s].decoder_layers, offset, stages[s].mtp_layers});
     offset += stages[s].decoder_layers;
   }
   placement.mode = "layout";
@@ -226,6 +226,7 @@ LayerPlacement place_layers(const LayerRequest& request) {
   if (has_a_mode && has_a_pipeline) refusals.keep([&] { placement = place(request); });
   refusals.throw_if_any();
   placement.num_layers = narrow(request.num_layers);
+  if (placement.mode != "layout") placement.stages.back().back().mtp = narrow(request.mtp_num_layers);
   CHECK(covers_each_layer_once(placement));
   return placement;
 }

@@ -42,6 +42,7 @@ struct LayerRequest {
 struct StageLayers {
   int count = 0;
   int offset = 0;  // number of the stage's first layer, counted over the whole model
+  int mtp = 0;     // layers of multi-token prediction: of the last stage, where no layout places them
   bool operator==(const StageLayers&) const = default;
 };
 

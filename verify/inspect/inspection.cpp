@@ -91,7 +91,7 @@ class Inspector {
     add_lost();
     write_verdict();
     doubt_verdict();
-    write_limits();
+    write_limits(progresses);
     return std::move(result_);
   }
 
@@ -322,7 +322,56 @@ class Inspector {
         capital(ranks_words(ranks)));
   }
 
-  void write_limits() {
+  /// A collective that has completed on a rank.
+  struct Completed {
+    std::int64_t sequence = 0;
+    int rank = -1;
+  };
+
+  /// Returns the last collective of each group that has completed somewhere. A call of Gloo may end on one
+  /// member alone, with an error.
+  std::vector<Completed> last_completed() const {
+    std::vector<Completed> last(job().groups.size());
+    for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
+      const Recording& recording = job().recordings[dump];
+      for (const RecordedCall& call : recording.calls) {
+        if (call.is_p2p || call.state != CallState::completed) continue;
+        const std::uint32_t group = job().group_of(dump, call);
+        if (group == kNoGroup || call.sequence <= last[group].sequence) continue;
+        const Operation& operation = job().operation(dump, call);
+        if (operation.kind == Operation::Kind::collective && operation.backend != "gloo")
+          last[group] = {call.sequence, recording.rank};
+      }
+    }
+    return last;
+  }
+
+  /// Says which dumps end before a call that has completed elsewhere and needs their ranks.
+  void write_early_dumps(const Progresses& progresses) {
+    const std::vector<Completed> last = last_completed();
+    std::vector<int> ranks;
+    std::uint32_t group = kNoGroup;  // the first in which a dump ends early
+    for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
+      for (const GroupOfRank& own : job().groups_of[dump]) {
+        if (own.group == kNoGroup) continue;
+        const std::int64_t issued = progresses.last_issued(dump, own.group);
+        if (issued == 0 || issued >= last[own.group].sequence) continue;
+        if (group == kNoGroup) group = own.group;
+        ranks.push_back(job().recordings[dump].rank);
+        break;
+      }
+    }
+    if (ranks.empty()) return;
+    result_.cannot_tell.push_back(fmt::format(
+        "{} before calls that others have completed (call {} of {} on rank {}): {} written early, and what "
+        "{} did last is not known.",
+        ranks.size() == 1 ? fmt::format("The dump of rank {} ends", ranks.front())
+                          : fmt::format("The dumps of {} end", ranks_words(ranks)),
+        last[group].sequence, group_words(job().groups[group]), last[group].rank,
+        verb(ranks, "it was", "they were"), verb(ranks, "this rank", "these ranks")));
+  }
+
+  void write_limits(const Progresses& progresses) {
     auto& cannot = result_.cannot_tell;
     cannot.emplace_back(
         "A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
@@ -370,6 +419,7 @@ class Inspector {
                       lost, dumps, lost == 1 ? "begins" : "begin"));
     if (empty > 0)
       cannot.push_back(fmt::format("{} of {} dumps {} no calls.", empty, dumps, empty == 1 ? "has" : "have"));
+    write_early_dumps(progresses);
     if (!has_started && !has_completed)
       cannot.emplace_back(
           "No call is known to have started or completed: the recorder had no timing, or wrote active calls "

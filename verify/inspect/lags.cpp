@@ -124,11 +124,12 @@ class LagFinder {
       if (issued >= furthest.issued) continue;
       for (const std::size_t peer : furthest.issued_by) {
         if (lags_[peer].is_device || !is_held_alike(dump, peer, {own.group, issued + 1})) continue;
-        lags_[dump] = {.is_host = true,
-                       .reason = fmt::format(
-                           "It has issued {} calls of {}, and rank {} has issued {}, although "
-                           "the same calls are pending on both.",
-                           issued, group_words(job_.groups[own.group]), rank_of(peer), furthest.issued)};
+        lags_[dump] = {
+            .is_host = true,
+            .reason = fmt::format("It has issued {} of {}, and rank {} has issued {}, although "
+                                  "the same calls are pending on both.",
+                                  issued == 0 ? "no call that is recorded" : fmt::format("{} calls", issued),
+                                  group_words(job_.groups[own.group]), rank_of(peer), furthest.issued)};
         return;
       }
     }

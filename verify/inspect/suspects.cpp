@@ -249,9 +249,11 @@ class Chooser {
     const std::string who = ranks_words(chosen->waiting) + (chosen->waiting.size() == 1 ? " waits" : " wait");
     if (chosen->is_message)
       return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
-    return fmt::format("It has no pending call: it has issued {} calls of {}, and {} in call {}.",
-                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group,
-                       who, chosen->sequence);
+    const std::int64_t issued =
+        progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group);
+    const std::string done = issued == 0 ? fmt::format("its dump has no call of {}", group)
+                                         : fmt::format("it has issued {} calls of {}", issued, group);
+    return fmt::format("It has no pending call: {}, and {} in call {}.", done, who, chosen->sequence);
   }
 
   void add_circle(const std::vector<std::size_t>& component) {

@@ -32,8 +32,12 @@ std::string text_of_experts(const MemoryReport& report, const StageMemory& most)
 }
 
 std::string text_of_judgement(const MemoryReport& report, std::size_t fullest) {
+  if (!report.gpu_memory) return "";
   const std::optional<bool> fits = report.fits();
-  if (!fits) return "";
+  if (!fits) {
+    return fmt::format("; whether it fits into {} is not known, because activations are not counted",
+                       byte_text(*report.gpu_memory));
+  }
   const std::int64_t peak = report.stages[fullest].peak_bytes();
   if (*fits) return fmt::format("; it fits into {}", byte_text(*report.gpu_memory));
   return fmt::format("; that is {} more than {}", byte_text(peak - *report.gpu_memory),
@@ -267,6 +271,8 @@ std::optional<bool> MemoryReport::fits() const {
   return has_activations ? std::optional(true) : std::nullopt;
 }
 
+bool MemoryReport::fits_as_asked() const { return !gpu_memory || fits().value_or(false); }
+
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const ActivationRun& run,
                           const StateBytes& state, const MemoryOptions& options) {
@@ -314,7 +320,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                                (shape.untied_output ? 2 : 1);
   const std::int64_t expected = parameter_count(shape) + padding;
   report.row = elements == expected
-                   ? CheckResult{"memory", report.fits().value_or(true), text_of_most(report, has_experts)}
+                   ? CheckResult{"memory", report.fits_as_asked(), text_of_most(report, has_experts)}
                    : CheckResult{"memory", false,
                                  fmt::format("ranks hold {} elements in all, but the model has {}", elements,
                                              expected)};

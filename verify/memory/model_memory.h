@@ -88,6 +88,8 @@ struct MemoryReport {
   /// Whether every stage fits; nothing where it is not judged, or where activations are not counted and all
   /// else fits.
   std::optional<bool> fits() const;
+  /// Whether it is not judged, or every stage is known to fit.
+  bool fits_as_asked() const;
 };
 
 /// The inputs that activations depend on, apart from the model and the placement of its layers.

@@ -61,6 +61,12 @@ ActivationRun activation_run(const ScenarioRequest& request) {
   return run;
 }
 
+bool predicts_before_the_last_stage(const sim::LayerPlacement& placement) {
+  return std::any_of(placement.stages.begin(), placement.stages.end() - 1, [](const auto& stage) {
+    return std::ranges::any_of(stage, [](const sim::StageLayers& chunk) { return chunk.mtp > 0; });
+  });
+}
+
 }  // namespace
 
 void require_model_shape(const Settings& settings) {
@@ -78,6 +84,8 @@ std::string why_no_memory(const ScenarioRequest& request) {
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
+  if (predicts_before_the_last_stage(*request.placement))
+    return "layers of multi-token prediction (m) before the last stage are not counted";
   return "";
 }
 

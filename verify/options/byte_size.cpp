@@ -32,7 +32,7 @@ constexpr Unit kUnits[] = {{"", 1},
                .numbers = fmt::format("'{}'", text),
                .rule =
                    "memory is a number from 1 byte to 2^60 bytes with a unit: B, kB, MB, GB or TB (powers "
-                   "of 1000), or KiB, MiB, GiB or TiB (powers of 1024)",
+                   "of 1000), or KiB, MiB, GiB or TiB (powers of 1024); without a unit it is 1 MiB or more",
                .hint = fmt::format("--{} 80GB", option)});
 }
 
@@ -49,6 +49,7 @@ std::int64_t byte_size(const std::string& option, const std::string& text) {
     if (known.name != unit) continue;
     const double bytes = number * known.bytes;
     if (!(bytes >= 1 && bytes <= kMost)) break;
+    if (unit.empty() && bytes < 1048576.0) break;  // "80" are hardly 80 bytes
     return static_cast<std::int64_t>(bytes);
   }
   refuse_size(option, text);

@@ -4,8 +4,9 @@
 ///
 /// Exact   kB, MB, GB and TB are powers of 1000, and KiB, MiB, GiB and TiB are powers of 1024; a number alone
 ///         is in bytes. A fraction of a byte is cut off.
-/// Errors  memory_size: a text that is no such number, a unit that is none of these, or a number that is not
-///         between 1 byte and 2^60 bytes.
+/// Errors  memory_size: a text that is no such number, a unit that is none of these, a number that is not
+///         between 1 byte and 2^60 bytes, or one without a unit that is less than 1 MiB, whose unit was
+///         forgotten.
 
 #include <cstdint>
 #include <string>

@@ -247,7 +247,8 @@ std::vector<OptionInfo> options_of_the_proof() {
 
       {"all", flag, kOutputSection, Reader::inspect, "",
        "Shows every disagreement of every group, and not only the first of each."},
-      {"rank-from", text, kOutputSection, Reader::inspect, "the last number of the file's name",
+      {"rank-from", text, kOutputSection, Reader::inspect,
+       "the number behind 'rank' in the file's name, or its last one",
        "Finds the rank of a dump in its path: the first group of this expression, or all that it matches.",
        "REGEX"},
       {"against", text, kOutputSection, Reader::groups, "",

@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "sim/layout/size_rules.h"
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
@@ -37,8 +38,9 @@ std::string argument_of_dtype(const std::string& word) {
 /// The makers of the options that have another name or form than the argument.
 class Options {
  public:
-  Options(const RunValues& values, const RunAccount& account, std::optional<std::int64_t> world)
-      : values_(values), account_(account), world_(world) {}
+  Options(const RunValues& values, const RunAccount& account, std::optional<std::int64_t> world,
+          std::optional<std::int64_t> gpus_per_node)
+      : values_(values), account_(account), world_(world), gpus_per_node_(gpus_per_node) {}
 
   Settings settings();
   std::vector<std::string> notes() const { return notes_; }
@@ -67,6 +69,7 @@ class Options {
   const RunValues& values_;
   const RunAccount& account_;
   std::optional<std::int64_t> world_;
+  std::optional<std::int64_t> gpus_per_node_;
   Settings settings_;
   std::vector<std::string> notes_;
 };
@@ -139,13 +142,23 @@ void Options::model() {
     if (values_.number(size) == 0) settings_.remove(size);
 }
 
-/// The batch of --decrease-batch-size-if-needed: the next smaller one that the replicas can share.
+/// The batch of --decrease-batch-size-if-needed is the next smaller one that the replicas can share. A run
+/// without a batch has one microbatch on each replica.
 void Options::batch() {
   const auto global = values_.number("global-batch-size"), micro = values_.number("micro-batch-size");
-  const std::int64_t grid = number("tensor-model-parallel-size", 1) *
-                            number("pipeline-model-parallel-size", 1) * number("context-parallel-size", 1);
-  if (!values_.flag("decrease-batch-size-if-needed") || !global || !micro || !world_ || grid < 1) return;
-  const std::int64_t round = *micro * (*world_ / grid);
+  const std::int64_t grid =
+      sim::capped_product({number("tensor-model-parallel-size", 1), number("pipeline-model-parallel-size", 1),
+                           number("context-parallel-size", 1)});
+  if (!micro || *micro < 1 || !world_ || grid < 1 || *world_ < grid) return;
+  const std::int64_t round = sim::capped_product({*micro, *world_ / grid});
+  const bool is_missing = !values_.has("global-batch-size") && !values_.has("step-batch-size-schedule");
+  if (is_missing && *world_ % grid == 0) {
+    set("global-batch-size", round);
+    notes_.push_back(
+        fmt::format("without --global-batch-size Megatron takes {}: one microbatch on each of {} replicas",
+                    round, *world_ / grid));
+  }
+  if (!values_.flag("decrease-batch-size-if-needed") || !global) return;
   settings_.remove("global-batch-size");
   if (round > 0 && *global >= round) set("global-batch-size", *global / round * round);
 }
@@ -193,6 +206,7 @@ Settings Options::settings() {
     if (!is_option_of_memory(argument.name)) copy(argument.name);
   }
   if (world_) replace("world-size", fmt::format("{}", *world_));
+  if (gpus_per_node_) set("gpus-per-node", *gpus_per_node_);
   layers();
   model();
   dtypes();
@@ -291,7 +305,7 @@ RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::i
   RunValues judged = values;
   RunAccount account = account_of(values);
   const auto world = world_size ? world_size : run.world_size;
-  Options options(values, account, world);
+  Options options(values, account, world, run.gpus_per_node);
   Settings settings = options.settings();
   std::vector<std::string> notes = run.notes;
   for (const std::vector<std::string>& more : {options.notes(), contradictions_of_name(path, values)})

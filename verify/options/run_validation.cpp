@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/options/run_argument_values.h"
 #include "verify/options/run_rule.h"
 
@@ -47,6 +49,18 @@ std::vector<std::string> numbers_not_known(const RunOfFile& run) {
                .hint = rule.hint});
 }
 
+/// Refuses words behind a flag of a script, which Megatron's parser does not take: it would not read "False"
+/// as the absence of the flag.
+void refuse_value_of_flag(const RunArgument& argument) {
+  if (argument.values.empty() || !takes_no_value(argument.name)) return;
+  sim::refuse(
+      {.code = "flag_with_value",
+       .option = fmt::format("--{}", argument.name),
+       .numbers = fmt::format("'{}' in line {}", sim::printable_text(argument.values.front()), argument.line),
+       .rule = "the argument is a flag: Megatron's parser stops at a word behind it",
+       .hint = fmt::format("--{} alone, or no --{}", argument.name, argument.name)});
+}
+
 }  // namespace
 
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
@@ -56,6 +70,10 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
   RunValues readable = run.judged;
   for (const std::string& name : unknown) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
+  if (run.run.kind == RunFileKind::script) {
+    for (const RunArgument& argument : run.run.given)
+      is_refused |= !refusals.keep([&] { refuse_value_of_flag(argument); });
+  }
   const JudgedRun judged(run.judged, run.run.environment, world_size);
   const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
   for (const RunRule& rule : all_rules()) {
@@ -67,7 +85,50 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
   return is_refused;
 }
 
-std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
+namespace {
+
+/// Returns the first of these texts and how many are left out.
+std::string first_of(const std::vector<std::string>& texts) {
+  constexpr std::size_t kMostTold = 6;
+  if (texts.size() <= kMostTold) return fmt::format("{}", fmt::join(texts, ", "));
+  return fmt::format("{} and {} more", fmt::join(texts.begin(), texts.begin() + kMostTold, ", "),
+                     texts.size() - kMostTold);
+}
+
+/// Warns of arguments that are none of Megatron's: a name that is misspelled changes what is computed.
+std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
+  std::vector<std::string> names;
+  for (const UnknownArgument& argument : run.account.unknown) {
+    const std::string nearest =
+        argument.nearest.empty() ? "" : fmt::format(" (the nearest name is --{})", argument.nearest);
+    names.push_back(fmt::format("--{}{}", sim::printable_text(argument.name), nearest));
+  }
+  if (names.empty()) return {};
+  const char* stops = run.run.kind == RunFileKind::log
+                          ? ""
+                          : ", and Megatron stops at an argument that its training script does not add";
+  return {{"unknown_arguments",
+           fmt::format("what {} would change is neither proved nor counted{}", first_of(names), stops)}};
+}
+
+/// Warns of words that may hold further arguments, which nobody can read.
+std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
+  std::vector<std::string> words;
+  for (const Unresolved& unknown : run.run.unresolved) {
+    if (!unknown.argument.empty() || unknown.is_of_world) continue;
+    std::string word =
+        fmt::format("{} in line {}", sim::printable_text(unknown.text.substr(0, 80)), unknown.line);
+    if (!unknown.variable.empty()) word += fmt::format(" (--set {}=VALUE)", unknown.variable);
+    if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+  }
+  if (words.empty()) return {};
+  return {{"unresolved_words",
+           fmt::format("{} may hold more arguments, and what they would change is neither proved nor counted",
+                       first_of(words))}};
+}
+
+/// Warns of a number of connections with which Megatron trains on some devices alone.
+std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
   const RunValues& values = run.judged;
   const bool is_cut = values.number("tensor-model-parallel-size").value_or(1) > 1 ||
                       values.number("context-parallel-size").value_or(1) > 1;
@@ -80,6 +141,20 @@ std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
            fmt::format("the file sets CUDA_DEVICE_MAX_CONNECTIONS to {}: on devices before Blackwell, "
                        "Megatron refuses tensor and context parallelism without 1",
                        connections->second)}};
+}
+
+}  // namespace
+
+std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run) {
+  std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
+  std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
+  return warnings;
+}
+
+std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
+  std::vector<sim::Warning> warnings = warnings_of_connections(run);
+  std::ranges::move(warnings_of_unread(run), std::back_inserter(warnings));
+  return warnings;
 }
 
 std::vector<std::string> rules_of_a_step(const RunOfFile& run) {

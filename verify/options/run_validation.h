@@ -7,7 +7,8 @@
 /// Calls   replay holds a run against all of them, beside the rules of megatron_validation.h, of the layout,
 ///         of the placement and of the batch. The other commands show parts of a run, and are held to what
 ///         they show.
-/// Errors  batch_size_removed, warmup_removed, model_parallel_size_removed, checkpoint_activations_removed,
+/// Errors  flag_with_value;
+///         batch_size_removed, warmup_removed, model_parallel_size_removed, checkpoint_activations_removed,
 ///         no_position_embedding_removed; weight_shards_below_tp, weight_shards_not_multiple,
 ///         world_not_divisible, expert_world_not_divisible, gtp_instances, gtp_average_in_collective,
 ///         gtp_ckpt_format, gtp_mem_efficient, gtp_mxfp8, gtp_fp4, sharp_group, sharp_group_uninitialized,
@@ -82,7 +83,11 @@ namespace verify {
 /// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, sim::Refusals& refusals);
 
-/// The warnings about what devices that the file does not name would refuse.
+/// The warnings about arguments that are not Megatron's, and about words that nobody can read without
+/// executing the file.
+std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run);
+
+/// These, and those about what devices that the file does not name would refuse.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
 /// The rules of megatron_validation.h that only a step would break, of a run whose arguments Megatron takes:

@@ -158,7 +158,7 @@ CommandInfo memory_info() {
             "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
-           {kFalsified, "A stage does not fit into --gpu-memory."},
+           {kFalsified, "A stage does not fit into --gpu-memory, or whether it fits is not known."},
            {kRefused,
             "The command line, the scenario, the layout or the model was refused, or the result could "
             "not be written."}},

@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/layout/layer_placement.h"
 #include "verify/options/command_requests.h"
@@ -20,8 +21,11 @@ Json as_json(const sim::LayerPlacement& placement, const std::string& rules,
   Json stages = Json::array();
   for (const auto& rank : placement.stages) {
     Json chunks = Json::array();
-    for (const sim::StageLayers& stage : rank)
-      chunks.push_back({{"count", stage.count}, {"offset", stage.offset}});
+    for (const sim::StageLayers& stage : rank) {
+      Json chunk = {{"count", stage.count}, {"offset", stage.offset}};
+      if (stage.mtp > 0) chunk["mtp"] = stage.mtp;
+      chunks.push_back(std::move(chunk));
+    }
     stages.push_back(std::move(chunks));
   }
   return {{"rules", rules},
@@ -33,9 +37,12 @@ Json as_json(const sim::LayerPlacement& placement, const std::string& rules,
 }
 
 std::string layers_text(const sim::StageLayers& stage) {
-  if (stage.count == 0) return "none";
-  if (stage.count == 1) return fmt::format("{}", stage.offset);
-  return fmt::format("{}..{}", stage.offset, stage.offset + stage.count - 1);
+  const std::string predicting = stage.mtp == 0 ? "" : fmt::format("{} of multi-token prediction", stage.mtp);
+  if (stage.count == 0) return stage.mtp == 0 ? "none" : predicting;
+  const std::string layers = stage.count == 1
+                                 ? fmt::format("{}", stage.offset)
+                                 : fmt::format("{}..{}", stage.offset, stage.offset + stage.count - 1);
+  return layers + (stage.mtp == 0 ? "" : ", and " + predicting);
 }
 
 std::string as_text(const sim::LayerPlacement& placement, const std::string& rules) {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "sim/base/error.h"
-#include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "verify/estimate/estimated_step.h"
 #include "verify/memory/fitting.h"
@@ -12,6 +11,7 @@
 #include "verify/options/command_requests.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
+#include "verify/options/run_validation.h"
 #include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
@@ -93,36 +93,10 @@ std::string judgement(const Scenario& scenario, const MemoryReport& report) {
   return text;
 }
 
-/// Returns the warnings about arguments of the run that nobody here knows, and words that may hold others.
-std::vector<sim::Warning> warnings_of_run(const RunOfFile& run) {
-  std::vector<sim::Warning> warnings;
-  std::string unknown, words;
-  const auto add = [](std::string& list, const std::string& one) {
-    list += (list.empty() ? "" : ", ") + one;
-  };
-  for (const UnknownArgument& argument : run.account.unknown)
-    add(unknown, "--" + sim::printable_text(argument.name));
-  for (const Unresolved& word : run.run.unresolved) {
-    if (word.argument.empty())
-      add(words, fmt::format("line {}: {}", word.line, sim::printable_text(word.text)));
-  }
-  if (!unknown.empty())
-    warnings.push_back(
-        {"unknown_arguments", fmt::format("these arguments are not known, and what they change is not "
-                                          "counted: {}",
-                                          unknown)});
-  if (!words.empty())
-    warnings.push_back(
-        {"unresolved_words", fmt::format("these words are not known, and arguments that they hold are not "
-                                         "counted: {}",
-                                         words)});
-  return warnings;
-}
-
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
                                       const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_run(*scenario.run);
+  if (scenario.run != nullptr) warnings = warnings_of_unread(*scenario.run);
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {
@@ -166,7 +140,7 @@ int run_memory(const Call& call) {
                     << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(scenario, request, report));
   }
-  return report.fits().value_or(true) ? kVerified : kFalsified;
+  return report.fits_as_asked() ? kVerified : kFalsified;
 }
 
 }  // namespace verify

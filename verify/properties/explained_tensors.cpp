@@ -51,8 +51,8 @@ bool has_few_values(const WrongTensor& tensor) {
 Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
   Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
   if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
-  const bool is_zero_by_chance = tensor.got.size() > 1 && has_few_values(tensor);
-  if (found.text.empty() && !is_zero_by_chance)
+  const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor);
+  if (found.text.empty() && !fits_anything)
     found = recognised(tensor, partial_recognisers(), Says::part, budget);
   if (found.text.empty()) found.text = text_of_extent(tensor);
   return found;
@@ -220,7 +220,7 @@ std::optional<std::string> text_by(const std::string& recogniser, const std::str
 /// Whether with other seeds, too, the recogniser fits the tensor. Of a tensor of few values it must say the
 /// same, and the tensor must be wrong with one of those seeds.
 bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSetting& setting,
-                            const ExplainedTensor& explained, ExperimentBudget& budget) {
+                            const ExplainedTensor& explained) {
   constexpr int kSeeds = 16, kEnough = 3;
   int confirmed = 0;
   CaseSetting other = setting;
@@ -230,8 +230,9 @@ bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSettin
     if (report == nullptr) continue;
     ComparedRun run = compared_run(bench, the_case, other, *report);
     add_step_before(run);
+    ExperimentBudget budget;  // one of its own: a seed is no part of what is explained
     const std::optional<std::string> text = text_by(explained.recogniser, explained.tensor, run, budget);
-    if (!text) continue;
+    if (!text || budget.left <= 0) continue;
     if (text->empty() || (explained.has_few_values && *text != explained.relation)) return false;
     ++confirmed;
   }
@@ -253,7 +254,7 @@ ExplainedTensor explain_by_no_chance(Bench& bench, const Case& the_case, const C
   while (true) {
     ExplainedTensor explained = explain_run(bench, the_case, setting, report, budget, coincidences);
     if (setting.text || !may_be_chance(explained) ||
-        holds_with_other_seeds(bench, the_case, setting, explained, budget))
+        holds_with_other_seeds(bench, the_case, setting, explained))
       return explained;
     coincidences.recognisers.insert(explained.recogniser);
   }
@@ -377,7 +378,8 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
   } else if (!ruled_out.empty()) {
     ExperimentBudget again;
     const auto run = best_setting == setting ? nullptr : fit_run(bench, the_case, best_setting);
-    best = explain_run(bench, the_case, best_setting, run == nullptr ? report : *run, again, coincidences);
+    best = explain_by_no_chance(bench, the_case, best_setting, run == nullptr ? report : *run, again,
+                                coincidences);
   }
   std::string text = best.text;
   if (best.says < Says::cause) text += text_of_needs(bench, the_case, best_setting);

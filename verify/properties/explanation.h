@@ -1,6 +1,7 @@
 #pragma once
 
-/// Explains why a case fails at a setting, by experiments in the field, where nothing fits by chance:
+/// Explains why a case fails at a setting, by experiments in the field, where a relation of many drawn
+/// elements does not hold by chance:
 ///
 ///   no numbers  (no_numbers.h) where elements that are no numbers come into the run
 ///   calls       (explained_calls.h) which collective is missing, doubled or of another size, on which ranks

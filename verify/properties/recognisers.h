@@ -10,8 +10,8 @@
 ///                input that counts 0, 2, -1 or tp times, or with the ids of another sample
 ///   partial      (value_recognisers.cpp) what holds of the elements or lines and does not name a cause
 ///
-/// Exact   in the field nothing fits by chance. A relation may hold only because a tensor is small;
-///         explanation.cpp tries it at larger sizes.
+/// Exact   in the field a relation of many drawn elements does not hold by chance. One of few elements, or of
+///         elements of few values, may; explained_tensors.h tries it at larger sizes and with other seeds.
 
 #include <set>
 #include <span>

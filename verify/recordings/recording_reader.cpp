@@ -214,33 +214,53 @@ class RankFinder {
   }
 
   int rank_of(const std::string& path) const {
-    const std::string digits = by_name_ ? last_number(path) : matched(path);
+    const std::string digits = by_name_ ? number_of(path) : matched(path);
     int rank = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
     const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
     if (is_whole && rank >= 0 && rank < kMostRecordedRanks) return rank;
-    refuse_file("unknown_rank", path,
-                digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
-                               : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
-                fmt::format("a dump does not say its rank, so it is the last number of the file's name, or "
-                            "what --rank-from finds; a rank is a number from 0 to {}",
-                            kMostRecordedRanks - 1),
-                "--rank-from 'rank_([0-9]+)'");
+    refuse_file(
+        "unknown_rank", path,
+        digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
+                       : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
+        fmt::format("a dump does not say its rank, so it is the number behind 'rank' in the file's "
+                    "name, or the last one, or what --rank-from finds; a rank is a number from 0 to {}",
+                    kMostRecordedRanks - 1),
+        "--rank-from 'rank_([0-9]+)'");
   }
 
-  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no
-  /// rank is found.
+  /// Returns a path without the numbers of its file's name, by which files of one job are alike; "" where
+  /// no rank is found.
   std::string name_without_rank(const std::string& path) const {
     if (!by_name_) return matched(path).empty() ? "" : "a rank";
-    const auto [first, size] = place_of_number(path);
-    return size == 0 ? "" : path.substr(0, first) + "#" + path.substr(first + size);
+    if (place_of_number(path).second == 0) return "";
+    const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    std::string alike = path.substr(0, name);
+    for (const char c : path.substr(name)) {
+      const bool is_digit = c >= '0' && c <= '9';
+      if (!is_digit || !alike.ends_with('#')) alike += is_digit ? '#' : c;
+    }
+    return alike;
   }
 
  private:
-  /// Returns the first digit and the length of the last number of a file's name; no length without one.
+  /// Returns the place of the number of a file's name that is its rank: behind the last "rank" that is no
+  /// local_rank or node_rank, as in "rank3_pid4000", or else its last one. There is no length without one.
   static std::pair<std::size_t, std::size_t> place_of_number(const std::string& path) {
     constexpr const char* kDigits = "0123456789";
     const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    for (std::size_t at = path.rfind("rank"); at != std::string::npos && at >= name;
+         at = at == 0 ? std::string::npos : path.rfind("rank", at - 1)) {
+      std::size_t first = at + std::string_view("rank").size();
+      while (first < path.size() && std::string_view("_-.=").find(path[first]) != std::string_view::npos)
+        ++first;
+      const std::size_t end = std::min(path.find_first_not_of(kDigits, first), path.size());
+      const std::string_view before = std::string_view(path).substr(0, at);
+      const bool is_of_a_part = before.ends_with("local_") || before.ends_with("local") ||
+                                before.ends_with("node_") || before.ends_with("node") ||
+                                before.ends_with("group_");
+      if (end > first && !is_of_a_part) return {first, end - first};
+    }
     const std::size_t last = path.find_last_of(kDigits);
     if (last == std::string::npos || last < name) return {0, 0};
     const std::size_t before = path.find_last_not_of(kDigits, last);
@@ -248,7 +268,7 @@ class RankFinder {
     return {first, last - first + 1};
   }
 
-  static std::string last_number(const std::string& path) {
+  static std::string number_of(const std::string& path) {
     const auto [first, size] = place_of_number(path);
     return path.substr(first, size);
   }
@@ -314,7 +334,7 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
                   fmt::format("rank {}, which {} has, too, with other calls or groups", recording.rank,
                               sim::printable_text(ranks.back().path)),
                   "each rank of a job has one dump",
-                  "the dumps of one job, or --rank-from where the last number of the name is not the rank");
+                  "the dumps of one job, or --rank-from where the number of the name is not the rank");
     });
   }
   refusals.throw_if_any();
@@ -374,7 +394,7 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   std::vector<Recording> found;
   sim::Refusals refusals;
   std::int64_t left_out = 0;
-  std::set<std::string> names;  // of dumps, without their last numbers
+  std::set<std::string> names;  // of dumps, without their numbers
   for (const std::optional<Recording>& recording : reading.found()) {
     if (recording) names.insert(finder.name_without_rank(recording->path));
   }

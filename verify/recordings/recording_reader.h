@@ -6,10 +6,11 @@
 /// executed (pickle_reader.h). Every version is read by the names of its fields; a field that is missing is
 /// unknown, and one that is not known here is left out.
 ///
-/// The rank of a dump is the last number in its file's name, or what `rank_from` finds in its path.
+/// The rank of a dump is the number behind "rank" in its file's name (but not behind local_rank or
+/// node_rank), or else the last number of the name, or what `rank_from` finds in its path.
 ///
 /// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
-/// In a folder a file counts as one if its name differs from that of a dump in the last number alone.
+/// In a folder a file counts as one if its name differs from that of a dump in its numbers alone.
 ///
 /// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
@@ -38,7 +39,7 @@ inline constexpr std::size_t kMostRecordingBytes = std::size_t{256} << 20U;
 
 struct RecordingSource {
   std::vector<std::string> paths;  // files and folders
-  std::string rank_from;           // a regular expression; "": the last number of the file's name
+  std::string rank_from;           // a regular expression; "": the number of the file's name
   int threads = 1;
 };
 

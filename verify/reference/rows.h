@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "sim/base/check.h"
 #include "sim/base/vectorised.h"
 #include "verify/reference/number.h"
 
@@ -93,6 +94,7 @@ struct ScaledDifference {
 template <typename Scalar>
 void scaled_differences(const Number<Scalar>& number, const Scalar* x, Eigen::Index n,
                         const ScaledDifference<Scalar>& scaled, Scalar* out) {
+  CHECK(scaled.one >= -1 && scaled.one < n);
   const Eigen::Index before = std::max(scaled.one, Eigen::Index{0});
   over_row<Scalar>([&] {
     for (Eigen::Index i = 0; i < before; ++i) out[i] = scaled.of(number, x[i]);

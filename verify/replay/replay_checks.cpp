@@ -162,10 +162,10 @@ void run_expected_groups(Replaying& scenario) {
 void run_batch(Replaying& scenario) {
   const BatchOptions& batch = scenario.request.batch;
   const std::int64_t dp = scenario.request.layout.dp;
-  scenario.add(
-      {"batch", true,
-       fmt::format("global batch {} = {} microbatches of {} on {} replicas", *batch.global_batch_size,
-                   microbatches_of_batch(batch, dp), batch.micro_batch_size, dp)});
+  scenario.add({"batch", true,
+                fmt::format("global batch {} = {} of {} on {}", *batch.global_batch_size,
+                            counted(microbatches_of_batch(batch, dp), "microbatch"), batch.micro_batch_size,
+                            counted(dp, "replica"))});
 }
 
 void run_schedule(Replaying& scenario) {

@@ -18,7 +18,7 @@ struct FactorRow {
   const char* name;  // what it says
 };
 
-constexpr std::array<FactorRow, 19> kFactors = {{
+constexpr std::array<FactorRow, 21> kFactors = {{
     {"torchrun", "--nnodes", "nodes"},
     {"torchrun", "--nproc_per_node", "per node"},
     {"torchrun", "--nproc-per-node", "per node"},
@@ -34,6 +34,8 @@ constexpr std::array<FactorRow, 19> kFactors = {{
     {"mpirun", "-n", "tasks"},
     {"mpirun", "--np", "tasks"},
     {"mpirun", "-c", "tasks"},
+    {"accelerate", "--num_processes", "tasks"},
+    {"accelerate", "--num_machines", "nodes"},
     {"deepspeed", "--num_nodes", "nodes"},
     {"deepspeed", "--num_gpus", "per node"},
     {"deepspeed", "--hostfile", "hosts"},
@@ -48,7 +50,7 @@ std::string_view launcher_of(std::string_view word) {
   if (name == "torchrun" || name == "torch.distributed.launch" || name == "torch.distributed.run")
     return "torchrun";
   if (name == "srun" || name == "sbatch" || name == "salloc") return "srun";
-  if (name == "deepspeed") return "deepspeed";
+  if (name == "deepspeed" || name == "accelerate") return name;
   if (name == "mpirun" || name == "mpiexec") return "mpirun";
   return "";
 }
@@ -80,6 +82,17 @@ bool may_hold_options(const ShellField& before, const ShellField& word) {
          is_flag_of_torchrun(before.text);
 }
 
+/// The letter and the value of an option of srun that are one word: "-N4".
+struct Attached {
+  std::string option;
+  std::string value;
+};
+std::optional<Attached> attached(std::string_view launcher, const std::string& word) {
+  const bool is_one_word = launcher == "srun" && word.size() > 2 && word[0] == '-' && word[1] != '-';
+  if (!is_one_word || word[2] == '=') return std::nullopt;
+  return Attached{word.substr(0, 2), word.substr(2)};
+}
+
 std::optional<std::int64_t> size_of(const ShellField& value) {
   const auto number = whole_number(value.text);
   return number && *number >= 1 ? number : std::nullopt;
@@ -97,13 +110,16 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
       continue;
     }
     const std::size_t equals = word.text.find('=');
-    const std::string option = word.text.substr(0, equals);
+    const std::optional<Attached> one_word = attached(current, word.text);
+    const std::string option = one_word ? one_word->option : word.text.substr(0, equals);
     const FactorRow* row = row_of(current, option);
     if (row == nullptr && current == "torchrun" && i > 0 && may_hold_options(words[i - 1], word))
       unknown_of_torchrun_ = word;
     if (row == nullptr) continue;
     ShellField value{equals == std::string::npos ? "" : word.text.substr(equals + 1), word.line};
-    if (equals == std::string::npos) {
+    if (one_word) {
+      value.text = one_word->value;
+    } else if (equals == std::string::npos) {
       if (i + 1 == words.size()) continue;
       value = words[++i];
     }
@@ -132,7 +148,7 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
     product.factors.push_back(per_node->second);
     return product;
   }
-  for (const char* launcher : {"srun", "mpirun"}) {
+  for (const char* launcher : {"accelerate", "srun", "mpirun"}) {
     const auto found = factors_.find(launcher);
     if (found == factors_.end()) continue;
     const Factors& factors = found->second;
@@ -159,6 +175,21 @@ std::optional<std::int64_t> LaunchWorld::processes() const {
     if (!size || __builtin_mul_overflow(processes, *size, &processes)) return std::nullopt;
   }
   return processes;
+}
+
+std::optional<std::int64_t> LaunchWorld::gpus_per_node() const {
+  const std::optional<Product> product = this->product();
+  if (!product) return std::nullopt;
+  const Factors& factors = factors_.at(product->launcher);
+  const auto of = [&](const char* name) {
+    const auto factor = factors.find(name);
+    return factor == factors.end() ? std::nullopt : size_of(factor->second.value);
+  };
+  if (const auto gpus = of("gpus per node")) return gpus;
+  if (const auto processes = of("per node")) return processes;
+  const auto tasks = of("tasks"), nodes = of("nodes");
+  if (!tasks || !nodes || *tasks % *nodes != 0) return std::nullopt;
+  return *tasks / *nodes;
 }
 
 std::string LaunchWorld::source() const {

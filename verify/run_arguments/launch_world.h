@@ -1,7 +1,7 @@
 #pragma once
 
 /// How many processes a launch starts, as the words before the training script say: of torchrun,
-/// torch.distributed.launch, deepspeed, srun, mpirun, and #SBATCH lines.
+/// torch.distributed.launch, deepspeed, accelerate, srun, sbatch, mpirun, and #SBATCH lines.
 ///
 ///   LaunchWorld world;
 ///   world.read(words_of_sbatch, "#SBATCH");
@@ -10,7 +10,8 @@
 ///
 /// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
 ///         nproc_per_node (1); a word among its options that is not known may hold the two. Else num_nodes
-///         (1) times num_gpus of deepspeed, unless a hostfile alone says its nodes; or ntasks, or nodes times
+///         (1) times num_gpus of deepspeed, unless a hostfile alone says its nodes; or num_processes of
+///         accelerate; or ntasks, or nodes times
 ///         ntasks-per-node (or gpus-per-node) of srun or #SBATCH, or the processes of mpirun. There is no
 ///         number where a factor is not a whole number from 1 on.
 
@@ -29,6 +30,8 @@ class LaunchWorld {
   void read(const std::vector<ShellField>& words, const std::string& launcher);
 
   std::optional<std::int64_t> processes() const;
+  /// The GPUs of a node, as the launcher that counts says them, or else its processes on a node.
+  std::optional<std::int64_t> gpus_per_node() const;
   /// The factors and where they stand: "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12".
   std::string source() const;
   /// The factors that are not known, as fields with marks.

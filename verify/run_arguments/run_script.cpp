@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_values.h"
+#include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
@@ -30,12 +32,17 @@ bool is_flag(std::string_view word) {
 
 bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != std::string_view::npos; }
 
+std::string_view name_of_program(std::string_view word) { return word.substr(word.rfind('/') + 1); }
+
+/// Whether a program takes a command as one word.
 bool is_shell(std::string_view word) {
-  const std::string_view name = word.substr(word.rfind('/') + 1);
-  return name == "bash" || name == "sh";
+  const std::string_view name = name_of_program(word);
+  return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
 }
 
 bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
+
+bool is_option(std::string_view word) { return word.starts_with('-'); }
 
 bool only_prints(std::string_view word) { return word == "echo" || word == "printf"; }
 
@@ -46,6 +53,28 @@ std::vector<std::string> names_assigned_in(const ShellCommand& command) {
   const bool is_arithmetic = parts.size() == 1 && parts[0].kind == ShellPart::Kind::arithmetic &&
                              command.words[0].parts.front().text == "((";
   return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
+}
+
+/// Returns NAME=expression of ((...)) and `let` as an assignment; none where it assigns in another way.
+std::optional<ShellAssignment> arithmetic_assignment(std::string_view text, int line) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || text.find('=', equals + 1) != std::string_view::npos)
+    return std::nullopt;
+  std::string_view name = text.substr(0, equals);
+  const std::string_view value = text.substr(equals + 1);
+  name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+  name = name.substr(0, name.find_last_not_of(" \t") + 1);
+  const bool is_plain = !name.empty() && begins_shell_name(name.front()) &&
+                        std::ranges::all_of(name, is_of_shell_name) &&
+                        value.find(',') == std::string_view::npos && names_assigned_by(value).empty();
+  if (!is_plain) return std::nullopt;
+  return ShellAssignment{.name = std::string(name),
+                         .appends = false,
+                         .is_array = false,
+                         .is_local = false,
+                         .key = {},
+                         .values = {ShellWordReader(fmt::format("$(({}))", value), line, 0).whole_word(true)},
+                         .line = line};
 }
 
 /// Whether a word gives torchrun its processes.
@@ -60,14 +89,21 @@ struct Launch {
   Fields arguments;
   std::string script;  // the Python file; "" where the text is arguments alone
   int line = 0;
+  bool is_apart = false;  // arguments alone, which begin a command of their own outside of here-documents
+  std::map<std::string, std::string> environment;  // what stands before the command
 };
+
+/// Whether the name of the script says that it trains: pretrain_gpt.py, my.train.
+bool is_named_training(const Launch& launch) {
+  return launch.script.substr(launch.script.rfind('/') + 1).find("train") != std::string::npos;
+}
 
 /// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun.
 Fields::const_iterator script_of(const Fields& words) {
   bool takes_module = false;  // -m may stand here
   bool is_module = false;
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const std::string name = word->text.substr(word->text.rfind('/') + 1);
+    const std::string_view name = name_of_program(word->text);
     const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
     if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
     if (is_module && !starts_others) return word;
@@ -96,6 +132,12 @@ class ScriptReader {
  private:
   void read(const std::vector<ShellCommand>& commands, int depth);
   void read(const ShellCommand& command, int depth);
+  void read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
+  void read_allocation(const Fields& words);
+  void read_documents(const ShellCommand& command, const Fields& words, int depth);
+  void assign(const ShellCommand& command, ShellRuns runs);
+  void assign(const ShellAssignment& assignment, bool is_certain);
+  void assign_by_arithmetic(const ShellCommand& command, const Fields& words, ShellRuns runs);
   bool calls_function(const Fields& words, ShellRuns runs, int depth);
   void read_functions_without_a_call();
   void keep_started(const Fields& words, int line);
@@ -106,11 +148,16 @@ class ScriptReader {
   void take(const Fields& words, RunArguments& run);
   void take_world(RunArguments& run);
   void take_environment(RunArguments& run) const;
+  void keep_those_that(bool (*has_property)(const Launch&));
+  void refuse_arguments_apart() const;
 
   ShellValues values_;
   ShellBranches branches_;
   LaunchWorld world_;
   std::vector<Launch> launches_;
+  std::vector<std::string> given_to_command_;  // the variables that stand before a command that is read
+  int open_documents_ = 0;                     // here-documents that are read
+  bool starts_script_ = false;                 // a command does, with arguments or without
   std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
 
   struct Function {
@@ -129,8 +176,7 @@ void ScriptReader::read(std::string_view text, int first_line, int depth) {
       const Fields expanded = values_.expand(command.words);
       words.insert(words.end(), expanded.begin(), expanded.end());
     }
-    world_.read(words, "srun");
-    for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
+    read_allocation(words);
   }
   read(script.commands, depth);
 }
@@ -186,15 +232,6 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
   }
   const ShellRuns runs = branches_.runs(command);
   if (runs == ShellRuns::no) return;
-  // Assignments before a word are those of the command, which is read as if it ran.
-  const ShellRuns assigns = command.words.empty() ? runs : branches_.around();
-  for (const ShellAssignment& assignment : command.assignments) {
-    if (assigns == ShellRuns::yes || branches_.gives_default(command, assignment.name)) {
-      values_.assign(assignment);
-    } else {
-      values_.assign_perhaps(assignment, branches_.asked());
-    }
-  }
   if (++commands_ > kMostCommands) {
     sim::refuse({.code = "run_file_size",
                  .option = fmt::format("line {}", command.line),
@@ -203,21 +240,97 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
                  .hint = "the command line alone"});
   }
   const Fields words = values_.expand(command.words);
+  if (command.words.empty() || command.assignments.empty()) {
+    assign(command, runs);
+    return read(command, words, runs, depth);
+  }
+  // Assignments before a word are those of the command alone, which is read as if it ran.
+  std::vector<std::pair<std::string, std::optional<Fields>>> before;
+  for (const ShellAssignment& assignment : command.assignments)
+    before.emplace_back(assignment.name, values_.kept(assignment.name));
+  assign(command, branches_.around());
+  const std::size_t outer = given_to_command_.size();
+  for (const auto& [name, value] : before) given_to_command_.push_back(name);
+  read(command, words, runs, depth);
+  given_to_command_.resize(outer);
+  for (auto& [name, value] : before) values_.give_back(name, std::move(value));
+}
+
+void ScriptReader::assign(const ShellCommand& command, ShellRuns runs) {
+  for (const ShellAssignment& assignment : command.assignments) {
+    assign(assignment, runs == ShellRuns::yes || branches_.gives_default(command, assignment.name));
+  }
+}
+
+void ScriptReader::assign(const ShellAssignment& assignment, bool is_certain) {
+  if (is_certain) {
+    values_.assign(assignment);
+  } else {
+    values_.assign_perhaps(assignment, branches_.asked());
+  }
+}
+
+/// Follows ((NAME=expression)) and `let NAME=expression`.
+void ScriptReader::assign_by_arithmetic(const ShellCommand& command, const Fields& words, ShellRuns runs) {
+  std::vector<std::string> expressions;
+  const std::vector<std::string> names = names_assigned_in(command);
+  if (!names.empty()) expressions = {command.words[1].parts[0].text};
+  if (!words.empty() && words.front().text == "let") {
+    for (auto word = words.begin() + 1; word != words.end(); ++word) expressions.push_back(word->text);
+  }
+  for (const std::string& expression : expressions) {
+    if (const auto assignment = arithmetic_assignment(expression, command.line)) {
+      assign(*assignment, runs == ShellRuns::yes);
+      continue;
+    }
+    for (const std::string& name : names_assigned_by(expression))
+      values_.forget(name, command.line, "it is assigned by arithmetic");
+  }
+}
+
+/// Reads a command, whose words are these.
+void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth) {
   if (!words.empty() && words.front().text == "shift") {
     const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
     const bool is_known = runs == ShellRuns::yes && count && *count >= 0;
     values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
   }
   if (calls_function(words, runs, depth)) return;
-  for (const std::string& name : names_assigned_in(command))
-    values_.forget(name, command.line, "it is assigned by arithmetic");
+  assign_by_arithmetic(command, words, runs);
   find_launch(words, runs, command.line, depth);
-  for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
+  read_documents(command, words, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
   if (success) return branches_.ended(success);
   branches_.ended(success, values_.unknown_variables(words),
                   is_certain ? name_tested_as_empty(command, values_) : "");
+}
+
+/// Reads how many processes `sbatch` or an #SBATCH line asks for.
+void ScriptReader::read_allocation(const Fields& words) {
+  world_.read(words, "srun");
+  for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
+}
+
+/// Reads here-documents: the value of the variable that `read` names, or a text that may be a script.
+void ScriptReader::read_documents(const ShellCommand& command, const Fields& words, int depth) {
+  const bool is_value = words.size() > 1 && words.front().text == "read" && !is_option(words.back().text);
+  const bool is_of_sbatch = !words.empty() && name_of_program(words.front().text) == "sbatch";
+  if (is_of_sbatch && !command.documents.empty()) read_allocation(words);
+  ++open_documents_;
+  for (const HereDocument& document : command.documents) {
+    if (!is_value) {
+      read_nested(document.text, document.line, depth);
+      continue;
+    }
+    std::string text =
+        document.is_literal
+            ? document.text
+            : values_.whole(ShellWordReader(document.text, document.line, 0).whole_word(true)).text;
+    while (text.ends_with('\n')) text.pop_back();
+    values_.define(words.back().text, std::move(text), document.line);
+  }
+  --open_documents_;
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.
@@ -251,18 +364,41 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     return;
   }
   if (is_flag(words.front().text)) {
-    launches_.push_back({{}, words, "", line});
+    const bool goes_on = !launches_.empty() && launches_.back().script.empty();
+    if (!goes_on) launches_.push_back({.before = {}, .arguments = {}, .script = "", .line = line});
+    Launch& launch = launches_.back();
+    launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
+    launch.is_apart = launch.is_apart || open_documents_ == 0;
     return;
   }
   const auto script = script_of(words);
   if (script != words.end()) {
-    Launch launch{{words.begin(), script}, {script + 1, words.end()}, values_.shown(script->text), line};
+    starts_script_ = true;
+    Launch launch{.before = {words.begin(), script},
+                  .arguments = {script + 1, words.end()},
+                  .script = values_.shown(script->text),
+                  .line = line};
+    for (const std::string& name : given_to_command_) {
+      const std::optional<Fields> value = values_.kept(name);
+      if (value && value->size() == 1 && !value->front().has_unknown())
+        launch.environment[name] = value->front().text;
+    }
     const auto& arguments = launch.arguments;
     const bool has_arguments = std::any_of(arguments.begin(), arguments.end(), [](const ShellField& word) {
       return is_flag(word.text) || word.has_unknown();
     });
     if (has_arguments) launches_.push_back(std::move(launch));
     return;
+  }
+  if (name_of_program(words.front().text) == "sbatch") {
+    const auto wrapped =
+        std::ranges::find_if(words, [](const ShellField& word) { return word.text.starts_with("--wrap"); });
+    if (wrapped != words.end()) {
+      const bool is_one_word = wrapped->text.starts_with("--wrap=");
+      const auto command = is_one_word || wrapped + 1 == words.end() ? wrapped : wrapped + 1;
+      read_allocation({words.begin(), wrapped});
+      return read_nested(is_one_word ? command->text.substr(7) : command->text, command->line, depth);
+    }
   }
   keep_started(words, line);
   // A shell inside of the command gets the text of another one, which the launcher before it starts.
@@ -357,6 +493,7 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
 }
 
 void ScriptReader::take_world(RunArguments& run) {
+  run.gpus_per_node = world_.gpus_per_node();
   if (const auto processes = world_.processes()) {
     run.world_size = processes;
     run.world_size_source = world_.source();
@@ -388,6 +525,26 @@ void ScriptReader::take_environment(RunArguments& run) const {
   }
 }
 
+/// Keeps the commands of this property alone, if there are any.
+void ScriptReader::keep_those_that(bool (*has_property)(const Launch&)) {
+  if (std::none_of(launches_.begin(), launches_.end(), has_property)) return;
+  std::erase_if(launches_, [&](const Launch& launch) { return !has_property(launch); });
+}
+
+/// Refuses arguments that a shell would take for a command: the line before them does not go on.
+void ScriptReader::refuse_arguments_apart() const {
+  const auto apart = std::ranges::find_if(launches_, [](const Launch& l) { return l.is_apart && trains(l); });
+  if (!starts_script_ || apart == launches_.end()) return;
+  sim::refuse({.code = "arguments_apart",
+               .option = fmt::format("line {}", apart->line),
+               .numbers = fmt::format("'{}' begins a command of its own",
+                                      sim::printable_text(values_.shown(apart->arguments.front().text))),
+               .rule = "a command goes on in the next line only behind a '\\' that is the last character of "
+                       "its line; an empty line or a comment ends it, and so does a line break in $VARIABLE "
+                       "inside of bash -c \"...\"",
+               .hint = "a '\\' at the end of each line of the command but the last, and no comment inside"});
+}
+
 RunArguments ScriptReader::arguments() {
   RunArguments run;
   if (launches_.empty()) read_functions_without_a_call();
@@ -401,8 +558,9 @@ RunArguments ScriptReader::arguments() {
                  .hint = started_.empty() ? "the run's log, or the command line that starts the run"
                                           : "--from " + started_});
   }
-  if (std::any_of(launches_.begin(), launches_.end(), trains))
-    std::erase_if(launches_, [](const Launch& launch) { return !trains(launch); });
+  refuse_arguments_apart();
+  keep_those_that(trains);
+  keep_those_that(is_named_training);
   const Launch& launch = launches_.back();
   if (launches_.size() > 1) {
     run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
@@ -416,6 +574,7 @@ RunArguments ScriptReader::arguments() {
   take(launch.arguments, run);
   take_world(run);
   take_environment(run);
+  for (const auto& [name, value] : launch.environment) run.environment[name] = value;
   return run;
 }
 

@@ -179,6 +179,15 @@ RunArguments read_run_yaml(std::string_view text) {
                  .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
                  .hint = "MODEL_ARGS:, and below it '--num-layers: 12'"});
   }
+  const auto is_known = [](const RunArgument& argument) { return find_argument(argument.name) != nullptr; };
+  if (std::ranges::none_of(run.given, is_known)) {
+    sim::refuse({.code = "run_without_arguments",
+                 .option = "--from",
+                 .numbers = fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
+                                        sim::printable_text(run.given.front().name)),
+                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
+                 .hint = "the command line that the job runs, as a text file"});
+  }
   return run;
 }
 

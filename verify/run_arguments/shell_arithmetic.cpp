@@ -19,7 +19,7 @@ struct Operator {
   int precedence;  // a higher one binds more
 };
 // A sign stands before those that it begins with.
-constexpr std::array<Operator, 13> kOperators = {{{"||", 1},
+constexpr std::array<Operator, 14> kOperators = {{{"||", 1},
                                                   {"&&", 2},
                                                   {"==", 3},
                                                   {"!=", 3},
@@ -29,11 +29,21 @@ constexpr std::array<Operator, 13> kOperators = {{{"||", 1},
                                                   {">", 4},
                                                   {"+", 5},
                                                   {"-", 5},
+                                                  {"**", 7},
                                                   {"*", 6},
                                                   {"/", 6},
                                                   {"%", 6}}};
 
 Number truth(bool is_true) { return is_true ? 1 : 0; }
+
+Number power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) return std::nullopt;
+  if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
+  std::int64_t result = 1;  // of a larger base, at most 63 steps fit
+  for (std::int64_t i = 0; i < exponent && (base != -1 || i < exponent % 2); ++i)
+    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
+  return result;
+}
 
 Number combined(std::string_view sign, Number left, Number right) {
   if (!left || !right) return std::nullopt;
@@ -49,6 +59,7 @@ Number combined(std::string_view sign, Number left, Number right) {
   if (sign == ">") return truth(a > b);
   if (sign == "+") return __builtin_add_overflow(a, b, &result) ? std::nullopt : Number(result);
   if (sign == "-") return __builtin_sub_overflow(a, b, &result) ? std::nullopt : Number(result);
+  if (sign == "**") return power(a, b);
   if (sign == "*") return __builtin_mul_overflow(a, b, &result) ? std::nullopt : Number(result);
   if (b == 0 || b == -1) return std::nullopt;  // -1: the quotient may not fit
   return sign == "/" ? a / b : a % b;
@@ -75,7 +86,7 @@ class Expression {
     return true;
   }
 
-  /// Returns the operator that stands here; null for another sign, such as "<<", "**" or "+=".
+  /// Returns the operator that stands here; null for another sign, such as "<<" or "+=".
   const Operator* next_operator() {
     skip_blanks();
     const std::string_view rest = text_.substr(at_);
@@ -106,7 +117,8 @@ class Expression {
       const Operator* const found = next_operator();
       if (found == nullptr || found->precedence < least) return value;
       at_ += found->sign.size();
-      value = combined(found->sign, value, binary(found->precedence + 1, depth));
+      const int least_behind = found->sign == "**" ? found->precedence : found->precedence + 1;
+      value = combined(found->sign, value, binary(least_behind, depth));
     }
   }
 

@@ -51,6 +51,13 @@ std::vector<ShellField> chosen_of(const ShellPart& part, const std::vector<Shell
   return {value[index]};
 }
 
+/// Returns the fields as one, with blanks between them.
+ShellField one_of(const std::vector<ShellField>& fields) {
+  ShellField one = fields.front();
+  for (auto field = fields.begin() + 1; field != fields.end(); ++field) one.text += " " + field->text;
+  return one;
+}
+
 }  // namespace
 
 ShellValues::ShellValues(const RunVariables& set) {
@@ -85,20 +92,27 @@ ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
   return fields;
 }
 
+std::optional<ShellValues::Fields> ShellValues::kept(const std::string& name) const {
+  const auto value = values_.find(name);
+  return value != values_.end() ? std::optional(value->second) : std::nullopt;
+}
+
+void ShellValues::give_back(const std::string& name, std::optional<Fields> value) {
+  if (value) {
+    values_[name] = std::move(*value);
+  } else {
+    values_.erase(name);
+    std::erase(order_, name);
+  }
+}
+
 void ShellValues::begin_call(const Fields& arguments) {
   calls_.emplace_back();
   for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
 }
 
 void ShellValues::end_call() {
-  for (auto& [name, value] : calls_.back().outer) {
-    if (value) {
-      values_[name] = std::move(*value);
-    } else {
-      values_.erase(name);
-      std::erase(order_, name);
-    }
-  }
+  for (auto& [name, value] : calls_.back().outer) give_back(name, std::move(value));
   calls_.pop_back();
 }
 
@@ -116,9 +130,7 @@ void ShellValues::shift(std::optional<std::size_t> count, int line) {
 /// Remembers the value that a variable has outside of the function whose local variable it becomes.
 void ShellValues::keep_outer(const ShellAssignment& assignment) {
   if (!assignment.is_local || calls_.empty()) return;
-  const auto value = values_.find(assignment.name);
-  calls_.back().outer.try_emplace(assignment.name,
-                                  value != values_.end() ? std::optional(value->second) : std::nullopt);
+  calls_.back().outer.try_emplace(assignment.name, kept(assignment.name));
 }
 
 const Unresolved* ShellValues::whole_unknown(std::string_view text) const {
@@ -134,7 +146,36 @@ bool ShellValues::is_given_nothing(const std::string& name) const {
   return unknown != nullptr && unknown->reason == kNotAssigned;
 }
 
+/// Follows NAME[key]=value. The element of a key that is no number is a variable "NAME[key]".
+void ShellValues::assign_element(const ShellAssignment& assignment) {
+  const auto index = whole_number(assignment.key);
+  const Fields* value = known(assignment.name);
+  if (index && *index >= 0 && set_.contains(assignment.name)) return;
+  if (index && *index >= 0 && *index <= (value == nullptr ? 0 : std::ssize(*value))) {
+    Fields fields = value == nullptr ? Fields() : *value;
+    if (*index == std::ssize(fields)) fields.push_back({"", assignment.line});
+    ShellField& element = fields[static_cast<std::size_t>(*index)];
+    const Fields more = fields_of(assignment);
+    element.text = (assignment.appends ? element.text : "") + more.front().text;
+    return keep({.name = assignment.name,
+                 .appends = false,
+                 .is_array = true,
+                 .is_local = false,
+                 .key = {},
+                 .values = {},
+                 .line = assignment.line},
+                std::move(fields));
+  }
+  if (index || assignment.key.find('$') != std::string::npos)
+    return forget(assignment.name, assignment.line, "its elements are assigned one by one");
+  ShellAssignment element = assignment;
+  element.name = fmt::format("{}[{}]", assignment.name, assignment.key);
+  element.key.clear();
+  assign(element);
+}
+
 void ShellValues::assign(const ShellAssignment& assignment) {
+  if (!assignment.key.empty()) return assign_element(assignment);
   Fields fields = fields_of(assignment);
   keep_outer(assignment);
   const bool is_one = !assignment.is_array && !assignment.appends && fields.size() == 1;
@@ -169,12 +210,26 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
       mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
            is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
   const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
-  keep({.name = assignment.name, .appends = false, .is_array = false, .values = {}, .line = assignment.line},
+  keep({.name = assignment.name,
+        .appends = false,
+        .is_array = false,
+        .is_local = false,
+        .key = {},
+        .values = {},
+        .line = assignment.line},
        {{is_behind ? before + text : text + before, assignment.line}});
   return true;
 }
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
+  if (!assignment.key.empty()) {
+    ShellAssignment element = assignment;
+    element.name = fmt::format("{}[{}]", assignment.name, assignment.key);
+    element.key.clear();
+    const bool is_of_list = whole_number(assignment.key) || element.name.find('$') != std::string::npos;
+    if (is_of_list) return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
+    return assign_perhaps(element, asked);
+  }
   const Fields fields = fields_of(assignment);
   keep_outer(assignment);
   if (keep_with_more(assignment, asked, fields)) return;
@@ -319,7 +374,8 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
     }
   };
   for (const ShellPart& part : word.parts) {
-    const Fields values = fields_of(part, word.line);
+    Fields values = fields_of(part, word.line);
+    if (part.joins && part.is_quoted && values.size() > 1) values = {one_of(values)};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i > 0) is_open = false;
       if (part.kind == ShellPart::Kind::literal || part.is_quoted) {

@@ -42,6 +42,9 @@ class ShellValues {
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
+  /// Returns the value that a variable has, and gives it back later; none: it is not assigned.
+  std::optional<std::vector<ShellField>> kept(const std::string& name) const;
+  void give_back(const std::string& name, std::optional<std::vector<ShellField>> value);
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
 
@@ -77,6 +80,7 @@ class ShellValues {
 
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of(const ShellAssignment& assignment);
+  void assign_element(const ShellAssignment& assignment);
   Fields expand_nested(const ShellWord& word, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
   /// Returns the first variable that would tell what is not known in expanded words; "" where none would.

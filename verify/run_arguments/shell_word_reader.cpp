@@ -27,6 +27,12 @@ bool is_of_shell_name(char c) {
   return begins_shell_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
+std::string shell_key(std::string_view written) {
+  const bool is_quoted = written.size() > 1 && (written.front() == '"' || written.front() == '\'') &&
+                         written.back() == written.front();
+  return std::string(is_quoted ? written.substr(1, written.size() - 2) : written);
+}
+
 ShellWordReader::ShellWordReader(std::string_view text, int line, int depth)
     : text_(text), line_(line), depth_(depth) {
   if (depth > kMostNestedExpansions)
@@ -152,14 +158,20 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   inner.remove_prefix(length);
   const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
   if (is_all) {
+    part.joins = inner[1] == '*';
     inner.remove_prefix(3);
     part.kind = ShellPart::Kind::elements;
   } else if (inner.starts_with('[')) {
     const std::size_t end = inner.find(']');
     const auto index = end == std::string_view::npos ? std::nullopt : whole_number(inner.substr(1, end - 1));
-    if (!index || *index < 0) return unknown();
-    part.kind = ShellPart::Kind::element;
-    part.index = *index;
+    if (index && *index >= 0) {
+      part.kind = ShellPart::Kind::element;
+      part.index = *index;
+    } else {
+      const std::string key = end == std::string_view::npos ? "" : shell_key(inner.substr(1, end - 1));
+      if (key.empty() || key.find_first_of("$-") == 0) return unknown();
+      part.text += fmt::format("[{}]", key);  // an element of an associative array is a variable of its own
+    }
     inner.remove_prefix(end + 1);
   }
   if (counts) {
@@ -235,8 +247,11 @@ void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
     name = next();
   } else if (c != '\0' && std::string_view("@*#?$!-").find(c) != std::string_view::npos) {
     const std::string source = std::string("$") + next();
-    word.parts.push_back(
-        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    word.parts.push_back({.kind = ShellPart::Kind::unknown,
+                          .is_quoted = is_quoted,
+                          .joins = c == '*',
+                          .text = source,
+                          .source = source});
     return;
   } else {
     return add(word, '$', is_quoted);

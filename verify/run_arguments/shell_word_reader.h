@@ -15,6 +15,9 @@ namespace verify {
 bool is_shell_blank(char c);
 /// Whether a character ends a word: a newline, ; & | ( ) < or >.
 bool is_shell_operator(char c);
+
+/// Returns the key of an element as it is written between the brackets, without its quotes.
+std::string shell_key(std::string_view written);
 bool begins_shell_name(char c);
 bool is_of_shell_name(char c);
 

@@ -66,6 +66,7 @@ class Lexer : public ShellWordReader {
   void read_patterns();
   void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
+  void keep_array(ShellAssignment assignment);
   std::vector<ShellWord> array_values();
   bool takes_keyword(const ShellWord& word);
 
@@ -150,7 +151,7 @@ void Lexer::redirect() {
 void Lexer::read_documents() {
   for (const PendingDocument& pending : pending_) {
     const int begun = line_;
-    HereDocument document{.text = {}, .line = line_};
+    HereDocument document{.text = {}, .line = line_, .is_literal = pending.is_literal};
     for (;;) {
       if (at_end()) refuse(begun, fmt::format("a here-document without its last line '{}'", pending.end));
       const std::size_t end = std::min(text_.find('\n', at_), text_.size());
@@ -210,26 +211,76 @@ std::vector<ShellWord> Lexer::array_values() {
   return values;
 }
 
-/// Reads NAME=value, NAME+=value or NAME=( ... ), where one begins here.
+/// Cuts "[key]=" from the beginning of an element of an array. Returns the key; "" where there is none.
+std::string take_key(ShellWord& element) {
+  std::string before;  // the text of the parts before one
+  for (auto part = element.parts.begin(); part != element.parts.end(); ++part) {
+    if (part->kind != ShellPart::Kind::literal) return "";
+    const std::size_t end = part->is_quoted ? std::string::npos : part->text.find("]=");
+    if (end == std::string::npos) {
+      before += part->text;
+      continue;
+    }
+    std::string key = before + part->text.substr(0, end);
+    if (!key.starts_with('[')) return "";
+    part->text.erase(0, end + 2);
+    element.parts.erase(element.parts.begin(), part);
+    return key.substr(1);
+  }
+  return "";
+}
+
+/// Keeps the assignment of an array. Elements with a key of their own become assignments behind it.
+void Lexer::keep_array(ShellAssignment assignment) {
+  std::vector<ShellAssignment> with_key;
+  std::vector<ShellWord> elements;
+  for (ShellWord& element : array_values()) {
+    std::string key = take_key(element);
+    if (key.empty()) {
+      elements.push_back(std::move(element));
+      continue;
+    }
+    with_key.push_back(assignment);
+    with_key.back().key = std::move(key);
+    with_key.back().appends = false;
+    with_key.back().values = {std::move(element)};
+  }
+  assignment.is_array = true;
+  assignment.values = std::move(elements);
+  command_.assignments.push_back(std::move(assignment));
+  std::ranges::move(with_key, std::back_inserter(command_.assignments));
+}
+
+/// Reads NAME=value, NAME+=value, NAME[key]=value or NAME=( ... ), where one begins here.
 bool Lexer::read_assignment() {
   std::size_t length = 0;
   if (!begins_shell_name(peek())) return false;
   while (is_of_shell_name(peek(length))) ++length;
+  const std::size_t name_length = length;
+  if (peek(length) == '[') {
+    while (peek(length) != '\0' && peek(length) != ']' && !is_shell_blank(peek(length)) &&
+           peek(length) != '\n')
+      ++length;
+    if (peek(length) != ']') return false;
+    ++length;
+  }
   const bool appends = peek(length) == '+' && peek(length + 1) == '=';
   if (!appends && peek(length) != '=') return false;
-  ShellAssignment assignment{.name = std::string(text_.substr(at_, length)),
+  ShellAssignment assignment{.name = std::string(text_.substr(at_, name_length)),
                              .appends = appends,
                              .is_array = false,
                              .is_local = is_local_,
+                             .key = {},
                              .values = {},
                              .line = line_};
+  if (length > name_length)
+    assignment.key = shell_key(text_.substr(at_ + name_length + 1, length - name_length - 2));
   at_ += length + (appends ? 2 : 1);
-  assignment.is_array = peek() == '(';
-  if (assignment.is_array) {
-    assignment.values = array_values();
-  } else {
-    assignment.values.push_back(word());
+  if (peek() == '(') {
+    keep_array(std::move(assignment));
+    return true;
   }
+  assignment.values.push_back(word());
   command_.assignments.push_back(std::move(assignment));
   return true;
 }

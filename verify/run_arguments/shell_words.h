@@ -34,6 +34,7 @@ struct ShellPart {
   };
   Kind kind = Kind::literal;
   bool is_quoted = false;                       // a value is not split at its blanks
+  bool joins = false;                           // ${NAME[*]}, "$*": in quotes, all elements are one word
   std::string text;                             // the literal, the name, the expression, or the source
   std::string source;                           // an expansion as it is written
   std::int64_t index = 0;                       // of an element
@@ -54,13 +55,15 @@ struct ShellAssignment {
   bool appends = false;   // NAME+=...
   bool is_array = false;  // NAME=( ... )
   bool is_local = false;  // of a function: behind local, declare or typeset
+  std::string key;        // of NAME[key]=..., or of [key]=... in an array; "" otherwise
   std::vector<ShellWord> values;
   int line = 0;
 };
 
 struct HereDocument {
   std::string text;
-  int line = 0;  // of its first line
+  int line = 0;             // of its first line
+  bool is_literal = false;  // its last word is quoted, and nothing in it is expanded
 };
 
 /// What a keyword of the shell does; `none` for a command.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "sim/base/error.h"
+#include "tests/support/refusal_code.h"
 
 namespace {
 
@@ -231,7 +232,20 @@ TEST(LayerPlacement, CommasGoFirst) {
 TEST(LayerPlacement, MultiTokenPredictionLayersAreNotCounted) {
   LayerRequest request = spelled_out("Ett|tt|tt|tmL", 7, 4);
   request.mtp_num_layers = 1;
-  EXPECT_EQ(at(sim::place_layers(request), 3, 0), (StageLayers{1, 6}));
+  EXPECT_EQ(at(sim::place_layers(request), 3, 0), (StageLayers{1, 6, 1}));
+  request = spelled_out("Ett|tt|ttm|tL", 7, 4);
+  request.mtp_num_layers = 1;
+  EXPECT_EQ(test::refusal_code([&] { sim::place_layers(request); }), "layout_mtp");  // t behind m
+}
+
+TEST(LayerPlacement, MultiTokenPredictionLayersAreOfTheLastStageUnlessTheLayoutPlacesThem) {
+  LayerRequest request = spelled_out("Ett|tt|tttm|L", 7, 4);
+  request.mtp_num_layers = 1;
+  EXPECT_EQ(at(sim::place_layers(request), 2, 0), (StageLayers{3, 4, 1}));
+  EXPECT_EQ(at(sim::place_layers(request), 3, 0), (StageLayers{0, 7, 0}));
+  request.num_layers = 8;
+  request.pipeline_model_parallel_layout.reset();
+  EXPECT_EQ(at(sim::place_layers(request), 3, 0), (StageLayers{2, 6, 1}));
 }
 
 }  // namespace

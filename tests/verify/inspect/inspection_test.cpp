@@ -368,6 +368,31 @@ TEST(Inspection, SaysWhatItCannotTell) {
   EXPECT_TRUE(tells(inspection, "no stack frames"));
 }
 
+TEST(Inspection, ADumpThatEndsBeforeCallsThatHaveCompletedIsSaidToBeEarly) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) {
+    for (std::int64_t call = 1; call <= (dump.rank == 1 ? 2 : 4); ++call)
+      dump.calls.push_back({.operation = "nccl:all_reduce", .sequence = call});
+  }
+  EXPECT_TRUE(inspected(dumps).suspects.empty());
+  EXPECT_TRUE(tells(inspected(dumps),
+                    "The dump of rank 1 ends before calls that others have completed (call 4 of the default "
+                    "group on rank 0): it was written early"));
+  for (TestDump& dump : dumps) {
+    for (auto& call : dump.calls) call.operation = "gloo:all_reduce";
+  }
+  EXPECT_FALSE(tells(inspected(dumps), "written early"));
+}
+
+TEST(Inspection, ARankWhoseDumpHasNoCallsIsNotSaidToHaveIssuedNone) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {pending(0, "nccl:all_reduce")};
+  const Inspection inspection = inspected(dumps);
+  ASSERT_EQ(suspects(inspection), Ranks{1});
+  EXPECT_EQ(inspection.suspects[0].reason,
+            "It has no pending call: its dump has no call of the default group, and rank 0 waits in call 1.");
+}
+
 /// Groups of the same ranks and description are told apart by their names, and by their order where the names
 /// differ between ranks.
 TEST(Inspection, GroupsOfTheSameRanksAreToldApart) {

@@ -58,6 +58,27 @@ TEST(MemoryCommand, TheJudgementIsTheExitCode) {
   EXPECT_NE(text.out.find("which is 3.00 MiB more than "), std::string::npos) << text.out;
 }
 
+/// The schedule is too long to be run here, so activations are not counted.
+TEST(MemoryCommand, WhatIsNotKnownToFitDoesNotPass) {
+  const std::string long_schedule =
+      "--pipeline-model-parallel-size 2 --num-microbatches 16000000 --gpu-memory 80GB";
+  EXPECT_TRUE(document_of(kModel + long_schedule, 1)["fits"].is_null());
+  EXPECT_NE(test::run(kModel + long_schedule).out.find("Whether it fits is not known"), std::string::npos);
+}
+
+TEST(MemoryCommand, PredictionsBeforeTheLastStageAreNotCounted) {
+  const auto refused = [](const std::string& layout) {
+    return test::run(kModel +
+                     "--pipeline-model-parallel-size 4 --mtp-num-layers 1 --position-embedding-type rope "
+                     "--pipeline-model-parallel-layout " +
+                     layout)
+        .err;
+  };
+  EXPECT_EQ(refused("Ett|ttt|ttt|mL"), "");
+  EXPECT_NE(refused("Ett|ttt|tttm|L").find("multi-token prediction (m) before the last stage"),
+            std::string::npos);
+}
+
 /// The lines "  With OPTIONS it needs SIZE on stage S, and fits." of a run that does not fit.
 struct Help {
   std::string options, size, stage, judgement;

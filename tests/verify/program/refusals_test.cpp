@@ -478,6 +478,9 @@ const std::vector<Case>& cases() {
        "--seq-length 32 --gpu-memory -80GB"},
       {"memory_size",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory 80"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --gpu-memory GB"},
       {"memory_size",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "

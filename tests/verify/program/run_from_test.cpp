@@ -257,6 +257,57 @@ TEST(RunFrom, WritesTheEquivalentScenario) {
   EXPECT_TRUE(says(form.err, "from_as_form")) << form.err;
 }
 
+/// Returns what the replay of a launch script says.
+std::string replayed(const std::string& script) {
+  const test::TemporaryFile file("run.sh", script);
+  const test::RunResult result =
+      test::run(std::vector<std::string>{"replay", "--layout-only", "--from", file.path()});
+  return result.out + result.err;
+}
+
+int counted_in(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+const std::string kWholeScript =
+    "torchrun --nnodes 2 --nproc_per_node 4 pretrain_gpt.py --num-layers 8 --hidden-size 64 "
+    "--num-attention-heads 8 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 "
+    "--micro-batch-size 2 ";
+
+TEST(RunFrom, WhatNobodyCanReadIsWarnedOf) {
+  EXPECT_EQ(replayed(kWholeScript).find("warning "), std::string::npos);
+  const std::string text = replayed(kWholeScript + "--globl-batch-size 16 --mine 3 $EXTRA");
+  EXPECT_NE(text.find("unknown_arguments"), std::string::npos) << text;
+  EXPECT_NE(text.find("--globl-batch-size (the nearest name is --global-batch-size)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("unresolved_words"), std::string::npos) << text;
+  EXPECT_NE(text.find("$EXTRA in line 1 (--set EXTRA=VALUE) may hold more arguments"), std::string::npos)
+      << text;
+}
+
+TEST(RunFrom, ANodeHasTheGpusOfTheLauncher) {
+  const std::string text = replayed(kWholeScript + "--tensor-model-parallel-size 8");
+  EXPECT_NE(text.find("1 of 1 tp groups cross a node of 4 GPUs"), std::string::npos) << text;
+}
+
+TEST(RunFrom, ARunWithoutABatchHasOneMicrobatchOnEachReplica) {
+  const std::string text = replayed(kWholeScript);
+  EXPECT_NE(text.find("global batch 16 = 1 microbatch of 2 on 8 replicas"), std::string::npos) << text;
+  const std::string interleaved = replayed(kWholeScript +
+                                           "--pipeline-model-parallel-size 4 "
+                                           "--num-layers-per-virtual-pipeline-stage 1");
+  EXPECT_NE(interleaved.find("REFUSED"), std::string::npos) << interleaved;
+}
+
+TEST(RunFrom, AFlagWithAValueIsRefused) {
+  const std::string text = replayed(kWholeScript + "--bf16 True --sequence-parallel False");
+  EXPECT_EQ(counted_in(text, "flag_with_value"), 2) << text;
+  EXPECT_NE(text.find("--bf16: 'True' in line 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("--sequence-parallel: 'False' in line 1"), std::string::npos) << text;
+}
+
 TEST(RunFrom, RefusesWhatCannotBeJudged) {
   const auto refused = [](const std::string& text) {
     const test::TemporaryFile file("run_tp1.txt", text);

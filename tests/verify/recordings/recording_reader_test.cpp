@@ -295,9 +295,9 @@ TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
 
 TEST(Recordings, RanksComeFromTheExpressionIfThereIsOne) {
   const Folder folder("recordings_expression");
-  folder.add("rank5.attempt2", test::json_of(small_dump()));
+  folder.add("host5.attempt2", test::json_of(small_dump()));
   EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "", 1}).ranks.at(0).rank, 2);
-  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "host([0-9]+)", 1}).ranks.at(0).rank, 5);
   EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank,
             5);
 }
@@ -328,6 +328,19 @@ TEST(Recordings, DumpsThatHoldNothingAreSaid) {
   const verify::Recordings named = verify::read_recordings(
       {{folder.path().string() + "/trace_0", folder.path().string() + "/log_4"}, "", 1});
   EXPECT_EQ(named.blank.at(0).rank, 4);
+}
+
+TEST(Recordings, TheNumberBehindRankIsTheRank) {
+  const auto rank = [](const std::string& name) {
+    const Folder folder("recordings_named");
+    folder.add(name, test::json_of(small_dump()));
+    return verify::read_recordings({{folder.path().string()}, "", 1}).ranks.at(0).rank;
+  };
+  EXPECT_EQ(rank("nccl_trace_rank3_pid4000"), 3);
+  EXPECT_EQ(rank("rank_12.2026-11-25"), 12);
+  EXPECT_EQ(rank("node_rank1_local_rank2_rank10_v2.json"), 10);
+  EXPECT_EQ(rank("local_rank2_7"), 7);
+  EXPECT_EQ(rank("_dump_5"), 5);
 }
 
 TEST(Recordings, AreRefusedWithTheirReason) {

@@ -185,7 +185,7 @@ TEST(Replay, ABatchThatDoesNotDivideIsRefused) {
   // Context-parallel ranks share their samples, so 8 ranks with cp 2 are 4 replicas.
   EXPECT_EQ(check_named(replayed("--world-size 8 --context-parallel-size 2 --global-batch-size 4", 0),
                         "batch")["detail"],
-            "global batch 4 = 1 microbatches of 1 on 4 replicas");
+            "global batch 4 = 1 microbatch of 1 on 4 replicas");
   EXPECT_EQ(check_named(replayed("--world-size 8 --global-batch-size 16 --micro-batch-size 2", 0),
                         "batch")["holds"],
             true);

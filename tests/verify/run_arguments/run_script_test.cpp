@@ -219,9 +219,89 @@ TEST(RunScript, ReadsTextThatIsArgumentsAlone) {
 
 TEST(RunScript, TheLastCommandCounts) {
   const RunArguments run =
-      read_run_script("python tools/prepare.py --x 1\npython pretrain_gpt.py --y 2\n", {});
+      read_run_script("python pretrain_bert.py --x 1\npython pretrain_gpt.py --y 2\n", {});
   EXPECT_EQ(text_of(run), "y=2");
   ASSERT_EQ(run.notes.size(), 1U);
+}
+
+TEST(RunScript, AScriptThatIsNamedTrainingCountsBeforeOthers) {
+  const RunArguments run = read_run_script(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2\n"
+      "python tools/checkpoint/convert.py --num-layers 4\n",
+      {});
+  EXPECT_EQ(text_of(run), "num-layers=2");
+  EXPECT_EQ(run.world_size, 8);
+}
+
+TEST(RunScript, ArgumentsThatBeginACommandOfTheirOwnAreRefused) {
+  for (const char* script :
+       {"python pretrain_gpt.py --num-layers 2 \\\n  # --swiglu \\\n  --hidden-size 64\n",
+        "python pretrain_gpt.py --num-layers 2 \\ \n  --hidden-size 64\n",
+        "python pretrain_gpt.py\n--num-layers 2\n",
+        "A=\"\n--num-layers 2\n\"\nbash -c \"python pretrain_gpt.py $A --bf16\""})
+    EXPECT_EQ(code_of(script).substr(0, 15), "arguments_apart") << script;
+  EXPECT_EQ(read("--num-layers 2\n--hidden-size 64\n"), "num-layers=2 hidden-size=64");
+  EXPECT_EQ(read("cat > f <<EOF\n--num-layers 2\nEOF\npython pretrain_gpt.py --bf16"), "bf16");
+}
+
+TEST(RunScript, AQuotedListOfAllElementsIsOneWord) {
+  EXPECT_EQ(read("A=(--a 1 --b 2)\nbash -c \"python x.py ${A[*]} --c 3\""), "a=1 b=2 c=3");
+  EXPECT_EQ(read("f() { bash -c \"python x.py $*\"; }\nf --a 1 --b 2"), "a=1 b=2");
+}
+
+TEST(RunScript, ElementsAreAssignedOneByOne) {
+  EXPECT_EQ(read("A=(1 2)\nA[1]=5\nA[2]=7\npython x.py --a ${A[@]}"), "a=1=5=7");
+  EXPECT_EQ(read("declare -A C=([tp]=2 [\"pp\"]=4)\nC[ep]=8\n"
+                 "python x.py --a ${C[tp]} --b ${C[\"pp\"]} --c ${C[ep]}"),
+            "a=2 b=4 c=8");
+  EXPECT_EQ(unresolved_of(read_run_script("A[7]=5\nC[$K]=1\npython x.py --a ${A[7]} --b ${C[x]} --n 1", {})),
+            "3:a:${A[7]} 3:b:${C[x]} ");
+}
+
+TEST(RunScript, AnAssignmentBeforeACommandIsOfThatCommandAlone) {
+  const RunArguments run = read_run_script(
+      "TP=1\nTP=8 bash -c 'python x.py --tp $TP'\nX=2 CUDA_DEVICE_MAX_CONNECTIONS=1 python x.py --tp $TP\n",
+      {});
+  EXPECT_EQ(text_of(run), "tp=1");
+  EXPECT_EQ(run.environment.at("CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+  EXPECT_EQ(read("TP=1\nTP=8 bash -c 'python x.py --tp $TP'"), "tp=8");
+  EXPECT_EQ(read("TP=2\nTP=8 python x.py --tp $TP"), "tp=2");
+}
+
+TEST(RunScript, FollowsAssignmentsOfArithmetic) {
+  EXPECT_EQ(read("TP=4\nlet DP=32/TP/2 N=3\n(( G = DP * 16 ))\npython x.py --a $DP --b $G --c $N"),
+            "a=4 b=64 c=3");
+  EXPECT_EQ(read("((N=2**3**2))\npython x.py --a $N --b $((-2**2)) --c $((3*2**4)) --d $((2**63))"),
+            "a=512 b=4 c=48 d=$((2**63))");
+  EXPECT_EQ(unresolved_of(read_run_script("((N=M*2))\n((K+=1))\npython x.py --a $N --b $K", {})),
+            "1:a:$((M*2)) 2:b:${K} ");
+}
+
+TEST(RunScript, ReadsTheWorldOfSbatchAndOfWordsThatAreOne) {
+  const auto world = [](const std::string& script) { return read_run_script(script, {}).world_size; };
+  EXPECT_EQ(world("sbatch --nodes=4 --ntasks-per-node=8 <<EOF\nsrun python x.py --a 1\nEOF\n"), 32);
+  EXPECT_EQ(world("sbatch -N4 --ntasks-per-node 8 --wrap='srun python x.py --a 1'"), 32);
+  EXPECT_EQ(world("sbatch -N 4 -n 16 --wrap \"python x.py --a $SLURM_NNODES\""), 16);
+  EXPECT_EQ(world("#SBATCH -N4\n#SBATCH -n32\nsrun python x.py --a 1"), 32);
+  EXPECT_EQ(world("srun -n8 python x.py --a 1"), 8);
+  EXPECT_EQ(world("accelerate launch --num_processes 16 --num_machines 2 x.py --a 1"), 16);
+  EXPECT_EQ(world("ssh host \"cd /x; torchrun --nnodes 2 --nproc_per_node=4 x.py --a 1\""), 8);
+}
+
+TEST(RunScript, ANodeHasTheGpusThatItsLauncherSays) {
+  const auto gpus = [](const std::string& script) { return read_run_script(script, {}).gpus_per_node; };
+  EXPECT_EQ(gpus("torchrun --nnodes 2 --nproc_per_node 4 x.py --a 1"), 4);
+  EXPECT_EQ(gpus("torchrun --nnodes $N --nproc_per_node 4 x.py --a 1"), 4);
+  EXPECT_EQ(gpus("srun -N 4 --ntasks-per-node=1 --gpus-per-node=h100:8 python x.py --a 1"), 8);
+  EXPECT_EQ(gpus("srun -N 4 -n 16 python x.py --a 1"), 4);
+  EXPECT_EQ(gpus("mpirun -np 16 python x.py --a 1"), std::nullopt);
+  EXPECT_EQ(gpus("python x.py --a 1"), std::nullopt);
+}
+
+TEST(RunScript, ReadKeepsAHereDocument) {
+  const std::string read_args = "TP=2\nread -r -d '' ARGS <<EOF\n  --a $TP\n  --b 1\nEOF\n";
+  EXPECT_EQ(read(read_args + "python x.py $ARGS"), "a=2 b=1");
+  EXPECT_EQ(read("read -d '' A <<'EOF'\n--a $TP\nEOF\npython x.py $A"), "a=$TP");
 }
 
 TEST(RunScript, ReadsTheArgumentsOfAModule) {

@@ -39,6 +39,7 @@ TEST(RunYaml, RefusesWhatIsNoMapOfFlags) {
   EXPECT_EQ(code_of("MODEL_ARGS: &a [1]\nx: *a\n"), at("run_yaml_alias", "line 2"));
   EXPECT_EQ(code_of("a: [1, 2\nb: 3"), at("run_yaml_syntax", "line 2"));
   EXPECT_EQ(code_of("- a\n- b\n"), at("run_without_arguments", "--from"));
+  EXPECT_EQ(code_of("apiVersion: v1\nkind: PyTorchJob\n"), at("run_without_arguments", "--from"));
   EXPECT_EQ(code_of("model:\n  tensor_model_parallel_size: 8\n"), at("run_yaml_nested", "line 2"));
   EXPECT_EQ(code_of("bf16: true\nmodel_parallel:\n  pipeline_model_parallel_size: 8\n"),
             at("run_yaml_nested", "line 3"));
