@@ -9,10 +9,11 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
-#include "sim/layout/size_rules.h"
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/run_rule.h"
+#include "verify/output/phrases.h"
 #include "verify/run_arguments/run_file.h"
 
 namespace verify {
@@ -146,21 +147,23 @@ void Options::model() {
 /// without a batch has one microbatch on each replica.
 void Options::batch() {
   const auto global = values_.number("global-batch-size"), micro = values_.number("micro-batch-size");
-  const std::int64_t grid =
-      sim::capped_product({number("tensor-model-parallel-size", 1), number("pipeline-model-parallel-size", 1),
-                           number("context-parallel-size", 1)});
-  if (!micro || *micro < 1 || !world_ || grid < 1 || *world_ < grid) return;
-  const std::int64_t round = sim::capped_product({*micro, *world_ / grid});
+  const auto grid =
+      product_of({number("tensor-model-parallel-size", 1), number("pipeline-model-parallel-size", 1),
+                  number("context-parallel-size", 1)});
+  if (!micro || *micro < 1 || !world_ || !grid || *grid < 1 || *world_ < *grid) return;
+  const std::int64_t replicas = *world_ / *grid;
+  const auto round = product_of({*micro, replicas});
+  if (!round) return;
   const bool is_missing = !values_.has("global-batch-size") && !values_.has("step-batch-size-schedule");
-  if (is_missing && *world_ % grid == 0) {
-    set("global-batch-size", round);
+  if (is_missing && *world_ % *grid == 0) {
+    set("global-batch-size", *round);
     notes_.push_back(
-        fmt::format("without --global-batch-size Megatron takes {}: one microbatch on each of {} replicas",
-                    round, *world_ / grid));
+        fmt::format("without --global-batch-size Megatron takes {}: one microbatch on each of {}", *round,
+                    counted(replicas, "replica")));
   }
   if (!values_.flag("decrease-batch-size-if-needed") || !global) return;
   settings_.remove("global-batch-size");
-  if (round > 0 && *global >= round) set("global-batch-size", *global / round * round);
+  if (*global >= *round) set("global-batch-size", *global / *round * *round);
 }
 
 void Options::step() {
@@ -181,10 +184,11 @@ void Options::shards() {
   }
   if (values_.flag("ddp-pad-buckets-for-high-nccl-busbw")) set("pad-buckets-for-high-nccl-busbw", "true");
   if (!values_.flag("use-distributed-optimizer")) set("no-distributed-optimizer", "true");
-  const std::int64_t model_parallel = std::max<std::int64_t>(1, number("tensor-model-parallel-size", 1)) *
-                                      std::max<std::int64_t>(1, number("pipeline-model-parallel-size", 1));
-  if (world_ && *world_ % model_parallel == 0 && *world_ >= model_parallel)
-    set("data-parallel-size", *world_ / model_parallel);
+  const auto model_parallel =
+      product_of({std::max<std::int64_t>(1, number("tensor-model-parallel-size", 1)),
+                  std::max<std::int64_t>(1, number("pipeline-model-parallel-size", 1))});
+  if (world_ && model_parallel && *world_ % *model_parallel == 0 && *world_ >= *model_parallel)
+    set("data-parallel-size", *world_ / *model_parallel);
 }
 
 /// What only the count of memory reads, where the file says it; it is not judged elsewhere.
@@ -251,7 +255,7 @@ void keep_contradictions(const RunOfFile& run, const Settings& command_line, sim
                    .numbers = fmt::format("'{}' in line {}, and '{}' in line {}",
                                           fmt::join(repeated.first.words, " "), repeated.first.line,
                                           fmt::join(repeated.last.words, " "), repeated.last.line),
-                   .rule = "an argument has one value",
+                   .rule = "Megatron's parser takes the last value without a word; here a file says one",
                    .hint = fmt::format("--{} {} on the command line", repeated.name,
                                        fmt::join(repeated.last.words, " "))});
     });

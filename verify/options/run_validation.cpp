@@ -122,9 +122,9 @@ std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
     if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
   }
   if (words.empty()) return {};
-  return {{"unresolved_words",
-           fmt::format("{} may hold more arguments, and what they would change is neither proved nor counted",
-                       first_of(words))}};
+  return {{"unresolved_words", fmt::format("{} may hold more arguments, or another command: what they would "
+                                           "change is neither proved nor counted",
+                                           first_of(words))}};
 }
 
 /// Warns of a number of connections with which Megatron trains on some devices alone.

@@ -197,6 +197,8 @@ class ReadFiles {
   std::atomic<std::size_t> next_ = 0;
 };
 
+constexpr std::string_view kSeparators = "_-.=";  // between "rank" and its number
+
 /// Finds the rank of a dump in its path.
 class RankFinder {
  public:
@@ -244,25 +246,38 @@ class RankFinder {
   }
 
  private:
+  /// Whether a name ends as that of the number in a part of the job does: "local_", "node-", "group".
+  static bool is_of_a_part(std::string_view before) {
+    while (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos)
+      before.remove_suffix(1);
+    return before.ends_with("local") || before.ends_with("node") || before.ends_with("group");
+  }
+
+  /// Whether the number that ends at `last` stands behind "rank".
+  static bool is_behind_rank(std::string_view path, std::size_t last) {
+    std::string_view before = path.substr(0, path.find_last_not_of("0123456789", last) + 1);
+    while (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos)
+      before.remove_suffix(1);
+    return before.ends_with("rank");
+  }
+
   /// Returns the place of the number of a file's name that is its rank: behind the last "rank" that is no
   /// local_rank or node_rank, as in "rank3_pid4000", or else its last one. There is no length without one.
   static std::pair<std::size_t, std::size_t> place_of_number(const std::string& path) {
     constexpr const char* kDigits = "0123456789";
     const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    bool is_excluded = false;  // the last number is one of a part of the job
     for (std::size_t at = path.rfind("rank"); at != std::string::npos && at >= name;
          at = at == 0 ? std::string::npos : path.rfind("rank", at - 1)) {
       std::size_t first = at + std::string_view("rank").size();
-      while (first < path.size() && std::string_view("_-.=").find(path[first]) != std::string_view::npos)
-        ++first;
+      while (first < path.size() && kSeparators.find(path[first]) != std::string_view::npos) ++first;
       const std::size_t end = std::min(path.find_first_not_of(kDigits, first), path.size());
-      const std::string_view before = std::string_view(path).substr(0, at);
-      const bool is_of_a_part = before.ends_with("local_") || before.ends_with("local") ||
-                                before.ends_with("node_") || before.ends_with("node") ||
-                                before.ends_with("group_");
-      if (end > first && !is_of_a_part) return {first, end - first};
+      if (end > first && !is_of_a_part(path.substr(0, at))) return {first, end - first};
+      if (end > first) is_excluded = true;
     }
     const std::size_t last = path.find_last_of(kDigits);
-    if (last == std::string::npos || last < name) return {0, 0};
+    if (last == std::string::npos || last < name || (is_excluded && is_behind_rank(path, last)))
+      return {0, 0};
     const std::size_t before = path.find_last_not_of(kDigits, last);
     const std::size_t first = std::max(before == std::string::npos ? 0 : before + 1, name);
     return {first, last - first + 1};

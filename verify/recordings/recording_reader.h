@@ -6,8 +6,8 @@
 /// executed (pickle_reader.h). Every version is read by the names of its fields; a field that is missing is
 /// unknown, and one that is not known here is left out.
 ///
-/// The rank of a dump is the number behind "rank" in its file's name (but not behind local_rank or
-/// node_rank), or else the last number of the name, or what `rank_from` finds in its path.
+/// The rank of a dump is the number behind "rank" in its file's name (but not behind local_rank,
+/// node_rank or group_rank), or else the last number of the name, or what `rank_from` finds in its path.
 ///
 /// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
 /// In a folder a file counts as one if its name differs from that of a dump in its numbers alone.

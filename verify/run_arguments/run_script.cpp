@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kMostNesting = 8;  // of here-documents, of `bash -c` and of calls
 constexpr std::size_t kMostCommands = 1'000'000;
+constexpr int kMostOpenReads = 200;
 
 using Fields = std::vector<ShellField>;
 
@@ -64,7 +66,8 @@ std::optional<ShellAssignment> arithmetic_assignment(std::string_view text, int 
   const std::string_view value = text.substr(equals + 1);
   name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
   name = name.substr(0, name.find_last_not_of(" \t") + 1);
-  const bool is_plain = !name.empty() && begins_shell_name(name.front()) &&
+  const bool has_quotes = value.find_first_of("'\"\\`") != std::string_view::npos;
+  const bool is_plain = !has_quotes && !name.empty() && begins_shell_name(name.front()) &&
                         std::ranges::all_of(name, is_of_shell_name) &&
                         value.find(',') == std::string_view::npos && names_assigned_by(value).empty();
   if (!is_plain) return std::nullopt;
@@ -72,6 +75,7 @@ std::optional<ShellAssignment> arithmetic_assignment(std::string_view text, int 
                          .appends = false,
                          .is_array = false,
                          .is_local = false,
+                         .is_associative = false,
                          .key = {},
                          .values = {ShellWordReader(fmt::format("$(({}))", value), line, 0).whole_word(true)},
                          .line = line};
@@ -95,7 +99,12 @@ struct Launch {
 
 /// Whether the name of the script says that it trains: pretrain_gpt.py, my.train.
 bool is_named_training(const Launch& launch) {
-  return launch.script.substr(launch.script.rfind('/') + 1).find("train") != std::string::npos;
+  const std::string name = launch.script.substr(launch.script.rfind('/') + 1);
+  for (std::size_t at = name.find("train"); at != std::string::npos; at = name.find("train", at + 1)) {
+    const bool begins_a_word = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
+    if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
+  }
+  return false;
 }
 
 /// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun.
@@ -122,6 +131,30 @@ bool trains(const Launch& launch) {
   });
 }
 
+/// Whether the first word of a command is this literal.
+bool is_literal(const std::vector<ShellWord>& words, std::string_view text) {
+  return !words.empty() && words.front().parts.size() == 1 &&
+         words.front().parts.front().kind == ShellPart::Kind::literal &&
+         words.front().parts.front().text == text;
+}
+
+/// Returns the index of the keyword that ends what begins here, or that of the last command.
+std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, ShellKeyword begins,
+                   ShellKeyword ends) {
+  int open = 0;
+  for (std::size_t i = begin; i < commands.size(); ++i) {
+    if (commands[i].keyword == begins) ++open;
+    if (commands[i].keyword == ends && --open == 0) return i;
+  }
+  return commands.size();
+}
+
+/// Whether a text that is not known looks like the command of a training: "run=srun python x.py --a".
+bool looks_like_a_launch(std::string_view text) {
+  return text.find(" --") != std::string_view::npos &&
+         (text.find(".py") != std::string_view::npos || text.find(" -m ") != std::string_view::npos);
+}
+
 class ScriptReader {
  public:
   explicit ScriptReader(const RunVariables& set) : values_(set) {}
@@ -130,10 +163,16 @@ class ScriptReader {
   RunArguments arguments();
 
  private:
-  void read(const std::vector<ShellCommand>& commands, int depth);
+  using Commands = std::span<const ShellCommand>;
+
+  void read(Commands commands, int depth);
+  std::optional<Fields> list_of_loop(Commands commands, std::size_t begin);
+  void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
+  void read_input(const ShellCommand& command, const Fields& words, ShellRuns runs);
   void read(const ShellCommand& command, int depth);
   void read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
   void read_allocation(const Fields& words);
+  std::string text_of(const HereDocument& document);
   void read_documents(const ShellCommand& command, const Fields& words, int depth);
   void assign(const ShellCommand& command, ShellRuns runs);
   void assign(const ShellAssignment& assignment, bool is_certain);
@@ -143,6 +182,7 @@ class ScriptReader {
   void keep_started(const Fields& words, int line);
   void read_nested(std::string_view text, int line, int depth);
   void read_command_text(std::string_view text, int line, int depth);
+  void keep_what_is_not_known(const Fields& words);
   void find_launch(const Fields& words, ShellRuns runs, int line, int depth);
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
@@ -150,6 +190,7 @@ class ScriptReader {
   void take_environment(RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const Launch&));
   void refuse_arguments_apart() const;
+  void refuse_what_is_not_known() const;
 
   ShellValues values_;
   ShellBranches branches_;
@@ -158,6 +199,10 @@ class ScriptReader {
   std::vector<std::string> given_to_command_;  // the variables that stand before a command that is read
   int open_documents_ = 0;                     // here-documents that are read
   bool starts_script_ = false;                 // a command does, with arguments or without
+  int open_reads_ = 0;                         // lists of commands that are read, one inside of the other
+  int ended_ = 0;                              // the line of the `exit` that has ended the script; 0: none
+  Fields
+      not_known_;  // words of commands that look like a training, and of which nobody can tell what they are
   std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
 
   struct Function {
@@ -181,21 +226,62 @@ void ScriptReader::read(std::string_view text, int first_line, int depth) {
   read(script.commands, depth);
 }
 
-void ScriptReader::read(const std::vector<ShellCommand>& commands, int depth) {
-  for (auto command = commands.begin(); command != commands.end(); ++command) {
-    if (command->keyword != ShellKeyword::function_begins) {
-      read(*command, depth);
-      continue;
-    }
-    const auto begin = command + 1;
-    for (int open = 1; open > 0;) {
-      ++command;
-      if (command->keyword == ShellKeyword::function_begins) ++open;
-      if (command->keyword == ShellKeyword::function_ends) --open;
-    }
-    const Fields name = values_.expand(begin[-1].words);
-    if (name.size() == 1) functions_[name.front().text] = {{begin, command}, false};
+void ScriptReader::read(Commands commands, int depth) {
+  if (++open_reads_ > kMostOpenReads) {
+    sim::refuse({.code = "script_syntax",
+                 .option = commands.empty() ? "--from" : fmt::format("line {}", commands.front().line),
+                 .numbers = fmt::format("subshells, loops or calls nested more than {} deep", kMostOpenReads),
+                 .rule = "a launch script is nested a few levels deep",
+                 .hint = "the command line alone"});
   }
+  for (std::size_t i = 0; i < commands.size() && ended_ == 0; ++i) {
+    const ShellCommand& command = commands[i];
+    if (command.keyword == ShellKeyword::function_begins) {
+      const std::size_t end = end_of(commands, i, ShellKeyword::function_begins, ShellKeyword::function_ends);
+      const Fields name = values_.expand(command.words);
+      const Commands body = commands.subspan(i + 1, end - i - 1);
+      if (name.size() == 1) functions_[name.front().text] = {{body.begin(), body.end()}, false};
+      i = end;
+    } else if (command.keyword == ShellKeyword::subshell_begins) {
+      const std::size_t end = end_of(commands, i, ShellKeyword::subshell_begins, ShellKeyword::subshell_ends);
+      ShellValues::Scope before = values_.scope(command.line);
+      read(commands.subspan(i + 1, end - i - 1), depth);
+      values_.leave(std::move(before));
+      ended_ = 0;
+      i = end;
+    } else if (const std::optional<Fields> list = list_of_loop(commands, i)) {
+      const std::size_t end = end_of(commands, i, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
+      for (const ShellField& value : *list) {
+        values_.define(command.loop_variable, value.text, command.line);
+        read(commands.subspan(i + 1, end - i - 1), depth);
+      }
+      branches_.ended(std::nullopt);
+      i = end;
+    } else {
+      read(command, depth);
+    }
+  }
+  --open_reads_;
+}
+
+/// Returns the list of a `for` that begins here, where it certainly runs once for each of these values.
+std::optional<std::vector<ShellField>> ScriptReader::list_of_loop(Commands commands, std::size_t begin) {
+  const ShellCommand& loop = commands[begin];
+  const bool has_list = loop.keyword == ShellKeyword::loop_begins && !loop.loop_variable.empty() &&
+                        !loop.words.empty() && branches_.around() == ShellRuns::yes;
+  if (!has_list) return std::nullopt;
+  const std::size_t end = end_of(commands, begin, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
+  for (const ShellCommand& command : commands.subspan(begin + 1, end - begin - 1)) {
+    for (const char* word : {"break", "continue", "exit", "return"})
+      if (is_literal(command.words, word)) return std::nullopt;
+  }
+  Fields list = values_.expand(loop.words);
+  constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them
+  const auto is_plain = [&](const ShellField& word) {
+    return !word.has_unknown() && word.text.find_first_of(kPatterns) == std::string::npos;
+  };
+  if (list.empty() || !std::ranges::all_of(list, is_plain)) return std::nullopt;
+  return list;
 }
 
 /// Reads the commands of a function where it is called. Returns whether the words are a call.
@@ -240,20 +326,21 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
                  .hint = "the command line alone"});
   }
   const Fields words = values_.expand(command.words);
-  if (command.words.empty() || command.assignments.empty()) {
+  if (words.empty() || command.assignments.empty()) {
     assign(command, runs);
     return read(command, words, runs, depth);
   }
   // Assignments before a word are those of the command alone, which is read as if it ran.
   std::vector<std::pair<std::string, std::optional<Fields>>> before;
   for (const ShellAssignment& assignment : command.assignments)
-    before.emplace_back(assignment.name, values_.kept(assignment.name));
+    before.emplace_back(assignment.name, values_.kept(assignment.name, command.line));
   assign(command, branches_.around());
   const std::size_t outer = given_to_command_.size();
   for (const auto& [name, value] : before) given_to_command_.push_back(name);
   read(command, words, runs, depth);
   given_to_command_.resize(outer);
-  for (auto& [name, value] : before) values_.give_back(name, std::move(value));
+  for (auto kept = before.rbegin(); kept != before.rend(); ++kept)
+    values_.give_back(kept->first, std::move(kept->second));
 }
 
 void ScriptReader::assign(const ShellCommand& command, ShellRuns runs) {
@@ -290,11 +377,7 @@ void ScriptReader::assign_by_arithmetic(const ShellCommand& command, const Field
 
 /// Reads a command, whose words are these.
 void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth) {
-  if (!words.empty() && words.front().text == "shift") {
-    const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
-    const bool is_known = runs == ShellRuns::yes && count && *count >= 0;
-    values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
-  }
+  if (!words.empty()) read_builtin(command, words, runs);
   if (calls_function(words, runs, depth)) return;
   assign_by_arithmetic(command, words, runs);
   find_launch(words, runs, command.line, depth);
@@ -306,30 +389,86 @@ void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellR
                   is_certain ? name_tested_as_empty(command, values_) : "");
 }
 
+/// Follows the commands of the shell that change variables, or end the script.
+void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs) {
+  const std::string& name = words.front().text;
+  const bool is_certain = runs == ShellRuns::yes && command.chain != "|";
+  if (name == "shift") {
+    const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
+    const bool is_known = is_certain && count && *count >= 0;
+    values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
+  } else if (name == "unset") {
+    for (auto word = words.begin() + 1; word != words.end(); ++word) {
+      const std::string variable = word->text.substr(0, word->text.find('['));
+      const bool is_whole = variable == word->text;
+      if (is_option(variable)) continue;
+      if (is_certain && is_whole) {
+        values_.unset(variable);
+      } else {
+        values_.forget(variable, command.line, "it may have been unset");
+      }
+    }
+  } else if (name == "read" || name == "mapfile" || name == "readarray") {
+    read_input(command, words, runs);
+  } else if (name == "exit" && is_certain && !command.is_grouped && command.chain.empty()) {
+    ended_ = command.line;
+  }
+}
+
+/// Follows `read`: the one variable of `read -r -d ''` gets the whole here-document. What others read is not
+/// known.
+void ScriptReader::read_input(const ShellCommand& command, const Fields& words, ShellRuns runs) {
+  std::vector<std::string> names;
+  bool is_raw = false, is_whole = false;
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    const std::string& text = word->text;
+    const bool takes_delimiter = is_option(text) && text.ends_with('d');
+    is_raw = is_raw || (is_option(text) && text.find('r') != std::string::npos);
+    if (takes_delimiter && word + 1 != words.end()) {
+      ++word;
+      is_whole = word->text.empty();
+    } else if (!is_option(text)) {
+      names.push_back(text);
+    } else if (text != "-r") {
+      names.emplace_back();  // an option that changes what is read
+    }
+  }
+  const bool is_one = words.front().text == "read" && names.size() == 1 && is_whole &&
+                      command.documents.size() == 1 && runs == ShellRuns::yes && command.chain != "|";
+  for (const std::string& name : names) {
+    const bool is_name = !name.empty() && std::ranges::all_of(name, is_of_shell_name);
+    if (!is_one && is_name) values_.forget(name, command.line, "it is read from the input");
+    if (!is_one || !is_name) continue;
+    std::string text = text_of(command.documents.front());
+    if (!is_raw && text.find('\\') != std::string::npos) {
+      values_.forget(name, command.line, "it is read from the input");
+      continue;
+    }
+    const std::size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());
+    text = text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
+    values_.define(name, std::move(text), command.documents.front().line);
+  }
+}
+
+/// Returns the text of a here-document as the command gets it.
+std::string ScriptReader::text_of(const HereDocument& document) {
+  if (document.is_literal) return document.text;
+  return values_.whole(ShellWordReader(document.text, document.line, 0).document()).text;
+}
+
 /// Reads how many processes `sbatch` or an #SBATCH line asks for.
 void ScriptReader::read_allocation(const Fields& words) {
   world_.read(words, "srun");
   for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
 }
 
-/// Reads here-documents: the value of the variable that `read` names, or a text that may be a script.
+/// Reads here-documents, whose text may be a script.
 void ScriptReader::read_documents(const ShellCommand& command, const Fields& words, int depth) {
-  const bool is_value = words.size() > 1 && words.front().text == "read" && !is_option(words.back().text);
-  const bool is_of_sbatch = !words.empty() && name_of_program(words.front().text) == "sbatch";
-  if (is_of_sbatch && !command.documents.empty()) read_allocation(words);
+  const std::string program = words.empty() ? "" : words.front().text;
+  if (command.documents.empty() || program == "read") return;
+  if (name_of_program(program) == "sbatch") read_allocation(words);
   ++open_documents_;
-  for (const HereDocument& document : command.documents) {
-    if (!is_value) {
-      read_nested(document.text, document.line, depth);
-      continue;
-    }
-    std::string text =
-        document.is_literal
-            ? document.text
-            : values_.whole(ShellWordReader(document.text, document.line, 0).whole_word(true)).text;
-    while (text.ends_with('\n')) text.pop_back();
-    values_.define(words.back().text, std::move(text), document.line);
-  }
+  for (const HereDocument& document : command.documents) read_nested(text_of(document), document.line, depth);
   --open_documents_;
 }
 
@@ -343,16 +482,20 @@ void ScriptReader::read_nested(std::string_view text, int line, int depth) {
 void ScriptReader::read_command_text(std::string_view text, int line, int depth) {
   if (depth == kMostNesting) return;
   const ShellBranches around = branches_;
+  const int open_reads = open_reads_;
   try {
     read(text, line, depth + 1);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
   }
   branches_ = around;
+  open_reads_ = open_reads;
+  ended_ = 0;  // it ends a shell of its own
 }
 
 void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
   if (words.empty() || only_prints(words.front().text)) return;
+  keep_what_is_not_known(words);
   if (words.front().text == "eval") {
     std::string text;
     for (auto word = words.begin() + 1; word != words.end(); ++word)
@@ -372,6 +515,12 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     return;
   }
   const auto script = script_of(words);
+  const auto dashes =
+      std::find_if(script, words.end(), [](const ShellField& word) { return word.text == "--"; });
+  if (dashes != words.end()) {  // a launcher of somebody's own, with the command behind "--"
+    const Fields behind(dashes + 1, words.end());
+    if (script_of(behind) != behind.end()) return find_launch(behind, runs, line, depth);
+  }
   if (script != words.end()) {
     starts_script_ = true;
     Launch launch{.before = {words.begin(), script},
@@ -379,7 +528,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
                   .script = values_.shown(script->text),
                   .line = line};
     for (const std::string& name : given_to_command_) {
-      const std::optional<Fields> value = values_.kept(name);
+      const std::optional<Fields> value = values_.kept(name, line);
       if (value && value->size() == 1 && !value->front().has_unknown())
         launch.environment[name] = value->front().text;
     }
@@ -413,6 +562,16 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
       Fields& first = launches_.back().before;
       first.insert(first.begin(), words.begin(), shell);
     }
+  }
+}
+
+/// Remembers the words that may be a training, but whose value nobody knows.
+void ScriptReader::keep_what_is_not_known(const Fields& words) {
+  const auto script = script_of(words);
+  for (auto word = words.begin(); word != script; ++word) {
+    const std::vector<Unresolved> unknown = values_.unresolved(word->text);
+    if (std::ranges::any_of(unknown, [](const Unresolved& one) { return looks_like_a_launch(one.text); }))
+      not_known_.push_back(*word);
   }
 }
 
@@ -545,15 +704,34 @@ void ScriptReader::refuse_arguments_apart() const {
                .hint = "a '\\' at the end of each line of the command but the last, and no comment inside"});
 }
 
+/// Refuses a script without a command that is known, where a word that is not known may be the command.
+void ScriptReader::refuse_what_is_not_known() const {
+  if (not_known_.empty()) return;
+  const std::vector<Unresolved> unknown = values_.unresolved(not_known_.back().text);
+  if (unknown.empty()) return;
+  const Unresolved& first = unknown.front();
+  sim::refuse({.code = "run_without_arguments",
+               .option = fmt::format("line {}", first.line),
+               .numbers = fmt::format("the command is '{}', and {}",
+                                      sim::printable_text(first.text.substr(0, 100)), first.reason),
+               .rule = "nothing is executed: the command that starts the training must be in the file",
+               .hint = first.variable.empty() ? "the command line alone, as a text file"
+                                              : fmt::format("--set {}=VALUE", first.variable)});
+}
+
 RunArguments ScriptReader::arguments() {
   RunArguments run;
   if (launches_.empty()) read_functions_without_a_call();
   const bool has_command = !launches_.empty();
   if (!has_command) take_assigned_arguments();
   if (launches_.empty()) {
+    refuse_what_is_not_known();
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",
-                 .numbers = "a text without a command that gives arguments to a Python file",
+                 .numbers = ended_ == 0 ? "a text without a command that gives arguments to a Python file"
+                                        : fmt::format("the script ends with the `exit` of line {}, before a "
+                                                      "command that gives arguments to a Python file",
+                                                      ended_),
                  .rule = "a launch script or a command line holds '--flag value' behind its training script",
                  .hint = started_.empty() ? "the run's log, or the command line that starts the run"
                                           : "--from " + started_});
@@ -574,6 +752,9 @@ RunArguments ScriptReader::arguments() {
   take(launch.arguments, run);
   take_world(run);
   take_environment(run);
+  for (const ShellField& word : not_known_) {
+    for (Unresolved& unknown : values_.unresolved(word.text)) run.unresolved.push_back(std::move(unknown));
+  }
   for (const auto& [name, value] : launch.environment) run.environment[name] = value;
   return run;
 }

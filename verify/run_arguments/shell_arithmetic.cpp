@@ -178,7 +178,12 @@ std::vector<std::string> names_assigned_by(std::string_view expression) {
     const std::string name(expression.substr(0, length));
     expression.remove_prefix(length);
     std::string_view behind = expression;
-    while (behind.starts_with(' ')) behind.remove_prefix(1);
+    const auto skip_blanks = [&] {
+      behind.remove_prefix(std::min(behind.find_first_not_of(" \t\r\n"), behind.size()));
+    };
+    skip_blanks();
+    if (behind.starts_with('[')) behind.remove_prefix(std::min(behind.find(']'), behind.size() - 1) + 1);
+    skip_blanks();
     const bool steps =
         before == "++" || before == "--" || behind.starts_with("++") || behind.starts_with("--");
     while (!behind.empty() && std::string_view("+-*/%&|^").find(behind[0]) != std::string_view::npos)

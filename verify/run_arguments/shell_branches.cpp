@@ -38,6 +38,8 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case none:
     case function_begins:
     case function_ends:
+    case subshell_begins:
+    case subshell_ends:
       return;
     case if_begins:
       open_.push_back({.kind = if_begins, .now = ShellRuns::yes});

@@ -51,6 +51,12 @@ std::vector<ShellField> chosen_of(const ShellPart& part, const std::vector<Shell
   return {value[index]};
 }
 
+/// Whether an expansion is a list of words: "${ARRAY[@]}" or "$@".
+bool is_list(const ShellPart& part) {
+  if (part.joins) return false;
+  return part.kind == ShellPart::Kind::elements || part.text == "$@" || part.text == "${@}";
+}
+
 /// Returns the fields as one, with blanks between them.
 ShellField one_of(const std::vector<ShellField>& fields) {
   ShellField one = fields.front();
@@ -80,6 +86,7 @@ void ShellValues::define(const std::string& name, std::string value, int line) {
 }
 
 void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
+  tables_.erase(name);
   define(name, mark("${" + name + "}", name, line, reason), line);
 }
 
@@ -92,9 +99,30 @@ ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
   return fields;
 }
 
-std::optional<ShellValues::Fields> ShellValues::kept(const std::string& name) const {
+std::optional<ShellValues::Fields> ShellValues::kept(const std::string& name, int line) {
   const auto value = values_.find(name);
-  return value != values_.end() ? std::optional(value->second) : std::nullopt;
+  if (value == values_.end()) return std::nullopt;
+  for (const ShellField& field : value->second) charge(field.text.size() + sizeof(ShellField), line);
+  return value->second;
+}
+
+void ShellValues::unset(const std::string& name) {
+  tables_.erase(name);
+  if (!set_.contains(name)) give_back(name, std::nullopt);
+}
+
+ShellValues::Scope ShellValues::scope(int line) {
+  for (const auto& [name, value] : values_) {
+    for (const ShellField& field : value) charge(field.text.size() + sizeof(ShellField), line);
+  }
+  for (const auto& [name, table] : tables_) charge((table.size() + 1) * sizeof(ShellField), line);
+  return {values_, order_, tables_};
+}
+
+void ShellValues::leave(Scope before) {
+  values_ = std::move(before.values);
+  order_ = std::move(before.order);
+  tables_ = std::move(before.tables);
 }
 
 void ShellValues::give_back(const std::string& name, std::optional<Fields> value) {
@@ -102,7 +130,8 @@ void ShellValues::give_back(const std::string& name, std::optional<Fields> value
     values_[name] = std::move(*value);
   } else {
     values_.erase(name);
-    std::erase(order_, name);
+    const auto newest = std::find(order_.rbegin(), order_.rend(), name);
+    if (newest != order_.rend()) order_.erase(newest.base() - 1);
   }
 }
 
@@ -130,7 +159,7 @@ void ShellValues::shift(std::optional<std::size_t> count, int line) {
 /// Remembers the value that a variable has outside of the function whose local variable it becomes.
 void ShellValues::keep_outer(const ShellAssignment& assignment) {
   if (!assignment.is_local || calls_.empty()) return;
-  calls_.back().outer.try_emplace(assignment.name, kept(assignment.name));
+  calls_.back().outer.try_emplace(assignment.name, kept(assignment.name, assignment.line));
 }
 
 const Unresolved* ShellValues::whole_unknown(std::string_view text) const {
@@ -146,36 +175,72 @@ bool ShellValues::is_given_nothing(const std::string& name) const {
   return unknown != nullptr && unknown->reason == kNotAssigned;
 }
 
-/// Follows NAME[key]=value. The element of a key that is no number is a variable "NAME[key]".
+/// Follows NAME[key]=value. Where the key, or the array, is not known, no element is known any more.
 void ShellValues::assign_element(const ShellAssignment& assignment) {
-  const auto index = whole_number(assignment.key);
-  const Fields* value = known(assignment.name);
-  if (index && *index >= 0 && set_.contains(assignment.name)) return;
-  if (index && *index >= 0 && *index <= (value == nullptr ? 0 : std::ssize(*value))) {
-    Fields fields = value == nullptr ? Fields() : *value;
-    if (*index == std::ssize(fields)) fields.push_back({"", assignment.line});
-    ShellField& element = fields[static_cast<std::size_t>(*index)];
-    const Fields more = fields_of(assignment);
-    element.text = (assignment.appends ? element.text : "") + more.front().text;
-    return keep({.name = assignment.name,
-                 .appends = false,
-                 .is_array = true,
-                 .is_local = false,
-                 .key = {},
-                 .values = {},
-                 .line = assignment.line},
-                std::move(fields));
+  if (set_.contains(assignment.name)) return;
+  const std::string key = joined(*assignment.key);
+  const bool is_one = !assignment.is_array && assignment.values.size() == 1;
+  const std::string value = is_one ? joined(assignment.values.front()) : "";
+  const auto table = tables_.find(assignment.name);
+  if (table != tables_.end() && is_one && key.find(kUnknownBegin) == std::string::npos) {
+    std::string& element = table->second[key];
+    element = (assignment.appends ? element : "") + value;
+    return charge(element.size() + key.size(), assignment.line);
   }
-  if (index || assignment.key.find('$') != std::string::npos)
-    return forget(assignment.name, assignment.line, "its elements are assigned one by one");
-  ShellAssignment element = assignment;
-  element.name = fmt::format("{}[{}]", assignment.name, assignment.key);
-  element.key.clear();
-  assign(element);
+  const auto index = table == tables_.end() ? index_of(key) : std::nullopt;
+  Fields* fields = index && is_one ? list(assignment.name) : nullptr;
+  if (fields == nullptr || *index > std::ssize(*fields))
+    return forget(assignment.name, assignment.line, "not all indices of its elements are known");
+  if (*index == std::ssize(*fields)) fields->push_back({"", assignment.line});
+  ShellField& element = (*fields)[static_cast<std::size_t>(*index)];
+  element.text = (assignment.appends ? element.text : "") + value;
+  charge(element.text.size() + sizeof(ShellField), assignment.line);
+}
+
+/// Returns the elements of an array to change one of them; null where one is not known. A variable that is
+/// not assigned becomes an array without elements.
+ShellValues::Fields* ShellValues::list(const std::string& name) {
+  if (!values_.contains(name)) {
+    order_.push_back(name);
+    return &values_[name];
+  }
+  Fields& fields = values_[name];
+  return std::ranges::any_of(fields, &ShellField::has_unknown) ? nullptr : &fields;
+}
+
+/// Returns the index that a key of an array says: a number, a variable, or arithmetic; none where it is not
+/// known, or counts from the end.
+std::optional<std::int64_t> ShellValues::index_of(const std::string& key) const {
+  const auto index = shell_arithmetic(key, [&](const std::string& name) {
+    const Fields* value = known(name);
+    const bool is_there = value != nullptr && !value->empty();
+    return is_there ? std::optional(value->front().text) : std::nullopt;
+  });
+  return index && *index >= 0 ? index : std::nullopt;
+}
+
+/// Follows the assignment of an associative array as a whole. Its elements are assignments of their own.
+bool ShellValues::assigns_table(const ShellAssignment& assignment) {
+  const bool is_declared = assignment.is_associative && !(assignment.is_local && !calls_.empty());
+  if (is_declared && !values_.contains(assignment.name)) tables_.try_emplace(assignment.name);
+  const auto table = tables_.find(assignment.name);
+  if (table == tables_.end()) return false;
+  if (!assignment.is_array || !assignment.values.empty()) {
+    forget(assignment.name, assignment.line, "its keys are not all known");
+  } else if (!assignment.appends) {
+    table->second.clear();
+  }
+  return true;
+}
+
+void ShellValues::charge(std::size_t bytes, int line) {
+  expanded_bytes_ += bytes;
+  if (expanded_bytes_ > kMostExpandedBytes) refuse_size(line, "words and values of more than 64 MiB in all");
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {
-  if (!assignment.key.empty()) return assign_element(assignment);
+  if (assignment.key != nullptr) return assign_element(assignment);
+  if (assigns_table(assignment)) return;
   Fields fields = fields_of(assignment);
   keep_outer(assignment);
   const bool is_one = !assignment.is_array && !assignment.appends && fields.size() == 1;
@@ -214,6 +279,7 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
         .appends = false,
         .is_array = false,
         .is_local = false,
+        .is_associative = false,
         .key = {},
         .values = {},
         .line = assignment.line},
@@ -222,14 +288,8 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
 }
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
-  if (!assignment.key.empty()) {
-    ShellAssignment element = assignment;
-    element.name = fmt::format("{}[{}]", assignment.name, assignment.key);
-    element.key.clear();
-    const bool is_of_list = whole_number(assignment.key) || element.name.find('$') != std::string::npos;
-    if (is_of_list) return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
-    return assign_perhaps(element, asked);
-  }
+  if (assignment.key != nullptr || tables_.contains(assignment.name))
+    return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
   const Fields fields = fields_of(assignment);
   keep_outer(assignment);
   if (keep_with_more(assignment, asked, fields)) return;
@@ -326,9 +386,35 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
       return is_there ? std::optional(value->front().text) : std::nullopt;
     });
     if (number) return {{fmt::format("{}", *number), line}};
+    const bool is_expanded = part.source.starts_with('$');  // ((...)) is followed as a command
+    for (const std::string& name :
+         is_expanded ? names_assigned_by(text.front().text) : std::vector<std::string>())
+      forget(name, line, "it is assigned by arithmetic");
     return unknown(asked, "its numbers are not all known");
   }
+  const auto table = set_.contains(part.text) ? tables_.end() : tables_.find(part.text);
+  if (table != tables_.end() && part.kind == Kind::count)
+    return {{fmt::format("{}", table->second.size()), line}};
+  if (table != tables_.end() && part.kind != Kind::keyed)
+    return unknown("", "only a shell can tell the order of its elements");
   const Fields* value = known(part.text);
+  Fields of_key;  // the element of a key, as the value of a variable
+  if (part.kind == Kind::keyed) {
+    const Fields key = expand_nested(*part.key, line);
+    const bool is_known = !key.front().has_unknown();
+    if (table != tables_.end()) {
+      const auto element = is_known ? table->second.find(key.front().text) : table->second.end();
+      if (element == table->second.end())
+        return unknown(first_variable(key), "the element of this key is not known");
+      of_key = {{element->second, line}};
+    } else {
+      const auto index = is_known ? index_of(key.front().text) : std::nullopt;
+      if (!index || value == nullptr || *index >= std::ssize(*value))
+        return unknown(first_variable(key), "the element of this index is not known");
+      of_key = {(*value)[static_cast<std::size_t>(*index)]};
+    }
+    value = &of_key;
+  }
   if (part.kind == Kind::count) {
     if (value == nullptr) return unknown("", "the array is not assigned");
     return {{fmt::format("{}", value->size()), line}};
@@ -356,14 +442,13 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
 std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
   Fields fields;
   bool is_open = false;  // the next text continues the last field
+  bool has_no_element = false;
   const auto append = [&](std::string_view text, int line) {
     if (!is_open) fields.push_back({"", line});
     fields.back().text += text;
     is_open = true;
-    expanded_bytes_ += text.size() + sizeof(ShellField);
+    charge(text.size() + sizeof(ShellField), line);
     if (fields.back().text.size() > kMostValueBytes) refuse_size(line, "a word of more than 1 MiB");
-    if (expanded_bytes_ > kMostExpandedBytes)
-      refuse_size(line, "words and values of more than 64 MiB in all");
   };
   const auto append_split = [&](std::string_view text, int line) {
     while (!text.empty()) {
@@ -384,8 +469,11 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
         append_split(values[i].text, values[i].line != 0 ? values[i].line : word.line);
       }
     }
+    has_no_element = has_no_element || (values.empty() && is_list(part));
     if (fields.size() > kMostRunArguments) refuse_size(word.line, "a word that becomes too many words");
   }
+  // "${ARRAY[@]}" without elements is no word, and not an empty one.
+  if (has_no_element && fields.size() == 1 && fields.front().text.empty()) fields.clear();
   return fields;
 }
 

@@ -11,6 +11,7 @@
 ///         known.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -42,9 +43,23 @@ class ShellValues {
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
-  /// Returns the value that a variable has, and gives it back later; none: it is not assigned.
-  std::optional<std::vector<ShellField>> kept(const std::string& name) const;
+  /// Returns the value that a variable has, to give it back later; none: it is not assigned.
+  std::optional<std::vector<ShellField>> kept(const std::string& name, int line);
   void give_back(const std::string& name, std::optional<std::vector<ShellField>> value);
+  void unset(const std::string& name);
+  /// Counts bytes that somebody copies of the values.
+  void charge(std::size_t bytes, int line);
+
+  using Table = std::map<std::string, std::string>;  // the elements of an associative array, by their keys
+  /// All values. Those of a subshell are gone behind it.
+  struct Scope {
+    std::map<std::string, std::vector<ShellField>> values;
+    std::vector<std::string> order;
+    std::map<std::string, Table> tables;
+  };
+  Scope scope(int line);
+  void leave(Scope before);
+
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
 
@@ -81,6 +96,9 @@ class ShellValues {
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of(const ShellAssignment& assignment);
   void assign_element(const ShellAssignment& assignment);
+  bool assigns_table(const ShellAssignment& assignment);
+  Fields* list(const std::string& name);
+  std::optional<std::int64_t> index_of(const std::string& key) const;
   Fields expand_nested(const ShellWord& word, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
   /// Returns the first variable that would tell what is not known in expanded words; "" where none would.
@@ -102,6 +120,7 @@ class ShellValues {
   std::map<std::string, Fields> set_;  // by --set
   std::vector<Call> calls_;
   std::map<std::string, Fields> values_;
+  std::map<std::string, Table> tables_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;
   std::size_t expanded_bytes_ = 0;

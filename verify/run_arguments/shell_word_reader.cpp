@@ -27,12 +27,6 @@ bool is_of_shell_name(char c) {
   return begins_shell_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-std::string shell_key(std::string_view written) {
-  const bool is_quoted = written.size() > 1 && (written.front() == '"' || written.front() == '\'') &&
-                         written.back() == written.front();
-  return std::string(is_quoted ? written.substr(1, written.size() - 2) : written);
-}
-
 ShellWordReader::ShellWordReader(std::string_view text, int line, int depth)
     : text_(text), line_(line), depth_(depth) {
   if (depth > kMostNestedExpansions)
@@ -164,13 +158,15 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   } else if (inner.starts_with('[')) {
     const std::size_t end = inner.find(']');
     const auto index = end == std::string_view::npos ? std::nullopt : whole_number(inner.substr(1, end - 1));
+    const std::string_view key = end == std::string_view::npos ? "" : inner.substr(1, end - 1);
     if (index && *index >= 0) {
       part.kind = ShellPart::Kind::element;
       part.index = *index;
     } else {
-      const std::string key = end == std::string_view::npos ? "" : shell_key(inner.substr(1, end - 1));
-      if (key.empty() || key.find_first_of("$-") == 0) return unknown();
-      part.text += fmt::format("[{}]", key);  // an element of an associative array is a variable of its own
+      if (key.empty() || key.find_first_of("[`(") != std::string_view::npos) return unknown();
+      ShellWordReader reader(key, begun, depth_ + 1);
+      part.kind = ShellPart::Kind::keyed;
+      part.key = std::make_shared<const ShellWord>(reader.whole_word(false));
     }
     inner.remove_prefix(end + 1);
   }
@@ -284,6 +280,22 @@ ShellWord ShellWordReader::word() {
 ShellWord ShellWordReader::whole_word(bool is_quoted) {
   ShellWord word{.parts = {}, .line = line_};
   while (!at_end()) piece(word, is_quoted);
+  return word;
+}
+
+ShellWord ShellWordReader::document() {
+  ShellWord word{.parts = {}, .line = line_};
+  while (!at_end()) {
+    const bool escapes = peek() == '\\' && peek(1) != '\0' &&
+                         std::string_view("$`\\\n").find(peek(1)) != std::string_view::npos;
+    if (escapes) {
+      escape(word);
+    } else if (peek() == '$' || peek() == '`') {
+      expansion(word, true);
+    } else {
+      add(word, next(), true);
+    }
+  }
   return word;
 }
 

@@ -16,8 +16,6 @@ bool is_shell_blank(char c);
 /// Whether a character ends a word: a newline, ; & | ( ) < or >.
 bool is_shell_operator(char c);
 
-/// Returns the key of an element as it is written between the brackets, without its quotes.
-std::string shell_key(std::string_view written);
 bool begins_shell_name(char c);
 bool is_of_shell_name(char c);
 
@@ -29,6 +27,8 @@ class ShellWordReader {
   ShellWord word();
   /// Reads all of the text as one word, in which blanks are literal.
   ShellWord whole_word(bool is_quoted);
+  /// Reads all of the text as a here-document, in which quotes are literal.
+  ShellWord document();
 
  protected:
   [[noreturn]] static void refuse(int line, std::string problem);

@@ -64,14 +64,17 @@ class Lexer : public ShellWordReader {
   void read_test();
   void read_case(int line);
   void read_patterns();
+  void read_list_of_loop();
   void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
+  void declare(const ShellWord& word);
   void keep_array(ShellAssignment assignment);
   std::vector<ShellWord> array_values();
   bool takes_keyword(const ShellWord& word);
 
   struct PendingDocument {
     std::string end;
+    std::size_t command = 0;  // the index that the command gets to which it belongs
     bool strips_tabs = false;
     bool is_literal = false;
   };
@@ -82,6 +85,7 @@ class Lexer : public ShellWordReader {
   bool negates_ = false;
   bool declares_ = false;
   bool is_local_ = false;
+  bool is_associative_ = false;
   bool names_function_ = false;        // the next word does, behind `function`
   std::optional<ShellWord> function_;  // the name of one whose body begins next
   std::vector<bool> braces_;           // those that are open: whether each is of a function
@@ -112,10 +116,12 @@ void Lexer::skip_comment() {
 
 void Lexer::end_command() {
   const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.documents.empty();
+  command_.is_grouped = std::ranges::find(braces_, false) != braces_.end();
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
   is_local_ = false;
+  is_associative_ = false;
 }
 
 void Lexer::skip_substituted_process() { balanced('(', ')'); }
@@ -132,6 +138,7 @@ void Lexer::redirect() {
   if (sign == '<' && peek() == '<' && peek(1) != '<') {
     next();
     PendingDocument document;
+    document.command = script_.commands.size();
     document.strips_tabs = peek() == '-';
     if (document.strips_tabs) next();
     skip_blanks();
@@ -147,7 +154,7 @@ void Lexer::redirect() {
   skip_word();
 }
 
-/// Reads the here-documents whose text begins on this line. They belong to the command that has just ended.
+/// Reads the here-documents whose text begins on this line.
 void Lexer::read_documents() {
   for (const PendingDocument& pending : pending_) {
     const int begun = line_;
@@ -161,14 +168,11 @@ void Lexer::read_documents() {
       if (line.ends_with('\r')) line.pop_back();
       if (pending.strips_tabs) line.erase(0, line.find_first_not_of('\t'));
       if (line == pending.end) break;
-      if (!pending.is_literal) {
-        for (std::size_t escaped = 0; (escaped = line.find("\\$", escaped)) != std::string::npos; ++escaped)
-          line.erase(escaped, 1);
-      }
       document.text += line + "\n";
     }
     if (script_.commands.empty()) script_.commands.emplace_back();
-    script_.commands.back().documents.push_back(std::move(document));
+    const std::size_t of = std::min(pending.command, script_.commands.size() - 1);
+    script_.commands[of].documents.push_back(std::move(document));
   }
   pending_.clear();
 }
@@ -177,6 +181,10 @@ void Lexer::operate() {
   const char c = peek();
   if (c == '<' || c == '>' || (c == '&' && peek(1) == '>')) return redirect();
   end_command();
+  if (c == '(' || c == ')') {
+    next();
+    return add_keyword(c == '(' ? ShellKeyword::subshell_begins : ShellKeyword::subshell_ends, {}, line_);
+  }
   const bool is_double = peek(1) == c && (c == '&' || c == '|' || c == ';');
   const bool is_joined = c == '|' || (c == '&' && is_double);
   if (c != '\n' || !is_joining_) chain_ = is_joined ? std::string(is_double ? 2 : 1, c) : "";
@@ -211,23 +219,22 @@ std::vector<ShellWord> Lexer::array_values() {
   return values;
 }
 
-/// Cuts "[key]=" from the beginning of an element of an array. Returns the key; "" where there is none.
-std::string take_key(ShellWord& element) {
-  std::string before;  // the text of the parts before one
+/// Cuts "[key]=" from the beginning of an element of an array. Returns the key; null where there is none.
+std::shared_ptr<const ShellWord> take_key(ShellWord& element) {
+  ShellWord key{.parts = {}, .line = element.line};
   for (auto part = element.parts.begin(); part != element.parts.end(); ++part) {
-    if (part->kind != ShellPart::Kind::literal) return "";
-    const std::size_t end = part->is_quoted ? std::string::npos : part->text.find("]=");
-    if (end == std::string::npos) {
-      before += part->text;
-      continue;
-    }
-    std::string key = before + part->text.substr(0, end);
-    if (!key.starts_with('[')) return "";
+    const bool is_plain = part->kind == ShellPart::Kind::literal && !part->is_quoted;
+    if (part == element.parts.begin() && (!is_plain || !part->text.starts_with('['))) return nullptr;
+    const std::size_t end = is_plain ? part->text.find("]=") : std::string::npos;
+    key.parts.push_back(*part);
+    if (end == std::string::npos) continue;
+    key.parts.back().text.resize(end);
+    key.parts.front().text.erase(0, 1);  // the "["
     part->text.erase(0, end + 2);
     element.parts.erase(element.parts.begin(), part);
-    return key.substr(1);
+    return std::make_shared<const ShellWord>(std::move(key));
   }
-  return "";
+  return nullptr;
 }
 
 /// Keeps the assignment of an array. Elements with a key of their own become assignments behind it.
@@ -235,8 +242,8 @@ void Lexer::keep_array(ShellAssignment assignment) {
   std::vector<ShellAssignment> with_key;
   std::vector<ShellWord> elements;
   for (ShellWord& element : array_values()) {
-    std::string key = take_key(element);
-    if (key.empty()) {
+    std::shared_ptr<const ShellWord> key = take_key(element);
+    if (key == nullptr) {
       elements.push_back(std::move(element));
       continue;
     }
@@ -258,11 +265,13 @@ bool Lexer::read_assignment() {
   while (is_of_shell_name(peek(length))) ++length;
   const std::size_t name_length = length;
   if (peek(length) == '[') {
-    while (peek(length) != '\0' && peek(length) != ']' && !is_shell_blank(peek(length)) &&
-           peek(length) != '\n')
+    int open = 0;
+    do {
+      if (peek(length) == '[') ++open;
+      if (peek(length) == ']') --open;
+      if (peek(length) == '\0' || peek(length) == '\n') return false;
       ++length;
-    if (peek(length) != ']') return false;
-    ++length;
+    } while (open > 0);
   }
   const bool appends = peek(length) == '+' && peek(length + 1) == '=';
   if (!appends && peek(length) != '=') return false;
@@ -270,11 +279,14 @@ bool Lexer::read_assignment() {
                              .appends = appends,
                              .is_array = false,
                              .is_local = is_local_,
+                             .is_associative = is_associative_,
                              .key = {},
                              .values = {},
                              .line = line_};
-  if (length > name_length)
-    assignment.key = shell_key(text_.substr(at_ + name_length + 1, length - name_length - 2));
+  if (length > name_length) {
+    ShellWordReader reader(text_.substr(at_ + name_length + 1, length - name_length - 2), line_, 1);
+    assignment.key = std::make_shared<const ShellWord>(reader.whole_word(false));
+  }
   at_ += length + (appends ? 2 : 1);
   if (peek() == '(') {
     keep_array(std::move(assignment));
@@ -358,6 +370,20 @@ void Lexer::read_test() {
   }
 }
 
+/// Reads "NAME in words" behind `for`.
+void Lexer::read_list_of_loop() {
+  ShellCommand& loop = script_.commands.back();
+  skip_blanks();
+  while (is_of_shell_name(peek())) loop.loop_variable += next();
+  skip_blanks();
+  if (loop.loop_variable.empty() || !looking_at("in") || is_of_shell_name(peek(2))) return;
+  at_ += 2;
+  for (skip_blanks(); !at_end() && !is_shell_operator(peek()); skip_blanks()) {
+    loop.words.push_back(word());
+    if (loop.words.size() > kMostRunArguments) refuse(loop.line, "a loop over too many words");
+  }
+}
+
 /// Follows a word that is a keyword where a command begins. Returns whether it was one.
 bool Lexer::takes_keyword(const ShellWord& word) {
   if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal || word.parts[0].is_quoted)
@@ -371,10 +397,7 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   if (row != kKeywords.end()) {
     add_keyword(row->keyword, {}, word.line);
     if (row->keyword == ShellKeyword::case_ends) cases_ = std::max(0, cases_ - 1);
-    if (text == "for") {
-      skip_blanks();
-      while (is_of_shell_name(peek())) script_.commands.back().loop_variable += next();
-    }
+    if (text == "for") read_list_of_loop();
     return true;
   }
   if (is_one_of(text, kDeclaring)) {
@@ -447,6 +470,24 @@ bool Lexer::read_arithmetic() {
   return true;
 }
 
+/// Follows a word of `declare` that assigns nothing: an option, or a name without a value.
+void Lexer::declare(const ShellWord& word) {
+  if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal) return;
+  const std::string& text = word.parts[0].text;
+  if (text.starts_with('-')) {
+    is_associative_ = is_associative_ || text.find('A') != std::string::npos;
+  } else if (is_associative_) {
+    command_.assignments.push_back({.name = text,
+                                    .appends = true,
+                                    .is_array = true,
+                                    .is_local = is_local_,
+                                    .is_associative = true,
+                                    .key = {},
+                                    .values = {},
+                                    .line = word.line});
+  }
+}
+
 void Lexer::read_word_of_command() {
   const bool begins = command_.words.empty();
   if (begins && command_.assignments.empty() && !declares_) begin_command();
@@ -457,7 +498,7 @@ void Lexer::read_word_of_command() {
   if (begins && !names_function_ && takes_keyword(word)) return;
   if (begins && command_.assignments.empty() && !declares_ && takes_name_of_function(word)) return;
   if (begins) function_.reset();
-  if (declares_) return;  // an option of `declare`, or a name without a value
+  if (declares_) return declare(word);
   const bool is_test = begins && word.parts.size() == 1 && word.parts[0].source.empty() &&
                        !word.parts[0].is_quoted && word.parts[0].text == "[[";
   command_.words.push_back(std::move(word));

@@ -28,6 +28,7 @@ struct ShellPart {
     variable,    // the value of a variable, or of the element 0 of an array
     elements,    // all elements of an array: ${NAME[@]}, ${NAME[*]}
     element,     // one element of an array: ${NAME[3]}
+    keyed,       // one whose index is no number: ${NAME[key]}, ${NAME[$i]}
     count,       // the number of elements: ${#NAME[@]}
     arithmetic,  // $((...)): `text` is the expression, `expression` the same as a word
     unknown,     // what only a shell could tell: `text` is the source
@@ -38,6 +39,7 @@ struct ShellPart {
   std::string text;                             // the literal, the name, the expression, or the source
   std::string source;                           // an expansion as it is written
   std::int64_t index = 0;                       // of an element
+  std::shared_ptr<const ShellWord> key;         // of ${NAME[key]}
   std::shared_ptr<const ShellWord> fallback;    // of ${NAME:-fallback} and ${NAME:=fallback}; null: none
   std::shared_ptr<const ShellWord> expression;  // of $((...))
   bool assigns_fallback = false;                // ${NAME:=fallback}
@@ -52,16 +54,17 @@ struct ShellWord {
 
 struct ShellAssignment {
   std::string name;
-  bool appends = false;   // NAME+=...
-  bool is_array = false;  // NAME=( ... )
-  bool is_local = false;  // of a function: behind local, declare or typeset
-  std::string key;        // of NAME[key]=..., or of [key]=... in an array; "" otherwise
+  bool appends = false;                  // NAME+=...
+  bool is_array = false;                 // NAME=( ... )
+  bool is_local = false;                 // of a function: behind local, declare or typeset
+  bool is_associative = false;           // behind declare -A
+  std::shared_ptr<const ShellWord> key;  // of NAME[key]=..., or of [key]=... in an array; null: none
   std::vector<ShellWord> values;
   int line = 0;
 };
 
 struct HereDocument {
-  std::string text;
+  std::string text;         // as it is written
   int line = 0;             // of its first line
   bool is_literal = false;  // its last word is quoted, and nothing in it is expanded
 };
@@ -77,8 +80,10 @@ enum class ShellKeyword {
   case_begins,     // its word is the subject
   pattern_begins,  // its words are the patterns of the commands that follow
   case_ends,
-  loop_begins,  // for, while, until, select
+  loop_begins,  // for, while, until, select; its words are the list of a `for`
   loop_ends,
+  subshell_begins,  // "(": what is assigned up to its end is gone behind it
+  subshell_ends,
   function_begins,  // its word is the name; the commands up to its end are run by a call
   function_ends,
 };
@@ -92,6 +97,7 @@ struct ShellCommand {
   std::string loop_variable;  // of a `for`; "" otherwise
   std::string chain;          // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
   bool is_negated = false;    // it stands behind a "!"
+  bool is_grouped = false;    // it stands in { ... }, which may stand behind && or ||
 };
 
 struct ShellScript {

@@ -340,6 +340,8 @@ TEST(Recordings, TheNumberBehindRankIsTheRank) {
   EXPECT_EQ(rank("rank_12.2026-11-25"), 12);
   EXPECT_EQ(rank("node_rank1_local_rank2_rank10_v2.json"), 10);
   EXPECT_EQ(rank("local_rank2_7"), 7);
+  EXPECT_EQ(rank("rank_5_local-rank_1.json"), 5);
+  EXPECT_EQ(test::refusal_code([&] { rank("host3_local_rank_0"); }), "unknown_rank");
   EXPECT_EQ(rank("_dump_5"), 5);
 }
 

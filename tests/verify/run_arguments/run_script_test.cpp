@@ -251,11 +251,60 @@ TEST(RunScript, AQuotedListOfAllElementsIsOneWord) {
 
 TEST(RunScript, ElementsAreAssignedOneByOne) {
   EXPECT_EQ(read("A=(1 2)\nA[1]=5\nA[2]=7\npython x.py --a ${A[@]}"), "a=1=5=7");
-  EXPECT_EQ(read("declare -A C=([tp]=2 [\"pp\"]=4)\nC[ep]=8\n"
-                 "python x.py --a ${C[tp]} --b ${C[\"pp\"]} --c ${C[ep]}"),
-            "a=2 b=4 c=8");
-  EXPECT_EQ(unresolved_of(read_run_script("A[7]=5\nC[$K]=1\npython x.py --a ${A[7]} --b ${C[x]} --n 1", {})),
-            "3:a:${A[7]} 3:b:${C[x]} ");
+  EXPECT_EQ(read("A=(1 2)\nA[${#A[@]}]=3\ni=0\nA[i]=8\nA[$i+1]=9\npython x.py --a ${A[@]} --b ${A[i]}"),
+            "a=8=9=3 b=8");
+  for (const char* unclear : {"A[7]=5", "A[$K]=5", "A=([1]=4 [0]=2)", "A[0]=()", "((A[0]=4))", "A[-1]=3"})
+    EXPECT_EQ(unresolved_of(read_run_script(
+                  "A=(1 2)\n" + std::string(unclear) + "\nA[0]=6\npython x.py --a ${A[1]} --b 1", {})),
+              "4:a:${A[1]} ")
+        << unclear;
+}
+
+TEST(RunScript, ElementsOfAssociativeArraysHaveTheirKeys) {
+  const std::string declared = "declare -A C=([tp]=2 [\"pp\"]=4)\nC[ep]=8\nK=ep\n";
+  EXPECT_EQ(read(declared + "python x.py --a ${C[tp]} --b ${C[\"pp\"]} --c ${C[$K]} --d ${#C[@]}"),
+            "a=2 b=4 c=8 d=3");
+  EXPECT_EQ(read("declare -A C\nC[a b]=1\nC['a b']+=2\npython x.py --a \"${C[a b]}\""), "a=12");
+  EXPECT_EQ(unresolved_of(read_run_script(declared + "C=([x]=1)\npython x.py --a ${C[tp]} --n 1", {})),
+            "5:a:${C[tp]} ");
+  EXPECT_EQ(unresolved_of(read_run_script(declared + "C[$Q]=3\npython x.py --a ${C[tp]} --n 1", {})),
+            "5:a:${C[tp]} ");
+  EXPECT_EQ(unresolved_of(read_run_script("A=(4 8)\npython x.py --a ${A[key]:-2} --n 1", {})),
+            "2:a:${A[key]:-2} ");
+}
+
+TEST(RunScript, AListWithoutElementsIsNoWord) {
+  EXPECT_EQ(read("A=()\npython x.py --a 1 \"${A[@]}\" --b"), "a=1 b");
+  EXPECT_EQ(read("A=()\nf() { python x.py --a 1 \"$@\" --b \"x${A[@]}\"; }\nf"), "a=1 b=x");
+  EXPECT_EQ(read("A=()\npython x.py --a \"${A[*]}\" --b \"\""), "a= b=");
+}
+
+TEST(RunScript, AScriptEndsWhereItExits) {
+  EXPECT_EQ(code_of("C=\nif [ -z \"$C\" ]; then echo no; exit 1; fi\npython x.py --a 1"),
+            at("run_without_arguments", "--from"));
+  EXPECT_EQ(read("python x.py --a 1\nexit 0\npython y.py --b 2"), "a=1");
+  EXPECT_EQ(read("bash -c 'exit 1'\n(exit 1)\n[ -d x ] || exit 2\npython x.py --a 1"), "a=1");
+}
+
+TEST(RunScript, ACommandThatIsNotKnownIsAskedFor) {
+  const std::string both =
+      "if [ $MULTI = 1 ]; then C=\"srun -N 4 python x.py --a 1\"; else C=\"python x.py --a 2\"; fi\n";
+  EXPECT_EQ(code_of(both + "eval $C"), at("run_without_arguments", "line 1"));
+  const RunArguments other = read_run_script(both + "$C\npython x.py --b 3", {});
+  EXPECT_EQ(text_of(other), "b=3");
+  EXPECT_EQ(unresolved_of(other), "1::C=python x.py --a 2 ");
+  EXPECT_EQ(read("for lr in 1 2; do C=\"python x.py --lr $lr\"; eval $C; done"), "lr=2");
+}
+
+TEST(RunScript, ALauncherOfSomebodysOwnIsNoTraining) {
+  EXPECT_EQ(read("python launch.py --nodes 4 -- python pretrain_gpt.py --a 1"), "a=1");
+  EXPECT_EQ(read_run_script("python l.py --n 9 -- torchrun --nproc_per_node 8 x.py --a 1", {}).world_size, 8);
+}
+
+TEST(RunScript, AHereDocumentIsExpandedBeforeItIsRead) {
+  EXPECT_EQ(read("TP=4\nbash <<EOF\nTP=2\npython x.py --a $TP --b \\$TP\nEOF\n"), "a=4 b=2");
+  EXPECT_EQ(read("TP=4\nbash <<'EOF'\nTP=2\npython x.py --a $TP\nEOF\n"), "a=2");
+  EXPECT_EQ(read("X=2\nread -r -d '' X <<'E' || true; echo hi\n4\nE\npython x.py --a $X"), "a=4");
 }
 
 TEST(RunScript, AnAssignmentBeforeACommandIsOfThatCommandAlone) {
@@ -302,6 +351,13 @@ TEST(RunScript, ReadKeepsAHereDocument) {
   const std::string read_args = "TP=2\nread -r -d '' ARGS <<EOF\n  --a $TP\n  --b 1\nEOF\n";
   EXPECT_EQ(read(read_args + "python x.py $ARGS"), "a=2 b=1");
   EXPECT_EQ(read("read -d '' A <<'EOF'\n--a $TP\nEOF\npython x.py $A"), "a=$TP");
+  EXPECT_EQ(read("X=4\nread -r -d '' A <<EOF\n--a \\$X \"$X\nEOF\npython x.py $A"), "a=$X=\"4");
+  for (const char* unclear :
+       {"read X <<EOF\n4\nEOF", "read -r X Y <<EOF\n4 5\nEOF", "echo 4 | read -r -d '' X",
+        "if [ $1 = 2 ]; then read -r -d '' X <<EOF\n4\nEOF\nfi", "mapfile -t X <<EOF\n4\nEOF"})
+    EXPECT_FALSE(
+        read_run_script("X=1\n" + std::string(unclear) + "\npython x.py --a $X --n 1", {}).unresolved.empty())
+        << unclear;
 }
 
 TEST(RunScript, ReadsTheArgumentsOfAModule) {

@@ -76,7 +76,20 @@ INSTANTIATE_TEST_SUITE_P(
          "begin | A+=--load x.txt | A+=--bf16"},
         {"if [[ $1 == 7b* ]]; then A+=(--tp 1); fi", "begin | A+=--tp 1"},
         {"S=7b\nif [[ $S == 7* ]]; then A+=(--tp 1); fi", "begin | A+=--tp 1"},
-        {"S=7b\nfor i in 1 2; do if [ $S = 7b ]; then A+=(--tp 1); fi; done", "begin | A+=--tp 1"},
+        {"S=7b\nfor i in 1 2; do if [ $S = 7b ]; then A+=(--tp $i); fi; done", "begin tp=1 tp=2"},
+        {"for i in 1 2; do for j in 3 4; do A+=(--a$i $j); done; done", "begin a1=3 a1=4 a2=3 a2=4"},
+        {"for i in 1 2; do [ $i = 2 ] && break; A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"for i in 1 $N; do A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"for f in *.txt; do A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"for i in; do A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"for i; do A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"while read i; do A+=(--tp 1); done", "begin | A+=--tp 1"},
+        {"T=2\n(T=4; cd x)\nA+=(--tp $T)", "begin tp=2"},
+        {"T=2\nunset T\nA+=(--tp ${T:-4})", "begin tp=4"},
+        {"T=2\n[ $1 = x ] && unset T\nA+=(--tp ${T:-4})", "begin tp=${T} | ${T}"},
+        {"cd x || { echo no; exit 1; }\nA+=(--tp 1)", "begin tp=1"},
+        {"[ -f x ] || exit 1\nA+=(--tp 1)", "begin tp=1"},
+        {"(exit 1)\nA+=(--tp 1)", "begin tp=1"},
         {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 2 ]; then A+=(--b 1); else A+=(--c 1); fi",
          "begin | A+=--a 1 | A+=--b 1"},
         {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 3 ]; then A+=(--b 1); fi", "begin | A+=--a 1"},
@@ -107,7 +120,7 @@ TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
   EXPECT_EQ(asked("if [ $1 = x ]; then A+=(--x); fi\nTP=$((N * 2))"), "N 1 ");
   EXPECT_EQ(asked("N=$(nproc)\nTP=$((N * ${M:-2}))"), "N ");
   EXPECT_EQ(asked("TP=`nproc`"), "TP ");
-  EXPECT_EQ(asked("TP=M\nfor i in 1 2; do TP+=E; done"), "TP ");
+  EXPECT_EQ(asked("TP=M\nwhile read i; do TP+=E; done"), "TP ");
   EXPECT_EQ(asked("if [ $1 = x ]; then if [ 1 = 1 ]; then TP=1; fi; fi"), "1 ");
 }
 
