@@ -122,6 +122,7 @@ struct Call {
   Rare rare;
   std::int64_t count = 0;  // elements, as listed above
   DType dtype = DType::f64;
+  bool continues_batch = false;  // the message is of one batch with the call before it
   /// The number of this call, from 0: among the collectives of the group, or, for send and recv, among the
   /// messages from this sender to this receiver in the group.
   std::int64_t sequence = 0;
@@ -142,7 +143,8 @@ struct CallRecord {
   Operation operation;
   DType dtype;
   ReduceOp reduce_op;
-  bool waited;  // whether the blocking call, or the wait() for a started one, has returned
+  bool waited;                   // whether the blocking call, or the wait() for a started one, has returned
+  bool continues_batch = false;  // the message is of one batch with the call before it
 };
 
 }  // namespace sim

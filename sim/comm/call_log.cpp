@@ -22,7 +22,7 @@ void CallLog::push_back(const CallRecord& call) {
     forms_.push_back(call);
     known = static_cast<std::uint32_t>(forms_.size());
   }
-  entries_.push_back({call.sequence, known - 1, call.waited});
+  entries_.push_back({call.sequence, known - 1, call.waited, call.continues_batch});
   if (!call.waited) ++not_waited_for_;
 }
 

@@ -72,6 +72,7 @@ class CallLog {
     CallRecord record = forms_[entries_[call].form];
     record.sequence = entries_[call].sequence;
     record.waited = entries_[call].waited;
+    record.continues_batch = entries_[call].continues_batch;
     return record;
   }
   CallRecord front() const { return (*this)[0]; }
@@ -93,7 +94,7 @@ class CallLog {
   [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
     const std::uint32_t known = known_[slot_of(group, call.site, call.count)];
     if (known == 0 || !is_of_form(call, group, forms_[known - 1])) return false;
-    entries_.push_back({call.sequence, known - 1, false});
+    entries_.push_back({call.sequence, known - 1, false, call.continues_batch});
     ++not_waited_for_;
     return true;
   }
@@ -112,6 +113,7 @@ class CallLog {
     std::int64_t sequence;
     std::uint32_t form;
     bool waited;
+    bool continues_batch = false;
   };
   static constexpr std::size_t kKnown = 16;
 

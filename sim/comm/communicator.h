@@ -92,7 +92,9 @@ class Communicator {
                                              const Site& site);
   [[nodiscard]] Work start_send(const Tensor& tensor, int peer, const Site& site);
   [[nodiscard]] Work start_recv(const Tensor& tensor, int peer, const Site& site);
-  [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, const Site& site);
+  /// `continues`: the messages are of the batch of the call before them.
+  [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, const Site& site,
+                                 bool continues = false);
   [[nodiscard]] Work start_barrier(const Site& site);
 
   /// Makes a new group of the members that pass the same color, ordered by key and then by place. Returns

@@ -149,7 +149,7 @@ Work Communicator::start_recv(const Tensor& tensor, int peer, const Site& site) 
   return start(kOwn.message(Operation::recv, tensor, peer, site));
 }
 
-Work Communicator::start_batch(std::span<const PointToPoint> calls, const Site& site) {
+Work Communicator::start_batch(std::span<const PointToPoint> calls, const Site& site, bool continues) {
   Work work;
   for (const PointToPoint& each : calls) {
     Call call = kOwn.message(each.operation, each.tensor, each.peer, site);
@@ -157,6 +157,7 @@ Work Communicator::start_batch(std::span<const PointToPoint> calls, const Site& 
       refuse_call(call, "call_operation", "the operation is in a batch",
                   "a batch has sends and receives only", "a separate call");
     }
+    call.continues_batch = continues || &each != &calls.front();
     start_into(work, std::move(call));
   }
   return work;

@@ -41,7 +41,8 @@ void add_calls(ContentHash& hash, const CallLog& calls, std::size_t count) {
 void Recorder::add_form(const Call& call, const ProcessGroup& group, int place) {
   const Traffic traffic = group.size() == 1 ? Traffic() : traffic_of(call, group, place);
   calls_.push_back({&group, call.site, call.sequence, call.count, traffic.bytes_inside, traffic.bytes_across,
-                    root_or_peer_of(call), call.operation, call.dtype, call.reduce_op, false});
+                    root_or_peer_of(call), call.operation, call.dtype, call.reduce_op, false,
+                    call.continues_batch});
 }
 
 /// Refuses a call beyond the limit, and otherwise folds the records of earlier calls.

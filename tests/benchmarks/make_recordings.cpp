@@ -82,6 +82,7 @@ FlightCall flight_call(const CallOfAll& call, std::int64_t number, std::size_t g
           .group = group,
           .collective_seq_id = sequence,
           .p2p_seq_id = 0,
+          .op_id = sequence,
           .profiling_name = call.name,
           .input_sizes = {{call.input}},
           .output_sizes = {{call.output}},

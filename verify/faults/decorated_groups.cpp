@@ -52,9 +52,10 @@ sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call)
       return group.start_all_to_all_uneven(call.input, call.rare->send_rows, call.output,
                                            call.rare->receive_rows, call.site);
     case Operation::send:
-      return group.start_send(call.input, call.peer, call.site);
-    case Operation::recv:
-      return group.start_recv(call.output, call.peer, call.site);
+    case Operation::recv: {
+      const sim::PointToPoint message{call.operation, either, call.peer};
+      return group.start_batch({&message, 1}, call.site, call.continues_batch);
+    }
     case Operation::barrier:
       return group.start_barrier(call.site);
     case Operation::split:

@@ -17,6 +17,14 @@ bool are_alike(const JobGroup& a, const JobGroup& b) {
   return !a.kind.empty() && a.kind == b.kind && a.description == b.description;
 }
 
+/// Whether a rank has messages among its pending calls, which are no calls that all ranks make.
+bool has_messages(const Job& job, std::size_t dump, const PendingCalls& pending) {
+  return std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t index) {
+    const RecordedCall& call = job.recordings[dump].calls[index];
+    return call.is_p2p || job.operation(dump, call).is_message();
+  });
+}
+
 /// Whether every rank without a pending call that is in the group of a call, or in one like it, has made
 /// exactly the calls before it, and there are more such ranks than `ahead`, and at least two.
 bool others_are_one_behind(const Job& job, const Progresses& progresses, const HoldingCall& call,
@@ -41,8 +49,9 @@ std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses,
   std::size_t waiting = 0;
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     const PendingCalls& pending = progresses.of(dump);
-    if (job.recordings[dump].is_truncated || !pending.lost.empty() || pending.calls.size() > 1) return {};
-    waiting += pending.calls.size();
+    if (job.recordings[dump].is_truncated || !pending.lost.empty() || has_messages(job, dump, pending))
+      return {};
+    if (!pending.calls.empty()) ++waiting;
   }
   if (waiting == 0 || 2 * waiting >= job.recordings.size()) return {};
   std::vector<RankAhead> ahead;
@@ -54,14 +63,19 @@ std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses,
           .calls.empty();
     });
     if (!are_idle || !others_are_one_behind(job, progresses, call, waiting)) return {};
-    for (const int rank : call.waiting)
+    const bool is_one = call.awaited.size() == 1;
+    for (const int rank : call.waiting) {
+      const auto dump = static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)]);
+      const std::int64_t issued = std::max(progresses.last_issued(dump, call.group), call.sequence);
       ahead.push_back(
-          {rank, fmt::format("It has issued {} of {}, and {} {} issued {} and {} no pending call: "
-                             "it is one call ahead of {}.",
-                             counted(call.sequence, "call"), group_words(job.groups[call.group]),
-                             ranks_words(call.awaited), call.awaited.size() == 1 ? "has" : "have",
-                             call.sequence - 1, call.awaited.size() == 1 ? "has" : "have",
-                             call.awaited.size() == 1 ? "it" : "them")});
+          {rank, fmt::format(
+                     "It has issued {} of {}, and {} {} issued {} and {} no pending call: "
+                     "it is {} ahead of {}.",
+                     counted(issued, "call"), group_words(job.groups[call.group]), ranks_words(call.awaited),
+                     is_one ? "has" : "have", call.sequence - 1, is_one ? "has" : "have",
+                     issued == call.sequence ? "one call" : counted(issued - call.sequence + 1, "call"),
+                     is_one ? "it" : "them")});
+    }
   }
   std::sort(ahead.begin(), ahead.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return ahead;

@@ -1,9 +1,10 @@
 #pragma once
 
-/// Ranks that have made one collective more than the others, at the end of a program: they wait in it, and
-/// all other ranks have no pending call and have made one call less of their groups of this kind.
+/// Ranks that have gone on where the others ended: they wait in a collective, and all other ranks have no
+/// pending call and have made exactly the calls before it of their groups of this kind. So it is where some
+/// ranks have one call, batch or step more. Their hosts may have issued further collectives behind it.
 ///
-/// Exact   Such dumps are also those of ranks that ended one call too early. The fewer ranks are named: they
+/// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are named: they
 ///         are fewer than the others, and in no group more than those that have not made the call; and at
 ///         least two others have made the same number of calls. Nobody is named where a rank has no whole
 ///         dump, or where a ring has lost a pending call.

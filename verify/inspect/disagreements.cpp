@@ -29,7 +29,7 @@ Signature signature_of(const Job& job, std::size_t dump, const RecordedCall& cal
   const Operation& operation = job.operation(dump, call);
   const std::string& name = operation.name;
   Signature signature{.operation = name, .dtype = {}, .elements = -1};
-  if (name != "gather" && name != "scatter")
+  if (name != "scatter")  // of which the root alone has an input
     signature.dtype = std::string(input_dtypes(recording.text(call.dtypes)));
   if (name == "all_gather") {
     signature.elements = recording.sizes[call.output_sizes].elements;

@@ -316,9 +316,8 @@ class Inspector {
   void write_ahead() {
     const std::vector<int> ranks = ranks_of_kind(result_.suspects, SuspectKind::order);
     result_.verdict = fmt::format(
-        "{} made one call more than the others, which have no pending call. This is consistent with a call "
-        "that "
-        "is made twice, or by some ranks only; or with others that ended one call too early.",
+        "{} made calls that the others did not make, which have no pending call. This is consistent with a "
+        "call, batch or step that is made twice or by some ranks only, or with others that ended too early.",
         capital(ranks_words(ranks)));
   }
 

@@ -85,7 +85,9 @@ class LagFinder {
       for (const RecordedCall& call : recording(dump).calls) {
         if (call.is_p2p || job_.operation(dump, call).is_message() || !seen.insert(call.group).second)
           continue;
-        Furthest& furthest = furthest_[job_.group_of(dump, call)];
+        const GroupOfRank& own = job_.groups_of[dump][call.group];
+        if (own.status && job_.groups[own.group].has_status) continue;  // it counts what has completed
+        Furthest& furthest = furthest_[own.group];
         if (call.sequence - 1 <= furthest.completed) continue;
         furthest.completed = call.sequence - 1;
         furthest.completed_by = rank_of(dump);

@@ -19,9 +19,12 @@ bool is_completed(const Job& job, std::size_t dump, const RecordedCall& call) {
          own.status->completed >= call.sequence;
 }
 
-/// Whether two calls, one of which was issued right after the other, may be messages of one batch.
+/// Whether two calls, one of which was issued right after the other, may be messages of one batch. PyTorch
+/// gives all messages of a batch one number, which not every recorder keeps.
 bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, const RecordedCall& b) {
+  const bool has_numbers = a.p2p_sequence > 0 && b.p2p_sequence > 0;
   return a.group == b.group && !is_collective(job, dump, a) && !is_collective(job, dump, b) &&
+         (!has_numbers || a.p2p_sequence == b.p2p_sequence) &&
          (a.record_id < 0 || b.record_id - a.record_id <= 1);
 }
 

@@ -8,7 +8,7 @@
 ///           unless it may wait itself for a root with a dump.
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///   and
-///           have made one call more than all others (calls_ahead.h).
+///           have gone on where all others ended (calls_ahead.h).
 ///   circle  Ranks of which each waits for the next one. Ranks of the shortest circle are named alone where
 ///           they wait in a call for the larger part of its members, which are all held in one way, and where
 ///           others wait for them, and mostly for nobody else, in a collective.
@@ -44,7 +44,7 @@ struct Suspects {
   std::vector<Suspect> ranks;  // ascending by rank
   std::vector<int> circle;     // the shortest circle among the suspects' calls; empty without one
   std::vector<int> unknown;    // ranks without a whole dump that are awaited, and may wait for a suspect
-  bool is_ahead = false;       // the suspects have made one call more than all others
+  bool is_ahead = false;       // the suspects have gone on where all others ended
   bool is_stuck = false;       // the suspects are all members of calls that do not end
 };
 

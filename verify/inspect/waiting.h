@@ -24,7 +24,7 @@ struct Waiting {
   std::int64_t waiting_ranks = 0;    // that wait for a suspect, by other ranks or directly
   std::vector<int> lost;             // ranks whose ring may have lost a pending call
   std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
-  bool is_ahead = false;     // the suspects have made one call more than all others
+  bool is_ahead = false;     // the suspects have gone on where all others ended
   bool is_stuck = false;     // the suspects are all members of calls that do not end
 };
 

@@ -196,7 +196,7 @@ void write_call(Writer& to, const RankDump& dump, const FlightCall& call) {
   write_text(to, "thread_id", "0");
   write_number(to, "collective_seq_id", call.collective_seq_id);
   write_number(to, "p2p_seq_id", call.p2p_seq_id);
-  write_number(to, "op_id", call.collective_seq_id + call.p2p_seq_id);
+  write_number(to, "op_id", call.op_id);
   write_text(to, "profiling_name", call.profiling_name);
   write_number(to, "time_created_ns", call.created_ns);
   if (call.started_ns && call.completed_ns) {

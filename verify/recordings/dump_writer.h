@@ -42,8 +42,9 @@ struct FlightCall {
   std::int64_t record_id = 0;
   std::size_t group = 0;  // index into the groups of the dump
   std::int64_t collective_seq_id = 0;
-  std::int64_t p2p_seq_id = 0;
-  std::string profiling_name;  // "nccl:all_reduce", "nccl:send 0->3"
+  std::int64_t p2p_seq_id = 0;  // the messages of a batch have one
+  std::int64_t op_id = 0;       // the number of the call among all calls of its group, from 1
+  std::string profiling_name;   // "nccl:all_reduce", "nccl:send 0->3"
   TensorSizes input_sizes;
   TensorSizes output_sizes;
   std::string_view input_dtype;  // of all inputs, as PyTorch names it: "BFloat16"

@@ -111,14 +111,19 @@ struct Line {
 class CallCounter {
  public:
   explicit CallCounter(RankDump& dump)
-      : dump_(dump), collectives_(dump.groups.size()), messages_(dump.groups.size()) {}
+      : dump_(dump),
+        collectives_(dump.groups.size()),
+        messages_(dump.groups.size()),
+        calls_(dump.groups.size()) {}
 
   void add(const CallRecord& call, const sim::CallTimes& times, const FlightPlace& at) {
     FlightCall dumped{
         .record_id = records_++, .group = at.group, .is_p2p = is_point_to_point(call.operation)};
-    ++(dumped.is_p2p ? messages_ : collectives_)[at.group];
+    if (!dumped.is_p2p) ++collectives_[at.group];
+    if (dumped.is_p2p && !continues_batch(call, at)) ++messages_[at.group];  // a batch has one number
     dumped.collective_seq_id = collectives_[at.group];
     dumped.p2p_seq_id = messages_[at.group];
+    dumped.op_id = ++calls_[at.group];
     dumped.profiling_name = profiling_name(call, at.place);
     add_tensors(call, at.place, dumped);
     add_times(call, times, dumped);
@@ -130,6 +135,13 @@ class CallCounter {
   }
 
  private:
+  /// Whether the message is of the batch of the call before it, which a planted fault may have left out.
+  bool continues_batch(const CallRecord& call, const FlightPlace& at) const {
+    if (!call.continues_batch || dump_.calls.empty()) return false;
+    const FlightCall& before = dump_.calls.back();
+    return before.is_p2p && before.group == at.group && before.frame_name == call.site.name;
+  }
+
   void add_times(const CallRecord& call, const sim::CallTimes& times, FlightCall& dumped) {
     Line& line =
         lines_[{dumped.group, call.operation == Operation::send, dumped.is_p2p ? call.root_or_peer : -1}];
@@ -153,7 +165,7 @@ class CallCounter {
 
   RankDump& dump_;
   std::int64_t records_ = 0;
-  std::vector<std::int64_t> collectives_, messages_;          // the number of calls so far, by group
+  std::vector<std::int64_t> collectives_, messages_, calls_;  // the numbers so far, by group
   std::map<std::tuple<std::size_t, bool, int>, Line> lines_;  // by group, direction and peer
 };
 

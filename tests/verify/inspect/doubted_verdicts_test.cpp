@@ -38,7 +38,7 @@ std::vector<verify::RankDump> ranks_with_a_ring_from(std::int64_t first) {
                            .last_started = 2,
                            .last_completed = 2});
     for (std::int64_t sequence = first; sequence <= 5; ++sequence) {
-      verify::FlightCall call{.record_id = sequence, .collective_seq_id = sequence};
+      verify::FlightCall call{.record_id = sequence, .collective_seq_id = sequence, .op_id = sequence};
       call.profiling_name = "nccl:all_reduce";
       call.input_sizes = call.output_sizes = {{4}};
       call.input_dtype = call.output_dtype = "Float";

@@ -193,7 +193,7 @@ TEST(Inspection, ARankThatIsOneCallAheadOfAllOthersIsNamedInTheirPlace) {
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{2});
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
-  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 made one call more than the others"))
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 made calls that the others did not make"))
       << inspection.verdict;
   // With two ranks, either may be wrong; where another rank waits, too, one has stopped.
   std::vector<TestDump> two = ranks_of_world(2);
@@ -201,6 +201,20 @@ TEST(Inspection, ARankThatIsOneCallAheadOfAllOthersIsNamedInTheirPlace) {
   EXPECT_EQ(suspects(inspected(two)), Ranks{0});
   for (const std::size_t rank : {0U, 3U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 2));
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// A batch or step more is several calls, of which the host has issued those behind the first.
+TEST(Inspection, ARankThatIsAStepAheadOfAllOthersIsNamedInTheirPlace) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) dump.calls = {{.operation = "nccl:all_gather"}};
+  for (std::int64_t call = 2; call <= 4; ++call)
+    dumps[2].calls.push_back(pending(0, "nccl:all_gather", call));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 made calls that the others did not make"))
+      << inspection.verdict;
+  EXPECT_NE(inspection.suspects[0].reason.find("it is 3 calls ahead of them"), std::string::npos)
+      << inspection.suspects[0].reason;
 }
 
 /// Only the last stage of a pipeline calls once more over its data-parallel group, and a rank of it does not.

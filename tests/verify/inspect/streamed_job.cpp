@@ -328,6 +328,7 @@ verify::RankDump dump_of(const StreamedJob& job, const StreamedHang& hang, const
     ++(call.is_p2p ? messages : collectives)[call.group];
     call.collective_seq_id = collectives[call.group];
     call.p2p_seq_id = messages[call.group];
+    call.op_id = call.collective_seq_id + call.p2p_seq_id;
     call.profiling_name = "nccl:" + step.operation;
     call.input_sizes = call.output_sizes = {{step.elements}};
     call.input_dtype = call.output_dtype = step.dtype;
