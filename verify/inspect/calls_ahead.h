@@ -4,10 +4,10 @@
 /// pending call and have made exactly the calls before it of their groups of this kind. So it is where some
 /// ranks have one call, batch or step more. Their hosts may have issued further collectives behind it.
 ///
-/// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are named: they
-///         are fewer than the others, and in no group more than those that have not made the call; and at
-///         least two others have made the same number of calls. Nobody is named where a rank has no whole
-///         dump, or where a ring has lost a pending call.
+/// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are
+///         named: they are fewer than the others, and in no group more than those that have not made the
+///         call; and at least two others have made the same number of calls. Nobody is named where a rank
+///         has no whole dump, where one has a pending message, or where a ring has lost a pending call.
 
 #include <string>
 #include <vector>
