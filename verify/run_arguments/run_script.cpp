@@ -201,8 +201,7 @@ class ScriptReader {
   bool starts_script_ = false;                 // a command does, with arguments or without
   int open_reads_ = 0;                         // lists of commands that are read, one inside of the other
   int ended_ = 0;                              // the line of the `exit` that has ended the script; 0: none
-  Fields
-      not_known_;  // words of commands that look like a training, and of which nobody can tell what they are
+  Fields not_known_;                           // words that look like a training, but are not known
   std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
 
   struct Function {
@@ -516,9 +515,9 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
   }
   const auto script = script_of(words);
   const auto dashes =
-      std::find_if(script, words.end(), [](const ShellField& word) { return word.text == "--"; });
-  if (dashes != words.end()) {  // a launcher of somebody's own, with the command behind "--"
-    const Fields behind(dashes + 1, words.end());
+      std::find_if(words.rbegin(), words.rend(), [](const ShellField& word) { return word.text == "--"; });
+  if (dashes != words.rend() && dashes.base() > script) {  // a launcher of somebody's own, and its command
+    const Fields behind(dashes.base(), words.end());
     if (script_of(behind) != behind.end()) return find_launch(behind, runs, line, depth);
   }
   if (script != words.end()) {
@@ -570,8 +569,10 @@ void ScriptReader::keep_what_is_not_known(const Fields& words) {
   const auto script = script_of(words);
   for (auto word = words.begin(); word != script; ++word) {
     const std::vector<Unresolved> unknown = values_.unresolved(word->text);
-    if (std::ranges::any_of(unknown, [](const Unresolved& one) { return looks_like_a_launch(one.text); }))
-      not_known_.push_back(*word);
+    if (std::ranges::none_of(unknown, [](const Unresolved& one) { return looks_like_a_launch(one.text); }))
+      continue;
+    values_.charge(word->text.size() + sizeof(ShellField), word->line);
+    not_known_.push_back(*word);
   }
 }
 

@@ -6,21 +6,27 @@
 ///   torchrun --nnodes 16 --nproc_per_node 8 pretrain_gpt.py ${GPT_ARGS[@]}
 ///
 /// The command is the last one that names a Python file or module and gives it arguments that say something
-/// about the training, or else the last one that gives it any; text that is nothing but arguments, and files
-/// that only assign arrays of arguments, are read as well. Commands in here-documents, in `bash -c "..."` and
-/// in `eval` are found; what `echo` prints is none.
+/// about the training, or else the last one that gives it any. Of several, one whose file is named for
+/// training counts (pretrain_gpt.py). Text that is nothing but arguments, and files that only assign arrays
+/// of arguments, are read as well. Commands in here-documents, in `bash -c "..."`, in `ssh`, `sbatch --wrap`
+/// and `eval` are found; what `echo` prints is none.
 ///
-/// Assignments of literals, arrays, defaults (${TP:-8}, ${TP:=8}, [ -z $TP ] && TP=8) and whole-number
-/// arithmetic are followed, in the order of the file, and so are branches whose condition is known
-/// ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. The commands of a function are read where it is
-/// called, with the arguments of the call as $1 and so on. Nothing is executed. Whatever only a shell could
-/// tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch that may run; $1;
-/// $(...). A variable in `set` has that value throughout.
+/// Assignments of literals, arrays and their elements, defaults (${TP:-8}, ${TP:=8}, [ -z $TP ] && TP=8) and
+/// whole-number arithmetic are followed, in the order of the file, and so are branches whose condition is
+/// known ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. A `for` over known words is read once for
+/// each of them. The commands of a function are read where it is called, with the arguments of the call as $1
+/// and so on. What a subshell assigns is gone behind it, `unset` leaves no value, `read -r -d ''` takes a
+/// here-document, and the script ends with an `exit` that certainly runs. Nothing is executed. Whatever only
+/// a shell could tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch that
+/// may run; $1; $(...); a word that looks like the command of a training. A variable in `set` has that value
+/// throughout.
 ///
-/// The world is that of torchrun, deepspeed, srun, mpirun or #SBATCH: launch_world.h.
+/// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///
-/// Errors  script_syntax (shell_words.h); run_without_arguments; run_file_size: more than a million commands,
-///         where functions call others.
+/// Errors  script_syntax (shell_words.h), and more than 200 subshells, loops and calls one in the other;
+///         run_without_arguments; arguments_apart: arguments that begin a command of their own, since the
+///         line before does not go on; run_file_size: more than a million commands, where functions or loops
+///         repeat others.
 
 #include <string_view>
 

@@ -3,8 +3,9 @@
 /// Which commands of a shell script run, as far as the conditions of its branches are known.
 ///
 /// Calls   `runs` is asked of every command in its order, and `ended` is told of each that runs or may run.
-/// Exact   A command of a branch that is not taken does not run. In a loop, or in a branch whose condition is
-///         not known, a command may run. The same holds behind && and ||.
+/// Exact   A command of a branch that is not taken does not run. In a loop whose list is not known
+///         (run_script.h), or in a branch whose condition is not known, a command may run. The same holds
+///         behind && and ||.
 
 #include <optional>
 #include <string>
