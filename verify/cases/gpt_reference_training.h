@@ -26,6 +26,7 @@ inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& m
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
                         .causal = true},
+          .merges = plan.merges(),
           .documents = plan.documents(),
           .vocabulary = model.vocab_size,
           .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,

@@ -5,6 +5,10 @@
 /// Shapes  q [Q, d], k and v [K, d]. Scores are divided by sqrt(d). With causal attention, query i sees the
 ///         keys j <= i + K - Q. dropout [Q, K] holds the factor of each probability, 0 or 1 / (1 - p); an
 ///         empty matrix means no dropout.
+/// Exact   `merges` is the number of times that a candidate merges its sums over some keys of a row with those
+///         over others, as ranks of a ring do. It has not all keys of a row at once: the sum over them of
+///         probability times gradient, which the gradient of the scores needs, it takes as that of gradient
+///         times output, whose elements are rounded to the dtype of the tensors.
 /// Source  Vaswani et al. 2017; Su et al. 2021 (a rotated pair has one element in each half of a head).
 
 #include <utility>
@@ -21,6 +25,17 @@ Matrix<Scalar> dropped(const Number<Scalar>& number, const Matrix<Scalar>& x, co
                    [&](Eigen::Index i, Eigen::Index j) { return x(i, j) * dropout(i, j); });
 }
 
+/// Returns a probability of a candidate that merges. A merge multiplies numerator and denominator by an
+/// exponential, of 4 roundings, and adds, in two roundings: 12 for both. The quotient is rounded twice more
+/// than a probability is.
+template <typename Scalar>
+Scalar merged(const Scalar& probability, int) {
+  return probability;
+}
+inline Bounded merged(const Bounded& x, int merges) {
+  return Bounded::rounded(x.value(), x.error(), merges == 0 ? 0 : 12.0 * merges + 2, x.rounding());
+}
+
 template <typename Scalar>
 struct Attention {
   Matrix<Scalar> probabilities;  // [Q, K]
@@ -29,7 +44,7 @@ struct Attention {
 
 template <typename Scalar>
 Matrix<Scalar> attention_probabilities(const Number<Scalar>& number, const Matrix<Scalar>& q,
-                                       const Matrix<Scalar>& k, bool causal) {
+                                       const Matrix<Scalar>& k, bool causal, int merges) {
   const Matrix<Scalar> scores = product<Scalar>(number, q, transposed(k));
   const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
   Matrix<Scalar> p = zeros<Scalar>(q.rows(), k.rows());
@@ -46,15 +61,16 @@ Matrix<Scalar> attention_probabilities(const Number<Scalar>& number, const Matri
     }
     const Scalar inverse = number.of(1, 1) / sum.value();
     for (Eigen::Index j = 0; j < seen; ++j)
-      p(i, j) = number.stored(scaled[static_cast<std::size_t>(j)] * inverse);
+      p(i, j) = merged(number.stored(scaled[static_cast<std::size_t>(j)] * inverse), merges);
   }
   return p;
 }
 
 template <typename Scalar>
 Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
-                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {}) {
-  Matrix<Scalar> p = attention_probabilities(number, q, k, causal);
+                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {},
+                            int merges = 0) {
+  Matrix<Scalar> p = attention_probabilities(number, q, k, causal, merges);
   Matrix<Scalar> output = product(number, dropped(number, p, dropout), v);
   return {std::move(p), std::move(output)};
 }
@@ -64,25 +80,36 @@ struct AttentionGradients {
   Matrix<Scalar> q, k, v;
 };
 
+/// Returns the gradient of the scores before the division by sqrt(d), from that of the output, [Q, d], and
+/// that of the probabilities, [Q, K].
+template <typename Scalar>
+Matrix<Scalar> score_gradients(const Number<Scalar>& number, const Attention<Scalar>& forward,
+                               const Matrix<Scalar>& grad, const Matrix<Scalar>& grad_p,
+                               std::int64_t channels, int merges) {
+  const Matrix<Scalar>& p = forward.probabilities;
+  const Scalar factor = number.rsqrt(number.of(channels, 1));
+  Matrix<Scalar> scores(p.rows(), p.cols());
+  for (Eigen::Index i = 0; i < p.rows(); ++i) {
+    Sum<Scalar> sum;
+    for (Eigen::Index j = 0; j < p.cols() && merges == 0; ++j) sum.add_product(p(i, j), grad_p(i, j));
+    for (Eigen::Index f = 0; f < grad.cols() && merges > 0; ++f)
+      sum.add_product(grad(i, f), forward.output(i, f));
+    const Scalar mean = sum.value();
+    for (Eigen::Index j = 0; j < p.cols(); ++j)
+      scores(i, j) = number.stored(p(i, j) * (grad_p(i, j) - mean) * factor);
+  }
+  return scores;
+}
+
 template <typename Scalar>
 AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, const Matrix<Scalar>& q,
                                                const Matrix<Scalar>& k, const Matrix<Scalar>& v,
-                                               const Matrix<Scalar>& probabilities,
-                                               const Matrix<Scalar>& grad,
-                                               const Matrix<Scalar>& dropout = {}) {
-  const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
+                                               const Attention<Scalar>& forward, const Matrix<Scalar>& grad,
+                                               const Matrix<Scalar>& dropout = {}, int merges = 0) {
   const Matrix<Scalar> grad_p = dropped(number, product<Scalar>(number, grad, transposed(v)), dropout);
-  Matrix<Scalar> grad_scores(q.rows(), k.rows());
-  for (Eigen::Index i = 0; i < q.rows(); ++i) {
-    Sum<Scalar> mean;
-    for (Eigen::Index j = 0; j < k.rows(); ++j) mean.add(probabilities(i, j) * grad_p(i, j));
-    const Scalar mean_of_row = mean.value();
-    for (Eigen::Index j = 0; j < k.rows(); ++j) {
-      grad_scores(i, j) = number.stored(probabilities(i, j) * (grad_p(i, j) - mean_of_row) * factor);
-    }
-  }
-  return {product(number, grad_scores, k), product<Scalar>(number, transposed(grad_scores), q),
-          product<Scalar>(number, transposed(dropped(number, probabilities, dropout)), grad)};
+  const Matrix<Scalar> scores = score_gradients(number, forward, grad, grad_p, q.cols(), merges);
+  return {product(number, scores, k), product<Scalar>(number, transposed(scores), q),
+          product<Scalar>(number, transposed(dropped(number, forward.probabilities, dropout)), grad)};
 }
 
 /// Rotates elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i), and by the

@@ -6,9 +6,7 @@
 /// Shapes  B sequences of S rows; n query heads of d channels, g heads of keys of d and of values of dv.
 ///         queries [S, B n d], keys [S, B g d], values [S, B g dv], output [S, B n dv]: a row holds all
 ///         sequences, one after the other, and each holds its heads.
-/// Exact   `merges` is the number of times that a candidate merges a sum over some keys with a sum over
-///         others. A merge multiplies numerator and denominator by an exponential, of 4 roundings, and adds,
-///         in two roundings: 12 for both. The quotient is rounded twice more than a probability is.
+/// Exact   `merges` is that of attention.h.
 /// Source  Vaswani et al. 2017.
 
 #include <vector>
@@ -28,11 +26,6 @@ struct ContextAttentionSizes {
   int merges;
 };
 
-inline sim::Field merged(const sim::Field& x, int) { return x; }
-inline Bounded merged(const Bounded& x, int merges) {
-  return Bounded::rounded(x.value(), x.error(), merges == 0 ? 0 : 12.0 * merges + 2, x.rounding());
-}
-
 template <typename Scalar>
 class ContextAttention {
  public:
@@ -45,7 +38,8 @@ class ContextAttention {
         values_(values),
         output_(zeros<Scalar>(sizes.sequence, sizes.batch * sizes.heads * sizes.value_channels)) {
     each_head([&](const Head& head) {
-      probabilities_.push_back(probabilities(head));
+      probabilities_.push_back(
+          attention_probabilities(number_, query_of(head), key_of(head), sizes_.causal, sizes_.merges));
       put(product<Scalar>(number_, probabilities_.back(), value_of(head)), output_, head.document,
           head.query * sizes_.value_channels);
     });
@@ -91,35 +85,17 @@ class ContextAttention {
         visit(Head{document, head, head / shared});
   }
 
-  Matrix<Scalar> probabilities(const Head& head) const {
-    Matrix<Scalar> p = attention_probabilities(number_, query_of(head), key_of(head), sizes_.causal);
-    for (Eigen::Index i = 0; i < p.size(); ++i) p.data()[i] = merged(p.data()[i], sizes_.merges);
-    return p;
-  }
-
-  /// The gradient of a score is p (g - m) / sqrt(d), where m is the sum of p g over the keys of a row. A
-  /// candidate that has not all keys computes m as the sum of gradient times output.
   OfHead gradients_of(const Head& head, const Matrix<Scalar>& probabilities,
                       const Matrix<Scalar>& grad) const {
     OfHead own{.probabilities = probabilities,
                .scores = {},
                .query = query_of(head),
                .grad = taken(grad, head.document, head.query * sizes_.value_channels, sizes_.value_channels)};
-    const Matrix<Scalar> output =
-        taken(output_, head.document, head.query * sizes_.value_channels, sizes_.value_channels);
+    const Attention<Scalar> forward{
+        probabilities,
+        taken(output_, head.document, head.query * sizes_.value_channels, sizes_.value_channels)};
     const Matrix<Scalar> grad_p = product<Scalar>(number_, own.grad, transposed(value_of(head)));
-    const Scalar factor = number_.rsqrt(number_.of(sizes_.channels, 1));
-    own.scores = zeros<Scalar>(grad_p.rows(), grad_p.cols());
-    for (Eigen::Index i = 0; i < grad_p.rows(); ++i) {
-      Sum<Scalar> mean;
-      for (Eigen::Index j = 0; j < grad_p.cols() && sizes_.merges == 0; ++j)
-        mean.add_product(own.probabilities(i, j), grad_p(i, j));
-      for (Eigen::Index f = 0; f < output.cols() && sizes_.merges > 0; ++f)
-        mean.add_product(own.grad(i, f), output(i, f));
-      const Scalar mean_of_row = mean.value();
-      for (Eigen::Index j = 0; j < grad_p.cols(); ++j)
-        own.scores(i, j) = number_.stored(own.probabilities(i, j) * (grad_p(i, j) - mean_of_row) * factor);
-    }
+    own.scores = score_gradients(number_, forward, own.grad, grad_p, sizes_.channels, sizes_.merges);
     return own;
   }
 

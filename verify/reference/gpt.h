@@ -34,6 +34,7 @@ struct GptExpertSizes {
 struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
+  std::vector<int> merges = {};              // by layer, those of its attention; empty: none
   std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
   std::int64_t vocabulary = 1;               // without padding
   NormSetting norm = {};
@@ -138,7 +139,7 @@ class Gpt {
     const Matrix<Scalar> of_norm = norm_of(name + "input_layernorm", input);
     std::vector<SelfAttention<Scalar>> attentions;
     pass.hidden_ = added(number_, x, of_documents(x, [&](Eigen::Index first, Eigen::Index length) {
-                           attentions.push_back(attention_of(name, of_norm.middleRows(first, length)));
+                           attentions.push_back(attention_of(i, of_norm.middleRows(first, length)));
                            return attentions.back().output();
                          }));
     typename Pass::Layer layer{.input = std::move(input),
@@ -247,9 +248,11 @@ class Gpt {
     return m.size() == 0 ? m : Matrix<Scalar>(m.topRows(rows));
   }
 
-  /// The attention of one document.
-  SelfAttention<Scalar> attention_of(const std::string& name, const Matrix<Scalar>& x) const {
+  /// The attention of layer i over one document.
+  SelfAttention<Scalar> attention_of(std::int64_t i, const Matrix<Scalar>& x) const {
+    const std::string name = name_of_layer(i);
     SelfAttentionSizes sizes = sizes_.attention;
+    if (!sizes_.merges.empty()) sizes.merges = sizes_.merges[static_cast<std::size_t>(i)];
     sizes.sequence = x.rows();
     return {number_,
             sizes,

@@ -20,6 +20,7 @@ namespace verify::reference {
 struct SelfAttentionSizes {
   std::int64_t sequence, batch, heads, groups, channels;
   bool causal;
+  int merges = 0;                                          // attention.h
   std::int64_t queries() const { return heads / groups; }  // query heads of a group
   std::int64_t first_column(std::int64_t group) const { return group * (queries() + 2) * channels; }
 };
@@ -44,19 +45,25 @@ class SelfAttention {
       groups_.push_back({.k = key(b, group), .v = value(b, group), .heads = {}});
       Group& own = groups_.back();
       for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
-        Head head{.q = query(b, group, i), .probabilities = {}};
-        auto result = attention(number_, head.q, own.k, own.v, sizes_.causal, dropout(b, group, i));
-        put(result.output, context_, b, context_column(group, i));
-        head.probabilities = std::move(result.probabilities);
+        Head head{.q = query(b, group, i), .forward = {}};
+        head.forward =
+            attention(number_, head.q, own.k, own.v, sizes_.causal, dropout(b, group, i), sizes_.merges);
+        put(head.forward.output, context_, b, context_column(group, i));
         own.heads.push_back(std::move(head));
       }
     });
   }
 
   /// Returns the queries after rotary positions, [B n S, d].
-  Matrix<Scalar> queries() const { return of_all_heads(sizes_.channels, &Head::q); }
+  Matrix<Scalar> queries() const {
+    return of_all_heads(
+        sizes_.channels, [](const Head& head) -> const auto& { return head.q; });
+  }
   /// Returns the probabilities before dropout, [B n S, S].
-  Matrix<Scalar> probabilities() const { return of_all_heads(sizes_.sequence, &Head::probabilities); }
+  Matrix<Scalar> probabilities() const {
+    return of_all_heads(
+        sizes_.sequence, [](const Head& head) -> const auto& { return head.forward.probabilities; });
+  }
   const Matrix<Scalar>& context() const { return context_; }
   Matrix<Scalar> output() const {
     return linear(number_, context_, weights_.proj_weight, weights_.proj_bias);
@@ -77,7 +84,8 @@ class SelfAttention {
  private:
   /// A head of a sequence, and the heads of a sequence that share a key and a value.
   struct Head {
-    Matrix<Scalar> q, probabilities;
+    Matrix<Scalar> q;
+    Attention<Scalar> forward;
   };
   struct Group {
     Matrix<Scalar> k, v;
@@ -100,9 +108,9 @@ class SelfAttention {
     std::vector<AttentionGradients<Scalar>> of_heads;
     for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
       const Head& head = own.heads[static_cast<std::size_t>(i)];
-      of_heads.push_back(attention_gradients(number_, head.q, own.k, own.v, head.probabilities,
+      of_heads.push_back(attention_gradients(number_, head.q, own.k, own.v, head.forward,
                                              taken(grad_context, b, context_column(group, i)),
-                                             dropout(b, group, i)));
+                                             dropout(b, group, i), sizes_.merges));
       put(at_position(of_heads.back().q, true), grad_mixed, b,
           sizes_.first_column(group) + i * sizes_.channels);
     }
@@ -120,12 +128,13 @@ class SelfAttention {
   }
 
   /// Puts a matrix of each head, [S, width], one below the other: by sequence, then by head.
-  Matrix<Scalar> of_all_heads(std::int64_t width, Matrix<Scalar> Head::*member) const {
+  template <typename Member>
+  Matrix<Scalar> of_all_heads(std::int64_t width, const Member& member) const {
     Matrix<Scalar> all(sizes_.batch * sizes_.heads * sizes_.sequence, width);
     Eigen::Index row = 0;
     for (const Group& group : groups_) {
       for (const Head& head : group.heads) {
-        all.middleRows(row, sizes_.sequence) = head.*member;
+        all.middleRows(row, sizes_.sequence) = member(head);
         row += sizes_.sequence;
       }
     }

@@ -134,8 +134,9 @@ RC_GTEST_PROP(ReferenceGradients, OfCrossEntropy, (std::uint64_t seed, bool smoo
 RC_GTEST_PROP(ReferenceGradients, OfAttention, (std::uint64_t seed, bool causal)) {
   const auto q = drawn(seed, "q", 2, 4), k = drawn(seed, "k", 3, 4), v = drawn(seed, "v", 3, 4);
   const auto grad = drawn(seed, "grad", 2, 4);
-  const auto p = attention(bounded(), q, k, v, causal).probabilities;
-  const auto stated = attention_gradients(bounded(), q, k, v, p, grad);
+  const auto merges = *rc::gen::inRange(0, 3);
+  const auto forward = attention(bounded(), q, k, v, causal, {}, merges);
+  const auto stated = attention_gradients(bounded(), q, k, v, forward, grad, {}, merges);
   expect_gradient(q, stated.q, grad, [&](const auto& x) {
     return attention(dual(), x, along(k, -1), along(v, -1), causal).output;
   });

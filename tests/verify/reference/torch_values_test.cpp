@@ -125,7 +125,7 @@ Results of_cross_entropy(const Line& line) {
 Results of_attention(const Line& line) {
   const Values q = line.input("q"), k = line.input("k"), v = line.input("v");
   const auto forward = attention(number(), q, k, v, line.setting("causal") == 1);
-  const auto gradients = attention_gradients(number(), q, k, v, forward.probabilities, line.grad());
+  const auto gradients = attention_gradients(number(), q, k, v, forward, line.grad());
   return {
       {"output", forward.output}, {"grad_q", gradients.q}, {"grad_k", gradients.k}, {"grad_v", gradients.v}};
 }
