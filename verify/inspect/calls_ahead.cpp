@@ -20,8 +20,7 @@ bool are_alike(const JobGroup& a, const JobGroup& b) {
 /// Whether a rank has messages among its pending calls, which are no calls that all ranks make.
 bool has_messages(const Job& job, std::size_t dump, const PendingCalls& pending) {
   return std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t index) {
-    const RecordedCall& call = job.recordings[dump].calls[index];
-    return call.is_p2p || job.operation(dump, call).is_message();
+    return !job.is_collective(dump, job.recordings[dump].calls[index]);
   });
 }
 

@@ -75,6 +75,10 @@ struct Job {
   const Operation& operation(std::size_t dump, const RecordedCall& call) const {
     return operations[dump][call.operation];
   }
+  /// Whether a call has a collective_seq_id of its group: it is no message.
+  bool is_collective(std::size_t dump, const RecordedCall& call) const {
+    return !call.is_p2p && !operation(dump, call).is_message();
+  }
   std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
     return groups_of[dump][call.group].group;
   }

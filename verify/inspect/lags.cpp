@@ -83,8 +83,7 @@ class LagFinder {
       if (recording(dump).calls.size() == longest) continue;
       std::set<std::uint32_t> seen;
       for (const RecordedCall& call : recording(dump).calls) {
-        if (call.is_p2p || job_.operation(dump, call).is_message() || !seen.insert(call.group).second)
-          continue;
+        if (!job_.is_collective(dump, call) || !seen.insert(call.group).second) continue;
         const GroupOfRank& own = job_.groups_of[dump][call.group];
         if (own.status && job_.groups[own.group].has_status) continue;  // it counts what has completed
         Furthest& furthest = furthest_[own.group];
@@ -158,7 +157,7 @@ class LagFinder {
       const RecordedCall& call = recording(peer).calls[index];
       const JobGroup& group = job_.groups[job_.group_of(peer, call)];
       if (!group.kind.empty() || group.description == "default_pg") alike[likeness(peer, call)] = index;
-      if (!is_collective(peer, call)) continue;
+      if (!job_.is_collective(peer, call)) continue;
       const CollectiveId id{job_.group_of(peer, call), call.sequence};
       same[id] = index;
       if (id == next && issued_next < 0) issued_next = index;
@@ -167,17 +166,14 @@ class LagFinder {
       const RecordedCall& call = recording(dump).calls[index];
       // A group that both are in is compared itself, and else the group of the same description.
       const CollectiveId id{job_.group_of(dump, call), call.sequence};
-      const bool is_shared = is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
+      const bool is_shared =
+          job_.is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
       const auto shared = same.find(id);
       const auto like = alike.find(likeness(dump, call));
       if (is_shared ? shared == same.end() : like == alike.end()) return false;
       if (issued_next < (is_shared ? shared->second : like->second)) return false;
     }
     return true;
-  }
-
-  bool is_collective(std::size_t dump, const RecordedCall& call) const {
-    return !call.is_p2p && !job_.operation(dump, call).is_message();
   }
 
   const Job& job_;

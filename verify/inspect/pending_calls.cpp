@@ -8,14 +8,10 @@ namespace {
 
 constexpr std::size_t kMostOfABatch = 1024;  // messages: a longer run of them is taken for several batches
 
-bool is_collective(const Job& job, std::size_t dump, const RecordedCall& call) {
-  return !call.is_p2p && !job.operation(dump, call).is_message();
-}
-
 bool is_completed(const Job& job, std::size_t dump, const RecordedCall& call) {
   if (call.state == CallState::completed) return true;
   const GroupOfRank& own = job.groups_of[dump][call.group];
-  return job.groups[own.group].has_status && own.status && is_collective(job, dump, call) &&
+  return job.groups[own.group].has_status && own.status && job.is_collective(dump, call) &&
          own.status->completed >= call.sequence;
 }
 
@@ -23,7 +19,7 @@ bool is_completed(const Job& job, std::size_t dump, const RecordedCall& call) {
 /// gives all messages of a batch one number, which not every recorder keeps.
 bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, const RecordedCall& b) {
   const bool has_numbers = a.p2p_sequence > 0 && b.p2p_sequence > 0;
-  return a.group == b.group && !is_collective(job, dump, a) && !is_collective(job, dump, b) &&
+  return a.group == b.group && !job.is_collective(dump, a) && !job.is_collective(dump, b) &&
          (!has_numbers || a.p2p_sequence == b.p2p_sequence) &&
          (a.record_id < 0 || b.record_id - a.record_id <= 1);
 }
@@ -48,10 +44,10 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
   if (first == pending.end()) return {};
   std::size_t begin = *first, end = *first;
   const RecordedCall& call = calls[*first];
-  if (is_collective(job, dump, call)) {
+  if (job.is_collective(dump, call)) {
     // The parts of a coalesced collective have one number.
     while (end + 1 < calls.size() && calls[end + 1].group == call.group &&
-           calls[end + 1].sequence == call.sequence && is_collective(job, dump, calls[end + 1]))
+           calls[end + 1].sequence == call.sequence && job.is_collective(dump, calls[end + 1]))
       ++end;
   } else {
     while (begin > 0 && *first - begin < kMostOfABatch && batched(begin - 1)) --begin;
@@ -76,7 +72,7 @@ void add_lost(const Job& job, std::size_t dump, PendingCalls& pending) {
   if (pending.lost.empty()) return;
   std::vector<CollectiveId> recorded;
   for (const RecordedCall& call : recording.calls) {
-    if (is_collective(job, dump, call)) recorded.push_back({job.group_of(dump, call), call.sequence});
+    if (job.is_collective(dump, call)) recorded.push_back({job.group_of(dump, call), call.sequence});
   }
   std::sort(recorded.begin(), recorded.end());
   std::erase_if(pending.lost, [&](const CollectiveId& id) {
@@ -114,7 +110,7 @@ Progresses::Progresses(const Job& job) : job_(job) {
     std::vector<CollectiveId> ids = pending_.back().lost;
     for (const std::uint32_t index : pending_.back().calls) {
       const RecordedCall& call = job.recordings[dump].calls[index];
-      if (is_collective(job, dump, call)) ids.push_back({job.group_of(dump, call), call.sequence});
+      if (job.is_collective(dump, call)) ids.push_back({job.group_of(dump, call), call.sequence});
     }
     std::sort(ids.begin(), ids.end());
     collectives_.push_back(std::move(ids));

@@ -36,9 +36,6 @@ class Chooser {
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
   int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
-  bool is_collective(std::size_t dump, const RecordedCall& call) const {
-    return !call.is_p2p && !job_.operation(dump, call).is_message();
-  }
 
   void choose_suspects() {
     const auto world = static_cast<std::size_t>(job_.world_size);
@@ -107,7 +104,7 @@ class Chooser {
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       for (const std::uint32_t index : progresses_.of(dump).calls) {
         const RecordedCall& call = recording(dump).calls[index];
-        if (!is_collective(dump, call)) continue;
+        if (!job_.is_collective(dump, call)) continue;
         for (const int member : job_.groups[job_.group_of(dump, call)].members) {
           if (dump_of(member) < 0)
             suspect(member, SuspectKind::absent,
@@ -129,7 +126,7 @@ class Chooser {
       for (const CollectiveId& id : progresses_.of(dump).lost) add(id.group, id.sequence);
       for (const std::uint32_t index : progresses_.of(dump).calls) {
         const RecordedCall& call = recording(dump).calls[index];
-        if (is_collective(dump, call)) add(job_.group_of(dump, call), call.sequence);
+        if (job_.is_collective(dump, call)) add(job_.group_of(dump, call), call.sequence);
       }
     }
     for (std::uint32_t group = 0; group < job_.groups.size(); ++group) {
@@ -160,7 +157,7 @@ class Chooser {
     }
     if (next.empty()) return;
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      if (!progresses_.of(dump).lost.empty()) next.push_back(rank_of(dump));  // it may wait for any rank
+      if (progresses_.may_have_lost(dump)) next.push_back(rank_of(dump));  // it may wait for any rank
     }
     const auto callers = graph_.callers();
     for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;

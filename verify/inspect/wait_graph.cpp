@@ -34,16 +34,13 @@ class GraphBuilder {
     const auto dump = static_cast<std::size_t>(dump_of(rank));
     return recording(dump).is_truncated && progresses_.of(dump).front.empty();
   }
-  bool is_collective(std::size_t dump, const RecordedCall& call) const {
-    return !call.is_p2p && !job_.operation(dump, call).is_message();
-  }
 
   void add_front(std::size_t dump) {
     const PendingCalls& pending = progresses_.of(dump);
     std::vector<std::size_t>& own = graph_.fronts.emplace_back();
     for (const std::uint32_t index : pending.front) {
       const RecordedCall& call = recording(dump).calls[index];
-      if (is_collective(dump, call)) {
+      if (job_.is_collective(dump, call)) {
         own.push_back(joined({job_.group_of(dump, call), call.sequence}, dump, index));
         continue;
       }
