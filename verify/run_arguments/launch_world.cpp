@@ -42,8 +42,6 @@ constexpr std::array<FactorRow, 21> kFactors = {{
     {"deepspeed", "-H", "hosts"},
 }};
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 /// Returns the launcher that a word names; "" for other words.
 std::string_view launcher_of(std::string_view word) {
   const std::string_view name = base_name(word);

@@ -19,11 +19,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "verify/run_arguments/shell_values.h"
 
 namespace verify {
+
+/// Returns what stands behind the last "/" of a path: the name of a program or a file.
+inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 class LaunchWorld {
  public:

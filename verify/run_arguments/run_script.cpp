@@ -34,11 +34,9 @@ bool is_flag(std::string_view word) {
 
 bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != std::string_view::npos; }
 
-std::string_view name_of_program(std::string_view word) { return word.substr(word.rfind('/') + 1); }
-
 /// Whether a program takes a command as one word.
 bool is_shell(std::string_view word) {
-  const std::string_view name = name_of_program(word);
+  const std::string_view name = base_name(word);
   return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
 }
 
@@ -99,7 +97,7 @@ struct Launch {
 
 /// Whether the name of the script says that it trains: pretrain_gpt.py, my.train.
 bool is_named_training(const Launch& launch) {
-  const std::string name = launch.script.substr(launch.script.rfind('/') + 1);
+  const std::string_view name = base_name(launch.script);
   for (std::size_t at = name.find("train"); at != std::string::npos; at = name.find("train", at + 1)) {
     const bool begins_a_word = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
     if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
@@ -112,7 +110,7 @@ Fields::const_iterator script_of(const Fields& words) {
   bool takes_module = false;  // -m may stand here
   bool is_module = false;
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const std::string_view name = name_of_program(word->text);
+    const std::string_view name = base_name(word->text);
     const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
     if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
     if (is_module && !starts_others) return word;
@@ -129,13 +127,6 @@ bool trains(const Launch& launch) {
     const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
     return row != nullptr && row->use != ArgumentUse::without_effect;
   });
-}
-
-/// Whether the first word of a command is this literal.
-bool is_literal(const std::vector<ShellWord>& words, std::string_view text) {
-  return !words.empty() && words.front().parts.size() == 1 &&
-         words.front().parts.front().kind == ShellPart::Kind::literal &&
-         words.front().parts.front().text == text;
 }
 
 /// Returns the index of the keyword that ends what begins here, or that of the last command.
@@ -272,7 +263,7 @@ std::optional<std::vector<ShellField>> ScriptReader::list_of_loop(Commands comma
   const std::size_t end = end_of(commands, begin, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
   for (const ShellCommand& command : commands.subspan(begin + 1, end - begin - 1)) {
     for (const char* word : {"break", "continue", "exit", "return"})
-      if (is_literal(command.words, word)) return std::nullopt;
+      if (!command.words.empty() && is_literal(command.words.front(), word)) return std::nullopt;
   }
   Fields list = values_.expand(loop.words);
   constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them
@@ -465,7 +456,7 @@ void ScriptReader::read_allocation(const Fields& words) {
 void ScriptReader::read_documents(const ShellCommand& command, const Fields& words, int depth) {
   const std::string program = words.empty() ? "" : words.front().text;
   if (command.documents.empty() || program == "read") return;
-  if (name_of_program(program) == "sbatch") read_allocation(words);
+  if (base_name(program) == "sbatch") read_allocation(words);
   ++open_documents_;
   for (const HereDocument& document : command.documents) read_nested(text_of(document), document.line, depth);
   --open_documents_;
@@ -538,7 +529,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     if (has_arguments) launches_.push_back(std::move(launch));
     return;
   }
-  if (name_of_program(words.front().text) == "sbatch") {
+  if (base_name(words.front().text) == "sbatch") {
     const auto wrapped =
         std::ranges::find_if(words, [](const ShellField& word) { return word.text.starts_with("--wrap"); });
     if (wrapped != words.end()) {
@@ -582,8 +573,7 @@ void ScriptReader::keep_started(const Fields& words, int line) {
     if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
     const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
     const std::string path = values_.shown(words[i].text);
-    if (is_started)
-      started_ = fmt::format("{}, which line {} starts", path.substr(path.rfind('/') + 1), line);
+    if (is_started) started_ = fmt::format("{}, which line {} starts", base_name(path), line);
   }
 }
 

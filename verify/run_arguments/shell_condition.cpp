@@ -192,12 +192,9 @@ std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& va
 std::string name_tested_as_empty(const ShellCommand& command, const ShellValues& values) {
   const std::vector<ShellWord>& words = command.words;
   if (words.size() != 4 || command.is_negated) return "";
-  const auto is_bare = [&](std::size_t index, std::string_view text) {
-    const std::vector<ShellPart>& parts = words[index].parts;
-    return parts.size() == 1 && parts[0].kind == ShellPart::Kind::literal && parts[0].text == text;
-  };
-  const bool is_test = (is_bare(0, "[") && is_bare(3, "]")) || (is_bare(0, "[[") && is_bare(3, "]]"));
-  if (!is_test || !is_bare(1, "-z")) return "";
+  const bool is_test = (is_literal(words[0], "[") && is_literal(words[3], "]")) ||
+                       (is_literal(words[0], "[[") && is_literal(words[3], "]]"));
+  if (!is_test || !is_literal(words[1], "-z")) return "";
   const ShellPart* tested = nullptr;
   for (const ShellPart& part : words[2].parts) {
     if (part.kind == ShellPart::Kind::literal && part.text.empty()) continue;  // an opening quote

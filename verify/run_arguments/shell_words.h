@@ -52,6 +52,12 @@ struct ShellWord {
   int line = 0;
 };
 
+/// Whether a word is this text, with nothing in it that is expanded.
+inline bool is_literal(const ShellWord& word, std::string_view text) {
+  return word.parts.size() == 1 && word.parts[0].kind == ShellPart::Kind::literal &&
+         word.parts[0].text == text;
+}
+
 struct ShellAssignment {
   std::string name;
   bool appends = false;                  // NAME+=...
