@@ -137,10 +137,9 @@ class Inspector {
       ++told;
       add_wait(call);
     }
-    if (!result_.waiting.circle.empty())
-      find("circle",
-           fmt::format("{} wait for each other in a circle.", capital(ranks_words(result_.waiting.circle))),
-           result_.waiting.circle);
+    for (const std::vector<int>& circle : result_.waiting.circles)
+      find("circle", fmt::format("{} wait for each other in a circle.", capital(ranks_words(circle))),
+           circle);
     if (!result_.waiting.is_stuck) return;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (call.awaited.empty() && call.absent.empty() && call.waiting.size() > 1)
@@ -267,13 +266,15 @@ class Inspector {
     });
   }
 
-  /// The ranks of a circle, or those that are alone in one.
+  /// The ranks of circles, or those that are alone in them.
   std::string circle_sentence(const std::vector<int>& ranks) const {
-    const std::vector<int>& circle = result_.waiting.circle;
-    const bool is_whole = ranks == circle;
-    std::string text = is_whole ? fmt::format("{} wait for each other in a circle", ranks_words(ranks))
-                                : fmt::format("{} {} in another call than the others of a circle of waits",
-                                              ranks_words(ranks), verb(ranks, "is", "are"));
+    const bool is_one = result_.waiting.circles.size() == 1;
+    const std::string text =
+        result_.waiting.are_alone
+            ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),
+                          verb(ranks, "is", "are"), is_one ? "a circle" : "circles")
+            : fmt::format("{} wait for each other in {}", ranks_words(ranks),
+                          is_one ? "a circle" : fmt::format("{} circles", result_.waiting.circles.size()));
     return text + who_waits() +
            ". This is consistent with calls that are made in another order on different ranks.";
   }

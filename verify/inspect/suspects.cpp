@@ -25,7 +25,8 @@ class Chooser {
     choose_suspects();
     Suspects chosen;
     for (auto& [rank, one] : suspects_) chosen.ranks.push_back(std::move(one));
-    chosen.circle = std::move(circle_);
+    chosen.circles = std::move(circles_);
+    chosen.are_alone = are_alone_;
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
     chosen.is_ahead = is_ahead_;
@@ -260,7 +261,7 @@ class Chooser {
       if (node < world) ranks.push_back(static_cast<int>(node));
     }
     std::sort(ranks.begin(), ranks.end());
-    circle_ = shortest_circle(graph_.edges, component, world);
+    std::vector<int> circle = shortest_circle(graph_.edges, component, world);
     std::map<std::size_t, std::vector<int>> by_call;
     for (const int rank : ranks)
       by_call[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()].push_back(rank);
@@ -271,7 +272,9 @@ class Chooser {
                           }) == 1;
     std::vector<int> alone = odd_ranks_of(component);
     if (alone.empty() && is_alone && by_call.size() > 1) alone = few->second;
-    const std::vector<int>& chosen = are_missed(alone, component) ? alone : circle_;
+    const bool names_alone = are_missed(alone, circle, component);
+    are_alone_ = names_alone && (circles_.empty() || are_alone_);
+    const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
       const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
       suspect(rank, SuspectKind::order,
@@ -279,15 +282,17 @@ class Chooser {
                           ranks_words(call.awaited),
                           ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
+    circles_.push_back(std::move(circle));
   }
 
-  /// Whether ranks are of the shortest circle and are missed in a collective of their component, and no other
+  /// Whether ranks are of a circle and are missed in a collective of their component, and no other
   /// rank is missed in one by most of its members.
-  bool are_missed(const std::vector<int>& ranks, const std::vector<std::size_t>& component) const {
+  bool are_missed(const std::vector<int>& ranks, const std::vector<int>& circle,
+                  const std::vector<std::size_t>& component) const {
     const auto has = [](const std::vector<int>& some, int rank) {
       return std::ranges::find(some, rank) != some.end();
     };
-    if (std::ranges::none_of(ranks, [&](int rank) { return has(circle_, rank); })) return false;
+    if (std::ranges::none_of(ranks, [&](int rank) { return has(circle, rank); })) return false;
     bool is_missed = false;
     for (const std::size_t node : component) {
       if (node < graph_.world) continue;
@@ -370,10 +375,11 @@ class Chooser {
   const std::vector<Lag>& lags_;
   const WaitGraph& graph_;
   std::map<int, Suspect> suspects_;
-  std::vector<int> circle_;
+  std::vector<std::vector<int>> circles_;
   std::vector<int> unknown_;
   bool is_stuck_ = false;
   bool is_ahead_ = false;
+  bool are_alone_ = false;
 };
 
 }  // namespace

@@ -41,11 +41,12 @@ struct Suspect {
 };
 
 struct Suspects {
-  std::vector<Suspect> ranks;  // ascending by rank
-  std::vector<int> circle;     // the shortest circle among the suspects' calls; empty without one
-  std::vector<int> unknown;    // ranks without a whole dump that are awaited, and may wait for a suspect
-  bool is_ahead = false;       // the suspects have gone on where all others ended
-  bool is_stuck = false;       // the suspects are all members of calls that do not end
+  std::vector<Suspect> ranks;             // ascending by rank
+  std::vector<std::vector<int>> circles;  // the shortest of each set of calls that wait for each other
+  bool are_alone = false;    // the suspects of circles are in other calls than the others of them
+  std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
+  bool is_ahead = false;     // the suspects have gone on where all others ended
+  bool is_stuck = false;     // the suspects are all members of calls that do not end
 };
 
 Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,

@@ -65,7 +65,8 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   Suspects suspects = suspects_of(job, progresses, lags, graph);
   Waiting waiting;
   waiting.suspects = std::move(suspects.ranks);
-  waiting.circle = std::move(suspects.circle);
+  waiting.circles = std::move(suspects.circles);
+  waiting.are_alone = suspects.are_alone;
   waiting.unknown = std::move(suspects.unknown);
   waiting.is_stuck = suspects.is_stuck;
   waiting.is_ahead = suspects.is_ahead;

@@ -5,7 +5,7 @@
 /// Shapes  q [Q, d], k and v [K, d]. Scores are divided by sqrt(d). With causal attention, query i sees the
 ///         keys j <= i + K - Q. dropout [Q, K] holds the factor of each probability, 0 or 1 / (1 - p); an
 ///         empty matrix means no dropout.
-/// Exact   `merges` is the number of times that a candidate merges its sums over some keys of a row with those
+/// Exact   `merges` is the number of times that a candidate merges sums over some keys of a row with those
 ///         over others, as ranks of a ring do. It has not all keys of a row at once: the sum over them of
 ///         probability times gradient, which the gradient of the scores needs, it takes as that of gradient
 ///         times output, whose elements are rounded to the dtype of the tensors.

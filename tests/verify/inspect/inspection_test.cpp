@@ -163,7 +163,7 @@ TEST(Inspection, CrossedGroupsAreACircle) {
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
-  EXPECT_EQ(inspection.waiting.circle, (Ranks{0, 1}));
+  EXPECT_EQ(inspection.waiting.circles, (std::vector<Ranks>{{0, 1}}));
   EXPECT_TRUE(has_finding(inspection, "circle"));
 }
 

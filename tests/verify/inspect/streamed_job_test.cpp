@@ -252,6 +252,40 @@ RC_GTEST_PROP(InspectionOfStreams, ARankThatCrossesTwoCallsIsInTheCircle, ()) {
     RC_FAIL(fmt::format("{} of {} at {}: {}", rank, job.programs.size(), at, told(inspection)));
 }
 
+/// A sum over all stages that every rank of one stage leaves out, as behind a condition on the stage: each
+/// sum is in a circle of its own, of a rank of the stage and a neighbour that waits in the sum.
+RC_GTEST_PROP(InspectionOfStreams, AStageThatLeavesOutASumIsInEveryCircle, ()) {
+  test::TrainingSizes sizes;
+  sizes.tp = *rc::gen::element(1, 2, 4);
+  sizes.dp = *rc::gen::element(1, 2);
+  sizes.pp = *rc::gen::element(3, 4);
+  sizes.microbatches = *rc::gen::inRange(1, 5);
+  sizes.steps = 2;
+  StreamedJob job = test::streamed_training(sizes, true, false);
+  const int size = sizes.tp * sizes.dp, stage = *rc::gen::inRange(0, sizes.pp);
+  Ranks of_stage;
+  for (int rank = stage * size; rank < (stage + 1) * size; ++rank) {
+    auto& program = job.programs[static_cast<std::size_t>(rank)];
+    program.erase(std::ranges::find_if(program, [&](const StreamedStep& step) {
+      return job.groups[step.group].description == "MODEL_PARALLEL_GROUP";
+    }));
+    of_stage.insert(rank);
+  }
+  const StreamedHang hang = test::hang_of(job);
+  RC_PRE(!hang.all_ended);
+  test::DumpedView view = drawn_view();
+  view.most_calls = test::DumpedView().most_calls;
+  const Inspection inspection = inspection_of(test::dumps_of(job, hang, view));
+  const Ranks found = named(inspection);
+  bool is_right =
+      are_of_kind(inspection, SuspectKind::order) && std::ssize(inspection.waiting.circles) == sizes.dp;
+  for (const std::vector<int>& circle : inspection.waiting.circles)
+    is_right = is_right && std::ranges::any_of(circle, [&](int rank) { return of_stage.contains(rank); });
+  const bool says_alone = inspection.verdict.find("in another call than") != std::string::npos;
+  if (!is_right || (says_alone && !std::ranges::includes(of_stage, found)))
+    RC_FAIL(fmt::format("stage {} of {} ranks: {}", stage, size, told(inspection)));
+}
+
 /// A message that one rank does not send or receive.
 RC_GTEST_PROP(InspectionOfStreams, AMessageWithoutItsOtherHalfIsNamed, ()) {
   StreamedJob job = drawn_job();
