@@ -94,9 +94,13 @@ class Chooser {
 
   /// Whether a call holds its ranks itself: nothing that is pending before it may be lost.
   bool is_certain(const HoldingCall& call) const {
-    return call.call >= 0 && std::none_of(call.waiting.begin(), call.waiting.end(), [&](int rank) {
-             return progresses_.may_have_lost(static_cast<std::size_t>(dump_of(rank)));
-           });
+    return call.call >= 0 && std::none_of(call.waiting.begin(), call.waiting.end(),
+                                          [&](int rank) { return may_have_lost(rank); });
+  }
+
+  /// Whether a call that the ring of a rank has lost may hold the rank.
+  bool may_have_lost(int rank) const {
+    return dump_of(rank) >= 0 && progresses_.may_have_lost(static_cast<std::size_t>(dump_of(rank)));
   }
 
   /// Where the rings have lost the calls that hold the ranks: ranks without a dump that are members of calls
@@ -262,6 +266,7 @@ class Chooser {
     }
     std::sort(ranks.begin(), ranks.end());
     std::vector<int> circle = shortest_circle(graph_.edges, component, world);
+    if (std::ranges::any_of(circle, [&](int rank) { return may_have_lost(rank); })) return;
     std::map<std::size_t, std::vector<int>> by_call;
     for (const int rank : ranks)
       by_call[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()].push_back(rank);

@@ -17,7 +17,7 @@
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
 ///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
-///         stuck behind one: then nobody is named.
+///         stuck behind one, or in a circle with it: then nobody is named.
 
 #include <cstdint>
 #include <string>
