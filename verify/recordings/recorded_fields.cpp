@@ -194,7 +194,10 @@ class FieldReader {
       }
     }
     if (!has_group) call.group = group_of(number < 0 ? "" : std::to_string(number), "");
-    if (number >= 0) remember(number, call.group);
+    if (number >= 0) {
+      call.group = as_made_last(call.group, number, std::max(call.sequence, call.p2p_sequence));
+      remember(number, call.group);
+    }
     call.dtypes = dtypes_of(in, out);
     if (state == "completed" || is_set(completed)) {
       call.state = CallState::completed;
@@ -202,6 +205,29 @@ class FieldReader {
       call.state = CallState::started;
     }
     recording_.calls.push_back(call);
+  }
+
+  /// Returns the group of a call by the rank's number of its communicator. A group that was destroyed and made
+  /// again has the name of the one before, a larger number, and calls that are counted from the beginning.
+  std::uint32_t as_made_last(std::uint32_t named, std::int64_t number, std::int64_t sequence) {
+    if (named >= made_.size()) made_.resize(named + 1);
+    Made& last = made_[named];
+    const bool is_made_again = last.number >= 0 && number > last.number && sequence <= last.sequence;
+    if (last.number < 0 || is_made_again) {
+      last.number = number;
+      last.sequence = -1;
+      last.group = is_made_again ? copy_of_group(named, ++last.times) : named;
+    }
+    last.sequence = std::max(last.sequence, sequence);
+    return last.group;
+  }
+
+  std::uint32_t copy_of_group(std::uint32_t group, int times) {
+    require_few(recording_.groups.size());
+    RecordedGroup copy = recording_.groups[group];
+    copy.name += times == 1 ? " (made again)" : fmt::format(" (made {} times more)", times);
+    recording_.groups.push_back(std::move(copy));
+    return static_cast<std::uint32_t>(recording_.groups.size() - 1);
   }
 
   void remember(std::int64_t number, std::uint32_t group) {
@@ -323,9 +349,18 @@ class FieldReader {
     calls.resize(kept);
   }
 
+  /// What the calls have shown so far of the groups of one name.
+  struct Made {
+    std::int64_t number = -1;  // the rank's own, of the group that was made last
+    std::int64_t sequence = -1;
+    std::uint32_t group = 0;
+    int times = 0;  // that it was made again
+  };
+
   const ValueTree& tree_;
   SharedRanks& lists_;
   Recording& recording_;
+  std::vector<Made> made_;  // by the group that has the name first
   std::uint32_t last_group_ = 0;
   std::size_t last_number_ = 0;
   std::size_t visited_ = 0;

@@ -6,6 +6,8 @@
 ///         0. A call is completed if its state or its time says so; and where it is retired and its recorder
 ///         has no events of a device (gloo), which leaves the state as it was. The parts of a coalesced call
 ///         have its state, and the call that ends them is left out. Calls are ordered by record_id.
+///         A group that is destroyed and made again under its name is another group: its calls have another
+///         number of their communicator (pg_id), and are counted from the beginning.
 /// Errors  dump_limit: too many groups or calls, or too many values to read; a value that stands in several
 ///         places is counted in each.
 

@@ -179,6 +179,20 @@ TEST(Inspection, TheRankThatIsAloneInACircleIsNamed) {
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
 }
 
+/// The world is destroyed and made again, as between two phases of a job; rank 2 does not come to its first call.
+TEST(Inspection, AGroupThatIsMadeAgainIsAnotherGroup) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.groups.push_back(dump.groups[0]);
+    for (std::int64_t call = 1; call <= 3; ++call)
+      dump.calls.push_back({.operation = "nccl:all_reduce", .sequence = call});
+    if (dump.rank != 2) dump.calls.push_back(pending(1, "nccl:all_reduce", 1));
+  }
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2}) << inspection.verdict;
+  EXPECT_TRUE(are_all(inspection, SuspectKind::host)) << inspection.verdict;
+}
+
 /// Hosts that run ahead issue all calls, so only the order on the devices tells.
 TEST(Inspection, CrossedGroupsAreACircleWhereHostsRunAhead) {
   std::vector<TestDump> dumps = ranks_of_world(2, true);
