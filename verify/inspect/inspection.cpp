@@ -89,9 +89,11 @@ class Inspector {
     add_contradictions();
     judge_layout();
     add_lost();
+    find_early_dumps(progresses);
     write_verdict();
+    doubt_early_dumps();
     doubt_verdict();
-    write_limits(progresses);
+    write_limits();
     return std::move(result_);
   }
 
@@ -346,32 +348,55 @@ class Inspector {
     return last;
   }
 
-  /// Says which dumps end before a call that has completed elsewhere and needs their ranks.
-  void write_early_dumps(const Progresses& progresses) {
-    const std::vector<Completed> last = last_completed();
+  /// The dumps that end before a call that has completed elsewhere and needs their ranks.
+  struct EarlyDumps {
     std::vector<int> ranks;
     std::uint32_t group = kNoGroup;  // the first in which a dump ends early
+    Completed last;                  // of this group
+  };
+
+  void find_early_dumps(const Progresses& progresses) {
+    const std::vector<Completed> last = last_completed();
     for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
       for (const GroupOfRank& own : job().groups_of[dump]) {
         if (own.group == kNoGroup) continue;
         const std::int64_t issued = progresses.last_issued(dump, own.group);
         if (issued == 0 || issued >= last[own.group].sequence) continue;
-        if (group == kNoGroup) group = own.group;
-        ranks.push_back(job().recordings[dump].rank);
+        if (early_.ranks.empty()) early_.group = own.group;
+        if (early_.ranks.empty()) early_.last = last[own.group];
+        early_.ranks.push_back(job().recordings[dump].rank);
         break;
       }
     }
+  }
+
+  /// A call that is pending in an early dump may have ended since.
+  void doubt_early_dumps() {
+    std::vector<int> doubted;
+    for (const int rank : ranks_of_kind(result_.suspects, SuspectKind::device)) {
+      if (std::ranges::find(early_.ranks, rank) != early_.ranks.end()) doubted.push_back(rank);
+    }
+    if (doubted.empty()) return;
+    result_.verdict += fmt::format(
+        " But the {} of {} {} before calls that others have completed: {} written early, and the calls that "
+        "are pending in {} may have ended since.",
+        verb(doubted, "dump", "dumps"), ranks_words(doubted), verb(doubted, "ends", "end"),
+        verb(doubted, "it was", "they were"), verb(doubted, "it", "them"));
+  }
+
+  void write_early_dumps() {
+    const std::vector<int>& ranks = early_.ranks;
     if (ranks.empty()) return;
     result_.cannot_tell.push_back(fmt::format(
         "{} before calls that others have completed (call {} of {} on rank {}): {} written early, and what "
         "{} did last is not known.",
         ranks.size() == 1 ? fmt::format("The dump of rank {} ends", ranks.front())
                           : fmt::format("The dumps of {} end", ranks_words(ranks)),
-        last[group].sequence, group_words(job().groups[group]), last[group].rank,
+        early_.last.sequence, group_words(job().groups[early_.group]), early_.last.rank,
         verb(ranks, "it was", "they were"), verb(ranks, "this rank", "these ranks")));
   }
 
-  void write_limits(const Progresses& progresses) {
+  void write_limits() {
     auto& cannot = result_.cannot_tell;
     cannot.emplace_back(
         "A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
@@ -419,7 +444,7 @@ class Inspector {
                       lost, dumps, lost == 1 ? "begins" : "begin"));
     if (empty > 0)
       cannot.push_back(fmt::format("{} of {} dumps {} no calls.", empty, dumps, empty == 1 ? "has" : "have"));
-    write_early_dumps(progresses);
+    write_early_dumps();
     if (!has_started && !has_completed)
       cannot.emplace_back(
           "No call is known to have started or completed: the recorder had no timing, or wrote active calls "
@@ -453,6 +478,7 @@ class Inspector {
   bool all_;
   std::vector<Disagreement> disagreements_;
   const Disagreement* leading_ = nullptr;
+  EarlyDumps early_;
 };
 
 }  // namespace

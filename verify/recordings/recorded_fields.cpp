@@ -207,8 +207,9 @@ class FieldReader {
     recording_.calls.push_back(call);
   }
 
-  /// Returns the group of a call by the rank's number of its communicator. A group that was destroyed and made
-  /// again has the name of the one before, a larger number, and calls that are counted from the beginning.
+  /// Returns the group of a call by the rank's number of its communicator. A group that was destroyed and
+  /// made again has the name of the one before, a larger number, and calls that are counted from the
+  /// beginning.
   std::uint32_t as_made_last(std::uint32_t named, std::int64_t number, std::int64_t sequence) {
     if (named >= made_.size()) made_.resize(named + 1);
     Made& last = made_[named];

@@ -413,6 +413,25 @@ TEST(Inspection, ADumpThatEndsBeforeCallsThatHaveCompletedIsSaidToBeEarly) {
   EXPECT_FALSE(tells(inspected(dumps), "written early"));
 }
 
+/// Rank 1 is written while its second call runs; the others have completed two calls more, which need it.
+TEST(Inspection, AnEarlyDumpThatLooksLikeADeviceThatStoppedIsDoubted) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    for (std::int64_t call = 1; call <= 4; ++call)
+      dump.calls.push_back({.operation = "nccl:all_reduce", .sequence = call});
+  }
+  dumps[1].calls.resize(1);
+  dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  const Inspection early = inspected(dumps);
+  EXPECT_EQ(suspects(early), Ranks{1});
+  EXPECT_NE(early.verdict.find("But the dump of rank 1 ends before calls that others have completed"),
+            std::string::npos)
+      << early.verdict;
+  dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 3));
+  dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 4));
+  EXPECT_EQ(inspected(dumps).verdict.find("But the dump"), std::string::npos);
+}
+
 TEST(Inspection, ARankWhoseDumpHasNoCallsIsNotSaidToHaveIssuedNone) {
   std::vector<TestDump> dumps = ranks_of_world(2);
   dumps[0].calls = {pending(0, "nccl:all_reduce")};
