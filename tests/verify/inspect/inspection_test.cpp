@@ -323,6 +323,56 @@ TEST(Inspection, HalvesOfAMessageAreCompared) {
   EXPECT_TRUE(has_finding(inspection, "size"));
 }
 
+TEST(Inspection, SizesOfCoalescedAllReducesAreCompared) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps)
+    dump.calls = {{.operation = "nccl:allreduce_coalesced", .elements = dump.rank == 1 ? 5 : 4}};
+  EXPECT_TRUE(has_finding(inspected(dumps), "size"));
+}
+
+/// Every member of a gather has an input, and of a scatter the root alone.
+TEST(Inspection, DTypesOfAGatherAreComparedAndNotThoseOfAScatter) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps)
+    dump.calls = {{.operation = "nccl:gather", .dtype = dump.rank == 1 ? "Double" : "Float"}};
+  EXPECT_TRUE(has_finding(inspected(dumps), "dtype"));
+  for (TestDump& dump : dumps) dump.calls[0].operation = "nccl:scatter";
+  EXPECT_FALSE(inspected(dumps).has_findings());
+}
+
+/// Two messages that follow one another are one batch where they have one number. Rank 0 has left out its first
+/// send: where its messages are two batches, its recv has ended the wait of nobody, and rank 1 waits for a send.
+TEST(Inspection, MessagesOfTwoNumbersAreNoBatch) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  const auto message = [](const char* operation, std::int64_t number) {
+    test::DumpedTestCall call = pending_message(operation);
+    call.p2p_sequence = number;
+    return call;
+  };
+  dumps[0].calls = {message("nccl:recv 0<-1", 1), message("nccl:send 0->1", 2)};
+  dumps[1].calls = {message("nccl:recv 1<-0", 1), message("nccl:send 1->0", 2)};
+  EXPECT_EQ(inspected(dumps).waiting.circles.size(), 1U);
+  for (TestDump& dump : dumps) dump.calls[1].p2p_sequence = 1;
+  EXPECT_TRUE(inspected(dumps).waiting.circles.empty());
+}
+
+/// Of active calls alone, a member is taken to have completed what comes before the first that it has, but not
+/// against its own count: rank 1 has completed none, and has issued its second call alone.
+TEST(Inspection, NoCompletionIsInferredAgainstACount) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) {
+    dump.calls = {pending(0, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 2)};
+    dump.is_active_only = true;
+  }
+  dumps[1].calls.erase(dumps[1].calls.begin());
+  const Inspection counted = inspected(dumps);
+  EXPECT_FALSE(std::ranges::any_of(counted.suspects, [](const auto& suspect) {
+    return suspect.reason.find("has completed call 1") != std::string::npos;
+  })) << counted.verdict;
+  for (TestDump& dump : dumps) dump.has_status = false;
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 2}));
+}
+
 TEST(Inspection, ACallThatDoesNotEndAnywhereIsStuck) {
   std::vector<TestDump> dumps = ranks_of_world(3);
   for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce")};
