@@ -235,9 +235,11 @@ void ScriptReader::read(Commands commands, int depth) {
     } else if (command.keyword == ShellKeyword::subshell_begins) {
       const std::size_t end = end_of(commands, i, ShellKeyword::subshell_begins, ShellKeyword::subshell_ends);
       ShellValues::Scope before = values_.scope(command.line);
+      branches_.follow(command, values_);
       read(commands.subspan(i + 1, end - i - 1), depth);
       values_.leave(std::move(before));
-      ended_ = 0;
+      if (std::exchange(ended_, 0) != 0) branches_.ended(std::nullopt);
+      if (end < commands.size()) branches_.follow(commands[end], values_);
       i = end;
     } else if (const std::optional<Fields> list = list_of_loop(commands, i)) {
       const std::size_t end = end_of(commands, i, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
@@ -400,7 +402,7 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     }
   } else if (name == "read" || name == "mapfile" || name == "readarray") {
     read_input(command, words, runs);
-  } else if (name == "exit" && is_certain && !command.is_grouped && command.chain.empty()) {
+  } else if (name == "exit" && is_certain && command.chain.empty()) {
     ended_ = command.line;
   }
 }

@@ -24,11 +24,26 @@ void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
   const ShellRuns runs = runs_if(condition);
   branch.now = std::min(opposite(branch.before), runs);
   branch.before = std::max(branch.before, runs);
+  if (branch.now == ShellRuns::yes) ended(true);  // as a branch without commands does
 }
 
+/// What ends has the success of the last command of the branch that was taken; it succeeds where none was.
 void ShellBranches::close(ShellKeyword kind) {
-  if (!open_.empty() && open_.back().kind == kind) open_.pop_back();
-  ended(std::nullopt, {});
+  if (open_.empty() || open_.back().kind != kind) return ended(std::nullopt);
+  const Branch branch = std::move(open_.back());
+  open_.pop_back();
+  const bool is_loop = kind == ShellKeyword::loop_begins;
+  if (is_loop || branch.before == ShellRuns::maybe) return ended(std::nullopt);
+  if (branch.before == ShellRuns::no) ended(true);
+}
+
+/// A group that has run has the success of its last command; one that has not leaves that of the command before
+/// it.
+void ShellBranches::leave_group(ShellKeyword kind) {
+  if (open_.empty() || open_.back().kind != kind) return;
+  const Branch group = std::move(open_.back());
+  open_.pop_back();
+  if (group.now == ShellRuns::maybe) ended(std::nullopt, group.asked);
 }
 
 void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
@@ -38,9 +53,17 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case none:
     case function_begins:
     case function_ends:
-    case subshell_begins:
-    case subshell_ends:
       return;
+    case group_begins:
+    case subshell_begins:
+      open_.push_back({.kind = keyword.keyword, .now = runs(keyword)});
+      open_.back().asked = asked_;
+      if (keyword.chain == "&&") open_.back().tested = tested_;
+      return;
+    case group_ends:
+      return leave_group(group_begins);
+    case subshell_ends:
+      return leave_group(subshell_begins);
     case if_begins:
       open_.push_back({.kind = if_begins, .now = ShellRuns::yes});
       return;

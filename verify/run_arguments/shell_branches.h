@@ -5,7 +5,7 @@
 /// Calls   `runs` is asked of every command in its order, and `ended` is told of each that runs or may run.
 /// Exact   A command of a branch that is not taken does not run. In a loop whose list is not known
 ///         (run_script.h), or in a branch whose condition is not known, a command may run. The same holds
-///         behind && and ||.
+///         behind && and ||, also for a group { ... } or a subshell.
 
 #include <optional>
 #include <string>
@@ -41,7 +41,7 @@ class ShellBranches {
 
  private:
   struct Branch {
-    ShellKeyword kind = ShellKeyword::none;  // if_begins, case_begins or loop_begins
+    ShellKeyword kind = ShellKeyword::none;  // one of those that begin something
     ShellRuns now = ShellRuns::maybe;        // whether the commands that follow run
     ShellRuns before = ShellRuns::no;        // whether an earlier branch of it was taken
     ShellWord subject;                       // of a case
@@ -51,6 +51,7 @@ class ShellBranches {
 
   void take(Branch& branch, std::optional<bool> condition);
   void close(ShellKeyword kind);
+  void leave_group(ShellKeyword kind);
 
   std::vector<Branch> open_;
   std::optional<bool> success_;

@@ -116,7 +116,6 @@ void Lexer::skip_comment() {
 
 void Lexer::end_command() {
   const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.documents.empty();
-  command_.is_grouped = std::ranges::find(braces_, false) != braces_.end();
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
@@ -301,8 +300,9 @@ void Lexer::add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int 
   end_command();
   ShellCommand command{.keyword = keyword, .assignments = {}, .words = std::move(words), .documents = {}};
   command.line = line;
+  command.chain = std::exchange(chain_, {});
+  command.is_negated = negates_;
   script_.commands.push_back(std::move(command));
-  chain_.clear();
   negates_ = false;
 }
 
@@ -414,16 +414,21 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   return text == "!" || is_one_of(text, kIgnored);
 }
 
-/// Follows a brace where a command begins: that of a function, or of a group, which changes nothing.
+/// Follows a brace where a command begins: that of a function, or of a group.
 bool Lexer::takes_brace(const std::string& text, int line) {
   if (text == "{") {
     braces_.push_back(function_.has_value());
-    if (function_) add_keyword(ShellKeyword::function_begins, {*std::exchange(function_, {})}, line);
+    if (function_) {
+      add_keyword(ShellKeyword::function_begins, {*std::exchange(function_, {})}, line);
+    } else {
+      add_keyword(ShellKeyword::group_begins, {}, line);
+    }
     return true;
   }
   if (text != "}") return false;
-  if (!braces_.empty() && braces_.back()) add_keyword(ShellKeyword::function_ends, {}, line);
-  if (!braces_.empty()) braces_.pop_back();
+  if (braces_.empty()) return true;
+  add_keyword(braces_.back() ? ShellKeyword::function_ends : ShellKeyword::group_ends, {}, line);
+  braces_.pop_back();
   return true;
 }
 

@@ -90,6 +90,8 @@ enum class ShellKeyword {
   loop_ends,
   subshell_begins,  // "(": what is assigned up to its end is gone behind it
   subshell_ends,
+  group_begins,  // "{"
+  group_ends,
   function_begins,  // its word is the name; the commands up to its end are run by a call
   function_ends,
 };
@@ -103,7 +105,6 @@ struct ShellCommand {
   std::string loop_variable;  // of a `for`; "" otherwise
   std::string chain;          // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
   bool is_negated = false;    // it stands behind a "!"
-  bool is_grouped = false;    // it stands in { ... }, which may stand behind && or ||
 };
 
 struct ShellScript {

@@ -90,6 +90,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"cd x || { echo no; exit 1; }\nA+=(--tp 1)", "begin tp=1"},
         {"[ -f x ] || exit 1\nA+=(--tp 1)", "begin tp=1"},
         {"(exit 1)\nA+=(--tp 1)", "begin tp=1"},
+        {"T=1\n[ $T -gt 1 ] && { A+=(--tp 8); P=4; } || { A+=(--tp 4); P=2; }\nA+=(--pp $P)",
+         "begin tp=4 pp=2"},
+        {"T=1\n[ $T -gt 1 ] && ( cd x ) || { T=2; }\nA+=(--tp $T)", "begin tp=2"},
+        {"T=1\n[ $T = 1 ] && { exit 1; }\nA+=(--tp 1)", "begin tp=1"},
+        {"T=4\n[ $1 = x ] && { T=8; }\nA+=(--tp $T)", "begin tp=${T} | T=8"},
+        {"[ -z \"$T\" ] && { T=2; }\nA+=(--tp $T)", "begin tp=2"},
         {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 2 ]; then A+=(--b 1); else A+=(--c 1); fi",
          "begin | A+=--a 1 | A+=--b 1"},
         {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 3 ]; then A+=(--b 1); fi", "begin | A+=--a 1"},
@@ -182,7 +188,7 @@ std::string drawn_commands(int depth, int& argument) {
   const int count = *rc::gen::inRange(1, 4);
   for (int i = 0; i < count; ++i) {
     const std::string append = fmt::format("A+=(--a{} $X)", argument++);
-    switch (depth > 0 ? *rc::gen::inRange(0, 6) : *rc::gen::inRange(0, 2)) {
+    switch (depth > 0 ? *rc::gen::inRange(0, 8) : *rc::gen::inRange(0, 2)) {
       case 0:
         text += append + "\n";
         break;
@@ -207,6 +213,15 @@ std::string drawn_commands(int depth, int& argument) {
       case 4:
         text += fmt::format("case $X in\n  1|2)\n{}  ;;\n  ${{Y}}) {} ;;\n  *)\n{}esac\n",
                             drawn_commands(depth - 1, argument), append, drawn_commands(depth - 1, argument));
+        break;
+      case 5:
+        text += fmt::format("{} && {{\n{}}} ||\n{{ {}}}\n", drawn_condition(1),
+                            drawn_commands(depth - 1, argument), drawn_commands(depth - 1, argument));
+        break;
+      case 6:  // what a subshell assigns is gone behind it, and its success is not
+        text += fmt::format("{} {} ( {}) {} {{ {}; }}\n", drawn_condition(1),
+                            *rc::gen::element<std::string>("&&", "||"), drawn_commands(depth - 1, argument),
+                            *rc::gen::element<std::string>("&&", "||"), append);
         break;
       default:
         text += fmt::format("if {}; then\n{}", drawn_condition(2), drawn_commands(depth - 1, argument));
