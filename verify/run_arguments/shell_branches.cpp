@@ -24,21 +24,23 @@ void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
   const ShellRuns runs = runs_if(condition);
   branch.now = std::min(opposite(branch.before), runs);
   branch.before = std::max(branch.before, runs);
-  if (branch.now == ShellRuns::yes) ended(true);  // as a branch without commands does
+  if (around() == ShellRuns::yes) ended(true);  // as a branch without commands does
 }
 
 /// What ends has the success of the last command of the branch that was taken; it succeeds where none was.
+/// It leaves the success of the command before it where it does not run itself.
 void ShellBranches::close(ShellKeyword kind) {
   if (open_.empty() || open_.back().kind != kind) return ended(std::nullopt);
   const Branch branch = std::move(open_.back());
   open_.pop_back();
+  if (around() == ShellRuns::no) return;
   const bool is_loop = kind == ShellKeyword::loop_begins;
   if (is_loop || branch.before == ShellRuns::maybe) return ended(std::nullopt);
   if (branch.before == ShellRuns::no) ended(true);
 }
 
-/// A group that has run has the success of its last command; one that has not leaves that of the command before
-/// it.
+/// A group that has run has the success of its last command; one that has not leaves that of the command
+/// before it.
 void ShellBranches::leave_group(ShellKeyword kind) {
   if (open_.empty() || open_.back().kind != kind) return;
   const Branch group = std::move(open_.back());

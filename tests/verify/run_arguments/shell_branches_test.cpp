@@ -214,14 +214,15 @@ std::string drawn_commands(int depth, int& argument) {
         text += fmt::format("case $X in\n  1|2)\n{}  ;;\n  ${{Y}}) {} ;;\n  *)\n{}esac\n",
                             drawn_commands(depth - 1, argument), append, drawn_commands(depth - 1, argument));
         break;
-      case 5:
-        text += fmt::format("{} && {{\n{}}} ||\n{{ {}}}\n", drawn_condition(1),
-                            drawn_commands(depth - 1, argument), drawn_commands(depth - 1, argument));
+      case 5:  // the success of a call and of `eval` is not followed
+        text += fmt::format("{} && {{\n{}{}\n}} ||\n{{ {}{}\n}}\n", drawn_condition(1),
+                            drawn_commands(depth - 1, argument), drawn_condition(0),
+                            drawn_commands(depth - 1, argument), drawn_condition(0));
         break;
-      case 6:  // what a subshell assigns is gone behind it, and its success is not
-        text += fmt::format("{} {} ( {}) {} {{ {}; }}\n", drawn_condition(1),
+      case 6:
+        text += fmt::format("{} {} ( {}{} ) {} {{ {}; }}\n", drawn_condition(1),
                             *rc::gen::element<std::string>("&&", "||"), drawn_commands(depth - 1, argument),
-                            *rc::gen::element<std::string>("&&", "||"), append);
+                            drawn_condition(0), *rc::gen::element<std::string>("&&", "||"), append);
         break;
       default:
         text += fmt::format("if {}; then\n{}", drawn_condition(2), drawn_commands(depth - 1, argument));
