@@ -168,10 +168,9 @@ void Options::batch() {
 
 void Options::step() {
   if (values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
-  if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1) {
+  // The command line may set another tp, for which the file's flag counts.
+  if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1)
     notes_.emplace_back("--sequence-parallel has no effect with tp 1: Megatron turns it off");
-    settings_.remove("sequence-parallel");
-  }
 }
 
 /// What the command shards reads: the ranks that share a bucket, and the options of the buckets.

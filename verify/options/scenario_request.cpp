@@ -97,15 +97,6 @@ StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pip
   }
 }
 
-/// The text of --pipeline-model-parallel-layout determines how many chunks a pipeline rank holds.
-PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::LayerPlacement>& placement) {
-  PipelineOptions options = pipeline_options(settings);
-  if (!placement || placement->mode != "layout" || options.virtual_size) return options;
-  const auto chunks = static_cast<std::int64_t>(placement->stages.front().size());
-  if (chunks > 1) options.virtual_size = chunks;
-  return options;
-}
-
 /// A bucket has more elements than a size may be.
 std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
   const auto elements = settings.number("ddp-bucket-size");
@@ -165,7 +156,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
       checked.placement = requested_placement(
           settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
   });
-  refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
+  refusals.keep([&] { checked.pipeline = pipeline_options(settings, checked.placement); });
   refusals.keep([&] { expert_options(settings); });
   refusals.keep([&] { memory_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });

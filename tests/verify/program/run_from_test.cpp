@@ -308,6 +308,25 @@ TEST(RunFrom, AFlagWithAValueIsRefused) {
   EXPECT_NE(text.find("--sequence-parallel: 'False' in line 1"), std::string::npos) << text;
 }
 
+/// Megatron turns sequence parallelism off for the tp that runs, and not for the file's.
+TEST(RunFrom, SequenceParallelismOfAFileCountsWhereTheCommandLineSetsTp) {
+  const auto largest = [](const std::string& of_file, const std::string& given) {
+    const test::TemporaryFile file(
+        "run_sp.txt",
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 256 "
+        "--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 "
+        "--micro-batch-size 4 --global-batch-size 32 --vocab-size 1024 "
+        "--sequence-parallel " +
+            of_file);
+    std::vector<std::string> words = {"memory", "--from", file.path(), "--format", "json"};
+    if (!given.empty()) words.insert(words.end(), {"--tensor-model-parallel-size", given});
+    const test::RunResult result = test::run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("stages");
+  };
+  EXPECT_EQ(largest("--tensor-model-parallel-size 1", "2"), largest("--tensor-model-parallel-size 2", ""));
+}
+
 TEST(RunFrom, RefusesWhatCannotBeJudged) {
   const auto refused = [](const std::string& text) {
     const test::TemporaryFile file("run_tp1.txt", text);

@@ -34,6 +34,14 @@ TEST(ScheduleCommand, DrawsEveryScheduleWithItsBubble) {
   EXPECT_TRUE(has(shown("--num-microbatches 2"), "\nrank 0  F0 B0 F1 B1\n"));
 }
 
+/// A layout of the pipeline with two stages for each rank is run interleaved.
+TEST(ScheduleCommand, ALayoutOfThePipelineSaysHowManyChunksThereAre) {
+  const std::string sizes = "--pipeline-model-parallel-size 2 --num-microbatches 4 --num-layers 4 ";
+  EXPECT_EQ(shown(sizes + "--pipeline-model-parallel-layout 'Et|t|t|tL'"),
+            shown(sizes + "--virtual-pipeline-model-parallel-size 2"));
+  EXPECT_EQ(shown(sizes + "--pipeline-model-parallel-layout 'Ett|ttL'"), shown(sizes));
+}
+
 TEST(ScheduleCommand, ALongerStepIsDrawnLonger) {
   const std::string text = shown("--num-microbatches 2 --backward-cost 3");
   EXPECT_TRUE(has(text, "\nrank 0  F0 B0------ F1 B1------\n")) << text;
