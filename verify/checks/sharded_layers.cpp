@@ -203,9 +203,10 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
   const Judgement judgement = row.property->judge(bench, the_case, setting);
   row.slack = std::max(row.slack, judgement.slack);
   if (judgement.holds) return;
-  row.failure = fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting),
-                            judgement.detail, explanation(bench, the_case, *row.property, setting),
-                            command_line_of(options_of(the_case, *row.property, setting)));
+  const NamedValues options = with_plants(options_of(the_case, *row.property, setting), bench.faults());
+  row.failure =
+      fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting), judgement.detail,
+                  explanation(bench, the_case, *row.property, setting), command_line_of(options));
 }
 
 /// Returns a phrase about the values that the loss sends per token, from the closed form that the property

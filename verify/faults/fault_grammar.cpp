@@ -273,9 +273,11 @@ void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperati
                  others.empty() ? std::string("no call of these cases has this site")
                                 : fmt::format("'{}' does not apply to {}", info_of(fault.kind).name,
                                               fmt::join(others, ", ")),
-                 fmt::format("the sites are {}", fmt::join(names, ", ")),
-                 nearest.empty() ? "a site of this list, or a pattern such as *.forward"
-                                 : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
+                 names.empty() ? std::string("these cases make no calls")
+                               : fmt::format("the sites are {}", fmt::join(names, ", ")),
+                 names.empty()     ? "another --case, or a kernel such as device.matmul"
+                 : nearest.empty() ? "a site of this list, or a pattern such as *.forward"
+                                   : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
   }
 }
 

@@ -16,12 +16,6 @@ namespace verify {
 
 namespace {
 
-/// Adds the planted faults to the options that reproduce a failure.
-NamedValues with_plants(NamedValues options, const std::vector<Fault>& faults) {
-  for (const Fault& fault : faults) options.emplace_back("plant", fault.text);
-  return options;
-}
-
 /// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
 /// cannot be written.
 std::string write_scenario(const CampaignRow& row, const std::vector<Fault>& faults,

@@ -108,6 +108,7 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
   const int ranks = output.part_of.empty() ? tp : static_cast<int>(output.part_of.size());
   Assembled<Value> whole;
   std::vector<int> holders(static_cast<std::size_t>(parts), -1);
+  bool has_sums = false;  // then no rank holds an element alone
   bool is_empty = true;
   for (int rank = 0; rank < ranks; ++rank) {
     const int place = output.part(rank, tp);
@@ -116,6 +117,7 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
     const bool adds = holder >= 0;
     if (adds && !output.is_sum()) continue;
     holder = rank;
+    has_sums = has_sums || adds;
     const sim::Published& published = *report.find(rank, output.name);
     if (is_empty) {
       const Extent part = extent_of(published.shape);
@@ -129,7 +131,7 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
     }
     put(published, output, place, parts, adds, whole);
   }
-  if (by_rows || by_columns) whole.holders = std::move(holders);
+  if ((by_rows || by_columns) && !has_sums) whole.holders = std::move(holders);
   return whole;
 }
 

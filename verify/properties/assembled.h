@@ -20,7 +20,8 @@ struct Assembled {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::vector<Value> values;
-  std::vector<int> holders;  // by part: the rank that holds it; empty if all ranks hold the whole
+  /// By part: the rank that holds it. It is empty if all ranks hold the whole, or a part is a sum over ranks.
+  std::vector<int> holders;
   bool is_cut_by_rows = false;
   std::int64_t block = 1;  // rows or columns of a part that are next to each other
 

@@ -172,6 +172,11 @@ OneCase requested_case(const CaseOptions& options, const CaseList& all) {
                       .dimensions = parsed_dimensions(the_case, options.dimensions.value_or(""))}};
 }
 
+NamedValues with_plants(NamedValues options, const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) options.emplace_back("plant", fault.text);
+  return options;
+}
+
 NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting) {
   std::vector<std::string> dimensions;
   for (const auto& [name, value] : setting.dimensions)

@@ -36,6 +36,9 @@ OneCase requested_case(const CaseOptions& options, const CaseList& cases);
 /// Returns the options that reproduce a judgement, in the vocabulary of scenarios.
 NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting);
 
+/// Adds the faults that were planted to the options that reproduce a judgement.
+NamedValues with_plants(NamedValues options, const std::vector<Fault>& faults);
+
 /// Returns the same options with the whole layout in which the case ran, for a scenario file.
 NamedValues scenario_options(const Case& the_case, const Property& property, const CaseSetting& setting);
 

@@ -61,16 +61,25 @@ bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
 }
 
 /// Returns the expected calls up to where a rank came that did not end. It may have left out or added a few
-/// of them: the end that leaves the fewest differences is taken, and of several the last one. A call of the
-/// next site is then made too early because another one is missing, and is not one too many.
+/// of them: the end that leaves the fewest differences is taken, and of several the last one. The rank is in
+/// its last call: where that is expected a few calls later, those before it are missing, and it is not one
+/// too many, unless it is the call before it once more.
 std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expected,
                                           const sim::CallLog& made) {
-  constexpr std::size_t kMostAdded = 2, kMostLeftOut = 3;
-  const std::size_t first = made.size() - std::min(made.size(), kMostAdded);
+  constexpr std::size_t kMostAdded = 2, kMostLeftOut = 8;
+  const std::size_t first = std::min(made.size() - std::min(made.size(), kMostAdded), expected.size());
+  const std::size_t last = std::min(expected.size(), made.size() + kMostLeftOut);
+  const auto ends_as_made = [&](std::size_t end) {
+    return end > 0 && expected[end - 1] == as_expected(made.back());
+  };
+  bool knows_end = false;
+  if (!made.empty() && !(made.size() > 1 && as_expected(made[made.size() - 2]) == as_expected(made.back()))) {
+    for (std::size_t end = first; end <= last; ++end) knows_end = knows_end || ends_as_made(end);
+  }
   std::vector<ExpectedCall> best;
   std::size_t fewest = 0;
-  for (std::size_t end = std::min(first, expected.size());
-       end <= std::min(expected.size(), made.size() + kMostLeftOut); ++end) {
+  for (std::size_t end = first; end <= last; ++end) {
+    if (knows_end && !ends_as_made(end)) continue;
     std::vector<ExpectedCall> part(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(end));
     const std::size_t count = differences(part, made).size();
     if (!best.empty() && count > fewest) continue;

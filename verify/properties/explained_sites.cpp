@@ -189,9 +189,16 @@ class SiteSearch {
     return said.empty() ? "" : fmt::format("{} on {}", said, ranks);
   }
 
+  /// The experiment does not tell a result that is zero from one that nobody uses, nor whether a right run
+  /// has it, too.
+  static std::string text_of_zeros(const std::string& sites, const std::string& ranks) {
+    return fmt::format("every result of {} is zero or is not used on {}: zeros in its place change no tensor",
+                       sites, ranks);
+  }
+
   std::string text_of_zero() const {
     const std::string sites = one_of(zero_);
-    return sites.empty() ? "" : fmt::format("every result of {} is zero on all ranks", sites);
+    return sites.empty() ? "" : text_of_zeros(sites, "all ranks");
   }
 
   /// Behind a result that is no number nothing shows, and a site that seems unused need not be.
@@ -255,7 +262,7 @@ class SiteSearch {
       if (const std::string sites = one_of(unused); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
       if (const std::string sites = one_of(zero); !sites.empty())
-        return fmt::format("every result of {} is zero on rank {}", sites, rank);
+        return text_of_zeros(sites, fmt::format("rank {}", rank));
     }
     return "";
   }

@@ -3,7 +3,7 @@
 /// Names the calls and kernels that make a run in the field wrong, by changes at one site after another. A
 /// change of a call is made between the program and its group: it sees what the program really calls.
 ///
-///   zero      every result of a kernel is zero already: to make it zero changes no tensor
+///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor
 ///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it

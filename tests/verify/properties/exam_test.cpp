@@ -3,10 +3,13 @@
 #include "verify/properties/exam.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <string>
 
 #include "tests/defects/with_program.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/explanation.h"
 
 namespace {
 
@@ -77,6 +80,22 @@ TEST(FaultExam, ExplanationsNameTheSiteTheRanksAndTheKind) {
   EXPECT_GE(100 * shares.sites, kSites * shares.explained) << shares.wrong;
   EXPECT_GE(100 * shares.ranks, kRanks * shares.explained) << shares.wrong;
   EXPECT_GE(100 * shares.kinds, kKinds * shares.explained) << shares.wrong;
+}
+
+/// The call in which a rank then stands is a later one, and not one too many.
+TEST(FaultExam, CallsThatARankLeavesOutAreMissingHoweverManyTheyAre) {
+  const verify::Case& training = *verify::find_case("gpt_training");
+  verify::CaseSetting setting{.group_size = 2, .ranks = verify::Ranks::world, .dtype = sim::DType::f64};
+  for (const verify::Dimension& d : training.dimensions()) setting.dimensions[d.name] = d.least;
+  for (const char* two : {"tp", "layers", "vocabulary"}) setting.dimensions[two] = 2;
+  for (const char* site : {"vocab_parallel_cross_entropy.*", "row_parallel_linear.forward"}) {
+    verify::Bench bench;
+    bench.plant({verify::parsed_fault(fmt::format("{}:skip@rank=1", site))});
+    const std::string why = explanation(bench, training, verify::property_named("serial"), setting);
+    EXPECT_NE(why.find("on rank 1: all_reduce"), std::string::npos) << why;
+    EXPECT_NE(why.find("is missing"), std::string::npos) << why;
+    EXPECT_EQ(why.find("too many"), std::string::npos) << why;
+  }
 }
 
 TEST(FaultExam, NamesAChangeThatMakesAllRight) {
