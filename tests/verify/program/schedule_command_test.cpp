@@ -34,12 +34,18 @@ TEST(ScheduleCommand, DrawsEveryScheduleWithItsBubble) {
   EXPECT_TRUE(has(shown("--num-microbatches 2"), "\nrank 0  F0 B0 F1 B1\n"));
 }
 
-/// A layout of the pipeline with two stages for each rank is run interleaved.
+/// The layers of a scenario lie on two stages of each rank, or on one.
 TEST(ScheduleCommand, ALayoutOfThePipelineSaysHowManyChunksThereAre) {
-  const std::string sizes = "--pipeline-model-parallel-size 2 --num-microbatches 4 --num-layers 4 ";
-  EXPECT_EQ(shown(sizes + "--pipeline-model-parallel-layout 'Et|t|t|tL'"),
-            shown(sizes + "--virtual-pipeline-model-parallel-size 2"));
-  EXPECT_EQ(shown(sizes + "--pipeline-model-parallel-layout 'Ett|ttL'"), shown(sizes));
+  const auto of_scenario = [](const std::string& more) {
+    const test::TemporaryFile file("layout.ini",
+                                   "world-size = 2\npipeline-model-parallel-size = 2\nnum-layers = 4\n"
+                                   "num-microbatches = 4\n" +
+                                       more + "\n");
+    return shown(file.path());
+  };
+  EXPECT_EQ(of_scenario("pipeline-model-parallel-layout = Et|t|t|tL"),
+            of_scenario("virtual-pipeline-model-parallel-size = 2"));
+  EXPECT_EQ(of_scenario("pipeline-model-parallel-layout = Ett|ttL"), of_scenario(""));
 }
 
 TEST(ScheduleCommand, ALongerStepIsDrawnLonger) {
