@@ -168,11 +168,7 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     return {"grad_context", plan.heads(), plan.s["value_channels"]};
   }
 
-  /// The ranks of a ring, each of which but the first merges once.
-  static int merges(const CpPlan& plan) {
-    if (plan.kind() == CpCommType::p2p) return plan.cp() - 1;
-    return plan.kind() == CpCommType::a2a_p2p ? plan.cp() / plan.inner() - 1 : 0;
-  }
+  static int merges(const CpPlan& plan) { return merges_of_ring(plan.kind(), plan.cp(), plan.inner()); }
 
   static CpCalls calls_of(const CpPlan& plan, int rank) {
     const std::int64_t rows = plan.batch() * plan.sequence() / plan.cp();

@@ -26,6 +26,11 @@ int exchanging_ranks(sim::CpCommType kind, int cp, int inner) {
   return kind == sim::CpCommType::a2a_p2p ? inner : 1;
 }
 
+int merges_of_ring(sim::CpCommType kind, int cp, int inner) {
+  const bool is_ring = kind == sim::CpCommType::p2p || kind == sim::CpCommType::a2a_p2p;
+  return is_ring ? cp / exchanging_ranks(kind, cp, inner) - 1 : 0;
+}
+
 CpCalls::Ring CpCalls::ring() const {
   if (is_hierarchical()) return {"hcp-L1", cp / inner, place / inner};
   return {"cp", cp, place};

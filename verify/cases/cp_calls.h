@@ -14,6 +14,9 @@ namespace verify {
 
 /// The number of context-parallel ranks that exchange heads; `inner` is that of hcp-L0.
 int exchanging_ranks(sim::CpCommType kind, int cp, int inner);
+/// How often an attention merges what it has of some keys with what it has of others: once for each rank of
+/// a ring but the first.
+int merges_of_ring(sim::CpCommType kind, int cp, int inner);
 
 struct CpCalls {
   sim::CpCommType kind;

@@ -121,18 +121,6 @@ struct GptPlan {
     if (cp_comm_type() != sim::CpCommType::a2a_p2p) return {};
     return {inner_cp(), cp() / inner_cp()};
   }
-  /// By layer, how often an attention merges what it has of some keys with what it has of others: once for
-  /// each rank of a ring but the first.
-  std::vector<int> merges() const {
-    const std::vector<sim::CpCommType> types = cp_comm_types();
-    std::vector<int> all;
-    for (std::int64_t i = 0; i < num_layers(); ++i) {
-      const sim::CpCommType type = types.size() == 1 ? types[0] : types[static_cast<std::size_t>(i)];
-      const bool has_inner = type == sim::CpCommType::a2a_p2p;
-      all.push_back(has_inner || type == sim::CpCommType::p2p ? cp() / (has_inner ? inner_cp() : 1) - 1 : 0);
-    }
-    return all;
-  }
   /// The lengths of the documents of a sequence: as equal as possible in units of 2 cp tokens, the longer
   /// ones first. Tokens of padding belong to the last one.
   std::vector<std::int64_t> documents() const {

@@ -18,6 +18,13 @@ namespace verify::gpt_reference_training {
 
 using Balance = GptExpertsPlan::Balance;
 
+inline std::vector<int> merges_by_layer(const GptPlan& plan, const sim::GptConfig& model) {
+  std::vector<int> all;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    all.push_back(merges_of_ring(model.cp_comm_type_of(layer), plan.cp(), plan.inner_cp()));
+  return all;
+}
+
 inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
   return {.layers = model.num_layers,
           .attention = {.sequence = model.seq_length,
@@ -26,7 +33,7 @@ inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& m
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
                         .causal = true},
-          .merges = plan.merges(),
+          .merges = merges_by_layer(plan, model),
           .documents = plan.documents(),
           .vocabulary = model.vocab_size,
           .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,

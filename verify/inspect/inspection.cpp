@@ -362,8 +362,10 @@ class Inspector {
         if (own.group == kNoGroup) continue;
         const std::int64_t issued = progresses.last_issued(dump, own.group);
         if (issued == 0 || issued >= last[own.group].sequence) continue;
-        if (early_.ranks.empty()) early_.group = own.group;
-        if (early_.ranks.empty()) early_.last = last[own.group];
+        if (early_.ranks.empty()) {
+          early_.group = own.group;
+          early_.last = last[own.group];
+        }
         early_.ranks.push_back(job().recordings[dump].rank);
         break;
       }

@@ -80,7 +80,7 @@ struct AttentionGradients {
   Matrix<Scalar> q, k, v;
 };
 
-/// Returns the gradient of the scores before the division by sqrt(d), from that of the output, [Q, d], and
+/// Returns the gradient of the products of queries and keys, [Q, K], from that of the output, [Q, d], and
 /// that of the probabilities, [Q, K].
 template <typename Scalar>
 Matrix<Scalar> score_gradients(const Number<Scalar>& number, const Attention<Scalar>& forward,

@@ -179,7 +179,8 @@ TEST(Inspection, TheRankThatIsAloneInACircleIsNamed) {
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
 }
 
-/// The world is destroyed and made again, as between two phases of a job; rank 2 does not come to its first call.
+/// The world is destroyed and made again, as between two phases of a job. Rank 2 does not come to the first
+/// call of the new one.
 TEST(Inspection, AGroupThatIsMadeAgainIsAnotherGroup) {
   std::vector<TestDump> dumps = ranks_of_world(4);
   for (TestDump& dump : dumps) {
@@ -340,8 +341,7 @@ TEST(Inspection, DTypesOfAGatherAreComparedAndNotThoseOfAScatter) {
   EXPECT_FALSE(inspected(dumps).has_findings());
 }
 
-/// Two messages that follow one another are one batch where they have one number. Rank 0 has left out its first
-/// send: where its messages are two batches, its recv has ended the wait of nobody, and rank 1 waits for a send.
+/// Both ranks receive before they send: of one batch, the messages meet; of two, each rank waits in its recv.
 TEST(Inspection, MessagesOfTwoNumbersAreNoBatch) {
   std::vector<TestDump> dumps = ranks_of_world(2);
   const auto message = [](const char* operation, std::int64_t number) {
@@ -356,8 +356,8 @@ TEST(Inspection, MessagesOfTwoNumbersAreNoBatch) {
   EXPECT_TRUE(inspected(dumps).waiting.circles.empty());
 }
 
-/// Of active calls alone, a member is taken to have completed what comes before the first that it has, but not
-/// against its own count: rank 1 has completed none, and has issued its second call alone.
+/// Of active calls alone, a member is taken to have completed what comes before the first that it has, but
+/// not against its own count: rank 1 has completed none, and its dump has the second call alone.
 TEST(Inspection, NoCompletionIsInferredAgainstACount) {
   std::vector<TestDump> dumps = ranks_of_world(3);
   for (TestDump& dump : dumps) {
