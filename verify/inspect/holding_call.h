@@ -21,6 +21,7 @@ struct HoldingCall {
   std::vector<int> waiting;
   std::vector<int> awaited;
   std::vector<int> absent;  // members without a dump
+  int peer = -1;            // of a message: the rank to which it goes, or from which it comes
   int distance = -1;        // from a suspect: 1 if the call waits for one; -1: it waits for none
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
+#include "verify/inspect/call_line.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -90,7 +91,9 @@ class Inspector {
     judge_layout();
     add_lost();
     find_early_dumps(progresses);
+    drop_early_suspects();
     write_verdict();
+    write_lines();
     doubt_early_dumps();
     doubt_verdict();
     write_limits();
@@ -229,6 +232,7 @@ class Inspector {
     }
     if (result_.waiting.is_stuck) return write_stuck();
     if (result_.waiting.is_ahead) return write_ahead();
+    if (result_.waiting.is_unreceived) return write_unreceived();
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
@@ -246,6 +250,29 @@ class Inspector {
           fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
                       capital(ranks_words(unknown)), verb(unknown, "has", "have"),
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// Adds the lines of the program: of the last call of the first rank that stands still, and of the call in
+  /// which others wait for a suspect.
+  void write_lines() {
+    if (result_.suspects.empty() || leading_ != nullptr) return;
+    std::vector<std::string> parts;
+    for (const Suspect& one : result_.suspects) {
+      const RecordedCall* const last = last_call_of(job(), one);
+      const std::string line = last == nullptr ? "" : line_of(*job().find_recording(one.rank), *last);
+      if (line.empty()) continue;
+      parts.push_back(fmt::format("rank {} made its last call in {}", one.rank, line));
+      break;
+    }
+    for (const HoldingCall& call : result_.waiting.calls) {
+      const std::string line = line_of(job(), call);
+      if (line.empty()) continue;
+      parts.push_back(fmt::format("{} {} in {}", ranks_words(call.waiting),
+                                  call.waiting.size() == 1 ? "waits" : "wait", line));
+      break;
+    }
+    if (!parts.empty())
+      result_.verdict += fmt::format(" {}.", capital(fmt::format("{}", fmt::join(parts, "; "))));
   }
 
   /// Where the dumps cannot be of one job, what they say together may be wrong, and the verdict says so.
@@ -271,6 +298,11 @@ class Inspector {
   /// The ranks of circles, or those that are alone in them.
   std::string circle_sentence(const std::vector<int>& ranks) const {
     const bool is_one = result_.waiting.circles.size() == 1;
+    if (!result_.waiting.missed.empty())
+      return fmt::format(
+          "{} {} not come to {}{}. This is consistent with a call that {} left out or made in another order.",
+          ranks_words(ranks), verb(ranks, "has", "have"), result_.waiting.missed, who_waits(),
+          verb(ranks, "it", "they"));
     const std::string text =
         result_.waiting.are_alone
             ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),
@@ -278,7 +310,7 @@ class Inspector {
             : fmt::format("{} wait for each other in {}", ranks_words(ranks),
                           is_one ? "a circle" : fmt::format("{} circles", result_.waiting.circles.size()));
     return text + who_waits() +
-           ". This is consistent with calls that are made in another order on different ranks.";
+           ". This is consistent with calls that are left out, or made in another order, on some ranks.";
   }
 
   /// Returns "; all others wait for them, through tp, then ep".
@@ -314,6 +346,14 @@ class Inspector {
                   "consistent with a device or a link between them that stopped, or with dumps that "
                   "were written while the calls ran.",
                   capital(ranks_words(ranks)), verb(ranks, "is", "are"));
+  }
+
+  void write_unreceived() {
+    const std::vector<int> ranks = ranks_of_kind(result_.suspects, SuspectKind::order);
+    result_.verdict = fmt::format(
+        "{} {} not come to messages that wait for {}{}. This is consistent with a message that one side has "
+        "and the other has not, or that goes to another rank.",
+        capital(ranks_words(ranks)), verb(ranks, "has", "have"), verb(ranks, "it", "them"), who_waits());
   }
 
   void write_ahead() {
@@ -372,16 +412,28 @@ class Inspector {
     }
   }
 
-  /// A call that is pending in an early dump may have ended since.
+  bool is_early(int rank) const { return std::ranges::find(early_.ranks, rank) != early_.ranks.end(); }
+
+  /// What a rank did last is not known from an early dump, so it is named only where no other one is.
+  void drop_early_suspects() {
+    const auto stands_still = [&](const Suspect& one) {
+      return one.kind == SuspectKind::host && is_early(one.rank);
+    };
+    if (!std::ranges::all_of(result_.suspects, stands_still)) std::erase_if(result_.suspects, stands_still);
+  }
+
+  /// A call that is pending in an early dump may have ended since, and others may have been made.
   void doubt_early_dumps() {
     std::vector<int> doubted;
-    for (const int rank : ranks_of_kind(result_.suspects, SuspectKind::device)) {
-      if (std::ranges::find(early_.ranks, rank) != early_.ranks.end()) doubted.push_back(rank);
+    for (const Suspect& one : result_.suspects) {
+      const bool is_of_dump = one.kind == SuspectKind::device || one.kind == SuspectKind::host;
+      if (is_of_dump && is_early(one.rank)) doubted.push_back(one.rank);
     }
     if (doubted.empty()) return;
     result_.verdict += fmt::format(
-        " But the {} of {} {} before calls that others have completed: {} written early, and the calls that "
-        "are pending in {} may have ended since.",
+        " But the {} of {} {} before calls that others have completed: {} written early, and what is pending "
+        "or "
+        "missing in {} may have ended or come since.",
         verb(doubted, "dump", "dumps"), ranks_words(doubted), verb(doubted, "ends", "end"),
         verb(doubted, "it was", "they were"), verb(doubted, "it", "them"));
   }

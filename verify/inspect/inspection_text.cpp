@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
+#include "verify/inspect/call_line.h"
 #include "verify/inspect/call_meaning.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
@@ -106,25 +107,38 @@ std::string waits_text(const Inspection& inspection) {
          rest_of(shown, calls.size(), "calls");
 }
 
-/// The innermost frames of the calls that wait for suspects.
+/// The innermost frames of a call that are of the program.
+std::string stack_text(const Recording& recording, const RecordedCall& call) {
+  std::string text;
+  const std::vector<std::string_view> frames = program_frames(recording, call);
+  for (std::size_t i = 0; i < std::min(frames.size(), kMostShownFrames); ++i)
+    text += fmt::format("    {}\n", sim::printable_text(std::string(frames[i])));
+  return text;
+}
+
+/// The stacks of the last calls of ranks that stand still, and of the calls that wait for suspects.
 std::string frames_text(const Inspection& inspection) {
   std::string text;
   std::size_t shown = 0;
+  for (const Suspect& suspect : inspection.suspects) {
+    const RecordedCall* const last = last_call_of(inspection.job, suspect);
+    if (last == nullptr || last->frames == 0 || shown == 4) continue;
+    ++shown;
+    const Recording& recording = *inspection.job.find_recording(suspect.rank);
+    text += fmt::format("  rank {} after its last call, {}\n{}", suspect.rank,
+                        sim::printable_text(recording.operation(*last).substr(0, 60)),
+                        stack_text(recording, *last));
+  }
   for (const HoldingCall& call : inspection.waiting.calls) {
     if (call.call < 0 || shown == 4) continue;
     const Recording& recording = inspection.job.recordings[call.dump];
-    const std::string& frames = recording.text(recording.calls[static_cast<std::size_t>(call.call)].frames);
-    if (frames.empty()) continue;
+    const RecordedCall& own = recording.calls[static_cast<std::size_t>(call.call)];
+    if (own.frames == 0) continue;
     ++shown;
-    text += fmt::format("  rank {} in {}\n", recording.rank, call_label(inspection.job, call));
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < kMostShownFrames && begin < frames.size(); ++i) {
-      const std::size_t end = std::min(frames.find('\n', begin), frames.size());
-      text += fmt::format("    {}\n", sim::printable_text(frames.substr(begin, end - begin)));
-      begin = end + 1;
-    }
+    text += fmt::format("  rank {} in {}\n{}", recording.rank, call_label(inspection.job, call),
+                        stack_text(recording, own));
   }
-  return text.empty() ? "" : "\nstacks, the innermost frame first\n" + text;
+  return text.empty() ? "" : "\nstacks of the program, the innermost frame first\n" + text;
 }
 
 std::string list_text(const char* title, const std::vector<std::string>& sentences, std::size_t columns) {
@@ -135,6 +149,7 @@ std::string list_text(const char* title, const std::vector<std::string>& sentenc
 }
 
 Json ranks_json(const std::vector<int>& ranks) { return Json(ranks); }
+Json json_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json layout_json(const Inspection& inspection) {
   if (!inspection.layout) return nullptr;
@@ -172,6 +187,7 @@ Json waits_json(const Inspection& inspection) {
     row["looks_like"] = meaning.text.empty() ? Json(nullptr) : Json(meaning.text);
     row["bucket"] = if_known(meaning.bucket);
     row["buckets"] = if_known(meaning.buckets);
+    row["line"] = json_of(line_of(job, call));
     waits.push_back(std::move(row));
   }
   return waits;
@@ -205,9 +221,15 @@ std::string inspection_text(const Inspection& inspection, int given_columns) {
 
 Json inspection_json(const Inspection& inspection) {
   Json suspects = Json::array();
-  for (const Suspect& suspect : inspection.suspects)
-    suspects.push_back(
-        {{"rank", suspect.rank}, {"reason", suspect.reason}, {"kind", suspect_kind_name(suspect.kind)}});
+  for (const Suspect& suspect : inspection.suspects) {
+    const RecordedCall* const last = last_call_of(inspection.job, suspect);
+    Json row = {
+        {"rank", suspect.rank}, {"reason", suspect.reason}, {"kind", suspect_kind_name(suspect.kind)}};
+    row["last_line"] = last == nullptr
+                           ? Json(nullptr)
+                           : json_of(line_of(*inspection.job.find_recording(suspect.rank), *last));
+    suspects.push_back(std::move(row));
+  }
   const auto differing = differing_groups(inspection);
   Json groups = Json::array();
   for (const JobGroup& group : inspection.job.groups) {

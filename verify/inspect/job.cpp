@@ -14,6 +14,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
+#include "verify/inspect/ended_parts.h"
 #include "verify/output/phrases.h"
 #include "verify/recordings/value_tree.h"
 
@@ -419,6 +420,9 @@ const BlankDump* Job::find_blank(int rank) const {
   return found == blank.end() ? nullptr : &*found;
 }
 
-Job job_of(Recordings recordings) { return JobBuilder(std::move(recordings)).build(); }
+Job job_of(Recordings recordings) {
+  leave_out_ended_parts(recordings.ranks);
+  return JobBuilder(std::move(recordings)).build();
+}
 
 }  // namespace verify

@@ -82,6 +82,11 @@ struct Job {
   std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
     return groups_of[dump][call.group].group;
   }
+  /// Returns the recording of a rank; null where there is none.
+  const Recording* find_recording(int rank) const {
+    const int dump = dump_of_rank[static_cast<std::size_t>(rank)];
+    return dump < 0 ? nullptr : &recordings[static_cast<std::size_t>(dump)];
+  }
   /// Returns the dump of a rank that holds nothing; null where there is none.
   const BlankDump* find_blank(int rank) const;
   /// Returns what the rank of a dump says of a group; null where it does not know the group.

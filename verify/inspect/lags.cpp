@@ -4,9 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
-#include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "verify/inspect/holding_call.h"
@@ -15,8 +13,6 @@
 namespace verify {
 
 namespace {
-
-constexpr std::size_t kMostPeersCompared = 8;
 
 class LagFinder {
  public:
@@ -27,7 +23,6 @@ class LagFinder {
     measure_groups();
     measure_active_calls();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag_of_device(dump);
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag_of_host(dump);
     return std::move(lags_);
   }
 
@@ -36,8 +31,6 @@ class LagFinder {
   struct Furthest {
     std::int64_t completed = 0;
     int completed_by = -1;  // a rank
-    std::int64_t issued = 0;
-    std::vector<std::size_t> issued_by;  // dumps
   };
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
@@ -51,13 +44,6 @@ class LagFinder {
           furthest.completed = own.status->completed;
           furthest.completed_by = rank_of(dump);
         }
-        const std::int64_t issued = progresses_.last_issued(dump, own.group);
-        if (issued > furthest.issued) {
-          furthest.issued = issued;
-          furthest.issued_by.clear();
-        }
-        if (issued == furthest.issued && furthest.issued_by.size() < kMostPeersCompared)
-          furthest.issued_by.push_back(dump);
       }
       for (const RecordedCall& call : recording(dump).calls) {
         if (call.state != CallState::completed || call.is_p2p) continue;
@@ -113,67 +99,6 @@ class LagFinder {
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
-  }
-
-  /// A rank whose device is behind shows calls as pending that have ended, so its host is no measure.
-  void find_lag_of_host(std::size_t dump) {
-    if (lags_[dump].is_device || progresses_.of(dump).calls.empty()) return;
-    for (const GroupOfRank& own : job_.groups_of[dump]) {
-      if (own.group == kNoGroup || job_.groups[own.group].kind == "pp") continue;
-      const Furthest& furthest = furthest_[own.group];
-      const std::int64_t issued = progresses_.last_issued(dump, own.group);
-      if (issued >= furthest.issued) continue;
-      for (const std::size_t peer : furthest.issued_by) {
-        if (lags_[peer].is_device || !is_held_alike(dump, peer, {own.group, issued + 1})) continue;
-        lags_[dump] = {
-            .is_host = true,
-            .reason = fmt::format("It has issued {} of {}, and rank {} has issued {}, although "
-                                  "the same calls are pending on both.",
-                                  issued == 0 ? "no call that is recorded" : fmt::format("{} calls", issued),
-                                  group_words(job_.groups[own.group]), rank_of(peer), furthest.issued)};
-        return;
-      }
-    }
-  }
-
-  /// What a call is on every rank that does the same in another place of the grid. Only Megatron's groups
-  /// tell.
-  using Likeness = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
-  Likeness likeness(std::size_t dump, const RecordedCall& call) const {
-    // A message of the default group names its own two ranks, which are others on every rank.
-    const Operation& operation = job_.operation(dump, call);
-    const JobGroup& group = job_.groups[job_.group_of(dump, call)];
-    return {group.description, group.kind.empty() ? operation.name : recording(dump).operation(call),
-            call.sequence, call.p2p_sequence};
-  }
-
-  /// Whether every call that may hold the rank of `dump` is pending on `peer`, too, and `peer` has issued
-  /// `next` after them.
-  bool is_held_alike(std::size_t dump, std::size_t peer, const CollectiveId& next) const {
-    std::map<Likeness, std::uint32_t> alike;  // the last call of the peer
-    std::map<CollectiveId, std::uint32_t> same;
-    std::int64_t issued_next = -1;
-    for (const std::uint32_t index : progresses_.of(peer).calls) {
-      const RecordedCall& call = recording(peer).calls[index];
-      const JobGroup& group = job_.groups[job_.group_of(peer, call)];
-      if (!group.kind.empty() || group.description == "default_pg") alike[likeness(peer, call)] = index;
-      if (!job_.is_collective(peer, call)) continue;
-      const CollectiveId id{job_.group_of(peer, call), call.sequence};
-      same[id] = index;
-      if (id == next && issued_next < 0) issued_next = index;
-    }
-    for (const std::uint32_t index : progresses_.of(dump).calls) {
-      const RecordedCall& call = recording(dump).calls[index];
-      // A group that both are in is compared itself, and else the group of the same description.
-      const CollectiveId id{job_.group_of(dump, call), call.sequence};
-      const bool is_shared =
-          job_.is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
-      const auto shared = same.find(id);
-      const auto like = alike.find(likeness(dump, call));
-      if (is_shared ? shared == same.end() : like == alike.end()) return false;
-      if (issued_next < (is_shared ? shared->second : like->second)) return false;
-    }
-    return true;
   }
 
   const Job& job_;

@@ -1,11 +1,10 @@
 #pragma once
 
-/// Ranks that are known to be behind, by what the other members of their groups have done.
+/// Ranks whose devices are known to be behind: a collective is pending on the rank that another member has
+/// completed. Its own device has taken part in it, so nothing that it waits for explains this.
 ///
-///   device  A collective is pending on the rank that another member has completed: its own device has taken
-///           part in it, so nothing that it waits for explains this.
-///   host    Another member has issued more calls of a group, after calls that are pending on both: what
-///           holds this rank has not kept the other's host from going on.
+/// A host that is behind is no such sign: a rank that reads the loss of a step, to log it, issues less than
+/// the others do.
 
 #include <string>
 #include <vector>
@@ -16,9 +15,8 @@
 namespace verify {
 
 struct Lag {
-  bool is_device = false, is_host = false;
+  bool is_device = false;
   std::string reason;  // a sentence
-  bool any() const { return is_device || is_host; }
 };
 
 /// Returns how each rank is behind, by dump.

@@ -19,7 +19,14 @@ namespace {
 class Chooser {
  public:
   Chooser(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags, const WaitGraph& graph)
-      : job_(job), progresses_(progresses), lags_(lags), graph_(graph) {}
+      : job_(job), progresses_(progresses), lags_(lags), graph_(graph) {
+    for (const Recording& recording : job.recordings) {
+      has_completed_calls_ =
+          has_completed_calls_ || std::ranges::any_of(recording.calls, [](const RecordedCall& call) {
+            return call.state == CallState::completed;
+          });
+    }
+  }
 
   Suspects choose() {
     choose_suspects();
@@ -30,6 +37,8 @@ class Chooser {
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
     chosen.is_ahead = is_ahead_;
+    chosen.is_unreceived = is_unreceived_;
+    if (chosen.circles.size() == 1) chosen.missed = std::move(missed_);
     return chosen;
   }
 
@@ -56,10 +65,7 @@ class Chooser {
     if (!suspects_.empty()) return;
     for (const auto& circle : circles) add_circle(circle);
     if (!suspects_.empty()) return;
-    for (const auto& call : stuck) {
-      const HoldingCall& holding = graph_.calls[call.front() - world];
-      if (is_certain(holding)) add_stuck(holding);
-    }
+    add_stuck_calls(stuck);
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
   }
@@ -219,8 +225,8 @@ class Chooser {
       return;
     }
     const auto dump = static_cast<std::size_t>(dump_of(rank));
-    if (lags_[dump].any()) {
-      suspect(rank, lags_[dump].is_device ? SuspectKind::device : SuspectKind::host, lags_[dump].reason);
+    if (lags_[dump].is_device) {
+      suspect(rank, SuspectKind::device, lags_[dump].reason);
     } else if (is_awaited && !is_awaited_by_devices_alone(rank)) {
       suspect(rank, SuspectKind::host, reason_of_idle(rank));
     }
@@ -267,6 +273,10 @@ class Chooser {
     std::sort(ranks.begin(), ranks.end());
     std::vector<int> circle = shortest_circle(graph_.edges, component, world);
     if (std::ranges::any_of(circle, [&](int rank) { return may_have_lost(rank); })) return;
+    if (add_missing(component)) {
+      circles_.push_back(std::move(circle));
+      return;
+    }
     std::map<std::size_t, std::vector<int>> by_call;
     for (const int rank : ranks)
       by_call[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()].push_back(rank);
@@ -288,6 +298,111 @@ class Chooser {
                           ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
     circles_.push_back(std::move(circle));
+  }
+
+  /// A collective of a circle to which some members have not come, and in which more wait for them.
+  struct Missed {
+    std::size_t call = 0;  // index into the calls of the graph
+    std::size_t more = 0;  // how many more wait than have not come
+  };
+
+  std::vector<Missed> missed_calls(const std::vector<std::size_t>& component) const {
+    std::vector<Missed> found;
+    for (const std::size_t node : component) {
+      if (node < graph_.world) continue;
+      const HoldingCall& call = graph_.calls[node - graph_.world];
+      const CollectiveId id{call.group, call.sequence};
+      const bool is_left_out = !call.is_message && std::ranges::none_of(call.awaited, [&](int rank) {
+        return progresses_.has_issued(static_cast<std::size_t>(dump_of(rank)), id);
+      });
+      if (is_left_out && call.waiting.size() > call.awaited.size())
+        found.push_back({node - graph_.world, call.waiting.size() - call.awaited.size()});
+    }
+    return found;
+  }
+
+  /// Whether the collective that holds a rank waits for more ranks than it holds.
+  bool is_in_smaller_part(int rank) const {
+    const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+    return !call.is_message && call.waiting.size() < call.awaited.size();
+  }
+
+  /// Whether the call that holds a rank is a later one, by its number, than those that ranks at its place of
+  /// other groups of the kind have made: it has left out what they wait in. Otherwise they may have left out
+  /// the call that holds it.
+  bool is_ahead_of_alike(int rank) const {
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    const HoldingCall& own = graph_.calls[graph_.fronts[dump].front()];
+    const JobGroup& group = job_.groups[own.group];
+    const auto place = std::ranges::find(group.members, rank) - group.members.begin();
+    bool has_others = false;
+    for (std::uint32_t other = 0; other < job_.groups.size(); ++other) {
+      const JobGroup& alike = job_.groups[other];
+      if (other == own.group || alike.description != group.description || alike.kind != group.kind ||
+          alike.members.size() != group.members.size())
+        continue;
+      const int there = alike.rank_at(static_cast<int>(place));
+      if (there < 0 || there == rank || dump_of(there) < 0) continue;
+      const std::int64_t last = last_number(static_cast<std::size_t>(dump_of(there)), other, own.is_message);
+      if (last >= own.sequence) return false;
+      has_others = has_others || last >= 0;
+    }
+    return has_others;
+  }
+
+  /// The number of the last collective, or message, of a group that a rank has issued; -1 where its dump does
+  /// not tell, because it leaves out what has completed, or because its ring has lost all of them.
+  std::int64_t last_number(std::size_t dump, std::uint32_t group, bool of_messages) const {
+    const GroupOfRank* const own = job_.find(dump, group);
+    if (!of_messages && own != nullptr && own->status && job_.groups[group].has_status)
+      return own->status->enqueued;
+    if (!has_completed_calls_) return -1;
+    std::int64_t last = -1;
+    for (const RecordedCall& call : recording(dump).calls) {
+      if (job_.group_of(dump, call) == group && job_.is_collective(dump, call) != of_messages)
+        last = std::max(last, of_messages ? call.p2p_sequence : call.sequence);
+    }
+    return last < 0 && recording(dump).is_whole() ? 0 : last;
+  }
+
+  /// Names the ranks of a circle that are missed by most members of collectives; of several such ranks, those
+  /// that wait themselves for most members of a collective. Returns whether they are told apart.
+  bool add_missing(const std::vector<std::size_t>& component) {
+    const std::vector<Missed> calls = missed_calls(component);
+    std::set<int> missing, smaller;
+    for (const Missed& one : calls) {
+      for (const int rank : graph_.calls[one.call].awaited) {
+        missing.insert(rank);
+        if (is_in_smaller_part(rank)) smaller.insert(rank);
+      }
+    }
+    if (!smaller.empty()) missing = smaller;
+    const auto are_all_missing = [&](const Missed& one) {
+      return std::ranges::all_of(graph_.calls[one.call].awaited,
+                                 [&](int rank) { return missing.contains(rank); });
+    };
+    const Missed* most = nullptr;
+    for (const Missed& one : calls) {
+      if (are_all_missing(one) && (most == nullptr || one.more > most->more)) most = &one;
+    }
+    if (most == nullptr) return false;
+    const HoldingCall& call = graph_.calls[most->call];
+    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
+    const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
+    if (!std::ranges::all_of(call.awaited, is_odd)) return false;
+    for (const int rank : call.awaited) {
+      const HoldingCall& own = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+      suspect(rank, SuspectKind::order,
+              fmt::format("It has not come to {}, in which {} wait for it, and waits itself in {} for {}.",
+                          call_words(job_, call), ranks_words(call.waiting), call_words(job_, own),
+                          ranks_words(own.awaited)));
+    }
+    const HoldingCall& first =
+        graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(call.awaited.front()))].front()];
+    missed_ = fmt::format("{}, in which {} {}, and {} in {}", call_words(job_, call),
+                          ranks_words(call.waiting), call.waiting.size() == 1 ? "waits" : "wait",
+                          call.awaited.size() == 1 ? "waits" : "wait", call_words(job_, first));
+    return true;
   }
 
   /// Whether ranks are of a circle and are missed in a collective of their component, and no other
@@ -348,6 +463,45 @@ class Chooser {
             call.call < 0 ? "" : job_.operation(call.dump, calls[static_cast<std::size_t>(call.call)]).name};
   }
 
+  /// Calls to which all have come. One of them holds none of its ranks where one of these waits in another
+  /// call for others, as in a send that nobody has received yet. Where that is so of all of them, those who
+  /// have not received are named.
+  void add_stuck_calls(const std::vector<std::vector<std::size_t>>& stuck) {
+    std::vector<std::size_t> unreceived;
+    for (const auto& component : stuck) {
+      const HoldingCall& call = graph_.calls[component.front() - graph_.world];
+      const std::vector<std::size_t> others = calls_that_await(call.waiting);
+      if (!others.empty()) {
+        unreceived.insert(unreceived.end(), others.begin(), others.end());
+      } else if (is_certain(call)) {
+        add_stuck(call);
+      }
+    }
+    if (suspects_.empty()) add_unreceived(unreceived);
+  }
+
+  /// Returns the calls that hold ranks and wait for others.
+  std::vector<std::size_t> calls_that_await(const std::vector<int>& ranks) const {
+    std::vector<std::size_t> found;
+    for (const int rank : ranks) {
+      for (const std::size_t call : graph_.fronts[static_cast<std::size_t>(dump_of(rank))]) {
+        if (!graph_.calls[call].awaited.empty() || !graph_.calls[call].absent.empty()) found.push_back(call);
+      }
+    }
+    return found;
+  }
+
+  void add_unreceived(const std::vector<std::size_t>& calls) {
+    for (const std::size_t index : calls) {
+      const HoldingCall& call = graph_.calls[index];
+      if (!call.is_message || call.awaited.empty()) continue;
+      is_unreceived_ = true;
+      suspect(call.awaited.front(), SuspectKind::order,
+              fmt::format("It has not come to {}, in which {} waits for it.", call_words(job_, call),
+                          ranks_words(call.waiting)));
+    }
+  }
+
   /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
   /// named.
   void add_stuck(const HoldingCall& call) {
@@ -357,7 +511,9 @@ class Chooser {
     }
     const bool tells = !call.is_message && behind.size() < call.waiting.size() && !behind.empty();
     is_stuck_ = true;
-    for (const int rank : tells ? behind : call.waiting)
+    std::vector<int> members = call.waiting;
+    if (call.is_message && call.peer >= 0) members.push_back(call.peer);
+    for (const int rank : tells ? behind : members)
       suspect(
           rank, SuspectKind::device,
           tells ? fmt::format("Its device has not begun {}, which others have begun.", call_words(job_, call))
@@ -379,11 +535,14 @@ class Chooser {
   const Progresses& progresses_;
   const std::vector<Lag>& lags_;
   const WaitGraph& graph_;
+  bool has_completed_calls_ = false;  // the dumps do not leave them out
   std::map<int, Suspect> suspects_;
   std::vector<std::vector<int>> circles_;
   std::vector<int> unknown_;
   bool is_stuck_ = false;
   bool is_ahead_ = false;
+  bool is_unreceived_ = false;
+  std::string missed_;  // Suspects::missed
   bool are_alone_ = false;
 };
 

@@ -3,16 +3,18 @@
 /// The ranks to look at first: the ends of the graph of waits (wait_graph.h). The shortest explanation comes
 /// first, and a later kind is looked for only where the earlier ones name nobody:
 ///
-///   roots   Ranks that are behind on their host or device (lags.h), and ranks without a pending call that
-///           have not issued what is pending on others. So is a rank without a dump for which others wait,
-///           unless it may wait itself for a root with a dump.
-///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
-///   and
+///   roots   Ranks whose devices are behind (lags.h), and ranks without a pending call that have not issued
+///           what is pending on others. So is a rank without a dump for which others wait, unless it may wait
+///           itself for a root with a dump.
+///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few and
 ///           have gone on where all others ended (calls_ahead.h).
-///   circle  Ranks of which each waits for the next one. Ranks of the shortest circle are named alone where
+///   circle  Ranks of which each waits for the next one. Ranks are named alone that have not come to a
+///           collective in which more ranks wait for them, and are ahead of the ranks at their place of other
+///           groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
 ///           they wait in a call for the larger part of its members, which are all held in one way, and where
 ///           others wait for them, and mostly for nobody else, in a collective.
-///   stuck   A call to which every member has come, and which none has completed.
+///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
+///           send, too. Where a member does in all of them, those who have not received are named.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
@@ -47,6 +49,10 @@ struct Suspects {
   std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
   bool is_ahead = false;     // the suspects have gone on where all others ended
   bool is_stuck = false;     // the suspects are all members of calls that do not end
+  /// The suspects of circles have not come to this call, in which more ranks wait: "nccl:barrier, call 3 of
+  /// the default group, in which ranks 0 to 5 wait, and waits in ...". "": there is no such call.
+  std::string missed;
+  bool is_unreceived = false;  // the suspects have not come to the other half of messages
 };
 
 Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,

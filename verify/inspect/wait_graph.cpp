@@ -20,6 +20,7 @@ class GraphBuilder {
   WaitGraph build() {
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
     for (HoldingCall& call : graph_.calls) find_awaited(call);
+    hold_matched_messages();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
     connect();
     return std::move(graph_);
@@ -83,12 +84,32 @@ class GraphBuilder {
     }
   }
 
+  static bool awaits(const HoldingCall& call) { return !call.awaited.empty() || !call.absent.empty(); }
+
+  /// A message whose peer is at the other half waits for the peer all the same, where the peer is held by
+  /// another message of that batch.
+  void hold_matched_messages() {
+    for (bool any = true; any;) {
+      any = false;
+      for (HoldingCall& call : graph_.calls) {
+        if (!call.is_message || awaits(call)) continue;
+        if (call.peer < 0 || dump_of(call.peer) < 0) continue;
+        const auto& others = graph_.fronts[static_cast<std::size_t>(dump_of(call.peer))];
+        const bool is_held = std::ranges::any_of(others, [&](std::size_t other) {
+          return graph_.calls[other].is_message && awaits(graph_.calls[other]);
+        });
+        if (!is_held) continue;
+        call.awaited.push_back(call.peer);
+        any = true;
+      }
+    }
+  }
+
   /// A send after which the rank went on holds it all the same where nothing else explains why it is held.
   void add_sends_behind(std::size_t dump) {
     std::vector<std::size_t>& own = graph_.fronts[dump];
-    const bool is_explained = std::any_of(own.begin(), own.end(), [&](std::size_t call) {
-      return !graph_.calls[call].awaited.empty() || !graph_.calls[call].absent.empty();
-    });
+    const bool is_explained =
+        std::ranges::any_of(own, [&](std::size_t call) { return awaits(graph_.calls[call]); });
     if (is_explained || own.empty()) return;
     const PendingCalls& pending = progresses_.of(dump);
     for (const std::uint32_t index : pending.calls) {
@@ -109,11 +130,22 @@ class GraphBuilder {
             .waiting = {rank_of(dump)}};
   }
 
+  const RecordedCall& recorded(const HoldingCall& call) const {
+    return recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+  }
+
+  /// Returns the rank to which a message goes, or from which it comes; -1 if there is none.
+  int peer_of(const HoldingCall& call) const {
+    const Operation& operation = job_.operation(call.dump, recorded(call));
+    const bool receives = operation.kind == Operation::Kind::recv;
+    return job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
+  }
+
   void find_peer(HoldingCall& call) {
-    const RecordedCall& own = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+    const RecordedCall& own = recorded(call);
     const Operation& operation = job_.operation(call.dump, own);
     const bool receives = operation.kind == Operation::Kind::recv;
-    const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
+    const int peer = call.peer = peer_of(call);
     if (peer < 0) return;
     if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
       call.absent.push_back(peer);
@@ -128,11 +160,14 @@ class GraphBuilder {
              theirs.kind == (receives ? Operation::Kind::send : Operation::Kind::recv) &&
              theirs.from == operation.from && theirs.to == operation.to;
     };
-    // A send that does not hold its rank is under way, if nothing else holds the rank's device.
-    const std::vector<std::uint32_t>& there = pending.front.empty() ? pending.calls : pending.front;
+    // A send that does not hold its rank is under way, if nothing holds the rank's device before it.
+    const auto is_there = [&](std::uint32_t index) {
+      return pending.front.empty() || (receives && index < pending.front.front()) ||
+             std::ranges::find(pending.front, index) != pending.front.end();
+    };
+    const auto waits_there = [&](std::uint32_t index) { return is_there(index) && is_other_half(index); };
     if (receives && has_sent(dump, call, own)) return;
-    if (lags_[dump].is_device || !pending.lost.empty() ||
-        std::none_of(there.begin(), there.end(), is_other_half))
+    if (lags_[dump].is_device || !pending.lost.empty() || std::ranges::none_of(pending.calls, waits_there))
       call.awaited.push_back(peer);
   }
 
@@ -140,12 +175,7 @@ class GraphBuilder {
   /// the messages from this peer.
   bool has_sent(std::size_t sender, const HoldingCall& held, const RecordedCall& own) const {
     const Operation& operation = job_.operation(held.dump, own);
-    const auto is_whole = [&](std::size_t dump) {
-      const std::vector<RecordedCall>& calls = recording(dump).calls;
-      return !calls.empty() && calls.front().record_id == 0 &&
-             calls.back().record_id + 1 == std::ssize(calls);
-    };
-    if (!is_whole(sender) || !is_whole(held.dump)) return false;
+    if (!recording(sender).is_whole() || !recording(held.dump).is_whole()) return false;
     const auto count = [&](std::size_t dump, Operation::Kind kind, std::int64_t last, bool completed) {
       const std::vector<RecordedCall>& calls = recording(dump).calls;
       return std::count_if(calls.begin(), calls.end(), [&](const RecordedCall& call) {
@@ -162,7 +192,7 @@ class GraphBuilder {
   void connect() {
     graph_.edges.resize(graph_.node_of(graph_.calls.size()));
     for (std::size_t dump = 0; dump < graph_.fronts.size(); ++dump) {
-      if (lags_[dump].any()) continue;  // nothing that it waits for explains it
+      if (lags_[dump].is_device) continue;  // nothing that it waits for explains it
       for (const std::size_t call : graph_.fronts[dump])
         graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
     }

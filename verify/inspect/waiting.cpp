@@ -70,6 +70,8 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   waiting.unknown = std::move(suspects.unknown);
   waiting.is_stuck = suspects.is_stuck;
   waiting.is_ahead = suspects.is_ahead;
+  waiting.is_unreceived = suspects.is_unreceived;
+  waiting.missed = std::move(suspects.missed);
   spread(job, graph, waiting);
   std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {
     const auto place = [](const HoldingCall& call) {

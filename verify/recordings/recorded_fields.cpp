@@ -339,7 +339,7 @@ class FieldReader {
         if (calls[i].group != calls[end].group) continue;
         if (sequence_of(calls[i]) != sequence_of(calls[end]) || goes[i]) break;
         calls[i].state = std::max(calls[i].state, calls[end].state);
-        goes[end] = any = true;
+        calls[i].is_part = goes[end] = any = true;
       }
     }
     if (!any) return;
@@ -347,6 +347,8 @@ class FieldReader {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (!goes[i]) calls[kept++] = calls[i];
     }
+    while (goes.back()) goes.pop_back();
+    recording_.ends = std::ranges::count(goes, true);
     calls.resize(kept);
   }
 

@@ -39,8 +39,9 @@ struct RecordedCall {
   std::uint32_t thread = 0;                         // a text: the name of the thread that issued the call
   std::uint32_t frames = 0;  // a text with a line for each frame, the innermost first; "": no stack
   CallState state = CallState::scheduled;
-  bool is_retired = false;  // the recorder does not watch the call any more
-  bool is_p2p = false;
+  bool is_retired : 1 = false;  // the recorder does not watch the call any more
+  bool is_p2p : 1 = false;
+  bool is_part : 1 = false;  // of a coalesced call, whose end the dump has
 };
 
 /// The sizes of the tensors of a call: the text "[[8, 16]]" and the number of elements in all.
@@ -76,9 +77,16 @@ struct Recording {
   /// The number (RecordedStatus) and the group of every pair that a call shows.
   std::vector<std::pair<std::int64_t, std::uint32_t>> numbered;
   std::vector<RecordedCall> calls;
+  std::int64_t ends =
+      0;  // entries before the last of `calls` that end coalesced calls; they are not in `calls`
   std::vector<RecordedSizes> sizes;
   InternedTexts texts;
 
+  /// Whether it has every call that the rank has made.
+  bool is_whole() const {
+    return !calls.empty() && calls.front().record_id == 0 &&
+           calls.back().record_id + 1 == static_cast<std::int64_t>(calls.size()) + ends;
+  }
   const std::string& text(std::uint32_t id) const { return texts[id]; }
   const std::string& operation(const RecordedCall& call) const { return texts[call.operation]; }
 };

@@ -579,7 +579,7 @@ TEST(Inspection, JsonHasTheMembersThatOtherProgramsRead) {
   EXPECT_EQ(json.names(), (std::vector<std::string>{"verdict", "suspects", "layout", "groups", "waits",
                                                     "findings", "cannot_tell"}));
   const verify::Json& suspect = (*json.find("suspects"))[0];
-  EXPECT_EQ(suspect.names(), (std::vector<std::string>{"rank", "reason", "kind"}));
+  EXPECT_EQ(suspect.names(), (std::vector<std::string>{"rank", "reason", "kind", "last_line"}));
   EXPECT_EQ(suspect.find("rank")->integer(), 3);
   EXPECT_EQ(suspect.find("kind")->text(), "host");
 }
@@ -603,7 +603,7 @@ TEST(Inspection, JsonHasTheCallsThatHoldRanksWithTheirBuckets) {
       R"x({"ranks":[0],"for":[],"absent":[1],"group":0,"operation":"nccl:_reduce_scatter_base",)x"
       R"x("sequence":4,"is_message":false,)x"
       R"x("looks_like":"the reduce-scatter of gradient bucket 2 of 2 (distributed optimizer)",)x"
-      R"x("bucket":2,"buckets":2})x"
+      R"x("bucket":2,"buckets":2,"line":null})x"
       "\n";
   EXPECT_EQ(verify::one_line(wait), expected);
 
@@ -612,7 +612,7 @@ TEST(Inspection, JsonHasTheCallsThatHoldRanksWithTheirBuckets) {
   const verify::Json other = verify::inspection_json(inspected(dumps));
   EXPECT_EQ(verify::one_line((*other.find("waits"))[0]),
             R"({"ranks":[0],"for":[1],"absent":[],"group":0,"operation":"nccl:send 0->1","sequence":1,)"
-            R"("is_message":true,"looks_like":null,"bucket":null,"buckets":null})"
+            R"("is_message":true,"looks_like":null,"bucket":null,"buckets":null,"line":null})"
             "\n");
 }
 

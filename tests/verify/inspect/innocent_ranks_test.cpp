@@ -1,0 +1,158 @@
+// Proves that ranks are not named for what is no fault: a rank that logs, parts of batches that have ended,
+// messages that wait behind others, files that were written early.
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/verify/inspect/small_jobs.h"
+#include "verify/inspect/call_line.h"
+#include "verify/inspect/inspection_text.h"
+
+namespace {
+
+using test::DumpedTestCall;
+using test::inspected;
+using test::pending;
+using test::ranks_of_world;
+using test::suspects;
+using test::TestDump;
+using verify::Inspection;
+
+using Ranks = std::vector<int>;
+
+DumpedTestCall completed(std::size_t group, const char* operation, std::int64_t sequence) {
+  return {.group = group, .operation = operation, .sequence = sequence};
+}
+
+DumpedTestCall message(const char* operation, std::int64_t number, const char* state,
+                       std::int64_t record_id = -1) {
+  return {
+      .operation = operation, .sequence = 0, .p2p_sequence = number, .state = state, .record_id = record_id};
+}
+
+/// Rank 3 has stopped. The others wait for it in call 1, after which all but rank 0 have issued call 2: rank 0
+/// reads the loss of each step.
+TEST(InnocentRanks, ARankThatIssuesLessThanOthersWaitsForTheOneThatStopped) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    dumps[rank].calls = {pending(0, "nccl:all_reduce", 1)};
+    if (rank > 0) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  }
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+  dumps.pop_back();
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+  // Where all have come to the call, no host holds it.
+  std::vector<TestDump> stuck = ranks_of_world(2);
+  stuck[0].calls = {pending(0, "nccl:all_reduce", 1)};
+  stuck[1].calls = {pending(0, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 2)};
+  const Inspection inspection = inspected(stuck);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
+  EXPECT_EQ(inspection.suspects.at(0).kind, verify::SuspectKind::device);
+}
+
+/// Two ranks exchange messages in batches of two, number 1 of which has ended: the dump has its parts, and not
+/// the entry that ended it.
+TEST(InnocentRanks, PartsOfBatchesThatHaveEndedArePendingNoMore) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled", 0),
+                    message("nccl:recv 0<-1", 1, "scheduled", 1)};
+  dumps[1].calls = {message("nccl:send 1->0", 1, "scheduled", 0),
+                    message("nccl:recv 1<-0", 1, "scheduled", 1)};
+  for (TestDump& dump : dumps) {
+    dump.is_active_only = true;
+    dump.has_status = false;
+  }
+  EXPECT_TRUE(inspected(dumps).suspects.empty());
+  // The second batch of rank 0 is pending, and rank 1 has not come to it.
+  dumps[0].calls.push_back(message("nccl:send 0->1", 2, "scheduled", 3));
+  dumps[0].calls.push_back(message("nccl:recv 0<-1", 2, "scheduled", 4));
+  dumps[0].calls.push_back(message("nccl:coalesced", 2, "scheduled", 5));
+  dumps[0].calls.back().sequence = 2;
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_EQ(inspection.suspects.at(0).kind, verify::SuspectKind::host);
+}
+
+/// Messages that are sent one by one have a number each, and are pending as the dump says.
+TEST(InnocentRanks, MessagesThatAreNoPartsStayPending) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {message("nccl:recv 0<-1", 1, "scheduled", 0)};
+  for (TestDump& dump : dumps) dump.is_active_only = true;
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// Rank 1 makes the call of its pair before the call of all, where three others wait. The other pair has not
+/// made its call: rank 1 is ahead. Where the other pair has made it, either of the two may be wrong.
+TEST(InnocentRanks, OfACircleTheRankIsNamedThatIsAheadOfThoseAtItsPlace) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  const DumpedTestCall first = completed(1, "nccl:all_reduce", 1);
+  for (TestDump& dump : dumps) dump.calls = {first, pending(0, "nccl:barrier")};
+  dumps[1].calls = {first, pending(1, "nccl:all_reduce", 2)};
+  const Inspection ahead = inspected(dumps);
+  EXPECT_EQ(suspects(ahead), Ranks{1});
+  EXPECT_TRUE(
+      ahead.verdict.starts_with("Rank 1 has not come to nccl:barrier, call 1 of the default group, in "
+                                "which ranks 0, 2 and 3 wait, and waits in nccl:all_reduce"))
+      << ahead.verdict;
+  for (const std::size_t rank : {2U, 3U})
+    dumps[rank].calls = {first, completed(1, "nccl:all_reduce", 2), pending(0, "nccl:barrier")};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Ranks 0 and 1 are in a call to which both have come, after rank 1 sent a message that rank 2 does not
+/// receive, because rank 2 is in a call to which rank 3 has come, too, and which does not end.
+TEST(InnocentRanks, ACallBehindAMessageThatWaitsIsNotStuckItself) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (std::size_t rank = 0; rank < 4; ++rank) dumps[rank].calls = {pending(1, "nccl:all_reduce")};
+  dumps[1].calls.insert(dumps[1].calls.begin(), message("nccl:send 1->2", 1, "scheduled"));
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{2, 3}));
+  // Where nothing else explains it, the rank that does not receive is named.
+  dumps[2].calls = dumps[3].calls = {completed(1, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2}) << inspection.verdict;
+}
+
+/// Rank 3 has stopped. The file of rank 2 was written earlier than call 4, which needs rank 2 and has ended.
+TEST(InnocentRanks, ARankWhoseFileWasWrittenEarlyIsNotNamedBesideOneThatStopped) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.has_status = false;
+    const std::int64_t last = dump.rank == 2 ? 2 : 4;
+    for (std::int64_t call = 1; call <= last; ++call)
+      dump.calls.push_back(completed(0, "nccl:all_reduce", call));
+  }
+  for (const std::size_t rank : {0U, 1U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 5));
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+  for (std::size_t rank : {0U, 1U}) dumps[rank].calls.back().state = "scheduled";
+  dumps[3].calls.push_back(pending(0, "nccl:all_reduce", 5));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_NE(inspection.verdict.find("it was written early"), std::string::npos) << inspection.verdict;
+}
+
+/// The frames of PyTorch are left out, and the verdict has the first that is of the program.
+TEST(InnocentRanks, TheVerdictHasTheLineOfTheProgram) {
+  verify::Recording recording;
+  verify::RecordedCall call;
+  const std::string torch =
+      "all_reduce (/usr/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py:9)";
+  call.frames =
+      recording.texts.add(torch + "\nforward (/home/me/torch/train.py:41)\nmain (/home/me/run.py:7)");
+  EXPECT_EQ(verify::line_of(recording, call), "forward (/home/me/torch/train.py:41)");
+  EXPECT_EQ(verify::program_frames(recording, call).size(), 2U);
+  call.frames = recording.texts.add(torch);
+  EXPECT_EQ(verify::line_of(recording, call), torch);
+  EXPECT_EQ(verify::line_of(recording, {}), "");
+
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  for (TestDump& dump : dumps) dump.name_of_frame = "step";
+  dumps[0].calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 2)};
+  dumps[1].calls = {completed(0, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_NE(inspection.verdict.find(" Rank 1 made its last call in step ("), std::string::npos)
+      << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("; rank 0 waits in step ("), std::string::npos) << inspection.verdict;
+}
+
+}  // namespace

@@ -1,0 +1,74 @@
+#include "verify/inspect/ended_parts.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace verify {
+
+namespace {
+
+/// The description of a group, and the operation; "" for messages of all kinds.
+using KindOfCall = std::pair<std::string, std::string>;
+
+bool is_message(const Recording& recording, const RecordedCall& call) {
+  const std::string& operation = recording.operation(call);
+  return call.is_p2p || operation.find(":send") != std::string::npos ||
+         operation.find(":recv") != std::string::npos;
+}
+
+KindOfCall kind_of(const Recording& recording, const RecordedCall& call) {
+  return {recording.groups[call.group].description,
+          is_message(recording, call) ? "" : recording.operation(call)};
+}
+
+/// Whether two neighbouring calls are messages, or collectives, with one number.
+bool are_numbered_alike(const Recording& recording, const RecordedCall& a, const RecordedCall& b) {
+  if (a.group != b.group || a.record_id + 1 != b.record_id) return false;
+  if (is_message(recording, a) != is_message(recording, b)) return false;
+  const auto number = [&](const RecordedCall& call) {
+    return is_message(recording, call) ? call.p2p_sequence : call.sequence;
+  };
+  return number(a) > 0 && number(a) == number(b);
+}
+
+void add_kinds_of_parts(const Recording& recording, std::set<KindOfCall>& kinds) {
+  const std::vector<RecordedCall>& calls = recording.calls;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const bool has_neighbour = i + 1 < calls.size() && are_numbered_alike(recording, calls[i], calls[i + 1]);
+    if (calls[i].is_part || has_neighbour) kinds.insert(kind_of(recording, calls[i]));
+  }
+}
+
+/// A file that was cut may have lost the end of its last batch.
+std::size_t known_calls(const Recording& recording) {
+  const std::vector<RecordedCall>& calls = recording.calls;
+  std::size_t known = calls.size();
+  if (!recording.is_truncated || known == 0) return known;
+  while (--known > 0 && calls[known - 1].record_id + 1 == calls[known].record_id) {
+  }
+  return known;
+}
+
+}  // namespace
+
+void leave_out_ended_parts(std::vector<Recording>& recordings) {
+  std::set<KindOfCall> kinds;
+  for (const Recording& recording : recordings) {
+    for (const RecordedCall& call : recording.calls) {
+      if (call.state == CallState::completed) return;
+    }
+    add_kinds_of_parts(recording, kinds);
+  }
+  if (kinds.empty()) return;
+  for (Recording& recording : recordings) {
+    const auto first_unknown = recording.calls.begin() + static_cast<std::ptrdiff_t>(known_calls(recording));
+    const auto kept = std::remove_if(recording.calls.begin(), first_unknown, [&](const RecordedCall& call) {
+      return !call.is_part && kinds.contains(kind_of(recording, call));
+    });
+    recording.calls.erase(kept, first_unknown);
+  }
+}
+
+}  // namespace verify
