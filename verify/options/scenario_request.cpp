@@ -133,7 +133,7 @@ std::vector<std::string> warned_rules(const Scenario& scenario) {
 }
 
 bool has_modelled_grid(const Scenario& scenario) {
-  return scenario.run == nullptr || not_proved(scenario.run->account, Unproved::groups).empty();
+  return scenario.run == nullptr || not_proved(scenario.run->judged_account, Unproved::groups).empty();
 }
 
 /// Keeps what Megatron refuses of a run of --from; or else, that its grid is not modelled.
@@ -224,7 +224,7 @@ ModelOptions model_of(const Scenario& scenario) {
 
 /// Returns the first argument whose memory is not counted, as a sentence; "" where there is none.
 std::string not_counted(const RunOfFile& run) {
-  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.values, run.account);
+  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.judged, run.judged_account);
   if (arguments.empty()) return "";
   const AccountedArgument& first = arguments.front();
   return fmt::format("--{}{}: {}", first.name, first.value.empty() ? "" : " " + first.value, first.sentence);
@@ -240,7 +240,7 @@ std::string training_not_proved(const Settings& settings) {
 NotProved not_proved_of(const Scenario& scenario) {
   if (scenario.run == nullptr)
     return {.layers = "", .memory = "", .training = training_not_proved(scenario.settings)};
-  const RunAccount& account = scenario.run->account;
+  const RunAccount& account = scenario.run->judged_account;
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
                        .memory = not_counted(*scenario.run),
                        .training = verify::not_proved(account, Unproved::training)};
@@ -288,7 +288,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   request.not_modelled = settings.given("not-modelled");
   if (scenario.run != nullptr)
-    request.uncounted = uncounted_arguments(scenario.run->values, scenario.run->account);
+    request.uncounted = uncounted_arguments(scenario.run->judged, scenario.run->judged_account);
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }

@@ -301,6 +301,67 @@ TEST(RunFrom, ARunWithoutABatchHasOneMicrobatchOnEachReplica) {
   EXPECT_NE(interleaved.find("REFUSED"), std::string::npos) << interleaved;
 }
 
+/// Returns what the replay of a launch script says under further words of the command line.
+std::string replayed_with(const std::string& script, const std::vector<std::string>& words) {
+  const test::TemporaryFile file("run.sh", script);
+  std::vector<std::string> all = {"replay", "--layout-only", "--from", file.path()};
+  all.insert(all.end(), words.begin(), words.end());
+  const test::RunResult result = test::run(all);
+  return result.out + result.err;
+}
+
+TEST(RunFrom, TheBatchIsThatOfTheLayoutThatRuns) {
+  const auto says_of = [](const std::string& script, const std::vector<std::string>& words,
+                          const std::string& sentence) {
+    const std::string text = replayed_with(kWholeScript + script, words);
+    EXPECT_NE(text.find(sentence), std::string::npos) << text;
+  };
+  says_of("", {"--tensor-model-parallel-size", "2"}, "global batch 8 = 1 microbatch of 2 on 4 replicas");
+  says_of("", {"--tensor-model-parallel-size", "2"},
+          "without --global-batch-size Megatron takes 8: one microbatch on each of 4 replicas");
+  says_of("", {"--micro-batch-size", "4"}, "global batch 32 = 1 microbatch of 4 on 8 replicas");
+  const std::string decreased =
+      "--global-batch-size 30 --eval-global-batch-size 16 "
+      "--decrease-batch-size-if-needed ";
+  says_of(decreased, {}, "global batch 16 = 1 microbatch of 2 on 8 replicas");
+  says_of(decreased, {"--tensor-model-parallel-size", "2"},
+          "global batch 24 = 3 microbatches of 2 on 4 replicas");
+  says_of(decreased, {"--global-batch-size", "50"}, "global batch 48 = 3 microbatches of 2 on 8 replicas");
+}
+
+TEST(RunFrom, ABatchOfMicrobatchesIsNotDerived) {
+  const std::string text = replayed_with(kWholeScript, {"--num-microbatches", "3"});
+  EXPECT_EQ(text.find("microbatches_batch"), std::string::npos) << text;
+  EXPECT_EQ(text.find("without --global-batch-size"), std::string::npos) << text;
+}
+
+TEST(RunFrom, AnotherNameOfWhatTheCommandLineGivesDoesNotContradictIt) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --encoder-num-layers 8 --hidden-size 64 "
+      "--num-attention-heads 8 --encoder-seq-length 16 --max-position-embeddings 16 --vocab-size 100 "
+      "--micro-batch-size 2 ";
+  const std::string text = replayed_with(script, {"--num-layers", "4", "--seq-length", "8"});
+  EXPECT_EQ(text.find("REFUSED"), std::string::npos) << text;
+}
+
+TEST(RunFrom, AScenarioBesideTheFileChangesItsLayout) {
+  const test::TemporaryFile scenario("above.ini", "tensor-model-parallel-size = 2\n");
+  const std::string text = replayed_with(kWholeScript, {scenario.path()});
+  EXPECT_NE(text.find("global batch 8 = 1 microbatch of 2 on 4 replicas"), std::string::npos) << text;
+}
+
+TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
+  const std::string note = "--sequence-parallel has no effect with tp 1";
+  EXPECT_NE(replayed(kWholeScript + "--sequence-parallel").find(note), std::string::npos);
+  EXPECT_EQ(
+      replayed_with(kWholeScript + "--sequence-parallel", {"--tensor-model-parallel-size", "2"}).find(note),
+      std::string::npos);
+  EXPECT_NE(replayed_with(kWholeScript + "--sequence-parallel --tensor-model-parallel-size 2",
+                          {"--tensor-model-parallel-size", "1"})
+                .find(note),
+            std::string::npos);
+}
+
 TEST(RunFrom, AFlagWithAValueIsRefused) {
   const std::string text = replayed(kWholeScript + "--bf16 True --sequence-parallel False");
   EXPECT_EQ(counted_in(text, "flag_with_value"), 2) << text;
