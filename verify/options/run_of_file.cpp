@@ -12,6 +12,7 @@
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/pipeline_chunks.h"
 #include "verify/options/run_rule.h"
 #include "verify/output/phrases.h"
 #include "verify/run_arguments/run_file.h"
@@ -96,6 +97,10 @@ void Options::layers() {
     replace("num-layers", values_.text("encoder-num-layers"));
   const std::string pattern = values_.text("hybrid-layer-pattern", values_.text("hybrid-override-pattern"));
   if (!pattern.empty()) replace("num-layers", fmt::format("{}", parse_hybrid_pattern(pattern).layers()));
+  // The pattern is no option: its segments are the chunks of an interleaved schedule.
+  const auto chunks = pattern.empty() ? std::nullopt : chunks_of_rank(values_);
+  if (chunks && number("pipeline-model-parallel-size", 1) > 1)
+    replace("virtual-pipeline-model-parallel-size", fmt::format("{}", *chunks));
   // A log also has the number of chunks that Megatron derived.
   const bool says_chunks = values_.has("num-layers-per-virtual-pipeline-stage") ||
                            values_.has("num-virtual-stages-per-pipeline-rank") ||

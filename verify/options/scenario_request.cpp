@@ -156,7 +156,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
       checked.placement = requested_placement(
           settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
   });
-  refusals.keep([&] { checked.pipeline = pipeline_options(settings, checked.placement); });
+  refusals.keep([&] { checked.pipeline = pipeline_options(settings); });
   refusals.keep([&] { expert_options(settings); });
   refusals.keep([&] { memory_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });

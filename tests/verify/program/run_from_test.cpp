@@ -350,6 +350,25 @@ TEST(RunFrom, AScenarioBesideTheFileChangesItsLayout) {
   EXPECT_NE(text.find("global batch 8 = 1 microbatch of 2 on 4 replicas"), std::string::npos) << text;
 }
 
+TEST(RunFrom, TheSegmentsOfAHybridPatternAreChunks) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_mamba.py --hidden-size 64 --num-attention-heads 8 "
+      "--seq-length 16 --max-position-embeddings 16 --vocab-size 100 --micro-batch-size 1 "
+      "--global-batch-size 16 --position-embedding-type rope --pipeline-model-parallel-size 2 "
+      "--hybrid-layer-pattern 'M-|M*|M-|M*'";
+  const std::string text = replayed_with(script, {});
+  EXPECT_NE(text.find("interleaved"), std::string::npos) << text;
+  const test::TemporaryFile file("run.sh", script);
+  const auto schedule = [&](const std::string& pp) {
+    return test::run("schedule --from " + file.path() + " --pipeline-model-parallel-size " + pp).out;
+  };
+  EXPECT_NE(schedule("2").find("interleaved: 4 microbatches in groups of 2 on 2 pipeline ranks of 2 chunks"),
+            std::string::npos)
+      << schedule("2");
+  EXPECT_NE(schedule("4").find("1f1b: 8 microbatches on 4 pipeline ranks"), std::string::npos)
+      << schedule("4");
+}
+
 TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
   const std::string note = "--sequence-parallel has no effect with tp 1";
   EXPECT_NE(replayed(kWholeScript + "--sequence-parallel").find(note), std::string::npos);
