@@ -20,9 +20,9 @@
 ///         overlap_needs_vpp, ep_overlap_needs_ep, ep_overlap_dispatcher, ep_overlap_full_recompute,
 ///         ep_overlap_recompute_method, ep_overlap_recompute_layers, ep_overlap_shared_overlap,
 ///         ep_overlap_mtp_layers; full_recompute_needs_method, full_recompute_needs_layers,
-///         selective_with_method, selective_with_num_layers; fp16_and_bf16,
-///         fp32_reduce_main_grads, optimizer_dtype; layer_pattern and not_a_number for values that
-///         cannot be read.
+///         uniform_recompute_without_layers, selective_with_method, selective_with_num_layers;
+///         fp16_and_bf16, fp32_reduce_main_grads, optimizer_dtype; layer_pattern and not_a_number for values
+///         that cannot be read.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py,
 ///         attention.py, moe/moe_layer.py, core/tensor_parallel/utils.py (divide).
 

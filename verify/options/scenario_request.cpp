@@ -113,7 +113,7 @@ TrainingOptions training_options(const Settings& settings) {
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
-          .recompute = settings.text("recompute-granularity", "") == "full",
+          .recompute = recomputes_layers(settings),
           .ddp_bucket_size = ddp_bucket_size(settings),
           .overlap_grad_reduce = settings.flag("overlap-grad-reduce"),
           .overlap_param_gather = settings.flag("overlap-param-gather")};
@@ -198,6 +198,11 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
                         "only the row memory counts it"});
   }
   if (!settings.has("recompute-granularity") &&
+  if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
+    warnings.push_back({"microbatch_group_ignored",
+                        "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
+                        "only the interleaved schedule takes microbatches in groups"});
+  }
       (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
     warnings.push_back({"recompute_ignored",
                         "Megatron ignores --recompute-method and --recompute-num-layers without "

@@ -96,6 +96,12 @@ std::vector<Help> helps_of(const std::string& text) {
   return helps;
 }
 
+TEST(MemoryCommand, ABlockOfNoRecomputedLayersKeepsAllActivations) {
+  EXPECT_EQ(document_of(kModel + "--recompute-granularity full --recompute-method block "
+                                 "--recompute-num-layers 0"),
+            document_of(kModel));
+}
+
 TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
   const std::string call =
       kModel + "--no-distributed-optimizer --attention-backend unfused --gpu-memory 2000MB ";

@@ -229,9 +229,6 @@ const std::vector<Case>& cases() {
        "--virtual-pipeline-model-parallel-size "
        "2"},
       {"vpp_needs_pp", "schedule --num-microbatches 8 --virtual-pipeline-model-parallel-size 2"},
-      {"group_needs_vpp",
-       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
-       "--microbatch-group-size-per-virtual-pipeline-stage 4"},
       {"overlap_needs_vpp",
        "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 --overlap-moe-expert-parallel-comm"},
       {"not_interleaved",
