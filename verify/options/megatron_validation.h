@@ -44,6 +44,9 @@ void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusa
 /// Returns a warning for each of these rules that the settings break.
 std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes);
 
+/// Returns what to try where the settings break one of these rules; "" where they break none.
+std::string megatron_hint(const Settings& settings, const std::vector<std::string>& codes);
+
 /// Whether the layers have experts, or some of them.
 bool has_experts(const Settings& settings);
 

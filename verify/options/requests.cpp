@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/legacy_layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "verify/options/given_options.h"
 #include "verify/options/layout_list.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/pipeline_chunks.h"
@@ -113,7 +114,9 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
 }
 
 sim::Layout requested_layout(const Settings& settings) {
-  return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+  return told_in_given_options(settings, std::nullopt, [&] {
+    return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+  });
 }
 
 sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
@@ -129,10 +132,11 @@ sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
 }
 
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
-  if (rule_book(settings) == sim::RuleBook::legacy) {
-    return sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks));
-  }
-  return sim::place_layers(layer_request(settings, pipeline_ranks));
+  return told_in_given_options(settings, std::nullopt, [&] {
+    return rule_book(settings) == sim::RuleBook::legacy
+               ? sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks))
+               : sim::place_layers(layer_request(settings, pipeline_ranks));
+  });
 }
 
 sim::NodePlacement node_placement(const Settings& settings) {

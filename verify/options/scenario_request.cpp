@@ -12,6 +12,7 @@
 #include "verify/options/context_options.h"
 #include "verify/options/expert_options.h"
 #include "verify/options/expert_warnings.h"
+#include "verify/options/given_options.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
@@ -82,8 +83,8 @@ struct StepSchedule {
   std::string missing;
 };
 
-StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pipeline,
-                           const sim::Layout& layout) {
+StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
+                           const PipelineOptions& pipeline, const sim::Layout& layout) {
   if (layout.pp == 1) return {};
   if (!batch.num_microbatches && !batch.global_batch_size)
     return {.request = {}, .missing = "the scenario gives neither num-microbatches nor global-batch-size"};
@@ -92,8 +93,8 @@ StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pip
   try {
     return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
   } catch (const sim::Error& error) {
-    if (error.refusal().code != "schedule_size") throw;
-    return {.request = {}, .missing = error.what()};
+    if (error.refusal().code == "schedule_size") return {.request = {}, .missing = error.what()};
+    refuse_in_given_options(error, settings, sim::capped_product({batch.micro_batch_size, layout.dp}));
   }
 }
 
@@ -166,7 +167,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
     refusals.keep([&] { require_microbatches(batch, *layout); });
-    refusals.keep([&] { checked.schedule = step_schedule(batch, checked.pipeline, *layout); });
+    refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
   }
   refusals.throw_if_any();
   return checked;
@@ -197,12 +198,12 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
                         "selective recomputation is not simulated: nothing is computed again, and "
                         "only the row memory counts it"});
   }
-  if (!settings.has("recompute-granularity") &&
   if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
     warnings.push_back({"microbatch_group_ignored",
                         "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
                         "only the interleaved schedule takes microbatches in groups"});
   }
+  if (!settings.has("recompute-granularity") &&
       (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
     warnings.push_back({"recompute_ignored",
                         "Megatron ignores --recompute-method and --recompute-num-layers without "

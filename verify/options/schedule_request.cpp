@@ -6,6 +6,8 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+#include "verify/options/given_options.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
@@ -64,20 +66,23 @@ ScheduleRequest training_schedule(const PipelineOptions& options, std::int64_t r
 ScheduleRequest requested_schedule(const Settings& settings) {
   const BatchOptions batch = batch_options(settings);
   std::int64_t ranks = settings.number("pipeline-model-parallel-size").value_or(1);
-  std::optional<std::int64_t> microbatches = batch.num_microbatches;
+  std::optional<std::int64_t> microbatches = batch.num_microbatches, round;
   if (settings.has("world-size")) {
     const sim::Layout layout = requested_layout(settings);
     ranks = layout.pp;
+    round = sim::capped_product({batch.micro_batch_size, layout.dp});
     if (!microbatches && batch.global_batch_size) microbatches = microbatches_of_batch(batch, layout.dp);
   }
   if (!microbatches) microbatches = required_number(settings, "num-microbatches");
   if (settings.has("pipeline-model-parallel-layout") && settings.has("num-layers"))
     requested_placement(settings, ranks);  // refuses a layout that is none
   const PipelineOptions options = pipeline_options(settings);
+  const sim::PipelineShape shape = shape_of(options, ranks, *microbatches);
+  told_in_given_options(settings, round, [&] { sim::check(shape); });
   return {named_schedule(settings.choice_among("schedule",
                                                option_named("schedule").as_read_by(Reader::schedule).choices),
                          options.virtual_size.has_value()),
-          shape_of(options, ranks, *microbatches),
+          shape,
           {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};
 }
 

@@ -33,13 +33,8 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   refusals.keep([&] { request = scenario_request(scenario); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
-  const std::string reason = why_no_memory(*request);
-  if (reason.empty()) return *std::move(request);
-  sim::refuse({.code = "memory_not_counted",
-               .option = "memory",
-               .numbers = reason,
-               .rule = "memory is counted of a training step of a GPT",
-               .hint = "leave this out"});
+  require_memory(scenario, *request);
+  return *std::move(request);
 }
 
 Json as_json(const MemoryReport& report, const ScenarioRequest& request) {

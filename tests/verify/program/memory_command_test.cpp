@@ -77,23 +77,9 @@ TEST(MemoryCommand, PredictionsBeforeTheLastStageAreNotCounted) {
   EXPECT_EQ(refused("Ett|ttt|ttt|mL"), "");
   EXPECT_NE(refused("Ett|ttt|tttm|L").find("multi-token prediction (m) before the last stage"),
             std::string::npos);
-}
-
-/// The lines "  With OPTIONS it needs SIZE on stage S, and fits." of a run that does not fit.
-struct Help {
-  std::string options, size, stage, judgement;
-};
-std::vector<Help> helps_of(const std::string& text) {
-  std::vector<Help> helps;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t needs = line.find(" it needs "), on = line.find(" on stage "),
-                      end = line.find(", and ");
-    if (!line.starts_with("  With ") || end == std::string::npos) continue;
-    helps.push_back({line.substr(7, needs - 7), line.substr(needs + 10, on - needs - 10),
-                     line.substr(on + 10, end - on - 10), line.substr(end + 6)});
-  }
-  return helps;
+  EXPECT_NE(refused("Ett|ttt|ttt,m*1|L").find("--pipeline-model-parallel-layout 'Ett|ttt|ttt,|mL'"),
+            std::string::npos);
+  EXPECT_EQ(refused("Ett|ttt|ttt,|mL"), "");
 }
 
 TEST(MemoryCommand, ABlockOfNoRecomputedLayersKeepsAllActivations) {

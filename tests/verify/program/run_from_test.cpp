@@ -381,6 +381,15 @@ TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
             std::string::npos);
 }
 
+TEST(RunFrom, MemorySaysWhatToTryWhereAStepFails) {
+  const test::TemporaryFile file("run.sh", kWholeScript +
+                                               "--tensor-model-parallel-size 2 --num-experts 4 "
+                                               "--disable-bias-linear");
+  const test::RunResult result = test::run("memory --from " + file.path());
+  EXPECT_TRUE(says(result.err, "memory_not_counted")) << result.err;
+  EXPECT_NE(result.err.find("try    --sequence-parallel"), std::string::npos) << result.err;
+}
+
 TEST(RunFrom, AFlagWithAValueIsRefused) {
   const std::string text = replayed(kWholeScript + "--bf16 True --sequence-parallel False");
   EXPECT_EQ(counted_in(text, "flag_with_value"), 2) << text;
