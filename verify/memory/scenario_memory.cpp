@@ -31,10 +31,10 @@ void require_listable(const ModelShape& shape, const sim::Layout& layout) {
                .hint = "a smaller model"});
 }
 
-/// Returns the schedule of the scenario; nothing if it would be too large.
+/// Returns the schedule of the scenario, or of fewer microbatches where it has none; nothing if that would be
+/// too long as well.
 std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
-  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
-    return request.schedule;
+  if (request.schedule) return request.schedule;
   try {
     return training_schedule(request.pipeline, request.layout.pp,
                              2 * request.pipeline.group_size.value_or(request.layout.pp));
@@ -120,6 +120,11 @@ void require_memory(const Scenario& scenario, const ScenarioRequest& request) {
                .numbers = reason,
                .rule = "memory is counted of a training step of a GPT",
                .hint = hint_without_memory(scenario, request)});
+}
+
+std::string why_no_activations(const ScenarioRequest& request) {
+  if (activation_run(request).schedule != nullptr) return "";
+  return fmt::format("a schedule of {} pipeline ranks that is full has too many steps", request.layout.pp);
 }
 
 MemoryReport scenario_memory(const ScenarioRequest& request) {
