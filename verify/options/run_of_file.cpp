@@ -180,7 +180,6 @@ void Options::step() {
 
 /// What the command shards reads: the ranks that share a bucket, and the options of the buckets.
 void Options::shards() {
-  settings_.remove("data-parallel-size");
   if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) {
     set("bucket-size", *size);
   } else {
@@ -310,10 +309,24 @@ RunVariables requested_variables(const Settings& line) {
 
 namespace {
 
+/// Lists an argument with the number of ranks as one without effect where a launcher gives the number.
+RunAccount account_under_launcher(const RunValues& values, const RunArguments& run) {
+  RunAccount account = account_of(values);
+  const auto found = std::ranges::find(account.used, "world-size", &AccountedArgument::name);
+  if (run.kind == RunFileKind::log || !run.world_size || found == account.used.end()) return account;
+  AccountedArgument argument = std::move(*found);
+  argument.sentence = "the launcher gives the number of ranks";
+  account.used.erase(found);
+  const auto place =
+      std::ranges::lower_bound(account.without_effect, argument.name, {}, &AccountedArgument::name);
+  account.without_effect.insert(place, std::move(argument));
+  return account;
+}
+
 /// Makes of the arguments that are judged all that follows from them.
 void derive(RunOfFile& run, std::optional<std::int64_t> world_size) {
   const std::optional<std::int64_t>& of_file = run.run.world_size;
-  run.judged_account = account_of(run.judged);
+  run.judged_account = account_under_launcher(run.judged, run.run);
   Options options(run.judged, run.judged_account, world_size ? world_size : of_file, run.run.gpus_per_node);
   run.settings = options.settings();
   run.notes = run.run.notes;
@@ -354,7 +367,7 @@ void replace_argument(const OptionInfo& option, const Settings& settings, RunVal
 
 RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size) {
   RunValues values(run);
-  RunAccount account = account_of(values);
+  RunAccount account = account_under_launcher(values, run);
   RunOfFile made{.path = path,
                  .run = std::move(run),
                  .values = values,

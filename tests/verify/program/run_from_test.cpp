@@ -369,6 +369,21 @@ TEST(RunFrom, TheSegmentsOfAHybridPatternAreChunks) {
       << schedule("4");
 }
 
+TEST(RunFrom, TheLauncherGivesTheRanks) {
+  const test::TemporaryFile file("run.sh", kWholeScript + "--world-size 4 --data-parallel-size 3");
+  const test::RunResult result = test::run("groups --format json --from " + file.path());
+  const ordered_json document = ordered_json::parse(result.out);
+  EXPECT_EQ(document["world_size"], 8) << result.out;
+  for (const char* argument : {"--world-size", "--data-parallel-size"}) {
+    const ordered_json& without = document["from"]["without_effect"];
+    EXPECT_FALSE(document["from"]["used"].contains(argument)) << argument;
+    EXPECT_NE(std::find(without.begin(), without.end(), argument), without.end()) << argument;
+  }
+  const test::TemporaryFile bare("bare.txt", "--world-size 4 --num-layers 2");
+  EXPECT_EQ(ordered_json::parse(test::run("groups --format json --from " + bare.path()).out)["world_size"],
+            4);
+}
+
 TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
   const std::string note = "--sequence-parallel has no effect with tp 1";
   EXPECT_NE(replayed(kWholeScript + "--sequence-parallel").find(note), std::string::npos);
