@@ -174,7 +174,6 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
-  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training memory ");
   EXPECT_EQ(rows_without("--decoder-seq-length 8"), "");
   EXPECT_EQ(rows_without("--decoder-seq-length 8 --decoder-num-layers 2"), "training layers memory ");
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
@@ -382,6 +381,11 @@ TEST(RunFrom, TheLauncherGivesTheRanks) {
   const test::TemporaryFile bare("bare.txt", "--world-size 4 --num-layers 2");
   EXPECT_EQ(ordered_json::parse(test::run("groups --format json --from " + bare.path()).out)["world_size"],
             4);
+}
+
+TEST(RunFrom, AnArgumentAtWhichMegatronStopsIsRefused) {
+  EXPECT_NE(replayed(kWholeScript + "--rampup-batch-size 2 2 100").find("rampup_batch_size_removed"),
+            std::string::npos);
 }
 
 TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
