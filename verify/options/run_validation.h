@@ -83,6 +83,9 @@ namespace verify {
 /// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, sim::Refusals& refusals);
 
+/// Refuses every flag of a script that has a value, for the commands that judge nothing else of a run.
+void require_plain_flags(const RunOfFile& run);
+
 /// The warnings about arguments that are not Megatron's, and about words that nobody can read without
 /// executing the file.
 std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run);

@@ -400,6 +400,22 @@ TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
             std::string::npos);
 }
 
+TEST(RunFrom, EveryCommandSaysWhatNobodyCanRead) {
+  const test::TemporaryFile flag("flag.sh", kWholeScript + "--swiglu=3");
+  const test::TemporaryFile file("run.sh",
+                                 kWholeScript + "--pipeline-model-parallel-size 2 --num-layerz 3 $EXTRA");
+  for (const std::string command : {"groups", "layers", "schedule"}) {
+    EXPECT_TRUE(says(test::run(command + " --from " + flag.path()).err, "flag_with_value")) << command;
+    const test::RunResult result = test::run(command + " --from " + file.path());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("warning [unknown_arguments]"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("warning [unresolved_words]"), std::string::npos) << result.out;
+    const ordered_json document =
+        ordered_json::parse(test::run(command + " --format json --from " + file.path()).out);
+    EXPECT_EQ(document["warnings"].size(), 2U) << command;
+  }
+}
+
 TEST(RunFrom, MemorySaysWhatToTryWhereAStepFails) {
   const test::TemporaryFile file("run.sh", kWholeScript +
                                                "--tensor-model-parallel-size 2 --num-experts 4 "
