@@ -1,8 +1,8 @@
 #pragma once
 
-/// Refusals of sim name the option of each size. Here they are told with the options that the user gave in its
-/// place, so that what they try can be followed: chunks may be given as stages or as layers, an order as a
-/// mapping, and microbatches as a batch.
+/// Refusals of sim name the option of each size. Here they are told with the options that the user gave in
+/// its place, so that what they try can be followed: chunks may be given as stages or as layers, an order as
+/// a mapping, and microbatches as a batch.
 ///
 /// Exact   A hint with a number becomes one without it, where the given option does not count the same thing.
 
@@ -14,8 +14,8 @@
 
 namespace verify {
 
-/// Returns the refusal with the options of these settings. `round` is the number of sequences that a microbatch
-/// on every replica has, where it is known.
+/// Returns the refusal with the options of these settings. `round` is the number of sequences that a
+/// microbatch on every replica has, where it is known.
 sim::Refusal in_given_options(sim::Refusal refusal, const Settings& settings,
                               std::optional<std::int64_t> round = std::nullopt);
 
