@@ -246,7 +246,7 @@ TEST(RunFrom, WritesTheEquivalentScenario) {
   EXPECT_EQ(from.exit_code, 0) << from.err;
   const test::RunResult again = test::run(std::vector<std::string>{"layers", scenario.path()});
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_TRUE(from.out.ends_with(again.out)) << from.out << again.out;
+  EXPECT_NE(from.out.find(again.out), std::string::npos) << from.out << again.out;
   const test::RunResult unwritten =
       test::run(std::vector<std::string>{"layers", "--from", file.path(), "--world-size", "8", "--from-as",
                                          "scenario", "/no/such/folder/run.ini"});
