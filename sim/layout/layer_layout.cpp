@@ -168,14 +168,19 @@ void require_mtp(const std::vector<LayerStage>& stages, const std::string& writt
       "put the m just before the L");
 }
 
+std::int64_t stages_of(const std::string& written_out) {
+  return std::count(written_out.begin(), written_out.end(), '|') + 1;
+}
+
 }  // namespace
+
+std::int64_t stages_of_layout(const std::string& layout) { return stages_of(write_out(layout)); }
 
 std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std::optional<int> vpp,
                                           int num_layers, int mtp_num_layers) {
   const std::string written_out = write_out(layout);
   require_letters(layout, written_out);
-  require_stage_count(static_cast<std::size_t>(std::count(written_out.begin(), written_out.end(), '|')) + 1,
-                      pp, vpp);
+  require_stage_count(static_cast<std::size_t>(stages_of(written_out)), pp, vpp);
   const std::vector<std::string_view> texts = split_stages(written_out);
   require_ends(layout, written_out);
   std::vector<LayerStage> stages;

@@ -13,6 +13,7 @@
 ///         layout_ends, layout_layers, layout_mtp.
 /// Source  Megatron-LM pipeline_parallel_layer_layout.py.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct LayerStage {
   int decoder_layers = 0;
   int mtp_layers = 0;
 };
+
+/// Returns how many stages the layout has when it is written out.
+std::int64_t stages_of_layout(const std::string& layout);
 
 /// Returns the stages in model order, after checking them against the sizes of the model.
 std::vector<LayerStage> read_layer_layout(const std::string& layout, int pipeline_model_parallel_size,

@@ -35,23 +35,13 @@ void require_sizes(const PipelineShape& shape) {
           .hint = "fewer microbatches, because the steps repeat themselves"});
 }
 
-[[noreturn]] void refuse_without_vpp(const char* code, const char* option, const char* rule) {
-  refuse({.code = code,
-          .option = option,
-          .numbers = "no virtual pipeline size is given",
-          .rule = rule,
-          .hint = "leave it out, or --virtual-pipeline-model-parallel-size 2"});
-}
-
 void require_without_chunks(const PipelineShape& shape) {
-  if (shape.microbatch_group_size_per_virtual_pipeline_stage) {
-    refuse_without_vpp("group_needs_vpp", "--microbatch-group-size-per-virtual-pipeline-stage",
-                       "only the interleaved schedule takes microbatches in groups");
-  }
-  if (shape.overlap_moe_expert_parallel_comm && shape.pipeline_model_parallel_size > 1) {
-    refuse_without_vpp("overlap_needs_vpp", "--overlap-moe-expert-parallel-comm",
-                       "on a pipeline, only the interleaved schedule has a step to overlap with");
-  }
+  if (!shape.overlap_moe_expert_parallel_comm || shape.pipeline_model_parallel_size == 1) return;
+  refuse({.code = "overlap_needs_vpp",
+          .option = "--overlap-moe-expert-parallel-comm",
+          .numbers = "no virtual pipeline size is given",
+          .rule = "on a pipeline, only the interleaved schedule has a step to overlap with",
+          .hint = "leave it out, or --virtual-pipeline-model-parallel-size 2"});
 }
 
 void require_groups(const PipelineShape& shape) {

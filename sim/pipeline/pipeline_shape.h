@@ -6,8 +6,8 @@
 ///         of the p v stages of the model lies on rank s % p as chunk s / p: after rank p - 1, the model
 ///         continues with the next chunk on rank 0.
 /// Errors  pipeline_sizes: a size below 1; schedule_size: more steps over all ranks than kMostSteps;
-///         vpp_needs_pp: chunks on a pipeline of one rank; group_needs_vpp, overlap_needs_vpp: an option that
-///         only the interleaved schedule reads; microbatch_group_size: N is not in [p, m];
+///         vpp_needs_pp: chunks on a pipeline of one rank; overlap_needs_vpp: an overlap that only the
+///         interleaved schedule has. With chunks: microbatch_group_size: N is not in [p, m];
 ///         microbatch_group_remainder: m mod N is neither 0 nor at least p.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py; Narayanan et al. 2021.
 
@@ -32,10 +32,11 @@ struct Step {
 std::string text_of(const Step& step);
 
 struct PipelineShape {
-  std::int64_t pipeline_model_parallel_size = 1;                                 // p
-  std::int64_t num_microbatches = 1;                                             // m
-  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;              // v; none: not interleaved
-  std::optional<std::int64_t> microbatch_group_size_per_virtual_pipeline_stage;  // N; none: p
+  std::int64_t pipeline_model_parallel_size = 1;                     // p
+  std::int64_t num_microbatches = 1;                                 // m
+  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // v; none: not interleaved
+  std::optional<std::int64_t>
+      microbatch_group_size_per_virtual_pipeline_stage;  // N; none: p. Read with chunks.
   bool forward_only = false;
   bool overlap_moe_expert_parallel_comm = false;  // one more forward step in the warm-up, if interleaved
 

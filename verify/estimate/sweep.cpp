@@ -66,14 +66,9 @@ void add_step(const ScenarioRequest& request, const std::optional<Machine>& mach
 
 SweptLayout swept(const Scenario& scenario, const SweepPoint& point, const std::optional<Machine>& machine,
                   GridTraffic& grids) {
-  const ScenarioRequest request = scenario_request(at_point(scenario, point));
-  if (const std::string reason = why_no_memory(request); !reason.empty()) {
-    sim::refuse({.code = "memory_not_counted",
-                 .option = "memory",
-                 .numbers = reason,
-                 .rule = "memory is counted of a training step of a GPT",
-                 .hint = "leave this out"});
-  }
+  const Scenario changed = at_point(scenario, point);
+  const ScenarioRequest request = scenario_request(changed);
+  require_memory(changed, request);
   SweptLayout layout{.point = point,
                      .dp = request.layout.dp,
                      .microbatches = microbatches_of_batch(request.batch, request.layout.dp)};

@@ -7,8 +7,8 @@
 ///         ranks of the job in one step. The bubble is (pp - 1) / (chunks * microbatches), the share of the
 ///         work of a rank that it waits if all steps take equally long. Bytes and times are absent where the
 ///         calls of a step are not known in closed form (step_work.h): `unknown` says why.
-/// Calls   A layout is accepted if scenario_request() takes it, so the rules stand where they stand. The
-///         rules of a run of --from about its other arguments are held once, of the run as it is.
+/// Calls   A layout is accepted if scenario_request() takes it, so the rules stand where they stand. All
+///         arguments of a run of --from are judged for each layout.
 /// Errors  sweep_without_result: no layout is accepted, or none is tried.
 /// Exact   The order: layouts that fit before those that do not; then the estimated time, or without a
 ///         machine the bytes across nodes, the smaller first and the unknown last; then tp, pp, cp, ep, the

@@ -174,21 +174,20 @@ std::vector<SweepPoint> SweepSpace::points(std::int64_t world_size) const {
 }
 
 Scenario at_point(const Scenario& scenario, const SweepPoint& point) {
-  Scenario changed = scenario;
-  Settings& settings = changed.settings;
+  Settings settings = scenario.settings;
   const auto set = [&](const char* option, const std::string& value) {
     settings.remove(option);
     if (!value.empty()) settings.append(option, {value});
   };
   for (const SweepAxis& axis : kAxes) set(axis.option, fmt::format("{}", point.*(axis.value)));
   set("num-microbatches", "");  // follows from the global batch
-  if (own_point(scenario.settings).recompute == point.recompute) return changed;
+  if (own_point(scenario.settings).recompute == point.recompute) return with_settings(scenario, settings);
   const bool is_full = point.recompute == 2;
   set("recompute-granularity", point.recompute == 0 ? "" : kRecomputations[point.recompute]);
   set("recompute-method", is_full ? "uniform" : "");
   set("recompute-num-layers", is_full ? "1" : "");
   if (point.recompute != 1) set("recompute-modules", "");
-  return changed;
+  return with_settings(scenario, settings);
 }
 
 }  // namespace verify

@@ -65,13 +65,13 @@ std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& repor
   std::vector<Remedy> found;
   const std::int64_t now = report.stages[report.fullest()].peak_bytes();
   for (const Changes& changes : candidates(scenario.settings)) {
-    Scenario changed = scenario;
+    Settings settings = scenario.settings;
     for (const auto& [option, value] : changes) {
-      changed.settings.remove(option);
-      changed.settings.append(option, {value});
+      settings.remove(option);
+      settings.append(option, {value});
     }
     try {
-      const ScenarioRequest request = scenario_request(changed);
+      const ScenarioRequest request = scenario_request(with_settings(scenario, settings));
       if (!why_no_memory(request).empty()) continue;
       const MemoryReport then = scenario_memory(request);
       const std::int64_t peak = then.stages[then.fullest()].peak_bytes();

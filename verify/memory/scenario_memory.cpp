@@ -6,7 +6,9 @@
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/options/megatron_validation.h"
 #include "verify/options/requests.h"
+#include "verify/options/run_validation.h"
 
 namespace verify {
 
@@ -29,10 +31,10 @@ void require_listable(const ModelShape& shape, const sim::Layout& layout) {
                .hint = "a smaller model"});
 }
 
-/// Returns the schedule of the scenario; nothing if it would be too large.
+/// Returns the schedule of the scenario, or of fewer microbatches where it has none; nothing if that would be
+/// too long as well.
 std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
-  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
-    return request.schedule;
+  if (request.schedule) return request.schedule;
   try {
     return training_schedule(request.pipeline, request.layout.pp,
                              2 * request.pipeline.group_size.value_or(request.layout.pp));
@@ -67,6 +69,27 @@ bool predicts_before_the_last_stage(const sim::LayerPlacement& placement) {
   });
 }
 
+/// Returns the layout of a pipeline with its layers of multi-token prediction before the loss.
+std::string with_predictions_last(std::string layout, std::int64_t predictions) {
+  for (std::size_t at = layout.find('m'); at != std::string::npos; at = layout.find('m', at)) {
+    std::size_t end = at + 1;
+    if (end < layout.size() && layout[end] == '*') end = layout.find_first_not_of("0123456789", end + 1);
+    layout.erase(at, std::min(end, layout.size()) - at);
+  }
+  const std::string last = predictions == 1 ? "m" : fmt::format("m*{}", predictions);
+  return layout.insert(layout.rfind('L'), last);
+}
+
+std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest& request) {
+  if (request.model.shape && request.pipeline.forward_only) return "leave --forward-only out";
+  if (request.model.shape && request.placement->encoder_ranks > 0) return "leave --encoder-and-decoder out";
+  if (request.model.shape)
+    return fmt::format(
+        "--pipeline-model-parallel-layout '{}'",
+        with_predictions_last(*request.layers->pipeline_model_parallel_layout, request.model.mtp_num_layers));
+  return scenario.run == nullptr ? "" : megatron_hint(scenario.settings, rules_of_a_step(*scenario.run));
+}
+
 }  // namespace
 
 void require_model_shape(const Settings& settings) {
@@ -87,6 +110,21 @@ std::string why_no_memory(const ScenarioRequest& request) {
   if (predicts_before_the_last_stage(*request.placement))
     return "layers of multi-token prediction (m) before the last stage are not counted";
   return "";
+}
+
+void require_memory(const Scenario& scenario, const ScenarioRequest& request) {
+  const std::string reason = why_no_memory(request);
+  if (reason.empty()) return;
+  sim::refuse({.code = "memory_not_counted",
+               .option = "memory",
+               .numbers = reason,
+               .rule = "memory is counted of a training step of a GPT",
+               .hint = hint_without_memory(scenario, request)});
+}
+
+std::string why_no_activations(const ScenarioRequest& request) {
+  if (activation_run(request).schedule != nullptr) return "";
+  return fmt::format("a schedule of {} pipeline ranks that is full has too many steps", request.layout.pp);
 }
 
 MemoryReport scenario_memory(const ScenarioRequest& request) {

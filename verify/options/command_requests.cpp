@@ -16,6 +16,7 @@
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
+#include "verify/options/run_validation.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
 #include "verify/output/phrases.h"
@@ -26,10 +27,22 @@ namespace {
 
 /// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
 Settings single_scenario(const CommandLine& line) {
-  if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
+  if (line.run != nullptr) {
+    sim::Refusals refusals;
+    refusals.keep([&] { require_modelled(*line.run, Unproved::groups); });
+    refusals.keep([&] { require_plain_flags(*line.run); });
+    refusals.throw_if_any();
+  }
   Settings settings = requested_scenario(line).settings;
   settings.check();
   return settings;
+}
+
+/// Adds the warnings about what nobody can read of the run of --from.
+void add_warnings_of_run(const CommandLine& line, std::vector<sim::Warning>& warnings) {
+  if (line.run == nullptr) return;
+  const std::vector<sim::Warning> unread = warnings_of_unread(*line.run);
+  warnings.insert(warnings.end(), unread.begin(), unread.end());
 }
 
 constexpr const char* kSizes = "param-sizes";
@@ -151,6 +164,7 @@ GroupsRequest groups_request(const CommandLine& line) {
     if (settings.has("against")) against = read_group_dump(settings.text("against", ""));
   });
   refusals.throw_if_any();
+  add_warnings_of_run(line, layout->warnings);
   return {.layout = *std::move(layout),
           .nodes = node_placement(settings),
           .kinds = settings.texts("kind"),
@@ -204,6 +218,7 @@ LayersRequest layers_request(const CommandLine& line) {
   refusals.throw_if_any();
   request.warnings.insert(request.warnings.end(), request.placement.warnings.begin(),
                           request.placement.warnings.end());
+  add_warnings_of_run(line, request.warnings);
   return request;
 }
 
@@ -215,6 +230,7 @@ ScheduleCommandRequest schedule_request(const CommandLine& line) {
   refusals.keep([&] { request.schedule = requested_schedule(settings); });
   keep_megatron_refusals(settings, Reader::schedule, refusals);
   refusals.throw_if_any();
+  add_warnings_of_run(line, request.warnings);
   return request;
 }
 

@@ -9,8 +9,11 @@
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
 #include "verify/options/batch_schedule.h"
+#include "verify/options/floored.h"
 #include "verify/options/hybrid_pattern.h"
+#include "verify/options/layout_list.h"
 #include "verify/options/padded_vocabulary.h"
+#include "verify/options/pipeline_chunks.h"
 #include "verify/options/state_bytes.h"
 
 namespace verify {
@@ -21,14 +24,6 @@ using Number = std::optional<std::int64_t>;
 
 Json json_of(Number number) { return number ? Json(*number) : Json(); }
 Json json_of(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-/// The quotient rounded towards minus infinity, as Python divides; nothing for a division by zero.
-Number floored(Number dividend, Number divisor) {
-  if (!dividend || !divisor || *divisor == 0) return std::nullopt;
-  const std::int64_t quotient = *dividend / *divisor;
-  const bool is_inexact = *dividend % *divisor != 0;
-  return quotient - (is_inexact && (*dividend < 0) != (*divisor < 0) ? 1 : 0);
-}
 
 Number product(std::initializer_list<Number> factors) {
   std::int64_t all = 1;
@@ -59,7 +54,6 @@ class Effective {
   void optimizer();
   void experts();
   void attention();
-  Number chunks() const;
   std::optional<sim::LayerPlacement> placement(Number chunks) const;
   Json layers_per_stage() const;
   std::string hybrid_pattern() const;
@@ -87,7 +81,7 @@ void Effective::grid() {
   out_["ep"] = json_of(ep_);
   out_["etp"] = json_of(etp_);
   out_["edp"] = json_of(floored(world_, product({etp_, ep_, pp_, egtp})));
-  vpp_ = chunks();
+  vpp_ = chunks_of_rank(v_);
   out_["vpp"] = json_of(vpp_);
   out_["gtp"] = json_of(gtp_);
   out_["egtp"] = json_of(egtp);
@@ -95,27 +89,6 @@ void Effective::grid() {
 
 std::string Effective::hybrid_pattern() const {
   return v_.text("hybrid-layer-pattern", v_.text("hybrid-override-pattern"));
-}
-
-/// The chunks of a pipeline rank; nothing without interleaving.
-Number Effective::chunks() const {
-  const std::int64_t extras = (flag("account-for-embedding-in-pipeline-split") ? 1 : 0) +
-                              (flag("account-for-loss-in-pipeline-split") ? 1 : 0);
-  Number chunks;
-  if (v_.has("pipeline-model-parallel-layout")) {
-    if (const auto placement = this->placement(std::nullopt)) chunks = std::ssize(placement->stages.front());
-  } else if (const Number per_chunk = number("num-layers-per-virtual-pipeline-stage")) {
-    const Number layers = number("num-layers", number("encoder-num-layers"));
-    if (layers) chunks = floored(floored(*layers + extras, pp_), per_chunk);
-  } else if (v_.has("num-virtual-stages-per-pipeline-rank")) {
-    chunks = number("num-virtual-stages-per-pipeline-rank");
-  } else if (const std::string pattern = hybrid_pattern(); !pattern.empty()) {
-    const std::int64_t segments = std::ssize(parse_hybrid_pattern(pattern).segments);
-    if (segments > 1) chunks = floored(segments, pp_);
-  } else {
-    chunks = number("virtual-pipeline-model-parallel-size");
-  }
-  return chunks == std::int64_t{1} ? std::nullopt : chunks;
 }
 
 /// The placement of transformer layers; nothing where it is refused.
@@ -132,9 +105,9 @@ std::optional<sim::LayerPlacement> Effective::placement(Number chunks) const {
       .account_for_loss_in_pipeline_split = flag("account-for-loss-in-pipeline-split"),
       .pipeline_model_parallel_layout = {},
       .mtp_num_layers = number("mtp-num-layers").value_or(0)};
-  if (v_.has("pipeline-model-parallel-layout"))
-    request.pipeline_model_parallel_layout = v_.text("pipeline-model-parallel-layout");
   try {
+    if (v_.has("pipeline-model-parallel-layout"))
+      request.pipeline_model_parallel_layout = layout_string(v_.text("pipeline-model-parallel-layout"));
     return sim::place_layers(request);
   } catch (const sim::Error&) {
     return std::nullopt;

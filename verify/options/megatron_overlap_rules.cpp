@@ -9,8 +9,7 @@ constexpr const char* kOverlap = "overlap-moe-expert-parallel-comm";
 bool overlaps(const Settings& s) { return s.flag("overlap-moe-expert-parallel-comm"); }
 
 MaybeBreak overlap_without_chunks(const Settings& s) {
-  const bool has_chunks = virtual_pipeline_size(s).has_value() || s.has("pipeline-model-parallel-layout");
-  return broken_if(overlaps(s) && pp_of(s) > 1 && !has_chunks,
+  return broken_if(overlaps(s) && pp_of(s) > 1 && !virtual_pipeline_size(s),
                    fmt::format("pp is {}, without chunks", pp_of(s)),
                    "--num-virtual-stages-per-pipeline-rank 2");
 }

@@ -14,6 +14,12 @@ MaybeBreak full_without_layers(const Settings& s) {
                    "full, without a number of layers", "--recompute-num-layers 1");
 }
 
+MaybeBreak groups_of_no_layers(const Settings& s) {
+  const bool is_uniform = s.text("recompute-method", "") == "uniform";
+  return broken_if(recomputes(s, "full") && is_uniform && s.number("recompute-num-layers") == 0,
+                   "groups of 0 layers", "--recompute-num-layers 1");
+}
+
 MaybeBreak selective_with_method(const Settings& s) {
   return broken_if(recomputes(s, "selective") && s.has("recompute-method"), "selective, with a method",
                    "leave --recompute-method out");
@@ -37,6 +43,10 @@ std::vector<Rule> recompute_rules() {
        {"recompute-num-layers", kRecompute},
        full_without_layers,
        "full recomputation has a number of layers"},
+      {"uniform_recompute_without_layers",
+       {"recompute-num-layers", "recompute-method", kRecompute},
+       groups_of_no_layers,
+       "a group has a layer or more: Megatron's step would never come to the end of its layers"},
       {"selective_with_method",
        {"recompute-method", kRecompute},
        selective_with_method,

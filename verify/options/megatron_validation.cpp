@@ -44,6 +44,14 @@ std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std:
   return warnings;
 }
 
+std::string megatron_hint(const Settings& settings, const std::vector<std::string>& codes) {
+  for (const Rule& rule : all_rules()) {
+    const megatron::MaybeBreak found = is_among(codes, rule) ? rule.broken(settings) : std::nullopt;
+    if (found) return found->hint;
+  }
+  return "";
+}
+
 std::vector<std::string> megatron_rule_codes() {
   std::vector<std::string> codes;
   for (const Rule& rule : all_rules()) codes.emplace_back(rule.code);

@@ -20,9 +20,9 @@
 ///         overlap_needs_vpp, ep_overlap_needs_ep, ep_overlap_dispatcher, ep_overlap_full_recompute,
 ///         ep_overlap_recompute_method, ep_overlap_recompute_layers, ep_overlap_shared_overlap,
 ///         ep_overlap_mtp_layers; full_recompute_needs_method, full_recompute_needs_layers,
-///         selective_with_method, selective_with_num_layers; fp16_and_bf16,
-///         fp32_reduce_main_grads, optimizer_dtype; layer_pattern and not_a_number for values that
-///         cannot be read.
+///         uniform_recompute_without_layers, selective_with_method, selective_with_num_layers;
+///         fp16_and_bf16, fp32_reduce_main_grads, optimizer_dtype; layer_pattern and not_a_number for values
+///         that cannot be read.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py,
 ///         attention.py, moe/moe_layer.py, core/tensor_parallel/utils.py (divide).
 
@@ -43,6 +43,9 @@ void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusa
 
 /// Returns a warning for each of these rules that the settings break.
 std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes);
+
+/// Returns what to try where the settings break one of these rules; "" where they break none.
+std::string megatron_hint(const Settings& settings, const std::vector<std::string>& codes);
 
 /// Whether the layers have experts, or some of them.
 bool has_experts(const Settings& settings);

@@ -61,10 +61,10 @@ void add_recomputation(const Settings& settings, MemoryOptions& options) {
     options.recompute = RecomputeMethod::modules;
     options.modules = recomputed_modules(settings);
   }
-  if (granularity != "full") return;
+  if (!recomputes_layers(settings)) return;
   options.recompute =
       settings.text("recompute-method", "") == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
-  options.recompute_layers = settings.number("recompute-num-layers").value_or(1);
+  options.recompute_layers = std::max<std::int64_t>(1, settings.number("recompute-num-layers").value_or(1));
 }
 
 std::optional<std::int64_t> bytes_of(const Settings& settings, const char* option) {
@@ -73,6 +73,12 @@ std::optional<std::int64_t> bytes_of(const Settings& settings, const char* optio
 }
 
 }  // namespace
+
+bool recomputes_layers(const Settings& settings) {
+  const bool takes_none =
+      settings.text("recompute-method", "") == "block" && settings.number("recompute-num-layers") == 0;
+  return settings.text("recompute-granularity", "") == "full" && !takes_none;
+}
 
 bool is_recompute_module(std::string_view name) {
   return std::ranges::find(kRecomputeModules, name) != kRecomputeModules.end();

@@ -49,6 +49,9 @@ struct MemoryOptions {
 
 MemoryOptions memory_options(const Settings& settings);
 
+/// Whether whole layers are computed again: of --recompute-method block, no layers may be.
+bool recomputes_layers(const Settings& settings);
+
 /// Whether --recompute-modules may name a module.
 bool is_recompute_module(std::string_view name);
 /// Refuses others; for a run of --from the rules of its arguments do (run_recompute_rules.cpp).

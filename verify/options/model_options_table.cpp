@@ -273,7 +273,7 @@ std::vector<OptionInfo> options_of_the_model() {
        "(block).",
        "",
        {"uniform", "block"}},
-      {"recompute-num-layers", size, kTraining, kCounted, "",
+      {"recompute-num-layers", count, kTraining, kCounted, "",
        "Sets how many layers --recompute-method uniform puts in a group, or block takes of each stage."},
       {"bf16", flag, kTraining, kCounted, "true, without --fp16",
        "Counts memory with parameters in bf16; --bf16=false alone counts them in fp32."},

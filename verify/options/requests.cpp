@@ -1,9 +1,7 @@
 #include "verify/options/requests.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fmt/format.h>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,8 +10,10 @@
 #include "sim/base/error.h"
 #include "sim/layout/legacy_layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "verify/options/given_options.h"
+#include "verify/options/layout_list.h"
 #include "verify/options/option_vocabulary.h"
-#include "verify/output/json.h"
+#include "verify/options/pipeline_chunks.h"
 
 namespace verify {
 
@@ -62,52 +62,6 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
                              ? "leave it out"
                              : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy")});
   }
-}
-
-[[noreturn]] void refuse_layout_list(std::string given) {
-  sim::refuse(
-      {.code = "layout_syntax",
-       .option = "--pipeline-model-parallel-layout",
-       .numbers = std::move(given),
-       .rule =
-           "a layout in list form is JSON: a list of stages, each a list of embedding, decoder, mtp, loss",
-       .hint = R"('[["embedding","decoder"],["decoder","loss"]]')"});
-}
-
-char layer_letter(const Json& name) {
-  static const std::map<std::string, char> kLetters = {
-      {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
-  if (!name.is_text()) refuse_layout_list(fmt::format("{} is not a layer name", name.dump()));
-  std::string word = name.text();
-  word.erase(0, word.find_first_not_of(" \t"));
-  word.erase(word.find_last_not_of(" \t") + 1);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto letter = kLetters.find(word);
-  if (letter == kLetters.end()) refuse_layout_list(fmt::format("there is no layer '{}'", word));
-  return letter->second;
-}
-
-/// Converts a layout in list form to the string form. Megatron also takes a list of lists of layer names,
-/// which is written as JSON here. Other text is returned as it is.
-std::string layout_string(const std::string& text) {
-  const std::size_t start = text.find_first_not_of(' ');
-  if (start == std::string::npos || text[start] != '[') return text;
-  Json stages;
-  try {
-    stages = parse_json(text);
-  } catch (const std::exception& error) {
-    refuse_layout_list(error.what());
-  }
-  std::string layout;
-  for (const Json& stage : stages.elements()) {
-    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is not a list", stage.dump()));
-    for (const Json& name : stage.elements()) layout += layer_letter(name);
-    layout += '|';
-  }
-  if (layout.empty()) refuse_layout_list("the list is empty");
-  layout.pop_back();
-  return layout;
 }
 
 std::optional<std::string> requested_layout_string(const Settings& settings) {
@@ -160,7 +114,9 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
 }
 
 sim::Layout requested_layout(const Settings& settings) {
-  return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+  return told_in_given_options(settings, std::nullopt, [&] {
+    return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+  });
 }
 
 sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
@@ -176,10 +132,11 @@ sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
 }
 
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
-  if (rule_book(settings) == sim::RuleBook::legacy) {
-    return sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks));
-  }
-  return sim::place_layers(layer_request(settings, pipeline_ranks));
+  return told_in_given_options(settings, std::nullopt, [&] {
+    return rule_book(settings) == sim::RuleBook::legacy
+               ? sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks))
+               : sim::place_layers(layer_request(settings, pipeline_ranks));
+  });
 }
 
 sim::NodePlacement node_placement(const Settings& settings) {
@@ -188,13 +145,8 @@ sim::NodePlacement node_placement(const Settings& settings) {
 
 std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings) {
   if (const auto chunks = settings.number("virtual-pipeline-model-parallel-size")) return chunks;
-  std::int64_t chunks = settings.number("num-virtual-stages-per-pipeline-rank").value_or(1);
-  if (const auto layers_of_a_chunk = settings.number("num-layers-per-virtual-pipeline-stage")) {
-    const std::int64_t places = required_number(settings, "num-layers") +
-                                (settings.flag("account-for-embedding-in-pipeline-split") ? 1 : 0) +
-                                (settings.flag("account-for-loss-in-pipeline-split") ? 1 : 0);
-    chunks = places / settings.number("pipeline-model-parallel-size").value_or(1) / *layers_of_a_chunk;
-  }
+  if (settings.has("num-layers-per-virtual-pipeline-stage")) required_number(settings, "num-layers");
+  const std::int64_t chunks = chunks_of_rank(settings).value_or(1);
   return chunks > 1 ? std::optional(chunks) : std::nullopt;
 }
 

@@ -12,6 +12,7 @@
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/pipeline_chunks.h"
 #include "verify/options/run_rule.h"
 #include "verify/output/phrases.h"
 #include "verify/run_arguments/run_file.h"
@@ -96,6 +97,10 @@ void Options::layers() {
     replace("num-layers", values_.text("encoder-num-layers"));
   const std::string pattern = values_.text("hybrid-layer-pattern", values_.text("hybrid-override-pattern"));
   if (!pattern.empty()) replace("num-layers", fmt::format("{}", parse_hybrid_pattern(pattern).layers()));
+  // The pattern is no option: its segments are the chunks of an interleaved schedule.
+  const auto chunks = pattern.empty() ? std::nullopt : chunks_of_rank(values_);
+  if (chunks && number("pipeline-model-parallel-size", 1) > 1)
+    replace("virtual-pipeline-model-parallel-size", fmt::format("{}", *chunks));
   // A log also has the number of chunks that Megatron derived.
   const bool says_chunks = values_.has("num-layers-per-virtual-pipeline-stage") ||
                            values_.has("num-virtual-stages-per-pipeline-rank") ||
@@ -154,7 +159,8 @@ void Options::batch() {
   const std::int64_t replicas = *world_ / *grid;
   const auto round = product_of({*micro, replicas});
   if (!round) return;
-  const bool is_missing = !values_.has("global-batch-size") && !values_.has("step-batch-size-schedule");
+  const bool is_missing = !values_.has("global-batch-size") && !values_.has("step-batch-size-schedule") &&
+                          !values_.has("num-microbatches");
   if (is_missing && *world_ % *grid == 0) {
     set("global-batch-size", *round);
     notes_.push_back(
@@ -168,14 +174,12 @@ void Options::batch() {
 
 void Options::step() {
   if (values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
-  // The command line may set another tp, for which the file's flag counts.
   if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1)
     notes_.emplace_back("--sequence-parallel has no effect with tp 1: Megatron turns it off");
 }
 
 /// What the command shards reads: the ranks that share a bucket, and the options of the buckets.
 void Options::shards() {
-  settings_.remove("data-parallel-size");
   if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) {
     set("bucket-size", *size);
   } else {
@@ -303,26 +307,95 @@ RunVariables requested_variables(const Settings& line) {
 
 }  // namespace
 
+namespace {
+
+/// Lists an argument with the number of ranks as one without effect where a launcher gives the number.
+RunAccount account_under_launcher(const RunValues& values, const RunArguments& run) {
+  RunAccount account = account_of(values);
+  const auto found = std::ranges::find(account.used, "world-size", &AccountedArgument::name);
+  if (run.kind == RunFileKind::log || !run.world_size || found == account.used.end()) return account;
+  AccountedArgument argument = std::move(*found);
+  argument.sentence = "the launcher gives the number of ranks";
+  account.used.erase(found);
+  const auto place =
+      std::ranges::lower_bound(account.without_effect, argument.name, {}, &AccountedArgument::name);
+  account.without_effect.insert(place, std::move(argument));
+  return account;
+}
+
+/// Makes of the arguments that are judged all that follows from them.
+void derive(RunOfFile& run, std::optional<std::int64_t> world_size) {
+  const std::optional<std::int64_t>& of_file = run.run.world_size;
+  run.judged_account = account_under_launcher(run.judged, run.run);
+  Options options(run.judged, run.judged_account, world_size ? world_size : of_file, run.run.gpus_per_node);
+  run.settings = options.settings();
+  run.notes = run.run.notes;
+  for (const std::vector<std::string>& more : {options.notes(), contradictions_of_name(run.path, run.values)})
+    run.notes.insert(run.notes.end(), more.begin(), more.end());
+  if (world_size && of_file && *world_size != *of_file)
+    run.notes.push_back(fmt::format("--world-size {} of the command line replaces {}: {}", *world_size,
+                                    *of_file, run.run.world_size_source));
+}
+
+/// Arguments of another name that say what an option says.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"num-layers", "encoder-num-layers"},
+    {"seq-length", "encoder-seq-length"},
+    {"vocab-size", "padded-vocab-size"},
+    {"recompute-granularity", "recompute-activations"},
+    {"position-embedding-type", "use-rotary-position-embeddings"}};
+
+/// Whether an option stands for an argument of its name that is judged.
+bool stands_for_argument(const OptionInfo& option) {
+  const ArgumentRow* row = find_argument(option.name);
+  return row != nullptr && (row->use == ArgumentUse::used || is_option_of_memory(option.name));
+}
+
+/// Gives the argument of an option's name the value that the option has.
+void replace_argument(const OptionInfo& option, const Settings& settings, RunValues& values) {
+  for (const auto& [name, other] : kOtherNames)
+    if (option.name == std::string_view(name)) values.remove(other);
+  const bool is_flag = option.kind == OptionKind::flag;
+  if (!settings.has(option.name) || (is_flag && settings.text(option.name, "") == "false")) {
+    values.remove(option.name);
+  } else {
+    values.replace(option.name, is_flag ? std::vector<std::string>() : settings.given(option.name));
+  }
+}
+
+}  // namespace
+
 RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size) {
   RunValues values(run);
-  RunValues judged = values;
-  RunAccount account = account_of(values);
-  const auto world = world_size ? world_size : run.world_size;
-  Options options(values, account, world, run.gpus_per_node);
-  Settings settings = options.settings();
-  std::vector<std::string> notes = run.notes;
-  for (const std::vector<std::string>& more : {options.notes(), contradictions_of_name(path, values)})
-    notes.insert(notes.end(), more.begin(), more.end());
-  if (world_size && run.world_size && *world_size != *run.world_size)
-    notes.push_back(fmt::format("--world-size {} of the command line replaces {}: {}", *world_size,
-                                *run.world_size, run.world_size_source));
-  return {path,
-          std::move(run),
-          std::move(values),
-          std::move(judged),
-          std::move(account),
-          std::move(settings),
-          std::move(notes)};
+  RunAccount account = account_under_launcher(values, run);
+  RunOfFile made{.path = path,
+                 .run = std::move(run),
+                 .values = values,
+                 .account = std::move(account),
+                 .judged = std::move(values),
+                 .judged_account = {},
+                 .settings = {},
+                 .notes = {}};
+  derive(made, world_size);
+  return made;
+}
+
+RunOfFile with_options(const RunOfFile& run, const Settings& settings) {
+  RunOfFile changed = run;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (stands_for_argument(option) && settings.given(option.name) != run.settings.given(option.name))
+      replace_argument(option, settings, changed.judged);
+  }
+  derive(changed, settings.number("world-size"));
+  return changed;
+}
+
+Settings with_decreased_batch(const RunOfFile& run, Settings options) {
+  if (!run.judged.flag("decrease-batch-size-if-needed") || !run.settings.has("global-batch-size"))
+    return options;
+  options.remove("global-batch-size");
+  options.append("global-batch-size", run.settings.given("global-batch-size"));
+  return options;
 }
 
 void require_judgeable(const RunOfFile& run, const Settings& command_line) {
@@ -333,7 +406,7 @@ void require_judgeable(const RunOfFile& run, const Settings& command_line) {
 }
 
 void require_modelled(const RunOfFile& run, Unproved what) {
-  const std::string reason = not_proved(run.account, what);
+  const std::string reason = not_proved(run.judged_account, what);
   if (reason.empty()) return;
   sim::refuse({.code = "run_not_modelled",
                .option = reason.substr(0, reason.find(':')),
@@ -343,25 +416,6 @@ void require_modelled(const RunOfFile& run, Unproved what) {
                .hint = "the run without this argument"});
 }
 
-namespace {
-
-/// Gives the arguments that are used the values of the options that the command line gives.
-void override_by(const Settings& line, RunOfFile& run) {
-  for (const OptionInfo& option : option_vocabulary()) {
-    const ArgumentRow* row = find_argument(option.name);
-    if (row == nullptr || row->use != ArgumentUse::used || !line.has(option.name)) continue;
-    if (option.kind != OptionKind::flag) {
-      run.judged.replace(option.name, line.given(option.name));
-    } else if (line.text(option.name, "") == "false") {
-      run.judged.remove(option.name);
-    } else {
-      run.judged.replace(option.name, {});
-    }
-  }
-}
-
-}  // namespace
-
 std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   if (!line.has("from")) {
     for (const char* option : {"set", "from-as"})
@@ -370,9 +424,8 @@ std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   }
   const std::string path = line.text("from", "");
   const auto world = line.number("world-size");
-  RunOfFile run = run_of(path, read_run_file(path, requested_variables(line)), world);
-  override_by(line, run);
-  return std::make_shared<const RunOfFile>(std::move(run));
+  const RunOfFile run = run_of(path, read_run_file(path, requested_variables(line)), world);
+  return std::make_shared<const RunOfFile>(with_options(run, run.settings.overridden_by(line)));
 }
 
 }  // namespace verify

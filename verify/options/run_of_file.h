@@ -28,10 +28,11 @@ namespace verify {
 struct RunOfFile {
   std::string path;
   RunArguments run;
-  RunValues values;
-  RunValues judged;  // where options of the command line replace arguments of their names
+  RunValues values;  // as the file has them
   RunAccount account;
-  Settings settings;               // the options that the arguments stand for
+  RunValues judged;  // where options replace arguments of their names
+  RunAccount judged_account;
+  Settings settings;               // the options that the judged arguments stand for
   std::vector<std::string> notes;  // about the file, and about contradictions in it
 };
 
@@ -40,6 +41,13 @@ std::shared_ptr<const RunOfFile> requested_run(const Settings& command_line);
 
 /// Makes the options of a run. `world_size` is that of the command line, which counts first.
 RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size);
+
+/// Returns the run with these options in place of those that its arguments stand for. What follows from the
+/// layout, such as a batch that the file does not give, follows from theirs.
+RunOfFile with_options(const RunOfFile& run, const Settings& settings);
+
+/// Returns the options that hold for the run, with the decreased batch where Megatron decreases it.
+Settings with_decreased_batch(const RunOfFile& run, Settings options);
 
 /// Refuses a run in which an argument that is not modelled leaves this without proof.
 void require_modelled(const RunOfFile& run, Unproved what);

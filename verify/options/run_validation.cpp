@@ -61,7 +61,22 @@ void refuse_value_of_flag(const RunArgument& argument) {
        .hint = fmt::format("--{} alone, or no --{}", argument.name, argument.name)});
 }
 
+/// Keeps a refusal for every flag of a script that has a value. Returns whether there is one.
+bool keep_values_of_flags(const RunOfFile& run, sim::Refusals& refusals) {
+  bool is_refused = false;
+  if (run.run.kind != RunFileKind::script) return is_refused;
+  for (const RunArgument& argument : run.run.given)
+    is_refused |= !refusals.keep([&] { refuse_value_of_flag(argument); });
+  return is_refused;
+}
+
 }  // namespace
+
+void require_plain_flags(const RunOfFile& run) {
+  sim::Refusals refusals;
+  keep_values_of_flags(run, refusals);
+  refusals.throw_if_any();
+}
 
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
                        sim::Refusals& refusals) {
@@ -70,10 +85,7 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
   RunValues readable = run.judged;
   for (const std::string& name : unknown) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
-  if (run.run.kind == RunFileKind::script) {
-    for (const RunArgument& argument : run.run.given)
-      is_refused |= !refusals.keep([&] { refuse_value_of_flag(argument); });
-  }
+  is_refused |= keep_values_of_flags(run, refusals);
   const JudgedRun judged(run.judged, run.run.environment, world_size);
   const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
   for (const RunRule& rule : all_rules()) {

@@ -71,9 +71,17 @@ std::string first_comment(const std::string& text) {
   return sim::printable_text(comment.starts_with("Source: ") ? comment.substr(8) : comment);
 }
 
-/// Returns the settings with those of the run of --from below them.
-Settings settings_above_run(const CommandLine& line, const Settings& settings) {
-  return line.run == nullptr ? settings : line.run->settings.overridden_by(settings);
+/// Judges the arguments of a run under these settings, which are those of the scenario.
+void hold_against(const RunOfFile& run, const Settings& settings, Scenario& scenario) {
+  scenario.run = std::make_shared<const RunOfFile>(with_options(run, settings));
+  scenario.settings = with_decreased_batch(*scenario.run, settings);
+}
+
+/// Puts the options of a run of --from below those that are given beside it. Those that follow from its
+/// layout follow from the layout of both.
+void put_above_run(const RunOfFile& run, const Settings& given, Scenario& scenario) {
+  const RunOfFile changed = with_options(run, run.settings.overridden_by(given));
+  hold_against(changed, changed.settings.overridden_by(given), scenario);
 }
 
 }  // namespace
@@ -115,17 +123,30 @@ Scenario read_scenario(const std::string& path) {
 
 Scenario read_scenario(const std::string& path, const CommandLine& line) {
   Scenario scenario = read_scenario(path);
-  scenario.settings = settings_above_run(line, scenario.settings).overridden_by(line.settings);
-  scenario.run = line.run;
+  scenario.settings = scenario.settings.overridden_by(line.settings);
+  if (line.run != nullptr) put_above_run(*line.run, Settings(scenario.settings), scenario);
   return scenario;
 }
 
 Scenario scenario_of(const CommandLine& line) {
-  Scenario scenario{"", "command line", "options given", settings_above_run(line, line.settings), line.run};
+  Scenario scenario{"", "command line", "options given", line.settings, nullptr};
   if (line.run == nullptr) return scenario;
+  put_above_run(*line.run, line.settings, scenario);
   scenario.name = sim::printable_text(std::filesystem::path(line.run->path).filename().string());
   scenario.source = fmt::format("the options of {}", sim::printable_text(line.run->path));
   return scenario;
+}
+
+Scenario with_settings(const Scenario& scenario, const Settings& settings) {
+  Scenario changed = scenario;
+  changed.settings = settings;
+  if (scenario.run == nullptr) return changed;
+  RunOfFile run = *scenario.run;
+  const bool has_batch = run.judged.has("global-batch-size") || run.judged.has("step-batch-size-schedule");
+  if (!has_batch && settings.has("global-batch-size"))
+    run.judged.replace("global-batch-size", settings.given("global-batch-size"));
+  hold_against(run, settings, changed);
+  return changed;
 }
 
 bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size") || line.run != nullptr; }

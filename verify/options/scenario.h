@@ -31,6 +31,9 @@ Scenario read_scenario(const std::string& path);
 Scenario read_scenario(const std::string& path, const CommandLine& line);
 /// Makes a scenario of the options of the command line alone.
 Scenario scenario_of(const CommandLine& line);
+/// Returns the scenario with other settings, under which the arguments of a run of --from are judged. The
+/// batch that the run has by its own layout stays its batch.
+Scenario with_settings(const Scenario& scenario, const Settings& settings);
 /// Whether the command line gives a layout by itself, which it does with --world-size.
 bool gives_a_world(const CommandLine& line);
 

@@ -12,6 +12,7 @@
 #include "verify/options/context_options.h"
 #include "verify/options/expert_options.h"
 #include "verify/options/expert_warnings.h"
+#include "verify/options/given_options.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
@@ -82,8 +83,8 @@ struct StepSchedule {
   std::string missing;
 };
 
-StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pipeline,
-                           const sim::Layout& layout) {
+StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
+                           const PipelineOptions& pipeline, const sim::Layout& layout) {
   if (layout.pp == 1) return {};
   if (!batch.num_microbatches && !batch.global_batch_size)
     return {.request = {}, .missing = "the scenario gives neither num-microbatches nor global-batch-size"};
@@ -92,8 +93,8 @@ StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pip
   try {
     return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
   } catch (const sim::Error& error) {
-    if (error.refusal().code != "schedule_size") throw;
-    return {.request = {}, .missing = error.what()};
+    if (error.refusal().code == "schedule_size") return {.request = {}, .missing = error.what()};
+    refuse_in_given_options(error, settings, sim::capped_product({batch.micro_batch_size, layout.dp}));
   }
 }
 
@@ -113,7 +114,7 @@ TrainingOptions training_options(const Settings& settings) {
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
-          .recompute = settings.text("recompute-granularity", "") == "full",
+          .recompute = recomputes_layers(settings),
           .ddp_bucket_size = ddp_bucket_size(settings),
           .overlap_grad_reduce = settings.flag("overlap-grad-reduce"),
           .overlap_param_gather = settings.flag("overlap-param-gather")};
@@ -133,7 +134,7 @@ std::vector<std::string> warned_rules(const Scenario& scenario) {
 }
 
 bool has_modelled_grid(const Scenario& scenario) {
-  return scenario.run == nullptr || not_proved(scenario.run->account, Unproved::groups).empty();
+  return scenario.run == nullptr || not_proved(scenario.run->judged_account, Unproved::groups).empty();
 }
 
 /// Keeps what Megatron refuses of a run of --from; or else, that its grid is not modelled.
@@ -156,7 +157,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
       checked.placement = requested_placement(
           settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
   });
-  refusals.keep([&] { checked.pipeline = pipeline_options(settings, checked.placement); });
+  refusals.keep([&] { checked.pipeline = pipeline_options(settings); });
   refusals.keep([&] { expert_options(settings); });
   refusals.keep([&] { memory_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
@@ -166,7 +167,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
     refusals.keep([&] { require_microbatches(batch, *layout); });
-    refusals.keep([&] { checked.schedule = step_schedule(batch, checked.pipeline, *layout); });
+    refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
   }
   refusals.throw_if_any();
   return checked;
@@ -197,6 +198,11 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
                         "selective recomputation is not simulated: nothing is computed again, and "
                         "only the row memory counts it"});
   }
+  if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
+    warnings.push_back({"microbatch_group_ignored",
+                        "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
+                        "only the interleaved schedule takes microbatches in groups"});
+  }
   if (!settings.has("recompute-granularity") &&
       (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
     warnings.push_back({"recompute_ignored",
@@ -224,7 +230,7 @@ ModelOptions model_of(const Scenario& scenario) {
 
 /// Returns the first argument whose memory is not counted, as a sentence; "" where there is none.
 std::string not_counted(const RunOfFile& run) {
-  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.values, run.account);
+  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.judged, run.judged_account);
   if (arguments.empty()) return "";
   const AccountedArgument& first = arguments.front();
   return fmt::format("--{}{}: {}", first.name, first.value.empty() ? "" : " " + first.value, first.sentence);
@@ -240,7 +246,7 @@ std::string training_not_proved(const Settings& settings) {
 NotProved not_proved_of(const Scenario& scenario) {
   if (scenario.run == nullptr)
     return {.layers = "", .memory = "", .training = training_not_proved(scenario.settings)};
-  const RunAccount& account = scenario.run->account;
+  const RunAccount& account = scenario.run->judged_account;
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
                        .memory = not_counted(*scenario.run),
                        .training = verify::not_proved(account, Unproved::training)};
@@ -288,7 +294,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   request.not_modelled = settings.given("not-modelled");
   if (scenario.run != nullptr)
-    request.uncounted = uncounted_arguments(scenario.run->values, scenario.run->account);
+    request.uncounted = uncounted_arguments(scenario.run->judged, scenario.run->judged_account);
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }

@@ -6,6 +6,8 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+#include "verify/options/given_options.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
@@ -35,17 +37,11 @@ sim::PipelineShape shape_of(const PipelineOptions& options, std::int64_t ranks, 
 
 }  // namespace
 
-PipelineOptions pipeline_options(const Settings& settings,
-                                 const std::optional<sim::LayerPlacement>& placement) {
-  PipelineOptions options = {
-      .virtual_size = virtual_pipeline_size(settings),
-      .group_size = settings.number("microbatch-group-size-per-virtual-pipeline-stage"),
-      .forward_only = settings.flag("forward-only"),
-      .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};
-  if (!placement || placement->mode != "layout" || options.virtual_size) return options;
-  const auto chunks = static_cast<std::int64_t>(placement->stages.front().size());
-  if (chunks > 1) options.virtual_size = chunks;
-  return options;
+PipelineOptions pipeline_options(const Settings& settings) {
+  return {.virtual_size = virtual_pipeline_size(settings),
+          .group_size = settings.number("microbatch-group-size-per-virtual-pipeline-stage"),
+          .forward_only = settings.flag("forward-only"),
+          .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};
 }
 
 std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t replicas) {
@@ -70,21 +66,23 @@ ScheduleRequest training_schedule(const PipelineOptions& options, std::int64_t r
 ScheduleRequest requested_schedule(const Settings& settings) {
   const BatchOptions batch = batch_options(settings);
   std::int64_t ranks = settings.number("pipeline-model-parallel-size").value_or(1);
-  std::optional<std::int64_t> microbatches = batch.num_microbatches;
+  std::optional<std::int64_t> microbatches = batch.num_microbatches, round;
   if (settings.has("world-size")) {
     const sim::Layout layout = requested_layout(settings);
     ranks = layout.pp;
+    round = sim::capped_product({batch.micro_batch_size, layout.dp});
     if (!microbatches && batch.global_batch_size) microbatches = microbatches_of_batch(batch, layout.dp);
   }
   if (!microbatches) microbatches = required_number(settings, "num-microbatches");
-  std::optional<sim::LayerPlacement> placement;
   if (settings.has("pipeline-model-parallel-layout") && settings.has("num-layers"))
-    placement = requested_placement(settings, ranks);
-  const PipelineOptions options = pipeline_options(settings, placement);
+    requested_placement(settings, ranks);  // refuses a layout that is none
+  const PipelineOptions options = pipeline_options(settings);
+  const sim::PipelineShape shape = shape_of(options, ranks, *microbatches);
+  told_in_given_options(settings, round, [&] { sim::check(shape); });
   return {named_schedule(settings.choice_among("schedule",
                                                option_named("schedule").as_read_by(Reader::schedule).choices),
                          options.virtual_size.has_value()),
-          shape_of(options, ranks, *microbatches),
+          shape,
           {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};
 }
 

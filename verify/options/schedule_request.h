@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "sim/layout/layer_placement.h"
 #include "sim/pipeline/schedules.h"
 #include "sim/pipeline/timeline.h"
 #include "verify/options/model_options.h"
@@ -31,10 +30,7 @@ struct PipelineOptions {
   bool overlap_moe_expert_parallel_comm = false;
 };
 
-/// The text of --pipeline-model-parallel-layout, which has given the placement of the layers, says how many
-/// chunks a pipeline rank holds.
-PipelineOptions pipeline_options(const Settings& settings,
-                                 const std::optional<sim::LayerPlacement>& placement);
+PipelineOptions pipeline_options(const Settings& settings);
 
 /// Returns the schedule that a training runs on `ranks` pipeline ranks: 1F1B, and interleaved 1F1B where
 /// virtual stages are given.

@@ -33,13 +33,8 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   refusals.keep([&] { request = scenario_request(scenario); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
-  const std::string reason = why_no_memory(*request);
-  if (reason.empty()) return *std::move(request);
-  sim::refuse({.code = "memory_not_counted",
-               .option = "memory",
-               .numbers = reason,
-               .rule = "memory is counted of a training step of a GPT",
-               .hint = "leave this out"});
+  require_memory(scenario, *request);
+  return *std::move(request);
 }
 
 Json as_json(const MemoryReport& report, const ScenarioRequest& request) {
@@ -66,11 +61,14 @@ std::string table_of(const MemoryReport& report) {
                    {"in"}});
   for (std::size_t stage = 0; stage < report.stages.size(); ++stage) {
     const StageMemory& memory = report.stages[stage];
+    const auto in_a_step = [&](std::int64_t bytes) {
+      return report.has_activations ? byte_text(bytes) : "-";
+    };
     table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
                byte_text(memory.optimizer()), byte_text(memory.workspace + memory.communication_buffers),
-               byte_text(memory.static_bytes()), byte_text(memory.activations + memory.attention_mask),
-               byte_text(memory.logits_and_loss), byte_text(memory.temporary), byte_text(memory.peak_bytes()),
-               memory.peak_in});
+               byte_text(memory.static_bytes()), in_a_step(memory.activations + memory.attention_mask),
+               in_a_step(memory.logits_and_loss), in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
+               report.has_activations ? memory.peak_in : "-"});
   }
   return table.text();
 }
@@ -100,10 +98,10 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {
-    warnings.push_back(
-        {"activations_not_counted",
-         "the schedule is too long, or a rank may hold more than 2^53 bytes: only what is held "
-         "between steps is counted"});
+    const std::string reason = why_no_activations(request);
+    warnings.push_back({"activations_not_counted",
+                        fmt::format("{}: only what is held between steps is counted",
+                                    reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",

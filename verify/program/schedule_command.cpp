@@ -12,6 +12,7 @@
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
+#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
 #include "verify/views/schedule_svg.h"
 #include "verify/views/schedule_text.h"
@@ -112,9 +113,11 @@ int run_schedule(const Call& call) {
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);
   if (svg) svg->write(schedule_svg(schedule, timeline, title_of(request)));
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(request, schedule, timeline));
+    Json document = as_json(request, schedule, timeline);
+    document["warnings"] = warnings_json(asked.warnings);
+    call.output.out << one_line(document);
   } else {
-    call.output.out << as_text(request, schedule, timeline, call.output);
+    call.output.out << as_text(request, schedule, timeline, call.output) << warnings_text(asked.warnings);
   }
   return kVerified;
 }

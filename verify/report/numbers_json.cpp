@@ -19,8 +19,9 @@ Json memory_stages_json(const MemoryReport& memory) {
   for (std::size_t rank = 0; rank < memory.stages.size(); ++rank) {
     const StageMemory& stage = memory.stages[rank];
     Json parts = Json::object();
-    for (const MemoryPart& part : memory_parts()) parts[part.name] = stage.*part.bytes;
     const bool has_peak = memory.has_activations;
+    for (const MemoryPart& part : memory_parts())
+      parts[part.name] = has_peak || part.is_static ? Json(stage.*part.bytes) : Json();
     stages.push_back({{"pipeline_rank", rank},
                       {"static_bytes", stage.static_bytes()},
                       {"peak_bytes", has_peak ? Json(stage.peak_bytes()) : Json()},

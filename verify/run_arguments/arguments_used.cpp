@@ -13,7 +13,7 @@ std::vector<ArgumentRow> used_rows() {
        "it is a size of the rank grid",
        {"tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size",
         "expert-model-parallel-size", "expert-tensor-parallel-size", "num-distributed-optimizer-instances",
-        "hierarchical-context-parallel-sizes", "cp-comm-type", "use-tp-pp-dp-mapping", "data-parallel-size"},
+        "hierarchical-context-parallel-sizes", "cp-comm-type", "use-tp-pp-dp-mapping"},
        {}},
       {used,
        none,

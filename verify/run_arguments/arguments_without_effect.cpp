@@ -9,6 +9,11 @@ std::vector<ArgumentRow> rows_without_effect() {
   return {
       {without_effect,
        none,
+       "it follows from the ranks and the sizes of the grid",
+       {"data-parallel-size"},
+       {}},
+      {without_effect,
+       none,
        "it changes the learning rate, the loss scale or the optimizer's numbers, and no shape",
        {"lr",
         "min-lr",

@@ -29,7 +29,8 @@ TEST(PipelineShape, RefusesByName) {
   EXPECT_EQ(code_of({.pipeline_model_parallel_size = 4,
                      .num_microbatches = 8,
                      .microbatch_group_size_per_virtual_pipeline_stage = 4}),
-            "group_needs_vpp");
+            "none")
+      << "groups that nobody reads";
   EXPECT_EQ(code_of({.pipeline_model_parallel_size = 4,
                      .num_microbatches = 8,
                      .overlap_moe_expert_parallel_comm = true}),

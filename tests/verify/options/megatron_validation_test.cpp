@@ -280,6 +280,8 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--moe-shared-expert-gate=false", {}},
        {"--recompute-granularity full --recompute-num-layers 1", {"full_recompute_needs_method"}},
        {"--recompute-granularity full --recompute-method uniform", {"full_recompute_needs_layers"}},
+       {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 0",
+        {"uniform_recompute_without_layers"}},
        {"--recompute-granularity selective --recompute-method block", {"selective_with_method"}},
        {"--recompute-granularity selective --recompute-num-layers 1", {"selective_with_num_layers"}},
        {"--hidden-size 60 --kv-channels 8", {}},
@@ -378,6 +380,8 @@ TEST(MegatronValidation, SaysWhatIsNotSimulated) {
   EXPECT_EQ(names(judged(split(kExperts))), "");
   EXPECT_EQ(names(judged(with(kDense, "--recompute-granularity selective"))), " recompute_not_simulated");
   EXPECT_EQ(names(judged(with(kDense, "--recompute-num-layers 1"))), " recompute_ignored");
+  EXPECT_EQ(names(judged(with(kDense, "--microbatch-group-size-per-virtual-pipeline-stage 2"))),
+            " microbatch_group_ignored");
   EXPECT_EQ(names(judged(with(kDense, "--num-query-groups 2"))), " query_groups_ignored");
   EXPECT_EQ(names(judged(with(kDense, "--num-query-groups 2 --group-query-attention"))), "");
 }

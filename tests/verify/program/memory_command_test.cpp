@@ -58,12 +58,20 @@ TEST(MemoryCommand, TheJudgementIsTheExitCode) {
   EXPECT_NE(text.out.find("which is 3.00 MiB more than "), std::string::npos) << text.out;
 }
 
-/// The schedule is too long to be run here, so activations are not counted.
+/// A pipeline of so many ranks has a schedule that is too long to be walked, so activations are not counted.
 TEST(MemoryCommand, WhatIsNotKnownToFitDoesNotPass) {
-  const std::string long_schedule =
-      "--pipeline-model-parallel-size 2 --num-microbatches 16000000 --gpu-memory 80GB";
-  EXPECT_TRUE(document_of(kModel + long_schedule, 1)["fits"].is_null());
-  EXPECT_NE(test::run(kModel + long_schedule).out.find("Whether it fits is not known"), std::string::npos);
+  const std::string long_pipeline =
+      "memory --world-size 1024 --pipeline-model-parallel-size 1024 --num-layers 1024 --hidden-size 64 "
+      "--num-attention-heads 4 --vocab-size 512 --seq-length 64 --num-microbatches 2048 --gpu-memory 80GB";
+  const ordered_json document = document_of(long_pipeline, 1);
+  EXPECT_TRUE(document["fits"].is_null());
+  EXPECT_TRUE(document["stages"][0]["parts"]["activations"].is_null());
+  EXPECT_TRUE(document["stages"][0]["peak_bytes"].is_null());
+  const std::string text = test::run(long_pipeline).out;
+  EXPECT_NE(text.find("Whether it fits is not known"), std::string::npos) << text;
+  EXPECT_NE(text.find("a schedule of 1024 pipeline ranks that is full has too many steps"),
+            std::string::npos);
+  EXPECT_EQ(text.find(" 0 B  0 B "), std::string::npos) << text;
 }
 
 TEST(MemoryCommand, PredictionsBeforeTheLastStageAreNotCounted) {
@@ -77,6 +85,25 @@ TEST(MemoryCommand, PredictionsBeforeTheLastStageAreNotCounted) {
   EXPECT_EQ(refused("Ett|ttt|ttt|mL"), "");
   EXPECT_NE(refused("Ett|ttt|tttm|L").find("multi-token prediction (m) before the last stage"),
             std::string::npos);
+  EXPECT_NE(refused("Ett|ttt|ttt,m*1|L").find("--pipeline-model-parallel-layout 'Ett|ttt|ttt,|mL'"),
+            std::string::npos);
+  EXPECT_EQ(refused("Ett|ttt|ttt,|mL"), "");
+}
+
+TEST(MemoryCommand, ABlockOfNoRecomputedLayersKeepsAllActivations) {
+  EXPECT_EQ(document_of(kModel + "--recompute-granularity full --recompute-method block "
+                                 "--recompute-num-layers 0"),
+            document_of(kModel));
+}
+
+TEST(MemoryCommand, MoreMicrobatchesThanAScheduleTakesHoldNoMore) {
+  const auto stages = [](const std::string& words) {
+    return document_of(kModel + "--pipeline-model-parallel-size 4 " + words)["stages"];
+  };
+  for (const std::string chunks : {"", "--num-virtual-stages-per-pipeline-rank 2 "}) {
+    EXPECT_EQ(stages(chunks + "--num-microbatches 16000000"), stages(chunks + "--num-microbatches 64"));
+    EXPECT_EQ(stages(chunks + "--num-microbatches 8"), stages(chunks + "--num-microbatches 64"));
+  }
 }
 
 /// The lines "  With OPTIONS it needs SIZE on stage S, and fits." of a run that does not fit.

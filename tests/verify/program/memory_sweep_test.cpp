@@ -4,7 +4,10 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/support/run.h"
 
@@ -104,6 +107,63 @@ TEST(MemorySweep, WithAMachineMemoryAndScheduleEstimateTheSameStep) {
   EXPECT_LE(std::abs(sum - memory["estimate"]["seconds"].get<double>()), 10'000.0 / 1'000'000'000);
   const test::RunResult text = test::run("schedule " + scenario + kMachine);
   EXPECT_NE(text.out.find("Estimate for h100-node: 1f1b"), std::string::npos) << text.out;
+}
+
+/// Returns the sizes of one name in the layouts that are accepted of a run of --from.
+std::set<int> accepted(const std::string& of_file, const std::string& values, const std::string& size) {
+  const test::TemporaryFile file(
+      "swept.txt",
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 8 "
+      "--vocab-size 200 --seq-length 64 --max-position-embeddings 64 --train-iters 10 --micro-batch-size 1 " +
+          of_file);
+  const test::RunResult result = test::run("memory --sweep --format json --from " + file.path() +
+                                           " --sweep-values recompute=none " + values);
+  std::set<int> sizes;
+  const json sweep = json::parse(result.out);
+  if (result.exit_code == 0)
+    for (const json& layout : sweep["layouts"]) sizes.insert(layout[size].get<int>());
+  return sizes;
+}
+
+TEST(MemorySweep, AllArgumentsOfAFileAreJudgedForEachLayout) {
+  const char* pp = "pipeline_model_parallel_size";
+  const char* tp = "tensor_model_parallel_size";
+  const std::string batch = "--global-batch-size 32 ";
+  const std::string pipelines =
+      "--sweep-values tp=1 --sweep-values pp=1,2,4 --sweep-values cp=1 "
+      "--sweep-values micro-batch-size=1";
+  EXPECT_EQ(accepted(batch + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1 "
+                             "--no-overlap-p2p-communication",
+                     pipelines, pp),
+            (std::set<int>{4}));
+  EXPECT_EQ(
+      accepted(batch + "--pipeline-model-parallel-size 2 --defer-embedding-wgrad-compute", pipelines, pp),
+      (std::set<int>{2, 4}));
+  EXPECT_EQ(accepted(batch + "--pipeline-model-parallel-size 2 --cpu-offloading-num-layers 2", pipelines, pp),
+            (std::set<int>{1}));
+  EXPECT_EQ(accepted(batch + "--eval-global-batch-size 4", pipelines, pp), (std::set<int>{2, 4}));
+  EXPECT_EQ(accepted(batch + "--tensor-model-parallel-size 2 --sequence-parallel --tp-comm-overlap",
+                     "--sweep-values tp=1,2,4 --sweep-values pp=1 --sweep-values cp=1", tp),
+            (std::set<int>{2, 4}));
+  EXPECT_EQ(accepted(batch + "--tensor-model-parallel-size 2 --tensor-parallel-num-weight-shards 2",
+                     "--sweep-values tp=1,2 --sweep-values pp=1 --sweep-values cp=1", tp),
+            (std::set<int>{2}));
+}
+
+TEST(MemorySweep, ABatchThatMegatronDecreasesIsThatOfEachLayout) {
+  const test::TemporaryFile file(
+      "decreased.txt",
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 8 "
+      "--vocab-size 200 --seq-length 64 --max-position-embeddings 64 --train-iters 10 --micro-batch-size 1 "
+      "--global-batch-size 30 --eval-global-batch-size 32 --decrease-batch-size-if-needed");
+  const json sweep = document("memory --sweep --from " + file.path() +
+                              " --sweep-values recompute=none --sweep-values tp=1,2 --sweep-values pp=1 "
+                              "--sweep-values cp=1 --sweep-values micro-batch-size=1,2");
+  std::set<std::vector<int>> found;  // dp, the microbatch, the microbatches
+  for (const json& layout : sweep["layouts"])
+    found.insert({layout["data_parallel_size"].get<int>(), layout["micro_batch_size"].get<int>(),
+                  layout["num_microbatches"].get<int>()});
+  EXPECT_EQ(found, (std::set<std::vector<int>>{{8, 1, 3}, {8, 2, 1}, {4, 1, 7}, {4, 2, 3}}));
 }
 
 TEST(MemorySweep, OptionsThatAMachineReplacesAreRefused) {

@@ -229,9 +229,6 @@ const std::vector<Case>& cases() {
        "--virtual-pipeline-model-parallel-size "
        "2"},
       {"vpp_needs_pp", "schedule --num-microbatches 8 --virtual-pipeline-model-parallel-size 2"},
-      {"group_needs_vpp",
-       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
-       "--microbatch-group-size-per-virtual-pipeline-stage 4"},
       {"overlap_needs_vpp",
        "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 --overlap-moe-expert-parallel-comm"},
       {"not_interleaved",
@@ -656,6 +653,38 @@ TEST(Refusals, ASuggestionDoesNotMislead) {
     EXPECT_NE(test::run(line).err.find("  try    shardproof replay --help\n"), std::string::npos) << line;
   const std::string behind = test::run("replay -- --world-size 2").err;
   EXPECT_NE(behind.find("  try    --world-size before '--'\n"), std::string::npos) << behind;
+}
+
+/// What a refusal tries can be followed: it names the options that were given.
+TEST(Refusals, HintsAreInTheOptionsThatWereGiven) {
+  const auto refused = [](const std::string& line, const std::string& option, const std::string& hint) {
+    const test::RunResult result = test::run(line + " --format json");
+    const nlohmann::json error = error_of(nlohmann::json::parse(result.out));
+    EXPECT_EQ(error["option"], option) << line << result.out;
+    EXPECT_EQ(error["hint"], hint) << line << result.out;
+    EXPECT_EQ(result.out.find("--virtual-pipeline-model-parallel-size"), std::string::npos) << result.out;
+    EXPECT_EQ(result.out.find("--num-microbatches"), std::string::npos) << result.out;
+  };
+  const std::string pipeline = " --pipeline-model-parallel-size 4 ";
+  const std::string stages = "--num-virtual-stages-per-pipeline-rank 2 ";
+  for (const std::string& command : {"replay --num-layers 8 " + stages,
+                                     std::string("schedule --virtual-pipeline-model-parallel-size 2 ")}) {
+    refused(command + "--world-size 4" + pipeline + "--global-batch-size 3",
+            "--microbatch-group-size-per-virtual-pipeline-stage", "--global-batch-size 4");
+    refused(command + "--world-size 8" + pipeline + "--global-batch-size 24 --micro-batch-size 2",
+            "--global-batch-size", "--global-batch-size 16");
+  }
+  refused(
+      "groups --world-size 8 --use-tp-pp-dp-mapping --pipeline-model-parallel-size 2 "
+      "--context-parallel-size 2",
+      "--use-tp-pp-dp-mapping", "leave --use-tp-pp-dp-mapping out");
+  const std::string sentence = "leave the option out, or --pipeline-model-parallel-size 2 or more";
+  refused("replay --world-size 4 --num-layers 8 " + stages, "--num-virtual-stages-per-pipeline-rank",
+          sentence);
+  refused("replay --world-size 4 --num-layers 8 --num-layers-per-virtual-pipeline-stage 2",
+          "--num-layers-per-virtual-pipeline-stage", sentence);
+  refused("layers --pipeline-model-parallel-size 2 --num-layers 8 --num-virtual-stages-per-pipeline-rank 3",
+          "--num-virtual-stages-per-pipeline-rank", "a multiple of 3 layers on every rank, or fewer chunks");
 }
 
 struct ScenarioCase {

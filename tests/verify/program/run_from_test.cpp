@@ -174,7 +174,6 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
-  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training memory ");
   EXPECT_EQ(rows_without("--decoder-seq-length 8"), "");
   EXPECT_EQ(rows_without("--decoder-seq-length 8 --decoder-num-layers 2"), "training layers memory ");
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
@@ -247,7 +246,7 @@ TEST(RunFrom, WritesTheEquivalentScenario) {
   EXPECT_EQ(from.exit_code, 0) << from.err;
   const test::RunResult again = test::run(std::vector<std::string>{"layers", scenario.path()});
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_TRUE(from.out.ends_with(again.out)) << from.out << again.out;
+  EXPECT_NE(from.out.find(again.out), std::string::npos) << from.out << again.out;
   const test::RunResult unwritten =
       test::run(std::vector<std::string>{"layers", "--from", file.path(), "--world-size", "8", "--from-as",
                                          "scenario", "/no/such/folder/run.ini"});
@@ -299,6 +298,131 @@ TEST(RunFrom, ARunWithoutABatchHasOneMicrobatchOnEachReplica) {
                                            "--pipeline-model-parallel-size 4 "
                                            "--num-layers-per-virtual-pipeline-stage 1");
   EXPECT_NE(interleaved.find("REFUSED"), std::string::npos) << interleaved;
+}
+
+/// Returns what the replay of a launch script says under further words of the command line.
+std::string replayed_with(const std::string& script, const std::vector<std::string>& words) {
+  const test::TemporaryFile file("run.sh", script);
+  std::vector<std::string> all = {"replay", "--layout-only", "--from", file.path()};
+  all.insert(all.end(), words.begin(), words.end());
+  const test::RunResult result = test::run(all);
+  return result.out + result.err;
+}
+
+TEST(RunFrom, TheBatchIsThatOfTheLayoutThatRuns) {
+  const auto says_of = [](const std::string& script, const std::vector<std::string>& words,
+                          const std::string& sentence) {
+    const std::string text = replayed_with(kWholeScript + script, words);
+    EXPECT_NE(text.find(sentence), std::string::npos) << text;
+  };
+  says_of("", {"--tensor-model-parallel-size", "2"}, "global batch 8 = 1 microbatch of 2 on 4 replicas");
+  says_of("", {"--tensor-model-parallel-size", "2"},
+          "without --global-batch-size Megatron takes 8: one microbatch on each of 4 replicas");
+  says_of("", {"--micro-batch-size", "4"}, "global batch 32 = 1 microbatch of 4 on 8 replicas");
+  const std::string decreased =
+      "--global-batch-size 30 --eval-global-batch-size 16 "
+      "--decrease-batch-size-if-needed ";
+  says_of(decreased, {}, "global batch 16 = 1 microbatch of 2 on 8 replicas");
+  says_of(decreased, {"--tensor-model-parallel-size", "2"},
+          "global batch 24 = 3 microbatches of 2 on 4 replicas");
+  says_of(decreased, {"--global-batch-size", "50"}, "global batch 48 = 3 microbatches of 2 on 8 replicas");
+}
+
+TEST(RunFrom, ABatchOfMicrobatchesIsNotDerived) {
+  const std::string text = replayed_with(kWholeScript, {"--num-microbatches", "3"});
+  EXPECT_EQ(text.find("microbatches_batch"), std::string::npos) << text;
+  EXPECT_EQ(text.find("without --global-batch-size"), std::string::npos) << text;
+}
+
+TEST(RunFrom, AnotherNameOfWhatTheCommandLineGivesDoesNotContradictIt) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --encoder-num-layers 8 --hidden-size 64 "
+      "--num-attention-heads 8 --encoder-seq-length 16 --max-position-embeddings 16 --vocab-size 100 "
+      "--micro-batch-size 2 ";
+  const std::string text = replayed_with(script, {"--num-layers", "4", "--seq-length", "8"});
+  EXPECT_EQ(text.find("REFUSED"), std::string::npos) << text;
+}
+
+TEST(RunFrom, AScenarioBesideTheFileChangesItsLayout) {
+  const test::TemporaryFile scenario("above.ini", "tensor-model-parallel-size = 2\n");
+  const std::string text = replayed_with(kWholeScript, {scenario.path()});
+  EXPECT_NE(text.find("global batch 8 = 1 microbatch of 2 on 4 replicas"), std::string::npos) << text;
+}
+
+TEST(RunFrom, TheSegmentsOfAHybridPatternAreChunks) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_mamba.py --hidden-size 64 --num-attention-heads 8 "
+      "--seq-length 16 --max-position-embeddings 16 --vocab-size 100 --micro-batch-size 1 "
+      "--global-batch-size 16 --position-embedding-type rope --pipeline-model-parallel-size 2 "
+      "--hybrid-layer-pattern 'M-|M*|M-|M*'";
+  const std::string text = replayed_with(script, {});
+  EXPECT_NE(text.find("interleaved"), std::string::npos) << text;
+  const test::TemporaryFile file("run.sh", script);
+  const auto schedule = [&](const std::string& pp) {
+    return test::run("schedule --from " + file.path() + " --pipeline-model-parallel-size " + pp).out;
+  };
+  EXPECT_NE(schedule("2").find("interleaved: 4 microbatches in groups of 2 on 2 pipeline ranks of 2 chunks"),
+            std::string::npos)
+      << schedule("2");
+  EXPECT_NE(schedule("4").find("1f1b: 8 microbatches on 4 pipeline ranks"), std::string::npos)
+      << schedule("4");
+}
+
+TEST(RunFrom, TheLauncherGivesTheRanks) {
+  const test::TemporaryFile file("run.sh", kWholeScript + "--world-size 4 --data-parallel-size 3");
+  const test::RunResult result = test::run("groups --format json --from " + file.path());
+  const ordered_json document = ordered_json::parse(result.out);
+  EXPECT_EQ(document["world_size"], 8) << result.out;
+  for (const char* argument : {"--world-size", "--data-parallel-size"}) {
+    const ordered_json& without = document["from"]["without_effect"];
+    EXPECT_FALSE(document["from"]["used"].contains(argument)) << argument;
+    EXPECT_NE(std::find(without.begin(), without.end(), argument), without.end()) << argument;
+  }
+  const test::TemporaryFile bare("bare.txt", "--world-size 4 --num-layers 2");
+  EXPECT_EQ(ordered_json::parse(test::run("groups --format json --from " + bare.path()).out)["world_size"],
+            4);
+}
+
+TEST(RunFrom, AnArgumentAtWhichMegatronStopsIsRefused) {
+  EXPECT_NE(replayed(kWholeScript + "--rampup-batch-size 2 2 100").find("rampup_batch_size_removed"),
+            std::string::npos);
+}
+
+TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
+  const std::string note = "--sequence-parallel has no effect with tp 1";
+  EXPECT_NE(replayed(kWholeScript + "--sequence-parallel").find(note), std::string::npos);
+  EXPECT_EQ(
+      replayed_with(kWholeScript + "--sequence-parallel", {"--tensor-model-parallel-size", "2"}).find(note),
+      std::string::npos);
+  EXPECT_NE(replayed_with(kWholeScript + "--sequence-parallel --tensor-model-parallel-size 2",
+                          {"--tensor-model-parallel-size", "1"})
+                .find(note),
+            std::string::npos);
+}
+
+TEST(RunFrom, EveryCommandSaysWhatNobodyCanRead) {
+  const test::TemporaryFile flag("flag.sh", kWholeScript + "--swiglu=3");
+  const test::TemporaryFile file("run.sh",
+                                 kWholeScript + "--pipeline-model-parallel-size 2 --num-layerz 3 $EXTRA");
+  for (const std::string command : {"groups", "layers", "schedule"}) {
+    EXPECT_TRUE(says(test::run(command + " --from " + flag.path()).err, "flag_with_value")) << command;
+    const test::RunResult result = test::run(command + " --from " + file.path());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("warning [unknown_arguments]"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("warning [unresolved_words]"), std::string::npos) << result.out;
+    const ordered_json document =
+        ordered_json::parse(test::run(command + " --format json --from " + file.path()).out);
+    EXPECT_EQ(document["warnings"].size(), 2U) << command;
+  }
+}
+
+TEST(RunFrom, MemorySaysWhatToTryWhereAStepFails) {
+  const test::TemporaryFile file("run.sh", kWholeScript +
+                                               "--tensor-model-parallel-size 2 --num-experts 4 "
+                                               "--disable-bias-linear");
+  const test::RunResult result = test::run("memory --from " + file.path());
+  EXPECT_TRUE(says(result.err, "memory_not_counted")) << result.err;
+  EXPECT_NE(result.err.find("try    --sequence-parallel"), std::string::npos) << result.err;
 }
 
 TEST(RunFrom, AFlagWithAValueIsRefused) {
