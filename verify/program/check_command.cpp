@@ -11,6 +11,7 @@
 #include "verify/program/campaign_report.h"
 #include "verify/program/commands.h"
 #include "verify/program/interrupt.h"
+#include "verify/program/site_list.h"
 #include "verify/program/spread_check.h"
 #include "verify/properties/campaign.h"
 #include "verify/properties/case_request.h"
@@ -66,7 +67,11 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   if (rows.empty()) refuse_nothing_to_check();
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
-  require_sites(request.faults, sites_of(request, benches.front()));
+  if (line.settings.flag("sites")) {
+    write_sites(sites_of(request, benches.front()), asks_for_json(line), call.output);
+    return kVerified;
+  }
+  if (!request.faults.empty()) require_sites(request.faults, sites_of(request, benches.front()));
   for (Bench& bench : benches) bench.plant(request.faults);
   if (spread.kind != nullptr)
     return check_spread(call, cases, called, {.choice = spread, .request = request, .benches = benches});
