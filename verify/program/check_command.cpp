@@ -48,19 +48,19 @@ bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
 
 }  // namespace
 
-int check_cases(const Call& call, const CaseList& cases, const std::string& called) {
+int check_cases(const Call& call, const CaseList& cases) {
   const CommandLine& line = call.line;
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
                  .numbers = "a scenario is given",
                  .rule = "'check' takes no scenario, because it draws its own settings",
-                 .hint = called + " replay " + line.scenarios[0]});
+                 .hint = call.called + " replay " + line.scenarios[0]});
   }
   const BackendKind* backend = backend_kind(line);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);
-  if (backend != nullptr) return check_on_backend(call, cases, called);
+  if (backend != nullptr) return check_on_backend(call, cases);
   const CaseOptions options = case_options(line);
   const CampaignRequest request = requested_campaign(options, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
@@ -74,12 +74,12 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   if (!request.faults.empty()) require_sites(request.faults, sites_of(request, benches.front()));
   for (Bench& bench : benches) bench.plant(request.faults);
   if (spread.kind != nullptr)
-    return check_spread(call, cases, called, {.choice = spread, .request = request, .benches = benches});
+    return check_spread(call, cases, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
-  write_campaign(request, rows, is_whole, asks_for_json(line), called, call.output);
+  write_campaign(request, rows, is_whole, asks_for_json(line), call.called, call.output);
   return verdict_of(request, rows, is_whole).exit_code();
 }
 
-int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }
+int run_check(const Call& call) { return check_cases(call, all_cases()); }
 
 }  // namespace verify
