@@ -6,6 +6,7 @@
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/option_readers.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/output/progress.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/campaign_report.h"
@@ -60,6 +61,9 @@ int check_cases(const Call& call, const CaseList& cases) {
   const BackendKind* backend = backend_kind(line);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);
+  const bool lists_sites = line.settings.flag("sites");
+  if (lists_sites && (backend != nullptr || spread.kind != nullptr))
+    refuse_without_effect("sites", "check on several processes or on a device");
   if (backend != nullptr) return check_on_backend(call, cases);
   const CaseOptions options = case_options(line);
   const CampaignRequest request = requested_campaign(options, cases);
@@ -67,7 +71,7 @@ int check_cases(const Call& call, const CaseList& cases) {
   if (rows.empty()) refuse_nothing_to_check();
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
-  if (line.settings.flag("sites")) {
+  if (lists_sites) {
     write_sites(sites_of(request, benches.front()), asks_for_json(line), call.output);
     return kVerified;
   }

@@ -45,6 +45,12 @@ bool has_wide(sim::DType dtype, std::span<const std::byte> bytes) {
   return dtype == sim::DType::f64 && has_wide<double>(bytes);
 }
 
+bool gives_parts(sim::Operation operation) {
+  using enum sim::Operation;
+  return sim::is_point_to_point(operation) || operation == reduce_scatter || operation == scatter ||
+         operation == all_to_all || operation == all_to_all_uneven;
+}
+
 void see(const SeenCall& seen, CallValues& values) {
   const bool is_root = seen.place == seen.call.root;
   const sim::Tensor& tensor = seen.is_over ? seen.call.output : seen.call.input;
@@ -54,6 +60,7 @@ void see(const SeenCall& seen, CallValues& values) {
   const std::vector<std::byte> bytes = bytes_of(tensor);
   if (seen.is_over) {
     values.gets = true;
+    values.gets_a_part = values.gets_a_part || gives_parts(seen.call.operation);
     values.gets_a_value = values.gets_a_value || has_a_value(bytes);
   } else {
     values.gives_a_value = values.gives_a_value || has_a_value(bytes);

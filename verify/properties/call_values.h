@@ -19,6 +19,7 @@ struct CallValues {
   bool gives_wide = false;     // one that bf16 cannot hold
   bool gets = false;           // a result
   bool gets_a_value = false;   // one that is not zero
+  bool gets_a_part = false;    // of what ranks give, and other ranks get other parts
 };
 
 /// By site, for each rank.

@@ -5,7 +5,8 @@
 ///
 ///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor
 ///   no value  every result of a call is zero on some ranks, and what ranks give to the call is not
-///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
+///   unused    the result of a call is changed, and no tensor differs, with other seeds neither: it is not
+///             used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor

@@ -232,6 +232,19 @@ TEST(FaultExam, ResultsOfZerosAndACastOnOneRankHaveASite) {
       << cast;
 }
 
+/// With a seed, no id may lie in the rows of a rank, whose gradient is then not used. With others it is.
+TEST(FaultExam, WhatIsNotUsedWithOneSeedAloneIsNotNamed) {
+  const verify::Case& tied = *verify::find_case("tied_embedding");
+  int named = 0;
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
+    verify::CaseSetting setting = setting_of(tied, {{"tokens", 1}});
+    setting.seed = seed;
+    const std::string why = why_wrong(tied, "vocab_parallel_cross_entropy.sum:scale=2", setting);
+    named += why.find("is not used on rank") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(named, 0);
+}
+
 TEST(FaultExam, SaysWhatNoPropertySees) {
   const Exam exam = examined(BlindCase(), {"skip", "own-term"});
   EXPECT_EQ(row_of(exam, "blind.call:skip").verdict, ExamVerdict::missed);
