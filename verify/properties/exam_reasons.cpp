@@ -26,7 +26,7 @@ std::vector<std::string> words_of(const Fault& fault) {
     case FaultKind::wrong_group:
       return {" over " + fault.group};
     case FaultKind::op:
-      return {std::string(sim::name_of(fault.reduce_op)) + "(", "reduction", "times", "divided by",
+      return {"(" + std::string(sim::name_of(fault.reduce_op)) + ")", "reduction", "times", "divided by",
               "multiple of"};
     case FaultKind::scale:
       return {"times", "divided by", "multiple of", "multiples of", "multiplied by"};

@@ -151,6 +151,15 @@ TEST(FaultExam, ACallThatIsRefusedInAnotherGroupIsNamedAndIsNotMissing) {
   EXPECT_FALSE(verify::named_reasons(fault, refused, "on all ranks: it is missing", 2).kind);
 }
 
+TEST(FaultExam, AWrongReductionIsNamedBesideTheRightOne) {
+  const verify::Case& row = *verify::find_case("row_parallel_linear");
+  const std::string why = why_wrong(row, "row_parallel_linear.forward:op=max", setting_of(row, {}));
+  EXPECT_EQ(why.find("on all ranks: all_reduce(sum) 'row_parallel_linear.forward' of 2 is all_reduce(max) '"),
+            0U)
+      << why;
+  EXPECT_TRUE(verify::named_reasons(verify::parsed_fault("a.b:op=max"), "", why, 2).kind);
+}
+
 TEST(FaultExam, ACallInAnotherOrderMayBeEarlyOrMadeLater) {
   const verify::Case& attention = *verify::find_case("self_attention");
   const verify::CaseSetting setting = setting_of(attention, {{"ranks_a_group", 2}});
