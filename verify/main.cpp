@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "verify/backends/gpu_backends.h"
+#include "verify/output/phrases.h"
 #include "verify/output/terminal.h"
 #include "verify/program/program.h"
 #include "verify/program_build.h"
@@ -9,5 +10,5 @@
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   return verify::run_program(arguments, verify::terminal_output(), verify::gpu_backends(),
-                             verify::program_build());
+                             verify::program_build(), verify::quoted_for_shell(argv[0]));
 }

@@ -82,8 +82,8 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   const CommandInfo& command = command_named(program, line.command);
   if (command.reader == Reader::replay_of_project) return run_replay(called, line, cases, output);
   require_read_by(line, command.reader);
-  if (command.reader == Reader::exam_of_project) return exam_cases({line, {}, output}, cases, {}, called);
-  return check_cases({line, {}, output}, cases, called);
+  if (command.reader == Reader::exam_of_project) return exam_cases({line, {}, output, called}, cases, {});
+  return check_cases({line, {}, output, called}, cases);
 }
 
 }  // namespace

@@ -8,10 +8,36 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/comm/call_checks.h"
+#include "sim/comm/refused_call.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/device.h"
 
 namespace sim {
+
+namespace {
+
+/// Does `refuse`, which throws, and adds the record of the call to what it throws.
+template <typename Refuse>
+void refuse_with_record(const Call& call, const ProcessGroup& group, std::int64_t sequence,
+                        const Refuse& refuse) {
+  try {
+    refuse();
+  } catch (const Error& error) {
+    throw RefusedCall(error.refusal(), {.group = &group,
+                                        .site = call.site,
+                                        .sequence = sequence,
+                                        .count = call.count,
+                                        .bytes_inside = 0,
+                                        .bytes_across = 0,
+                                        .root_or_peer = root_or_peer_of(call),
+                                        .operation = call.operation,
+                                        .dtype = call.dtype,
+                                        .reduce_op = call.reduce_op,
+                                        .waited = false});
+  }
+}
+
+}  // namespace
 
 Communicator::Communicator(const ProcessGroup& group, int place, Device& device,
                            std::shared_ptr<Recorder> recorder, CallTensors of_blocking_calls)
@@ -75,19 +101,22 @@ void Communicator::refuse_overlap(const Call& call) const {
 }
 
 void Communicator::refuse_blocks(const Call& call) const {
-  if (call.operation == Operation::all_to_all) {
+  refuse_with_record(call, group_, collectives_, [&] {
+    if (call.operation == Operation::all_to_all) {
+      refuse_call(call, "call_shape",
+                  fmt::format("input of {} elements, output of {}, {} members", call.input.count(),
+                              call.output.count(), size()),
+                  "input and output have one block of the same size for each member",
+                  "all_to_all_uneven takes blocks of different sizes");
+    }
+    const Tensor& whole = &block_of(call.operation, call) == &call.input ? call.output : call.input;
     refuse_call(call, "call_shape",
-                fmt::format("input of {} elements, output of {}, {} members", call.input.count(),
-                            call.output.count(), size()),
-                "input and output have one block of the same size for each member",
-                "all_to_all_uneven takes blocks of different sizes");
-  }
-  const Tensor& whole = &block_of(call.operation, call) == &call.input ? call.output : call.input;
-  refuse_call(
-      call, "call_shape",
-      fmt::format("a block of {} elements and a whole of {}, {} members", call.count, whole.count(), size()),
-      "the whole has one block for each member",
-      "a whole of as many elements as the block times the members");
+                fmt::format("a block of {} elements and a whole of {}, {} members", call.count, whole.count(),
+                            size()),
+                "the whole has one block for each member",
+                "a whole of as many elements as the block times the members");
+  });
+  CHECK(false);
 }
 
 // ---- checks that few calls need ---------------------------------------------------------------------------
@@ -109,11 +138,13 @@ void Communicator::require_uneven(const Call& call) const {
       if (fits) left -= row;
     }
     if (fits && left == 0) return;
-    refuse_call(call, "split_rows",
-                fmt::format("{} [{}] for a tensor {} and {} members", what, fmt::join(rows, ", "),
-                            text_of(tensor.shape()), n),
-                "each member has a number of rows, none negative, and they add up to the first dimension",
-                "numbers of rows that cover the tensor");
+    refuse_with_record(call, group_, collectives_, [&] {
+      refuse_call(call, "split_rows",
+                  fmt::format("{} [{}] for a tensor {} and {} members", what, fmt::join(rows, ", "),
+                              text_of(tensor.shape()), n),
+                  "each member has a number of rows, none negative, and they add up to the first dimension",
+                  "numbers of rows that cover the tensor");
+    });
   };
   check("send_rows", call.rare->send_rows, call.input);
   check("receive_rows", call.rare->receive_rows, call.output);

@@ -11,6 +11,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/comm/refused_call.h"
 #include "sim/comm/refused_elsewhere.h"
 #include "sim/comm/split_parts.h"
 #include "sim/fibers/signal_stack.h"
@@ -188,8 +189,11 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   } catch (const Error& error) {
     const Refusal& refusal = error.refusal();
     state.threw_for_another = dynamic_cast<const RefusedElsewhere*>(&error) != nullptr;
-    state.fail(thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
-                      refusal.rule, refusal.hint));
+    Finding finding = thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
+                             refusal.rule, refusal.hint);
+    if (const auto* refused = dynamic_cast<const RefusedCall*>(&error); refused != nullptr)
+      finding.calls.insert(finding.calls.begin(), facts_of(refused->call(), state.rank, kRefusedIn));
+    state.fail(std::move(finding));
   } catch (const std::bad_alloc&) {
     state.fail(thrown(state, "out_of_memory", "its program got no more memory from the system",
                       "the memory of this machine holds all ranks",

@@ -38,7 +38,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"experts: probabilities applied twice", right,
        "output: each row is a multiple of the serial row, by a number of its own: what the rows are"},
       {"all_to_all: rows of the peers for the own", vague,
-       "on rank 0: all_to_all_uneven 'token_exchange.forward' of 1 is missing"},
+       "rank 0: tp[0] = {0, 1}, rank 0, all_to_all_uneven 'token_exchange.forward'"},
       {"all_to_all: rows of the next rank first", right,
        "output, on rank 1 only: its rows are, in this order, rows 1 0 of the serial one"},
       {"all_to_all: odd rows forgotten", right, "output: every element is zero"},

@@ -262,7 +262,8 @@ TEST(NcclProcesses, AWrongOffsetIsFound) {
   EXPECT_TRUE(contains(replayed.front().out, "FAILED  nccl collectives    rank 0: tensor 'step "))
       << replayed.front().out;
   EXPECT_TRUE(contains(replayed.front().out, "ok      nccl training f32")) << replayed.front().out;
-  EXPECT_TRUE(contains(replayed.front().out, "reproduce: mpirun -n 4 ./shardproof replay scenarios/"))
+  EXPECT_TRUE(contains(replayed.front().out, "reproduce: mpirun -n 4 " + std::string(SHARDPROOF_NCCL_PLAYED) +
+                                                 " replay scenarios/"))
       << replayed.front().out;
 }
 

@@ -120,12 +120,31 @@ std::string text_of_place(const ExpectedCall& call) {
   return fmt::format(", {} {}", how, call.root_or_peer);
 }
 
+/// What the text of a call says although it is as usual, because another call differs in it.
+struct Says {
+  bool group = false;      // the tensor-model-parallel group
+  bool reduction = false;  // a sum
+};
+
+std::string text_of_call(const ExpectedCall& call, Says says) {
+  const bool says_dtype = sim::moves_data(call.operation) && call.dtype != sim::DType::field;
+  const bool says_reduction =
+      (says.reduction && sim::has_reduce_op(call.operation)) || call.reduce_op != sim::ReduceOp::sum;
+  const bool says_group = says.group || call.group != "tp";
+  return fmt::format("{}{} '{}' of {}{}{}{}", sim::name_of(call.operation),
+                     says_reduction ? fmt::format("({})", sim::name_of(call.reduce_op)) : "", call.site,
+                     call.elements, says_dtype ? fmt::format(" {}", sim::name_of(call.dtype)) : "",
+                     says_group ? " over " + call.group : "", text_of_place(call));
+}
+
 std::string what_differs(const Edit& edit) {
   if (edit.made == nullptr) return text_of(*edit.missing) + " is missing";
   if (edit.missing == nullptr) return text_of(*edit.made) + " is one too many";
   if (edit.is_moved())
     return fmt::format("{} comes too {}", text_of(*edit.made), edit.at < edit.belongs_at ? "early" : "late");
-  return fmt::format("{} is {}", text_of(*edit.missing), text_of(*edit.made));
+  const Says says{.group = edit.missing->group != edit.made->group,
+                  .reduction = edit.missing->reduce_op != edit.made->reduce_op};
+  return fmt::format("{} is {}", text_of_call(*edit.missing, says), text_of_call(*edit.made, says));
 }
 
 /// The places in an edit are relative to `begin`.
@@ -151,14 +170,7 @@ ExpectedCall as_expected(const sim::CallRecord& call) {
           .reduce_op = call.reduce_op};
 }
 
-std::string text_of(const ExpectedCall& call) {
-  const bool says_dtype = sim::moves_data(call.operation) && call.dtype != sim::DType::field;
-  const bool is_sum = call.reduce_op == sim::ReduceOp::sum;
-  return fmt::format("{}{} '{}' of {}{}{}{}", sim::name_of(call.operation),
-                     is_sum ? "" : fmt::format("({})", sim::name_of(call.reduce_op)), call.site,
-                     call.elements, says_dtype ? fmt::format(" {}", sim::name_of(call.dtype)) : "",
-                     call.group == "tp" ? "" : " over " + call.group, text_of_place(call));
-}
+std::string text_of(const ExpectedCall& call) { return text_of_call(call, {}); }
 
 std::vector<CallDifference> differences(const std::vector<ExpectedCall>& all_expected,
                                         const sim::CallLog& records) {

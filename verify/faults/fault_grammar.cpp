@@ -232,6 +232,17 @@ void require_kernel(const Fault& fault) {
                fmt::format("{}:{}", nearest.empty() ? kernels.front() : nearest, info_of(fault.kind).name));
 }
 
+/// Returns the names with commas between them, as many as a refusal has room for, and the number of others.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kRoom = 250;
+  std::string text;
+  std::size_t count = 0;
+  for (; count < names.size() && text.size() + names[count].size() <= kRoom; ++count)
+    text += (count == 0 ? "" : ", ") + names[count];
+  if (count == names.size()) return text;
+  return fmt::format("{} and {} more, which check --sites lists", text, names.size() - count);
+}
+
 void require_tensor(const Fault& fault, std::span<const SiteOperation> sites) {
   std::vector<std::string> names;
   for (const SiteOperation& one : sites) {
@@ -241,7 +252,7 @@ void require_tensor(const Fault& fault, std::span<const SiteOperation> sites) {
   }
   const std::string nearest = nearest_name(fault.site, names);
   refuse_fault("no_such_site", fault.text, "no tensor that is published here has this name",
-               fmt::format("the tensors are {}", fmt::join(names, ", ")),
+               fmt::format("the tensors are {}", listed(names)),
                nearest.empty() ? "a tensor of this list, or a pattern such as tensor.grad*"
                                : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
 }
@@ -274,7 +285,7 @@ void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperati
                                 : fmt::format("'{}' does not apply to {}", info_of(fault.kind).name,
                                               fmt::join(others, ", ")),
                  names.empty() ? std::string("these cases make no calls")
-                               : fmt::format("the sites are {}", fmt::join(names, ", ")),
+                               : fmt::format("the sites are {}", listed(names)),
                  names.empty()     ? "another --case, or a kernel such as device.matmul"
                  : nearest.empty() ? "a site of this list, or a pattern such as *.forward"
                                    : fmt::format("{}:{}", nearest, info_of(fault.kind).name));

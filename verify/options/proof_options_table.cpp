@@ -245,6 +245,8 @@ std::vector<OptionInfo> options_of_the_proof() {
       {"master-port", number, kProcessSection, kStarted, "what the launcher says",
        "Sets the port on which rank 0 listens.", "PORT"},
 
+      {"sites", flag, kOutputSection, kChecks, "",
+       "Lists the sites at which --plant can plant faults in the chosen cases, and proves nothing."},
       {"all", flag, kOutputSection, Reader::inspect, "",
        "Shows every disagreement of every group, and not only the first of each."},
       {"rank-from", text, kOutputSection, Reader::inspect,

@@ -168,7 +168,7 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
   return setting;
 }
 
-int check_on_backend(const Call& call, const CaseList& cases, const std::string& called) {
+int check_on_backend(const Call& call, const CaseList& cases) {
   const CaseOptions options = case_options(call.line);
   if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
   if (!options.plants.empty()) refuse_without_effect("plant", "check on a backend");
@@ -183,7 +183,7 @@ int check_on_backend(const Call& call, const CaseList& cases, const std::string&
   for (const auto& one : cases) hash.add(std::string_view(one->name()));
   const BackendChoice choice = backend_choice(call.line);
   require_built(choice, call.backends);
-  require_several_processes(choice, called);
+  require_several_processes(choice, call.called);
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
       open_backend({choice, hash.value()}, call.backends, call.output.err);
@@ -191,8 +191,8 @@ int check_on_backend(const Call& call, const CaseList& cases, const std::string&
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));
     if (backend->rank() != 0) return;
-    const std::string reproduce =
-        fmt::format("{}{} check{}", launched(backend->processes()), called, arguments_of(call.line, "case"));
+    const std::string reproduce = fmt::format("{}{} check{}", launched(backend->processes()), call.called,
+                                              arguments_of(call.line, "case"));
     write(verdict.rows, request, *backend, reproduce, asks_for_json(call.line),
           {call.output.out, call.output.err});
     call.output.out.flush();

@@ -29,8 +29,7 @@ inline constexpr int kBackendRuns = 10;
 CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
                               std::int64_t number, const Backend& backend, int max_world);
 
-/// The command check on the backend that the command line asks for. `called` is the program that a line
-/// uses to reproduce a failure.
-int check_on_backend(const Call& call, const CaseList& cases, const std::string& called);
+/// The command check on the backend that the command line asks for.
+int check_on_backend(const Call& call, const CaseList& cases);
 
 }  // namespace verify

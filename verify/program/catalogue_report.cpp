@@ -109,8 +109,7 @@ void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, c
 
 }  // namespace
 
-int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files,
-                   const std::string& called) {
+int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files) {
   const CommandLine& line = call.line;
   const CaseOptions options = case_options(line);
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
@@ -124,7 +123,7 @@ int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<st
         return !interrupt.is_asked();
       });
   progress.reset();
-  write_catalogue(rows, asks_for_json(line), called, call.output);
+  write_catalogue(rows, asks_for_json(line), call.called, call.output);
   return exit_code_of(rows);
 }
 

@@ -13,9 +13,7 @@ namespace verify {
 
 struct Call;
 
-/// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`. `called` is
-/// the program in the line that reproduces a bug.
-int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files,
-                   const std::string& called);
+/// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`.
+int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files);
 
 }  // namespace verify

@@ -6,11 +6,13 @@
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/option_readers.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/output/progress.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/campaign_report.h"
 #include "verify/program/commands.h"
 #include "verify/program/interrupt.h"
+#include "verify/program/site_list.h"
 #include "verify/program/spread_check.h"
 #include "verify/properties/campaign.h"
 #include "verify/properties/case_request.h"
@@ -47,34 +49,41 @@ bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
 
 }  // namespace
 
-int check_cases(const Call& call, const CaseList& cases, const std::string& called) {
+int check_cases(const Call& call, const CaseList& cases) {
   const CommandLine& line = call.line;
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
                  .numbers = "a scenario is given",
                  .rule = "'check' takes no scenario, because it draws its own settings",
-                 .hint = called + " replay " + line.scenarios[0]});
+                 .hint = call.called + " replay " + line.scenarios[0]});
   }
   const BackendKind* backend = backend_kind(line);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);
-  if (backend != nullptr) return check_on_backend(call, cases, called);
+  const bool lists_sites = line.settings.flag("sites");
+  if (lists_sites && (backend != nullptr || spread.kind != nullptr))
+    refuse_without_effect("sites", "check on several processes or on a device");
+  if (backend != nullptr) return check_on_backend(call, cases);
   const CaseOptions options = case_options(line);
   const CampaignRequest request = requested_campaign(options, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
-  require_sites(request.faults, sites_of(request, benches.front()));
+  if (lists_sites) {
+    write_sites(sites_of(request, benches.front()), asks_for_json(line), call.output);
+    return kVerified;
+  }
+  if (!request.faults.empty()) require_sites(request.faults, sites_of(request, benches.front()));
   for (Bench& bench : benches) bench.plant(request.faults);
   if (spread.kind != nullptr)
-    return check_spread(call, cases, called, {.choice = spread, .request = request, .benches = benches});
+    return check_spread(call, cases, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
-  write_campaign(request, rows, is_whole, asks_for_json(line), called, call.output);
+  write_campaign(request, rows, is_whole, asks_for_json(line), call.called, call.output);
   return verdict_of(request, rows, is_whole).exit_code();
 }
 
-int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }
+int run_check(const Call& call) { return check_cases(call, all_cases()); }
 
 }  // namespace verify

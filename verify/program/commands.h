@@ -39,6 +39,7 @@ struct Call {
   const CommandLine& line;
   const BackendOpeners& backends;  // the backends that the program adds to those of this library
   const Output& output;
+  const std::string& called;  // the program as the user called it, for lines that reproduce a result
 };
 
 int run_groups(const Call& call);
@@ -51,10 +52,9 @@ int run_check(const Call& call);
 int run_exam(const Call& call);
 int run_inspect(const Call& call);
 int run_list(const Call& call);
-/// The command check, for these cases. `called` is the program that a line uses to reproduce a failure.
-int check_cases(const Call& call, const CaseList& cases, const std::string& called);
+/// The command check, for these cases.
+int check_cases(const Call& call, const CaseList& cases);
 /// The command exam, for these cases. `catalogue` has the files of --catalogue if the command line has none.
-int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue,
-               const std::string& called);
+int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue);
 
 }  // namespace verify

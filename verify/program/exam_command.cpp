@@ -38,8 +38,7 @@ void require_fault_names(const std::vector<std::string>& names) {
 
 }  // namespace
 
-int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue,
-               const std::string& called) {
+int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue) {
   const CommandLine& line = call.line;
   const CaseOptions options = case_options(line);
   require_fault_names(options.faults);
@@ -51,14 +50,13 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
                  .rule = "--power plants factors of 1 + 2^-k, and nothing else",
                  .hint = "one of the two options"});
   }
-  if (asks_for_bugs)
-    return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios, called);
+  if (asks_for_bugs) return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios);
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
                  .numbers = "a file is given",
                  .rule = "'exam' draws its own settings, and takes files with --catalogue alone",
-                 .hint = called + " exam --catalogue " + line.scenarios[0]});
+                 .hint = call.called + " exam --catalogue " + line.scenarios[0]});
   }
   if (asks_for_power) return exam_power(call, cases);
   const CampaignRequest campaign = requested_campaign(options, cases);
@@ -76,10 +74,10 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
         return !interrupt.is_asked();
       });
   progress.reset();
-  write_exam(request, exam, asks_for_json(line), called, call.output);
+  write_exam(request, exam, asks_for_json(line), call.called, call.output);
   return exit_code_of(exam);
 }
 
-int run_exam(const Call& call) { return exam_cases(call, all_cases(), catalogue_files(), "./shardproof"); }
+int run_exam(const Call& call) { return exam_cases(call, all_cases(), catalogue_files()); }
 
 }  // namespace verify

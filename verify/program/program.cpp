@@ -84,7 +84,7 @@ std::string page_asked_for(const CommandLine& line, int columns) {
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
-        const std::optional<Build>& build, RunMembers& members) {
+        const std::optional<Build>& build, const std::string& called, RunMembers& members) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
@@ -105,7 +105,7 @@ int run(const std::vector<std::string>& arguments, const Output& output, const B
   }
   const CommandInfo& command = command_named(shardproof_program(), line.command);
   require_read_by(line, command.reader);
-  return run_from({line, backends, output}, command.run, members);
+  return run_from({line, backends, output, called}, command.run, members);
 }
 
 }  // namespace
@@ -137,10 +137,12 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends, const std::optional<Build>& build) {
+                const BackendOpeners& backends, const std::optional<Build>& build,
+                const std::string& called) {
   RunMembers members;
   return exit_code_of(
-      "shardproof", arguments, output, [&] { return run(arguments, output, backends, build, members); },
+      "shardproof", arguments, output,
+      [&] { return run(arguments, output, backends, build, called, members); },
       [&](Json& document) { members.add_to(document); });
 }
 

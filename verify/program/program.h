@@ -27,8 +27,10 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
                  const std::function<int()>& work, const AddMembers& add_members = {});
 
 /// Runs the program. `backends` are the backends that the program adds to those of this library; `build` is
-/// what --version says of the program beside its version.
+/// what --version says of the program beside its version. `called` is the program as a shell takes it, for
+/// the lines that reproduce a result.
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends = {}, const std::optional<Build>& build = std::nullopt);
+                const BackendOpeners& backends = {}, const std::optional<Build>& build = std::nullopt,
+                const std::string& called = "./shardproof");
 
 }  // namespace verify

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <fmt/color.h>
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -43,9 +45,17 @@ namespace verify {
 
 namespace {
 
-std::string reproduce_line(const ScenarioReport& report, const CommandLine& line) {
-  return fmt::format("./shardproof replay{}{}",
-                     report.path.empty() ? "" : " " + quoted_for_shell(report.path), arguments_of(line));
+/// Adds the line that reproduces the report. A row that ends with a line of its own names the script there,
+/// because a check does not know how the program was called.
+void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, const std::string& called) {
+  report.reproduce =
+      fmt::format("{} replay{}{}", called, report.path.empty() ? "" : " " + quoted_for_shell(report.path),
+                  arguments_of(line));
+  constexpr std::string_view kScript = " ./shardproof replay --case ";
+  for (CheckResult& check : report.checks) {
+    if (const std::size_t at = check.detail.rfind(kScript); at != std::string::npos)
+      check.detail.replace(at, kScript.size(), fmt::format(" {} replay --case ", called));
+  }
 }
 
 fmt::text_style style(bool good, bool colour) {
@@ -265,7 +275,9 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
 }
 
 /// Replays the named scenarios, or the layout of the command line, or else all of scenarios/.
-std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
+std::vector<ScenarioReport> replay_all(const Call& call) {
+  const CommandLine& line = call.line;
+  const Output& output = call.output;
   std::vector<ScenarioReport> reports;
   sim::CpuDevice device;
   ProvedSettings proved;
@@ -278,7 +290,7 @@ std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& ou
   } else {
     reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, line, output);
   }
-  for (ScenarioReport& report : reports) report.reproduce = reproduce_line(report, line);
+  for (ScenarioReport& report : reports) add_lines_to_reproduce(report, line, call.called);
   return reports;
 }
 
@@ -405,7 +417,8 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   const ReportFiles files(line);
   require_read_on(line, Reader::replay, backend_kind(scenario));
   BackendReplay replayed = measured_replay_on_backend(call, scenario, files.dump_writer());
-  replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line);
+  add_lines_to_reproduce(replayed.report, line, call.called);
+  replayed.report.reproduce = launched(replayed.processes) + replayed.report.reproduce;
   std::exception_ptr unwritten;
   try {
     if (replayed.speaks) {
@@ -433,7 +446,7 @@ int run_replay(const Call& call) {
     return run_on_backend(call, *scenario);
   require_read_on(line, Reader::replay, nullptr);
   const ReportFiles files(line);
-  const std::vector<ScenarioReport> reports = replay_all(line, output);
+  const std::vector<ScenarioReport> reports = replay_all(call);
   if (reports.empty()) {
     sim::refuse({.code = "scenario_missing",
                  .option = scenario_folder(),

@@ -67,10 +67,10 @@ int run_from(const Call& call, int (*command)(const Call& call), RunMembers& mem
     require_modelled(run, Unproved::groups);
     file->write(scenario_text(run));
   }
-  if (!as_json) return command({line, call.backends, call.output});
+  if (!as_json) return command({line, call.backends, call.output, call.called});
   std::ostringstream text;
   const Output inner{text, call.output.err, false, call.output.progress, call.output.columns};
-  const int code = command({line, call.backends, inner});
+  const int code = command({line, call.backends, inner, call.called});
   Json document = parse_json(text.str());
   members.add_to(document);
   call.output.out << one_line(document);

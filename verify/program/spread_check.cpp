@@ -68,10 +68,9 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
 
 }  // namespace
 
-int check_spread(const Call& call, const CaseList& cases, const std::string& called,
-                 const SpreadCheck& spread) {
+int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spread) {
   require_built(spread.choice, call.backends);
-  require_several_processes(spread.choice, called);
+  require_several_processes(spread.choice, call.called);
   const std::unique_ptr<Backend> backend =
       open_backend({spread.choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   Ended ended;
@@ -80,7 +79,7 @@ int check_spread(const Call& call, const CaseList& cases, const std::string& cal
     ended = run_with_progress(*backend, spread, rows, call.output);
     backend->finish({true, ""});
     if (backend->rank() != 0) return;
-    write_campaign(spread.request, rows, ended.is_whole, asks_for_json(call.line), called, call.output);
+    write_campaign(spread.request, rows, ended.is_whole, asks_for_json(call.line), call.called, call.output);
     call.output.out.flush();
   });
   backend->close();

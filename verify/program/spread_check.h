@@ -30,8 +30,7 @@ struct SpreadCheck {
   std::span<Bench> benches;  // one for each thread of this process
 };
 
-/// Returns the exit code. `called` is the program that a line uses to reproduce a failure.
-int check_spread(const Call& call, const CaseList& cases, const std::string& called,
-                 const SpreadCheck& spread);
+/// Returns the exit code.
+int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spread);
 
 }  // namespace verify

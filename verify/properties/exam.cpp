@@ -107,9 +107,9 @@ class Candidate {
     if (!explains_) return;
     row_.is_explained = true;
     row_.explanation = explanation(bench_, *plan_.the_case, property, setting_);
-    std::string said = judgement.detail + "\n" + row_.explanation;
-    if (judgement.finding) said += "\n" + sim::text_of(*judgement.finding, "");
-    row_.named = named_reasons(row_.fault, said, setting_.group_size * setting_.replicas);
+    std::string found = judgement.detail;
+    if (judgement.finding) found += "\n" + sim::text_of(*judgement.finding, "");
+    row_.named = named_reasons(row_.fault, found, row_.explanation, setting_.group_size * setting_.replicas);
   }
 
   const ExamPlan& plan_;

@@ -24,9 +24,9 @@ std::vector<std::string> words_of(const Fault& fault) {
     case FaultKind::drop_accumulate:
       return {"is missing", "had no part", "adds to what was there"};
     case FaultKind::wrong_group:
-      return {" over " + fault.group, fault.group + "["};
+      return {" over " + fault.group};
     case FaultKind::op:
-      return {std::string(sim::name_of(fault.reduce_op)) + "(", "reduction", "times", "divided by",
+      return {"(" + std::string(sim::name_of(fault.reduce_op)) + ")", "reduction", "times", "divided by",
               "multiple of"};
     case FaultKind::scale:
       return {"times", "divided by", "multiple of", "multiples of", "multiplied by"};
@@ -60,15 +60,19 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-NamedReasons named_reasons(const Fault& fault, const std::string& said, int ranks) {
+NamedReasons named_reasons(const Fault& fault, const std::string& found, const std::string& explanation,
+                           int ranks) {
   const std::vector<std::string> words = words_of(fault);
+  const std::string said = found + "\n" + explanation;
+  const std::string& with_words = fault.kind == FaultKind::wrong_group ? explanation : said;
   const bool is_of_one = fault.where.place || !fault.where.ranks.empty();
   const bool exchanges_two = fault.kind == FaultKind::swap_blocks;  // the ranks of the first two places
   const bool names_all = has(said, "on all ranks") || has(said, "on no rank");
   const bool names_one = has(said, "on rank ") || has(said, "rank 1");
   return {.site = has(said, fault.site),
           .rank = ranks == 1 || (is_of_one ? names_one : exchanges_two || names_all || !has(said, "only: ")),
-          .kind = std::any_of(words.begin(), words.end(), [&](const auto& word) { return has(said, word); })};
+          .kind = std::any_of(words.begin(), words.end(),
+                              [&](const auto& word) { return has(with_words, word); })};
 }
 
 std::string why_equivalent(const Fault& fault, std::int64_t met) {

@@ -128,8 +128,7 @@ std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTens
     if (!check_outputs(*repaired, *outputs, run.setting.dtype).empty()) continue;
     const ComparedRun compared{run.the_case, run.setting, *repaired, run.number, run.serial, run.inputs};
     const WrongTensors left = wrong_tensors(compared);
-    if (left.wrong.empty() && left.right.size() == outputs->size())
-      return fmt::format("all is right if {}", repair.says);
+    if (left.wrong.empty() && left.right.size() == outputs->size()) return repair.says;
   }
   return "";
 }

@@ -29,8 +29,8 @@ struct ChangedSite {
   bool is_kernel() const { return operations.empty(); }
 };
 
-/// Returns the phrase "all is right if ..."; "" where no change makes all right. `where` says which calls
-/// have the change. The bench has other faults afterwards.
+/// Returns the change that makes all right, such as "the result of 'mlp.forward' is multiplied by 2"; ""
+/// where there is none. `where` says which calls have the change. The bench has other faults afterwards.
 std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
                            const ChangedSite& site, const std::vector<Fault>& planted,
                            const FaultWhere& where);

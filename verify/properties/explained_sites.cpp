@@ -10,6 +10,7 @@
 
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
+#include "verify/properties/call_values.h"
 #include "verify/properties/explained_repairs.h"
 #include "verify/properties/reached_sites.h"
 #include "verify/properties/repeated_inputs.h"
@@ -104,8 +105,8 @@ class SiteSearch {
     change_all();
     std::string repairs = text_of_repairs();
     if (!repairs.empty()) return repairs;
-    std::vector<std::string> phrases = {text_of_repeated(), text_of_zero(), text_of_unused(),
-                                        text_of_hidden()};
+    std::vector<std::string> phrases = {text_of_repeated(), text_of_zero(), text_of_zero_results(),
+                                        text_of_unused(), text_of_hidden()};
     std::erase(phrases, "");
     if (phrases.empty() && has_few_changes()) phrases.push_back(text_of_one_rank());
     phrases.push_back(text_of_reaching());
@@ -116,12 +117,16 @@ class SiteSearch {
  private:
   std::shared_ptr<const sim::RunReport> run_with(const std::string& site, const char* change,
                                                  const FaultWhere& where = {}) {
+    return run_with(run_.setting, site, change, where);
+  }
+  std::shared_ptr<const sim::RunReport> run_with(const CaseSetting& setting, const std::string& site,
+                                                 const char* change, const FaultWhere& where) {
     std::vector<Fault> faults = planted_;
     faults.push_back(parsed_fault(site + ":" + change));  // behind the others, nearest to the group
     faults.back().where = where;
     const std::shared_ptr<std::atomic<std::int64_t>> met = faults.back().met;
     bench_.plant(std::move(faults));
-    const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, run_.setting);
+    const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, setting);
     return *met > 0 && run->ok() ? run : nullptr;
   }
 
@@ -154,6 +159,25 @@ class SiteSearch {
     return changed != nullptr && differing(run_.report, *changed).empty();
   }
 
+  /// Removes the sites at which a change does change something with other seeds: what is not used with one
+  /// seed, as a gradient of rows that no id asks for, need not be wrong. Of too many sites none is told.
+  std::vector<std::string> with_any_seed(std::vector<std::string> sites, const FaultWhere& where) {
+    constexpr std::uint64_t kSeeds = 8;
+    if (run_.setting.text || sites.size() > kMostSites) return sites;
+    for (std::uint64_t more = 1; more <= kSeeds && !sites.empty(); ++more) {
+      CaseSetting other = run_.setting;
+      other.seed += more;
+      bench_.plant(planted_);
+      const std::shared_ptr<const sim::RunReport> before = bench_.run(run_.the_case, other);
+      if (!before->ok()) continue;
+      std::erase_if(sites, [&](const std::string& site) {
+        const auto changed = run_with(other, site, site.starts_with("device.") ? "zero" : "nan", where);
+        return changed != nullptr && !differing(*before, *changed).empty();
+      });
+    }
+    return sites;
+  }
+
   /// Tries the sites that reach all that is wrong, and every kernel, because a kernel that is made zero may
   /// reach less than one that is changed in another way. Several changes may make all right.
   std::string text_of_repairs() {
@@ -170,23 +194,33 @@ class SiteSearch {
   /// Changes all ranks first, and then the wrong ones alone, where others are right, or one of each group.
   std::string repair(const ChangedSite& site) {
     const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
-    if (!said.empty()) return said + " on all ranks";
+    if (!said.empty()) return fmt::format("all is right if {} on all ranks", said);
     if (site.is_kernel()) return "";
-    if (!ranks_.empty())
-      return repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}},
-                       text_of_ranks(ranks_, run_.report.ranks.size()));
-    if (run_.setting.text) return "";  // each run takes long
-    for (int place = 0; place < site.places; ++place) {
-      std::string of_place = repair_at(site, {.place = place}, fmt::format("rank {} of each group", place));
-      if (!of_place.empty()) return of_place;
-    }
-    return "";
+    if (ranks_.empty())
+      return run_.setting.text ? "" : repair_at_one_place(site);  // of a text each takes long
+    const std::string of_wrong = repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}});
+    return of_wrong.empty() ? ""
+                            : fmt::format("all is right if {} on {}", of_wrong,
+                                          text_of_ranks(ranks_, run_.report.ranks.size()));
   }
-  std::string repair_at(ChangedSite site, const FaultWhere& where, const std::string& ranks) {
+  std::string repair_at(ChangedSite site, const FaultWhere& where) {
     site.changed = run_with(site.site, "scale=3", where);
-    if (site.changed == nullptr) return "";
-    const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, where);
-    return said.empty() ? "" : fmt::format("{} on {}", said, ranks);
+    return site.changed == nullptr ? "" : explain_repair(bench_, run_, tensors_, site, planted_, where);
+  }
+  /// What is summed afterwards may be repaired on any rank of the group: all that would do are named.
+  std::string repair_at_one_place(const ChangedSite& site) {
+    std::vector<std::pair<std::string, std::vector<int>>> repairs;  // each with its places
+    for (int place = 0; place < site.places; ++place) {
+      const std::string said = repair_at(site, {.place = place});
+      if (said.empty()) continue;
+      if (repairs.empty() || repairs.back().first != said) repairs.push_back({said, {}});
+      repairs.back().second.push_back(place);
+    }
+    std::string text;
+    for (const auto& [said, places] : repairs)
+      text += fmt::format("{} if {} on rank {} of each group", text.empty() ? "all is right" : ", or", said,
+                          fmt::join(places, " or "));
+    return text;
   }
 
   /// The experiment does not tell a result that is zero from one that nobody uses, nor whether a right run
@@ -196,14 +230,45 @@ class SiteSearch {
                        sites, ranks);
   }
 
-  std::string text_of_zero() const {
-    const std::string sites = one_of(zero_);
+  std::string text_of_zero() {
+    const std::string sites = one_of(with_any_seed(zero_, {}));
     return sites.empty() ? "" : text_of_zeros(sites, "all ranks");
   }
 
+  /// Calls whose results are zero on some ranks, although ranks give them something else. Of parts that
+  /// differ from rank to rank, some may well be zero.
+  std::string text_of_zero_results() {
+    bench_.plant(planted_);
+    std::map<std::set<int>, std::vector<std::string>> sites_of;
+    for (const auto& [site, of_ranks] :
+         call_values(bench_, run_.the_case, run_.setting, WatchedSide::program)) {
+      std::set<int> zero;
+      bool gives_a_value = false, gets_parts = false;
+      std::size_t getting = 0;
+      for (int rank = 0; rank < std::ssize(of_ranks); ++rank) {
+        const CallValues& values = of_ranks[static_cast<std::size_t>(rank)];
+        gives_a_value = gives_a_value || values.gives_a_value;
+        gets_parts = gets_parts || values.gets_a_part;
+        getting += values.gets ? 1 : 0;
+        if (values.gets && !values.gets_a_value) zero.insert(rank);
+      }
+      const bool is_natural = gets_parts && zero.size() < getting;
+      if (gives_a_value && !zero.empty() && !is_natural) sites_of[zero].push_back(site);
+    }
+    std::vector<std::string> phrases;
+    for (const auto& [ranks, sites] : sites_of) {
+      const std::string named = one_of(sites);
+      if (named.empty()) continue;
+      phrases.push_back(fmt::format("every result of {} is zero on {}, and what ranks give to it is not",
+                                    named, text_of_ranks(ranks, run_.report.ranks.size())));
+    }
+    return phrases.size() <= kMostSites ? fmt::format("{}", fmt::join(phrases, "; ")) : "";
+  }
+
   /// Behind a result that is no number nothing shows, and a site that seems unused need not be.
-  std::string text_of_unused() const {
-    const std::string sites = has_no_value(tensors_.wrong.front()) ? "" : one_of(unused_);
+  std::string text_of_unused() {
+    if (has_no_value(tensors_.wrong.front())) return "";
+    const std::string sites = one_of(with_any_seed(unused_, {}));
     return sites.empty() ? "" : fmt::format("the result of {} is used on no rank, or comes too late", sites);
   }
 
@@ -259,9 +324,9 @@ class SiteSearch {
         if (site.is_kernel()) zero.push_back(site.site);
         if (!site.is_kernel() && is_unused(site.site, {.ranks = {rank}})) unused.push_back(site.site);
       }
-      if (const std::string sites = one_of(unused); !sites.empty())
+      if (const std::string sites = one_of(with_any_seed(unused, {.ranks = {rank}})); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
-      if (const std::string sites = one_of(zero); !sites.empty())
+      if (const std::string sites = one_of(with_any_seed(zero, {.ranks = {rank}})); !sites.empty())
         return text_of_zeros(sites, fmt::format("rank {}", rank));
     }
     return "";
@@ -275,11 +340,29 @@ class SiteSearch {
     return sites.front();
   }
 
+  /// Whether a call of a kernel reaches the first wrong tensor and nothing that is right. A call that reaches
+  /// a right tensor, which may be its own result, is right.
+  bool may_be_wrong(const std::string& kernel) {
+    constexpr std::int64_t kMostCalls = 16;
+    Names wrong;
+    for (const WrongTensor& tensor : tensors_.wrong) wrong.insert(tensor.output.name);
+    for (std::int64_t call = 0; call < kMostCalls; ++call) {
+      const auto changed = run_with(kernel, "zero", {.call = call});
+      if (changed == nullptr) return false;  // there are no more calls
+      const Names reached = differing(run_.report, *changed);
+      const bool reaches_first = reached.contains(tensors_.wrong.front().output.name);
+      if (reaches_first && std::includes(wrong.begin(), wrong.end(), reached.begin(), reached.end()))
+        return true;
+    }
+    return true;
+  }
+
   /// Where too many sites cannot be told apart, the calls among them may be few.
-  std::string text_of_reaching() const {
+  std::string text_of_reaching() {
     std::vector<std::string> sites, calls;
     for (const ChangedSite& site : sites_) {
       if (!site.reaches_all || site.others != sites_.front().others) continue;
+      if (site.is_kernel() && site.others > 0 && !may_be_wrong(site.site)) continue;
       sites.push_back(site.site);
       if (!site.is_kernel()) calls.push_back(site.site);
     }

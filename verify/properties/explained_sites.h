@@ -4,7 +4,9 @@
 /// change of a call is made between the program and its group: it sees what the program really calls.
 ///
 ///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor
-///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
+///   no value  every result of a call is zero on some ranks, and what ranks give to the call is not
+///   unused    the result of a call is changed, and no tensor differs, with other seeds neither: it is not
+///             used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
@@ -14,8 +16,9 @@
 /// make its tensors no linear functions of the results of calls.
 ///
 /// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
-///         Where there is none, those are named that reach all wrong tensors and the fewest others. Nothing
-///         is said where more than three calls cannot be told apart.
+///         Where there is none, those are named that reach all wrong tensors and the fewest others, without
+///         kernels none of whose calls reaches wrong tensors alone. Nothing is said where more than three
+///         calls cannot be told apart.
 
 #include <string>
 

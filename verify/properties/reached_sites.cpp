@@ -13,7 +13,6 @@ bool gives_data(const sim::CallRecord& call) {
 std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench) {
   constexpr int kDraws = 12;
   std::set<SiteOperation> sites;
-  if (request.faults.empty()) return {};
   for (const Case* one : request.cases) {
     DrawnSettings settings(*one, "sites", {sim::DType::field}, request.seed, request.max_world);
     for (int draw = 0; draw < kDraws; ++draw) {

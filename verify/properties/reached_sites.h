@@ -13,8 +13,7 @@ namespace verify {
 /// Whether a call gives its rank data of a group of several.
 bool gives_data(const sim::CallRecord& call);
 
-/// Returns the sites and operations of the cases of a campaign, each once, sorted by site. There are no
-/// runs, and no sites, where the campaign plants no fault.
+/// Returns the sites and operations of the cases of a campaign, each once, sorted by site.
 std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench);
 
 }  // namespace verify

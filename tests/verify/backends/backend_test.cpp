@@ -150,7 +150,7 @@ TEST(Backend, AWrongLayerIsFalsifiedThoughItsRanksEqualTheirTwins) {
       return std::make_unique<TestBackend>(gpu::make_gpu_device(), same);
     };
     const CommandLine line = parse_command_line({"check", "--device", "cuda", "--dtype", "f32"});
-    const int code = check_cases({line, {{.kind = "cuda", .open = open}}, {out, err}}, cases, "./mine");
+    const int code = check_cases({line, {{.kind = "cuda", .open = open}}, {out, err}, "./mine"}, cases);
     EXPECT_EQ(code, 1) << out.str() << err.str();
     EXPECT_TRUE(contains(out.str(), "FALSIFIED")) << out.str();
     EXPECT_TRUE(contains(out.str(), ": on virtual ranks, serial: output(")) << out.str();

@@ -1,7 +1,10 @@
 // Proves the command check, and the replay of one setting, through the program itself.
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/support/run.h"
 #include "verify/cases/case.h"
@@ -49,6 +52,33 @@ TEST(Check, APlantedFaultThatNothingHadIsAFailure) {
   const auto document = nlohmann::ordered_json::parse(test::run(words + " --format json").out);
   EXPECT_EQ(document["unmet_faults"],
             nlohmann::ordered_json::array({"row_parallel_linear.forward:scale=2@call=99"}));
+}
+
+/// A refusal has no room for all sites: it names as many as it can, whole, and the command that lists all.
+TEST(Check, SitesAreListedAndARefusalNamesTheCommandThatListsThem) {
+  const std::string cases = "--case distributed_optimizer,gpt_training";
+  const std::string refused = test::run("check " + cases + " --plant optimizer.gather_param:skip").err;
+  const std::string begins = "  rule   the sites are ";
+  const std::size_t at = refused.find(begins);
+  ASSERT_NE(at, std::string::npos) << refused;
+  const std::string rule = refused.substr(at + begins.size(), refused.find('\n', at) - at - begins.size());
+  EXPECT_EQ(rule.find("..."), std::string::npos) << rule;
+  const std::string named = rule.substr(0, rule.find(" and "));
+  const std::string ends = " more, which check --sites lists";
+  ASSERT_TRUE(rule.ends_with(ends)) << rule;
+  const std::string more = rule.substr(named.size() + 5, rule.size() - named.size() - 5 - ends.size());
+
+  const auto rows =
+      nlohmann::ordered_json::parse(test::run("check " + cases + " --sites --format json").out)["sites"];
+  std::vector<std::string> calls;
+  for (const auto& row : rows) {
+    if (!row["operations"].empty()) calls.push_back(row["site"]);
+  }
+  EXPECT_EQ(named.find(calls.front() + ", "), 0U) << named;
+  EXPECT_EQ(std::to_string(std::ssize(calls) - 1 - std::count(named.begin(), named.end(), ',')), more);
+  const std::string table = test::run("check " + cases + " --sites").out;
+  for (const char* line : {"\noptimizer.gather_params ", "\ndevice.matmul\n", "\ntensor.updates\n"})
+    EXPECT_NE(table.find(line), std::string::npos) << table;
 }
 
 TEST(Check, RatesHaveFewDigitsAndNoExponent) {

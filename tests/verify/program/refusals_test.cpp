@@ -184,6 +184,8 @@ const std::vector<Case>& cases() {
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forwrd:skip"},
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forward:root=next"},
       {"no_such_site", "check --case mlp --plant device.matmull:zero"},
+      {"option_without_effect", "check --case mlp --sites --backend mpi"},
+      {"option_without_effect", "check --case mlp --sites --spread mpi"},
       {"training_text", "replay --world-size 2 --text no-such-file.txt"},
       {"training_text", "replay --world-size 2 --text /dev/null"},
       {"training_text", "replay --world-size 2 --text ."},

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/defects/with_program.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/properties/explanation.h"
 
@@ -116,6 +117,141 @@ TEST(FaultExam, NamesAChangeThatMakesAllRight) {
   EXPECT_PRED2(has, "row_parallel_linear.forward:dtype=bf16",
                "What ranks give to 'row_parallel_linear.forward' has the precision of bf16");
   EXPECT_PRED2(has, "row_parallel_linear.backward:skip@place=1", "'row_parallel_linear.backward' of");
+}
+
+/// A layer at the least of its dimensions over two ranks, with other values of some of them.
+verify::CaseSetting setting_of(const verify::Case& the_case, const verify::Dimensions& dimensions,
+                               sim::DType dtype = sim::DType::field) {
+  verify::CaseSetting setting{.group_size = 2, .dtype = dtype, .seed = 7};
+  for (const verify::Dimension& d : the_case.dimensions()) setting.dimensions[d.name] = d.least;
+  for (const auto& [name, value] : dimensions) setting.dimensions[name] = value;
+  return setting;
+}
+
+std::string why_wrong(const verify::Case& the_case, const std::string& fault,
+                      const verify::CaseSetting& setting) {
+  verify::Bench bench;
+  bench.plant({verify::parsed_fault(fault)});
+  return explanation(bench, the_case, verify::property_named("serial"), setting);
+}
+
+TEST(FaultExam, ACallThatIsRefusedInAnotherGroupIsNamedAndIsNotMissing) {
+  const verify::Case& column = *verify::find_case("column_parallel_linear");
+  const std::string why = why_wrong(column, "column_parallel_linear.forward:wrong-group=dp",
+                                    setting_of(column, {{"sequence_parallel", 1}, {"hidden", 3}}));
+  EXPECT_EQ(why.find("on all ranks: all_gather 'column_parallel_linear.forward' of 3 over tp is all_gather "
+                     "'column_parallel_linear.forward' of 3 over dp (at 'column_parallel_linear.forward' ("),
+            0U)
+      << why;
+  EXPECT_EQ(why.find("missing"), std::string::npos) << why;
+  // An exam counts a wrong group as named by its explanation alone.
+  const verify::Fault fault = verify::parsed_fault("column_parallel_linear.forward:wrong-group=dp");
+  const std::string refused = "call_shape: rank 0: dp[0] = {0}, rank 0, all_gather over dp";
+  EXPECT_TRUE(verify::named_reasons(fault, refused, why, 2).kind);
+  EXPECT_FALSE(verify::named_reasons(fault, refused, "on all ranks: it is missing", 2).kind);
+}
+
+TEST(FaultExam, AWrongReductionIsNamedBesideTheRightOne) {
+  const verify::Case& row = *verify::find_case("row_parallel_linear");
+  const std::string why = why_wrong(row, "row_parallel_linear.forward:op=max", setting_of(row, {}));
+  EXPECT_EQ(why.find("on all ranks: all_reduce(sum) 'row_parallel_linear.forward' of 2 is all_reduce(max) '"),
+            0U)
+      << why;
+  EXPECT_TRUE(verify::named_reasons(verify::parsed_fault("a.b:op=max"), "", why, 2).kind);
+}
+
+TEST(FaultExam, ACallInAnotherOrderMayBeEarlyOrMadeLater) {
+  const verify::Case& attention = *verify::find_case("self_attention");
+  const verify::CaseSetting setting = setting_of(attention, {{"ranks_a_group", 2}});
+  const std::string early = why_wrong(attention, "self_attention.gather_qkv:early@rank=1", setting);
+  EXPECT_NE(early.find("'self_attention.gather_qkv' of"), std::string::npos) << early;
+  EXPECT_NE(early.find(" is one too many or comes too early ("), std::string::npos) << early;
+  const std::string left_out = why_wrong(attention, "row_parallel_linear.forward:skip@rank=1", setting);
+  EXPECT_NE(left_out.find("'row_parallel_linear.forward' of"), std::string::npos) << left_out;
+  EXPECT_NE(left_out.find(" is missing or made later ("), std::string::npos) << left_out;
+}
+
+/// Its ranks multiply the same sum: what is wrong on one of them can be undone on any.
+class SquareCase : public verify::CaseOf<SquareCase> {
+ public:
+  std::string name() const override { return "square"; }
+  std::vector<verify::Dimension> dimensions() const override { return {}; }
+  std::vector<verify::CaseOutput> outputs(const verify::CaseSetting&) const override { return {{"y"}}; }
+  std::vector<verify::ExpectedCall> calls(const verify::CaseSetting&) const override {
+    return {{"square.sum", sim::Operation::all_reduce, 1},
+            {.site = "square.product",
+             .operation = sim::Operation::all_reduce,
+             .elements = 1,
+             .reduce_op = sim::ReduceOp::product}};
+  }
+  void run(sim::Rank& rank, const verify::CaseSetting& s) const override {
+    const sim::Tensor y = verify::drawn_own_columns(rank, s, "x", 1, s.group_size);
+    rank.groups.get("tp").all_reduce(y, sim::ReduceOp::sum, "square.sum");
+    rank.groups.get("tp").all_reduce(y, sim::ReduceOp::product, "square.product");
+    rank.publish("y", y);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& inputs, const verify::CaseSetting& s) const {
+    const auto x = inputs.matrix("x", 1, s.group_size);
+    return {{"y", verify::reference::matrix_of(inputs.number(), 1, 1, [&](Eigen::Index, Eigen::Index) {
+               Scalar sum = x(0, 0), product = inputs.number().of(1, 1);
+               for (Eigen::Index i = 1; i < x.cols(); ++i) sum = sum + x(0, i);
+               for (Eigen::Index i = 0; i < x.cols(); ++i) product = product * sum;
+               return product;
+             })}};
+  }
+};
+
+TEST(FaultExam, ARepairThatWouldDoOnAnyRankIsToldOfAll) {
+  const SquareCase square;
+  const std::string why = why_wrong(square, "square.sum:scale=2@place=1", setting_of(square, {}));
+  EXPECT_NE(
+      why.find("all is right if the result of 'square.sum' is multiplied by 1/2 on rank 0 or 1 of each"),
+      std::string::npos)
+      << why;
+}
+
+/// The kernel computes what is published and right; only its call of the backward pass reaches other tensors.
+TEST(FaultExam, AKernelWhoseResultsAreRightIsNotNamed) {
+  const verify::Case& mlp = *verify::find_case("mlp");
+  const verify::CaseSetting setting = setting_of(
+      mlp,
+      {{"activation", 1}, {"ffn", 2}, {"gated", 1}, {"hidden", 5}, {"sequence_parallel", 1}, {"tokens", 2}});
+  const std::string why = why_wrong(mlp, "row_parallel_linear.backward:own-term", setting);
+  EXPECT_NE(why.find("'row_parallel_linear.backward' is used on no rank"), std::string::npos) << why;
+  EXPECT_EQ(why.find("device.activate"), std::string::npos) << why;
+}
+
+TEST(FaultExam, ResultsOfZerosAndACastOnOneRankHaveASite) {
+  const verify::Case& row = *verify::find_case("row_parallel_linear");
+  const std::string site = "row_parallel_linear.forward";
+  const verify::Dimensions some = {{"tokens", 2}, {"hidden", 3}, {"features", 3}};
+  const std::string zero = why_wrong(row, site + ":scale=0", setting_of(row, some));
+  EXPECT_NE(
+      zero.find("every result of '" + site + "' is zero on all ranks, and what ranks give to it is not"),
+      std::string::npos)
+      << zero;
+  const std::string of_one = why_wrong(row, site + ":scale=0@rank=1", setting_of(row, some));
+  EXPECT_NE(of_one.find("every result of '" + site + "' is zero on rank 1, "), std::string::npos) << of_one;
+  const std::string cast =
+      why_wrong(row, site + ":dtype=bf16@rank=1", setting_of(row, some, sim::DType::f32));
+  EXPECT_NE(cast.find("What rank 1 gives to '" + site +
+                      "' has the precision of bf16, and what other ranks give has not"),
+            std::string::npos)
+      << cast;
+}
+
+/// With a seed, no id may lie in the rows of a rank, whose gradient is then not used. With others it is.
+TEST(FaultExam, WhatIsNotUsedWithOneSeedAloneIsNotNamed) {
+  const verify::Case& tied = *verify::find_case("tied_embedding");
+  int named = 0;
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
+    verify::CaseSetting setting = setting_of(tied, {{"tokens", 1}});
+    setting.seed = seed;
+    const std::string why = why_wrong(tied, "vocab_parallel_cross_entropy.sum:scale=2", setting);
+    named += why.find("is not used on rank") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(named, 0);
 }
 
 TEST(FaultExam, SaysWhatNoPropertySees) {
