@@ -6,8 +6,8 @@
 ///   roots   Ranks whose devices are behind (lags.h), and ranks without a pending call that have not issued
 ///           what is pending on others. So is a rank without a dump for which others wait, unless it may wait
 ///           itself for a root with a dump.
-///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few and
-///           have gone on where all others ended (calls_ahead.h).
+///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
+///           and have gone on where all others ended (calls_ahead.h).
 ///   circle  Ranks of which each waits for the next one. Ranks are named alone that have not come to a
 ///           collective in which more ranks wait for them, and are ahead of the ranks at their place of other
 ///           groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where

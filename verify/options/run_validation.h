@@ -8,10 +8,9 @@
 ///         of the placement and of the batch. The other commands show parts of a run, and are held to what
 ///         they show.
 /// Errors  flag_with_value;
-///         batch_size_removed, warmup_removed, model_parallel_size_removed, rampup_batch_size_removed,
-///         checkpoint_activations_removed, no_position_embedding_removed; weight_shards_below_tp,
-///         weight_shards_not_multiple, world_not_divisible, expert_world_not_divisible, gtp_instances,
-///         gtp_average_in_collective,
+///         batch_size_removed, warmup_removed, model_parallel_size_removed, checkpoint_activations_removed,
+///         no_position_embedding_removed; weight_shards_below_tp, weight_shards_not_multiple,
+///         world_not_divisible, expert_world_not_divisible, gtp_instances, gtp_average_in_collective,
 ///         gtp_ckpt_format, gtp_mem_efficient, gtp_mxfp8, gtp_fp4, sharp_group, sharp_group_uninitialized,
 ///         fake_pg_flex, hybrid_cp_even, ucc_max_connections; micro_batch_missing, schedule_and_gbs,
 ///         schedule_decrease, schedule_entry, schedule_first, schedule_order, schedule_size,

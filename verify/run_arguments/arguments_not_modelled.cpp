@@ -141,7 +141,8 @@ std::vector<ArgumentRow> rows_not_modelled() {
        {}},
       {not_modelled,
        training,
-       "Megatron has replaced this argument by --step-batch-size-schedule, and stops when it is given",
+       "the batch grows while a run begins: --global-batch-size, to which it grows, is judged; newer versions "
+       "of Megatron have --step-batch-size-schedule instead",
        {"rampup-batch-size"},
        {}},
       {not_modelled,

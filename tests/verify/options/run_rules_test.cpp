@@ -47,7 +47,6 @@ constexpr const char* kHybrid =
 const std::vector<Broken>& broken_dense() {
   static const std::vector<Broken> all = {
       {"--batch-size 4", {"batch_size_removed"}},
-      {"--rampup-batch-size 2 2 100", {"rampup_batch_size_removed"}},
       {"--warmup 10", {"warmup_removed"}},
       {"--model-parallel-size 2", {"model_parallel_size_removed"}},
       {"--checkpoint-activations", {"checkpoint_activations_removed"}},

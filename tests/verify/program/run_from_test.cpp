@@ -174,6 +174,7 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
+  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training memory ");
   EXPECT_EQ(rows_without("--decoder-seq-length 8"), "");
   EXPECT_EQ(rows_without("--decoder-seq-length 8 --decoder-num-layers 2"), "training layers memory ");
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
@@ -189,7 +190,7 @@ TEST(RunFrom, SaysWhatADecoderAndARampAre) {
     return from["not_modelled"][name].dump().find(sentence) != std::string::npos;
   };
   EXPECT_TRUE(says_of("--decoder-seq-length", "a decoder beside an encoder (T5)")) << from["not_modelled"];
-  EXPECT_TRUE(says_of("--rampup-batch-size", "replaced this argument by --step-batch-size-schedule"))
+  EXPECT_TRUE(says_of("--rampup-batch-size", "have --step-batch-size-schedule instead"))
       << from["not_modelled"];
 }
 
@@ -381,11 +382,6 @@ TEST(RunFrom, TheLauncherGivesTheRanks) {
   const test::TemporaryFile bare("bare.txt", "--world-size 4 --num-layers 2");
   EXPECT_EQ(ordered_json::parse(test::run("groups --format json --from " + bare.path()).out)["world_size"],
             4);
-}
-
-TEST(RunFrom, AnArgumentAtWhichMegatronStopsIsRefused) {
-  EXPECT_NE(replayed(kWholeScript + "--rampup-batch-size 2 2 100").find("rampup_batch_size_removed"),
-            std::string::npos);
 }
 
 TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
