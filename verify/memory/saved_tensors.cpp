@@ -22,16 +22,20 @@ class Layer {
   void norm(const char* input, const char* output) {
     add(input, e_ * h_ * own_);
     add(output, e_ * h_ * own_, "layernorm");
-    add("norm statistics", (model_.rms_norm ? 1 : 2) * kFloatBytes * own_);
+    add("norm statistics", statistics_of(own_));
   }
   void attention() {
     if (model_.latent) {
       latent(*model_.latent);
     } else {
+      const std::int64_t heads = model_.num_attention_heads / shape_.tp, head = model_.head_size();
       const std::int64_t groups = std::max<std::int64_t>(model_.num_query_groups / shape_.tp, 1);
-      const std::int64_t queries = model_.num_attention_heads * model_.head_size() / shape_.tp;
-      add("queries, keys, values", e_ * (queries + 2 * groups * model_.head_size()) * n_);
-      core(queries);
+      if (model_.qk_norm) {
+        add("queries and keys before their norms", e_ * (heads + groups) * head * n_);
+        add("query and key norm statistics", statistics_of((heads + groups) * n_));
+      }
+      add("queries, keys, values", e_ * (heads + 2 * groups) * head * n_);
+      core(heads * head);
     }
     dropout("attention dropout mask");
   }
@@ -60,6 +64,10 @@ class Layer {
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
   void add(const char* name, std::int64_t bytes, const char* module = "") {
     saved_.push_back({name, bytes, module});
+  }
+  /// Of a norm of so many rows.
+  std::int64_t statistics_of(std::int64_t rows) const {
+    return (model_.rms_norm ? 1 : 2) * kFloatBytes * rows;
   }
   void latent(const LatentAttention& latent) {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;

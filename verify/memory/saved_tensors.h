@@ -13,6 +13,8 @@
 ///   output of a norm (two)            e H n_s                     the matrix products behind it
 ///   statistics of a norm (two)        8 n_s (RMSNorm: 4 n_s)      the norm
 ///   queries, keys, values             e (heads + 2 G) d n / tp    the kernel of attention
+///   queries, keys before their norms  e (heads + G) d n / tp      the norms of --qk-layernorm, which keep
+///                                                                 8 (heads + G) n / tp, too (RMSNorm: half)
 ///   latent states, and their norms    2 e (R_q + R_kv) n_s, e d_r n        the up-projections
 ///   latent queries, keys and values   e heads (2 (d_n + d_r) + d_v) n / tp   the kernel of attention
 ///   statistics of attention           4 heads n / tp              a flash kernel (Dao et al. 2022)

@@ -205,6 +205,19 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   EXPECT_EQ(layer_activation_bytes(shape), masks + 2 * (norms_and_inputs + of_heads + gate_and_up + down));
 }
 
+// A norm of queries and keys keeps what it normalizes, and its mean and scale of each head.
+RC_GTEST_PROP(ActivationMemory, NormsOfQueriesAndKeysKeepTheirInputs, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.kv_channels = *rc::gen::inRange(1, 9);
+  shape.model.num_query_groups = shape.tp;
+  const std::int64_t without = layer_activation_bytes(shape);
+  shape.model.qk_norm = true;
+  const std::int64_t heads = shape.model.num_attention_heads / shape.tp + 1;
+  RC_ASSERT(layer_activation_bytes(shape) - without ==
+            heads * shape.tokens * (2 * *shape.model.kv_channels + 2 * 4));
+  RC_ASSERT(recomputed_bytes(shape) == 0);
+}
+
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
 // their inputs, a logit and a probability of 4 bytes for each token, and, without a gate, what the
 // probabilities multiply.
