@@ -19,10 +19,11 @@ class Layer {
         own_(shape.own_tokens()),
         h_(shape.model.hidden_size) {}
 
-  void norm(const char* input, const char* output) {
+  /// `module` computes the norm again.
+  void norm(const char* input, const char* output, const char* module) {
     add(input, e_ * h_ * own_);
-    add(output, e_ * h_ * own_, "layernorm");
-    add("norm statistics", statistics_of(own_));
+    add(output, e_ * h_ * own_, module);
+    add("norm statistics", statistics_of(own_), module);
   }
   void attention() {
     if (model_.latent) {
@@ -125,9 +126,13 @@ std::int64_t rows_of_experts(const ActivationShape& shape) {
 
 std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts) {
   Layer layer(shape);
-  layer.norm("attention norm input", "attention norm output");
+  // Transformer Engine fuses a norm into the matrix product behind it, but not before latent attention and
+  // experts. The module layernorm is the norms that are not fused.
+  const bool is_local = shape.options.local_layers;
+  layer.norm("attention norm input", "attention norm output",
+             is_local || shape.model.latent ? "layernorm" : "");
   layer.attention();
-  layer.norm("MLP norm input", "MLP norm output");
+  layer.norm("MLP norm input", "MLP norm output", is_local || has_experts ? "layernorm" : "");
   if (has_experts) {
     layer.experts();
   } else {

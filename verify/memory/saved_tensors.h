@@ -31,13 +31,16 @@
 ///                                                                 a gated kernel multiplies by them itself
 ///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
 ///
-/// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then.
+/// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The
+///         module layernorm is norms that are modules of their own: those of layers without Transformer
+///         Engine, and otherwise those before latent attention and before experts.
 /// Exact   With F = 4 H, G = heads, d heads = H and a flash kernel the layer keeps H n (10 + 24 / tp) bytes
 ///         and the statistics; with sequence parallelism 34 H n / tp; without a flash kernel 5 heads S n / tp
 ///         more.
 /// Source  Korthikanti et al. 2022, section 4; TransformerEngine, module/layernorm_linear.py and
 ///         attention/dot_product_attention; Megatron-LM, core/fusions, and of core/transformer
-///         dot_product_attention.py, multi_latent_attention.py and moe/experts.py.
+///         dot_product_attention.py, multi_latent_attention.py, transformer_layer.py and moe/experts.py, and core/models/gpt/
+///         gpt_layer_specs.py.
 
 #include <cstdint>
 #include <vector>

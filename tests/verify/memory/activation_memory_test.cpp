@@ -161,17 +161,30 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
 
 RC_GTEST_PROP(ActivationMemory, AModuleThatIsComputedAgainIsNotKept, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
-  shape.options.keeps_scores = true;
+  shape.options.local_layers = shape.options.keeps_scores = true;
   shape.model.seq_length = 4;
   const std::int64_t whole = layer_activation_bytes(shape);
   shape.options.recompute = RecomputeMethod::modules;
   RC_ASSERT(layer_activation_bytes(shape) == whole);
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
   shape.options.modules = {"layernorm"};
-  RC_ASSERT(recomputed_bytes(shape) == 4 * hn);
+  RC_ASSERT(recomputed_bytes(shape) == 4 * hn + 2 * 8 * shape.tokens);
   shape.options.modules = {"mlp", "core_attn"};
   RC_ASSERT(recomputed_bytes(shape) == 16 * hn / shape.tp + score_bytes(shape) / 2 * 5);
   RC_ASSERT(layer_activation_bytes(shape) + recomputed_bytes(shape) == whole);
+}
+
+// Megatron's layers of Transformer Engine have norms of their own before latent attention and experts alone.
+RC_GTEST_PROP(ActivationMemory, AFusedNormIsNotComputedAgain, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = {"layernorm"};
+  const std::int64_t norm = 2 * shape.model.hidden_size * shape.tokens + 8 * shape.tokens;
+  RC_ASSERT(recomputed_bytes(shape) == 0);
+  RC_ASSERT(recomputed_bytes(shape, true) == norm);
+  shape.model.latent = LatentAttention{};
+  RC_ASSERT(recomputed_bytes(shape) == norm);
+  RC_ASSERT(recomputed_bytes(shape, true) == 2 * norm);
 }
 
 TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
