@@ -132,7 +132,7 @@ std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_ex
   layer.norm("attention norm input", "attention norm output",
              is_local || shape.model.latent ? "layernorm" : "");
   layer.attention();
-  layer.norm("MLP norm input", "MLP norm output", is_local || has_experts ? "layernorm" : "");
+  layer.norm("MLP norm input", "MLP norm output", is_local || has_experts ? "layernorm" : "mlp");
   if (has_experts) {
     layer.experts();
   } else {

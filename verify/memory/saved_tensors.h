@@ -33,7 +33,8 @@
 ///
 /// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The
 ///         module layernorm is norms that are modules of their own: those of layers without Transformer
-///         Engine, and otherwise those before latent attention and before experts.
+///         Engine, and otherwise those before latent attention and before experts. The module mlp has the norm
+///         that is fused into its first matrix product.
 /// Exact   With F = 4 H, G = heads, d heads = H and a flash kernel the layer keeps H n (10 + 24 / tp) bytes
 ///         and the statistics; with sequence parallelism 34 H n / tp; without a flash kernel 5 heads S n / tp
 ///         more.

@@ -182,6 +182,10 @@ RC_GTEST_PROP(ActivationMemory, AFusedNormIsNotComputedAgain, ()) {
   const std::int64_t norm = 2 * shape.model.hidden_size * shape.tokens + 8 * shape.tokens;
   RC_ASSERT(recomputed_bytes(shape) == 0);
   RC_ASSERT(recomputed_bytes(shape, true) == norm);
+  shape.options.modules = {"mlp"};
+  RC_ASSERT(recomputed_bytes(shape) == norm + 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
+  RC_ASSERT(recomputed_bytes(shape, true) == 0);
+  shape.options.modules = {"layernorm"};
   shape.model.latent = LatentAttention{};
   RC_ASSERT(recomputed_bytes(shape) == norm);
   RC_ASSERT(recomputed_bytes(shape, true) == 2 * norm);
