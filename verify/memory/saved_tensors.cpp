@@ -53,7 +53,7 @@ class Layer {
     add("experts before activation", up() * inside, "moe");
     add("experts after activation", (model_.gated_mlp ? 1 : 2) * inside, expert_activation());
     if (experts.shared_expert_intermediate_size > 0)
-      mlp(experts.shared_expert_intermediate_size, "shared_experts", "shared_experts");
+      mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
   }
   void dropout(const char* name) {
     if (shape_.options.hidden_dropout) add(name, kMaskBytes * h_ * own_);
@@ -63,6 +63,8 @@ class Layer {
  private:
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
+  /// The module moe has the shared experts, too.
+  const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }
   void add(const char* name, std::int64_t bytes, const char* module = "") {
     saved_.push_back({name, bytes, module});
   }

@@ -249,6 +249,21 @@ RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
             layer_activation_bytes(shape) + 2 * hn + 8 * shape.tokens + multiplied);
 }
 
+RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.etp = shape.tp;
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = {"moe"};
+  const std::int64_t routed = recomputed_bytes(shape, true), kept = layer_activation_bytes(shape, true);
+  shape.model.experts.shared_expert_intermediate_size = 5 * shape.tp;
+  const std::int64_t shared = 2 * 2 * 5 * shape.tokens;
+  RC_ASSERT(recomputed_bytes(shape, true) == routed + shared);
+  RC_ASSERT(layer_activation_bytes(shape, true) == kept);
+  shape.options.modules = {"shared_experts"};
+  RC_ASSERT(recomputed_bytes(shape, true) == shared);
+}
+
 RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
   ExpertOptions& experts = shape.model.experts;
