@@ -76,7 +76,12 @@ class Layer {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;
     const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
     add("latent states", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_);
-    add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, "layernorm");
+    if (model_.qk_norm) {
+      // Transformer Engine fuses the norms into the up-projections.
+      const char* module = shape_.options.local_layers ? "" : "mla_up_proj";
+      add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, module);
+      add("latent norm statistics", statistics_of((latent.q_lora_rank > 0 ? 2 : 1) * own_), module);
+    }
     add("key positions", e_ * latent.qk_pos_emb_head_dim * n_);
     add("queries, keys, values", e_ * heads * (2 * head + latent.v_head_dim) * n_, "mla_up_proj");
     core(heads * latent.v_head_dim);

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <rapidcheck/gtest.h>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -233,6 +236,29 @@ RC_GTEST_PROP(ActivationMemory, NormsOfQueriesAndKeysKeepTheirInputs, ()) {
   RC_ASSERT(layer_activation_bytes(shape) - without ==
             heads * shape.tokens * (2 * *shape.model.kv_channels + 2 * 4));
   RC_ASSERT(recomputed_bytes(shape) == 0);
+}
+
+// Latent states have norms with --qk-layernorm alone. Those that Transformer Engine fuses into the
+// up-projections are computed again with them; others are before the up-projections, and are kept.
+RC_GTEST_PROP(ActivationMemory, NormsOfLatentStatesAreComputedAgainWithTheirProjections, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.latent = LatentAttention{.q_lora_rank = *rc::gen::inRange(0, 9), .kv_lora_rank = 5};
+  const LatentAttention& latent = *shape.model.latent;
+  const auto bytes = [&](bool has_norms, std::vector<std::string> modules) {
+    shape.model.qk_norm = has_norms;
+    shape.options.recompute = RecomputeMethod::modules;
+    shape.options.modules = std::move(modules);
+    return std::pair(layer_activation_bytes(shape), recomputed_bytes(shape));
+  };
+  const std::int64_t norms =
+      shape.tokens * (2 * (latent.q_lora_rank + 5) + 8 * (latent.q_lora_rank > 0 ? 2 : 1));
+  const auto without = bytes(false, {}), with = bytes(true, {});
+  RC_ASSERT(with.first == without.first + norms);
+  RC_ASSERT(bytes(true, {"layernorm"}).second == bytes(false, {"layernorm"}).second);
+  RC_ASSERT(bytes(true, {"mla_up_proj"}).first == bytes(false, {"mla_up_proj"}).first);
+  shape.options.local_layers = true;
+  RC_ASSERT(bytes(true, {"mla_up_proj"}).first == bytes(false, {"mla_up_proj"}).first + norms);
+  RC_ASSERT(bytes(true, {"layernorm"}).second == bytes(false, {"layernorm"}).second);
 }
 
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
