@@ -133,8 +133,9 @@ void Options::model() {
   }
   if (values_.flag("use-rotary-position-embeddings")) replace("position-embedding-type", "rope");
   // Positions of all other types have no parameters that are learned.
-  const std::string positions = settings_.text("position-embedding-type", "");
-  if (positions != "" && positions != "learned_absolute") replace("position-embedding-type", "rope");
+  const std::string positions = values_.text("position-embedding-type");
+  const bool is_known = positions != "" && positions.find('$') == std::string::npos;
+  if (is_known && positions != "learned_absolute") replace("position-embedding-type", "rope");
   if (settings_.text("seq-length", "") == "0") {
     notes_.emplace_back("--seq-length 0: Megatron takes it, and a sequence of no tokens is no training");
     settings_.remove("seq-length");

@@ -198,6 +198,21 @@ TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
 }
 
+TEST(MemoryCommand, OnlyLearnedPositionsHaveParameters) {
+  const std::string arguments =
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--max-position-embeddings 512 --seq-length 32 --vocab-size 100 --micro-batch-size 1 --bf16 ";
+  const auto parameters = [&](const std::string& type) {
+    const test::TemporaryFile file("run.sh", arguments + "--position-embedding-type " + type + "\n");
+    const ordered_json document = document_of("memory --world-size 2 --from " + file.path());
+    return document["stages"][0]["parts"]["parameters"].get<std::int64_t>();
+  };
+  const std::int64_t rotary = parameters("rope");
+  for (const char* type : {"yarn", "mrope --mrope-section 2 3 3", "relative", "none"})
+    EXPECT_EQ(parameters(type), rotary) << type;
+  EXPECT_EQ(parameters("learned_absolute") - rotary, 2 * 64 * 512);
+}
+
 TEST(MemoryCommand, ReplayJudgesWithTheSameFigure) {
   const std::string options = kModel.substr(kModel.find("--")) + "--train-iters 0 --layout-only ";
   const ordered_json stage = document_of(kModel)["stages"][0];
