@@ -42,7 +42,7 @@ class Layer {
   }
   void mlp(std::int64_t inside, const char* module, const char* act_module) {
     add("MLP before activation", e_ * up() * inside * n_ / shape_.tp, module);
-    add("MLP after activation", e_ * inside * n_ / shape_.tp, act_module);
+    add("MLP after activation", after_activation() * e_ * inside * n_ / shape_.tp, act_module);
   }
   void experts() {
     const ExpertOptions& experts = model_.experts;
@@ -51,7 +51,8 @@ class Layer {
     add("router logits", 2 * kFloatBytes * own_ * experts.num_experts, "moe");
     add("expert input", e_ * h_ * rows, "moe");
     add("experts before activation", up() * inside, "moe");
-    add("experts after activation", (model_.gated_mlp ? 1 : 2) * inside, expert_activation());
+    const std::int64_t multiplied = model_.gated_mlp && shape_.options.fused_gate ? 0 : 1;
+    add("experts after activation", (after_activation() + multiplied) * inside, expert_activation());
     if (experts.shared_expert_intermediate_size > 0)
       mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
   }
@@ -62,6 +63,8 @@ class Layer {
 
  private:
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
+  /// The results that an activation keeps: its product, and without a kernel of its own both factors.
+  std::int64_t after_activation() const { return model_.gated_mlp && !shape_.options.fused_gate ? 3 : 1; }
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
   /// The module moe has the shared experts, too.
   const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }

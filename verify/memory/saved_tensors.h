@@ -26,11 +26,14 @@
 ///   masks of dropout (two)            H n_s                       the two dropouts, if they drop
 ///   MLP before its activation         e F n / tp (gated: twice)   the activation
 ///   MLP after its activation          e F n / tp                  the second matrix product
+///   factors of an unfused gate        2 e F n / tp                their product, in an MLP and in experts:
+///                                                                 the activated half, and the other with
+///                                                                 its offset
 ///   logits and probabilities          8 E n_s                     the router, in fp32
 ///   input of the experts              e H r                       their first matrix product
 ///   experts before the activation     e F_e r / etp (gated: twice)     the activation
-///   experts after the activation      e F_e r / etp (ungated: twice)   the probabilities, which multiply it;
-///                                                                 a gated kernel multiplies by them itself
+///   experts after the activation      e F_e r / etp (unfused: twice)   the probabilities, which multiply it;
+///                                                                 a fused gate multiplies by them itself
 ///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
 ///
 /// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The

@@ -102,6 +102,7 @@ MemoryOptions memory_options(const Settings& settings) {
                         .attention_dropout = has_dropout(settings, "attention-dropout"),
                         .attention_mask = !settings.flag("no-create-attention-mask-in-dataloader"),
                         .fused_weight_gradient = !settings.flag("no-gradient-accumulation-fusion"),
+                        .fused_gate = !settings.flag("no-bias-swiglu-fusion"),
                         .grouped_experts = settings.flag("moe-grouped-gemm"),
                         .loss = loss_kernel(settings),
                         .distributes_saved = settings.flag("distribute-saved-activations"),

@@ -32,6 +32,7 @@ struct MemoryOptions {
   bool attention_dropout = true;      // dropout of more than 0
   bool attention_mask = true;         // the data loader makes a mask for each microbatch
   bool fused_weight_gradient = true;  // added to the gradient buffer by the matrix product itself
+  bool fused_gate = true;  // one kernel multiplies the gate's activation, and keeps its input alone
   bool grouped_experts = false;
   LossKernel loss = LossKernel::unfused;
   RecomputeMethod recompute = RecomputeMethod::none;

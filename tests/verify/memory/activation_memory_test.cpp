@@ -261,6 +261,24 @@ RC_GTEST_PROP(ActivationMemory, NormsOfLatentStatesAreComputedAgainWithTheirProj
   RC_ASSERT(bytes(true, {"layernorm"}).second == bytes(false, {"layernorm"}).second);
 }
 
+// Without a kernel of its own a gate keeps both factors of its product, and an expert the product itself,
+// which the probabilities multiply.
+RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  const auto difference = [&](bool has_experts) {
+    shape.options.fused_gate = true;
+    const std::int64_t fused = layer_activation_bytes(shape, has_experts);
+    shape.options.fused_gate = false;
+    return layer_activation_bytes(shape, has_experts) - fused;
+  };
+  RC_ASSERT(difference(false) == 0);
+  RC_ASSERT(difference(true) == 0);
+  shape.model.gated_mlp = true;
+  RC_ASSERT(difference(false) == 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
+  RC_ASSERT(difference(true) == 3 * 2 * 6 * shape.tokens);
+}
+
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
 // their inputs, a logit and a probability of 4 bytes for each token, and, without a gate, what the
 // probabilities multiply.

@@ -196,6 +196,8 @@ TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   EXPECT_EQ(activations("--attention-backend unfused --attention-dropout 0.0") - usual,
             4 * (2 * scores - 4 * 4 * 32));
   EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
+  EXPECT_EQ(activations("--no-bias-swiglu-fusion"), usual);
+  EXPECT_EQ(activations("--swiglu --no-bias-swiglu-fusion") - activations("--swiglu"), 4 * 2 * 2 * 128 * 32);
 }
 
 TEST(MemoryCommand, OnlyLearnedPositionsHaveParameters) {
