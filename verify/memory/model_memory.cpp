@@ -108,15 +108,21 @@ class Holder {
       layer(shape_.num_layers - 1);
     }
   }
-  /// `has_copy`: a copy of the embedding of another stage is here.
+  /// `has_copy`: a copy of the embedding of another stage is here. It is the output layer's weight where that
+  /// is tied, unless layers that predict further tokens need it: then the output layer has one of its own.
   void output(bool has_copy) {
     norm();
     const std::int64_t words = vocabulary() * shape_.hidden_size;
-    if (has_copy) {
-      sharded(words, true);
+    const auto copy = [&](bool is_shared) {
+      sharded(words, is_shared);
       held_.back().is_copy = true;
+    };
+    if (has_copy) copy(true);
+    if (shape_.untied_output) {
+      sharded(words);
+    } else if (has_copy && shape_.mtp_num_layers > 0) {
+      copy(false);
     }
-    if (shape_.untied_output) sharded(words);
   }
   std::vector<HeldParameter> held() { return std::move(held_); }
 
