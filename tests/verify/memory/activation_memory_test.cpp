@@ -162,6 +162,28 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   RC_ASSERT(moment().all() <= kept.all());
 }
 
+// Of a chunk with layers of experts and dense ones by turns, the first layers are computed again, whatever
+// they are, and never the layers that predict further tokens.
+RC_GTEST_PROP(ActivationMemory, TheFirstLayersOfAChunkAreComputedAgain, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.num_layers = 4;
+  shape.model.mtp_num_layers = *rc::gen::inRange(0, 2);
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.experts.moe_layer_freq = {.every = 2};
+  const auto activations = [&] {
+    const sim::LayerPlacement placement = sim::place_layers({.num_layers = 4});
+    return largest_moments(shape, placement, sim::no_pipelining, {}).front().activations;
+  };
+  const std::int64_t whole = activations();
+  shape.options.recompute = RecomputeMethod::block;
+  shape.options.recompute_layers = 1;
+  const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(whole - activations() == layer_activation_bytes(shape, true) - input);
+  shape.options.recompute_layers = *rc::gen::inRange(4, 7);
+  RC_ASSERT(whole - activations() ==
+            2 * layer_activation_bytes(shape, true) + 2 * layer_activation_bytes(shape) - 4 * input);
+}
+
 RC_GTEST_PROP(ActivationMemory, AModuleThatIsComputedAgainIsNotKept, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   shape.options.local_layers = shape.options.keeps_scores = true;
