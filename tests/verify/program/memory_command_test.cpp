@@ -132,6 +132,18 @@ TEST(MemoryCommand, WhatWouldHelpExpertsIsARunThatMegatronAccepts) {
   EXPECT_NE(std::ranges::find(options, "--expert-model-parallel-size 8"), options.end());
 }
 
+TEST(MemoryCommand, WhatWouldHelpARunHasMegatronsWords) {
+  const test::TemporaryFile file(
+      "run.sh",
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+      "--max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 --bf16\n");
+  const test::RunResult result = test::run("memory --world-size 8 --gpu-memory 500MB --from " + file.path());
+  std::vector<std::string> options;
+  for (const Help& help : helps_of(result.out)) options.push_back(help.options);
+  EXPECT_NE(std::ranges::find(options, "--use-distributed-optimizer"), options.end()) << result.out;
+  EXPECT_EQ(result.out.find("no-distributed-optimizer"), std::string::npos) << result.out;
+}
+
 TEST(MemoryCommand, OptionsThatOnlyMemoryReadsAreUsed) {
   const test::TemporaryFile file(
       "run.sh",
