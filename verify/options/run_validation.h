@@ -83,9 +83,9 @@ namespace verify {
 /// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, sim::Refusals& refusals);
 
-/// The warnings about arguments that are not Megatron's, and about words that nobody can read without
-/// executing the file.
-std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run);
+/// The warnings about arguments that are not Megatron's, about words that nobody can read without executing
+/// the file, and about a program that trains no GPT.
+std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
 /// These, and those about what devices that the file does not name would refuse.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);

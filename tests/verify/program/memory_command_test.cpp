@@ -194,6 +194,29 @@ TEST(MemoryCommand, ArgumentsThatNobodyKnowsAreWarnedOf) {
   EXPECT_NE(warned.find("line 1: ${MORE_ARGS}"), std::string::npos) << warned;
 }
 
+TEST(MemoryCommand, ARunThatTrainsNoGptIsWarnedOf) {
+  const auto said = [&](const std::string& script, const std::string& more = "") {
+    const test::TemporaryFile file(
+        "run.sh", "torchrun " + script +
+                      " --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+                      "--max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 --bf16 " +
+                      more + "\n");
+    return test::run("memory --world-size 2 --from " + file.path()).out;
+  };
+  for (const char* script :
+       {"pretrain_gpt.py", "my/bert/train.py", "pretrain_expert5.py", "-m retrofit.train"})
+    EXPECT_EQ(said(script).find("warning"), std::string::npos) << script;
+  for (const char* script :
+       {"tools/pretrain_bert.py", "pretrain_t5.py", "pretrain_mamba.py", "pretrain_vlm.py"})
+    EXPECT_NE(said(script).find("warning [other_model]"), std::string::npos) << script;
+  EXPECT_NE(said("pretrain_bert.py").find("the model of pretrain_bert.py is a BERT by its name"),
+            std::string::npos);
+  const std::string generates = "--inference-dynamic-batching-buffer-size-gb 20";
+  EXPECT_NE(said("gpt_dynamic_inference.py").find("warning [no_training]"), std::string::npos);
+  EXPECT_NE(said("gpt.py", generates).find("warning [no_training]"), std::string::npos);
+  EXPECT_EQ(said("gpt.py", generates + " --train-iters 5").find("warning [no_training]"), std::string::npos);
+}
+
 TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   const std::string arguments =
       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
