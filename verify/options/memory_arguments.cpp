@@ -13,6 +13,8 @@ namespace {
 /// Arguments without an option of their own whose memory is counted, or which have no memory.
 constexpr std::string_view kCountedNames[] = {"squared-relu",
                                               "openai-gelu",
+                                              "quick-geglu",
+                                              "moe-layer-recompute",
                                               "position-embedding-type",
                                               "window-size",
                                               "window-attn-skip-freq",

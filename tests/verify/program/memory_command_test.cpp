@@ -251,6 +251,26 @@ TEST(MemoryCommand, OnlyLearnedPositionsHaveParameters) {
   EXPECT_EQ(parameters("learned_absolute") - rotary, 2 * 64 * 512);
 }
 
+TEST(MemoryCommand, ArgumentsThatStandForOthersAreThem) {
+  const auto stage = [&](const std::string& more) {
+    const test::TemporaryFile file(
+        "run.sh",
+        "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+        "--max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 --bf16 --num-experts 2 "
+        "--moe-shared-expert-intermediate-size 32 --disable-bias-linear " +
+            more + "\n");
+    const ordered_json document = document_of("memory --world-size 2 --from " + file.path());
+    EXPECT_EQ(document["not_modelled"], ordered_json::array());
+    return document["stages"][0]["parts"];
+  };
+  EXPECT_EQ(stage("--quick-geglu"), stage("--swiglu --ffn-hidden-size 256 --no-bias-swiglu-fusion"));
+  EXPECT_EQ(stage("--moe-layer-recompute"),
+            stage("--recompute-granularity selective --recompute-modules core_attn moe"));
+  EXPECT_EQ(stage("--moe-layer-recompute --recompute-granularity selective --recompute-modules layernorm"),
+            stage("--recompute-granularity selective --recompute-modules layernorm moe"));
+  EXPECT_NE(stage("--moe-layer-recompute"), stage("--recompute-granularity selective"));
+}
+
 TEST(MemoryCommand, ReplayJudgesWithTheSameFigure) {
   const std::string options = kModel.substr(kModel.find("--")) + "--train-iters 0 --layout-only ";
   const ordered_json stage = document_of(kModel)["stages"][0];
