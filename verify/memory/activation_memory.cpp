@@ -47,7 +47,9 @@ class Counter {
 
   Chunk chunk(const sim::StageLayers& layers, bool is_first, bool is_last) const {
     const Kinds kinds = kinds_of(shape_.model, layers, is_last);
-    Chunk chunk{.kept = kept(kinds), .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds)};
+    const Kinds again = recomputed(layers, kinds);
+    Chunk chunk{.kept = kept(kinds, again),
+                .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds, again)};
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
     if (is_last) add_output(chunk);
@@ -69,32 +71,32 @@ class Counter {
     return std::max(kinds.dense > 0 ? bytes(false) : 0, kinds.with_experts > 0 ? bytes(true) : 0);
   }
 
-  /// Layers are computed again in groups, each of which keeps its input. Of `block`, they are the first ones.
-  std::int64_t kept(const Kinds& kinds) const {
-    const std::int64_t of_group = shape_.options.recompute_layers;
-    switch (shape_.options.recompute) {
-      case RecomputeMethod::uniform:
-        return (kinds.all() + of_group - 1) / of_group * saved_input();
-      case RecomputeMethod::block: {
-        const std::int64_t again = std::min(of_group, kinds.all());
-        Kinds rest = kinds;
-        const std::int64_t dense_again = std::min(again, rest.dense);
-        rest.dense -= dense_again;
-        rest.with_experts -= again - dense_again;
-        return again * saved_input() + of_layers(rest);
-      }
-      default:
-        return of_layers(kinds);
-    }
+  /// The layers of a chunk that full recomputation computes again: all of `kinds`, or of `block` the first
+  /// ones, and none that predict further tokens.
+  Kinds recomputed(const sim::StageLayers& layers, const Kinds& kinds) const {
+    if (shape_.options.recompute == RecomputeMethod::uniform) return kinds;
+    if (shape_.options.recompute != RecomputeMethod::block) return {};
+    const std::int64_t count = std::min<std::int64_t>(shape_.options.recompute_layers, layers.count);
+    return kinds_of(shape_.model, {.count = static_cast<int>(count), .offset = layers.offset}, false);
   }
 
-  std::int64_t computed_again(const Kinds& kinds) const {
+  /// Layers are computed again in groups, each of which keeps its input. Groups of `block` have one layer.
+  std::int64_t kept(const Kinds& kinds, const Kinds& again) const {
+    const Kinds rest{.dense = kinds.dense - again.dense,
+                     .with_experts = kinds.with_experts - again.with_experts};
+    const std::int64_t of_group =
+        shape_.options.recompute == RecomputeMethod::uniform ? shape_.options.recompute_layers : 1;
+    return (again.all() + of_group - 1) / of_group * saved_input() + of_layers(rest);
+  }
+
+  std::int64_t computed_again(const Kinds& kinds, const Kinds& again) const {
     if (!shape_.options.recomputes_layers())
       return largest(kinds, [&](bool experts) { return recomputed_bytes(shape_, experts); });
+    if (again.all() == 0) return 0;
     const std::int64_t group = shape_.options.recompute == RecomputeMethod::uniform
-                                   ? std::min(shape_.options.recompute_layers, kinds.all())
+                                   ? std::min(shape_.options.recompute_layers, again.all())
                                    : 1;
-    return group * largest(kinds, [&](bool experts) { return layer_activation_bytes(shape_, experts); }) -
+    return group * largest(again, [&](bool experts) { return layer_activation_bytes(shape_, experts); }) -
            saved_input();
   }
 
@@ -113,8 +115,8 @@ class Counter {
     return e_ * (shape_.model.gated_mlp ? 2 : 1) * inside * shape_.model.hidden_size;
   }
 
-  std::int64_t needed_by_a_layer(const Kinds& kinds) const {
-    return width() + computed_again(kinds) +
+  std::int64_t needed_by_a_layer(const Kinds& kinds, const Kinds& again) const {
+    return width() + computed_again(kinds, again) +
            largest(kinds, [&](bool experts) { return gradient_of_mlp(experts) + largest_weight(experts); });
   }
 

@@ -4,7 +4,8 @@
 /// the loss needs, and what the step of the schedule that is running needs for itself.
 ///
 /// Shapes  Sizes are as in saved_tensors.h; N is the logits of a rank, padded vocabulary * n / tp.
-///         chunk     the layers' tensors, or with full recomputation the inputs of their groups; the mask of
+///         chunk     the layers' tensors, or with full recomputation the inputs of their groups (of `block`
+///                   those of its first layers, never those of multi-token prediction); the mask of
 ///                   dropout behind the embedding; before the output layer, the final norm's input and output
 ///         logits    in the loss' forward and backward step (e + 4) N: the logits, and their softmax in fp32,
 ///                   which is kept between the two; the fused kernel makes a second copy in fp32, (e + 8) N;

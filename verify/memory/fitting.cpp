@@ -16,6 +16,7 @@ using Changes = std::vector<std::pair<std::string, std::string>>;
 constexpr const char* kPipeline = "pipeline-model-parallel-size";
 constexpr const char* kTensor = "tensor-model-parallel-size";
 constexpr const char* kExpert = "expert-model-parallel-size";
+constexpr const char* kNoDistributed = "no-distributed-optimizer";
 
 std::int64_t number(const Settings& settings, const char* option) {
   return settings.number(option).value_or(1);
@@ -37,7 +38,7 @@ std::vector<Changes> candidates(const Settings& settings) {
     all.push_back(
         {{"recompute-granularity", "full"}, {"recompute-method", "uniform"}, {"recompute-num-layers", "1"}});
   }
-  if (settings.flag("no-distributed-optimizer")) all.push_back({{"no-distributed-optimizer", "false"}});
+  if (settings.flag(kNoDistributed)) all.push_back({{kNoDistributed, "false"}});
   all.push_back({{kPipeline, twice(settings, kPipeline)}});
   all.push_back({{kTensor, twice(settings, kTensor)}});
   if (number(settings, "num-experts") > 1) {
@@ -49,7 +50,9 @@ std::vector<Changes> candidates(const Settings& settings) {
   return all;
 }
 
-std::string text_of(const Changes& changes) {
+/// In the words of the command line, or in those of a run's own arguments, where Megatron has others.
+std::string text_of(const Changes& changes, bool is_run) {
+  if (is_run && changes.front().first == kNoDistributed) return "--use-distributed-optimizer";
   std::string text;
   for (const auto& [option, value] : changes) {
     text += fmt::format("{}--{}", text.empty() ? "" : " ", option);
@@ -76,7 +79,7 @@ std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& repor
       const MemoryReport then = scenario_memory(request);
       const std::int64_t peak = then.stages[then.fullest()].peak_bytes();
       if (peak >= now) continue;
-      found.push_back({.options = text_of(changes),
+      found.push_back({.options = text_of(changes, scenario.run != nullptr),
                        .peak_bytes = peak,
                        .stage = then.fullest(),
                        .fits = then.fits().value_or(false)});

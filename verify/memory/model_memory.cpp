@@ -47,11 +47,10 @@ std::string text_of_judgement(const MemoryReport& report, std::size_t fullest) {
 std::string text_of_most(const MemoryReport& report, bool has_experts) {
   const std::size_t fullest = report.fullest();
   const StageMemory& most = report.stages[fullest];
-  const std::string activations =
-      report.has_activations
-          ? fmt::format(", {} of activations{}", byte_text(most.peak_bytes() - most.static_bytes()),
-                        has_experts ? " if the router spreads tokens evenly" : "")
-          : "";
+  const std::string activations = report.has_activations
+                                      ? fmt::format(", {} of activations{}", byte_text(most.passing_bytes()),
+                                                    has_experts ? " if the router spreads tokens evenly" : "")
+                                      : "";
   return fmt::format(
       "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}{}, {} of "
       "workspaces and buffers; {} a rank ({}, {}){}",
@@ -71,8 +70,9 @@ void add_activations(const ActivationShape& shape, const sim::LayerPlacement& pl
     memory.activations = moments[stage].activations;
     memory.logits_and_loss = moments[stage].logits_and_loss;
     memory.temporary = moments[stage].temporary;
-    memory.peak_in = moments[stage].step;
     if (stage == 0 || stage + 1 == moments.size()) memory.attention_mask = attention_mask_bytes(shape);
+    const bool is_in_step = memory.step_bytes() >= memory.static_bytes();
+    memory.peak_in = is_in_step ? moments[stage].step : "between steps, with copies of gradients";
   }
   report.has_activations = true;
 }
@@ -108,15 +108,21 @@ class Holder {
       layer(shape_.num_layers - 1);
     }
   }
-  /// `has_copy`: a copy of the embedding of another stage is here.
+  /// `has_copy`: a copy of the embedding of another stage is here. It is the output layer's weight where that
+  /// is tied, unless layers that predict further tokens need it: then the output layer has one of its own.
   void output(bool has_copy) {
     norm();
     const std::int64_t words = vocabulary() * shape_.hidden_size;
-    if (has_copy) {
-      sharded(words, true);
+    const auto copy = [&](bool is_shared) {
+      sharded(words, is_shared);
       held_.back().is_copy = true;
+    };
+    if (has_copy) copy(true);
+    if (shape_.untied_output) {
+      sharded(words);
+    } else if (has_copy && shape_.mtp_num_layers > 0) {
+      copy(false);
     }
-    if (shape_.untied_output) sharded(words);
   }
   std::vector<HeldParameter> held() { return std::move(held_); }
 

@@ -8,7 +8,7 @@
 ///         that a rank owns in the optimizer, as state_bytes.h says: in bf16 training 2, 4 and 12. Without
 ///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). An
 ///         output layer that is tied to the embedding of another stage, and the embedding of the layers that
-///         predict further tokens on another stage, are copies.
+///         predict further tokens on another stage, are copies, of which a stage may have both.
 ///         Routed experts are divided over ep and cut over etp; their router is replicated, and shared
 ///         experts are cut over tp. Where ep or etp make the grid of experts another one, they have
 ///         buffers of their own, whose owners are the ranks of edp. The down-projections of latent attention

@@ -19,25 +19,30 @@ class Layer {
         own_(shape.own_tokens()),
         h_(shape.model.hidden_size) {}
 
-  void norm(const char* input, const char* output) {
+  /// `module` computes the norm again.
+  void norm(const char* input, const char* output, const char* module) {
     add(input, e_ * h_ * own_);
-    add(output, e_ * h_ * own_, "layernorm");
-    add("norm statistics", (model_.rms_norm ? 1 : 2) * kFloatBytes * own_);
+    add(output, e_ * h_ * own_, module);
+    add("norm statistics", statistics_of(own_), module);
   }
   void attention() {
     if (model_.latent) {
       latent(*model_.latent);
     } else {
+      const std::int64_t heads = model_.num_attention_heads / shape_.tp, head = model_.head_size();
       const std::int64_t groups = std::max<std::int64_t>(model_.num_query_groups / shape_.tp, 1);
-      const std::int64_t queries = model_.num_attention_heads * model_.head_size() / shape_.tp;
-      add("queries, keys, values", e_ * (queries + 2 * groups * model_.head_size()) * n_);
-      core(queries);
+      if (model_.qk_norm) {
+        add("queries and keys before their norms", e_ * (heads + groups) * head * n_);
+        add("query and key norm statistics", statistics_of((heads + groups) * n_));
+      }
+      add("queries, keys, values", e_ * (heads + 2 * groups) * head * n_);
+      core(heads * head);
     }
     dropout("attention dropout mask");
   }
   void mlp(std::int64_t inside, const char* module, const char* act_module) {
     add("MLP before activation", e_ * up() * inside * n_ / shape_.tp, module);
-    add("MLP after activation", e_ * inside * n_ / shape_.tp, act_module);
+    add("MLP after activation", after_activation() * e_ * inside * n_ / shape_.tp, act_module);
   }
   void experts() {
     const ExpertOptions& experts = model_.experts;
@@ -46,9 +51,10 @@ class Layer {
     add("router logits", 2 * kFloatBytes * own_ * experts.num_experts, "moe");
     add("expert input", e_ * h_ * rows, "moe");
     add("experts before activation", up() * inside, "moe");
-    add("experts after activation", (model_.gated_mlp ? 1 : 2) * inside, expert_activation());
+    const std::int64_t multiplied = model_.gated_mlp && shape_.options.fused_gate ? 0 : 1;
+    add("experts after activation", (after_activation() + multiplied) * inside, expert_activation());
     if (experts.shared_expert_intermediate_size > 0)
-      mlp(experts.shared_expert_intermediate_size, "shared_experts", "shared_experts");
+      mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
   }
   void dropout(const char* name) {
     if (shape_.options.hidden_dropout) add(name, kMaskBytes * h_ * own_);
@@ -57,15 +63,28 @@ class Layer {
 
  private:
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
+  /// The results that an activation keeps: its product, and without a kernel of its own both factors.
+  std::int64_t after_activation() const { return model_.gated_mlp && !shape_.options.fused_gate ? 3 : 1; }
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
+  /// The module moe has the shared experts, too.
+  const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }
   void add(const char* name, std::int64_t bytes, const char* module = "") {
     saved_.push_back({name, bytes, module});
+  }
+  /// Of a norm of so many rows.
+  std::int64_t statistics_of(std::int64_t rows) const {
+    return (model_.rms_norm ? 1 : 2) * kFloatBytes * rows;
   }
   void latent(const LatentAttention& latent) {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;
     const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
     add("latent states", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_);
-    add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, "layernorm");
+    if (model_.qk_norm) {
+      // Transformer Engine fuses the norms into the up-projections.
+      const char* module = shape_.options.local_layers ? "" : "mla_up_proj";
+      add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, module);
+      add("latent norm statistics", statistics_of((latent.q_lora_rank > 0 ? 2 : 1) * own_), module);
+    }
     add("key positions", e_ * latent.qk_pos_emb_head_dim * n_);
     add("queries, keys, values", e_ * heads * (2 * head + latent.v_head_dim) * n_, "mla_up_proj");
     core(heads * latent.v_head_dim);
@@ -117,9 +136,13 @@ std::int64_t rows_of_experts(const ActivationShape& shape) {
 
 std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts) {
   Layer layer(shape);
-  layer.norm("attention norm input", "attention norm output");
+  // Transformer Engine fuses a norm into the matrix product behind it, but not before latent attention and
+  // experts. The module layernorm is the norms that are not fused.
+  const bool is_local = shape.options.local_layers;
+  layer.norm("attention norm input", "attention norm output",
+             is_local || shape.model.latent ? "layernorm" : "");
   layer.attention();
-  layer.norm("MLP norm input", "MLP norm output");
+  layer.norm("MLP norm input", "MLP norm output", is_local || has_experts ? "layernorm" : "mlp");
   if (has_experts) {
     layer.experts();
   } else {

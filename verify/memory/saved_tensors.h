@@ -13,7 +13,11 @@
 ///   output of a norm (two)            e H n_s                     the matrix products behind it
 ///   statistics of a norm (two)        8 n_s (RMSNorm: 4 n_s)      the norm
 ///   queries, keys, values             e (heads + 2 G) d n / tp    the kernel of attention
-///   latent states, and their norms    2 e (R_q + R_kv) n_s, e d_r n        the up-projections
+///   queries, keys before their norms  e (heads + G) d n / tp      the norms of --qk-layernorm, which keep
+///                                                                 8 (heads + G) n / tp, too (RMSNorm: half)
+///   latent states                     e (R_q + R_kv) n_s, e d_r n          the up-projections, or the norms
+///   outputs of latent norms           e (R_q + R_kv) n_s          the up-projections, with --qk-layernorm
+///   statistics of latent norms        16 n_s (RMSNorm: 8 n_s)     those norms; half of it where R_q is 0
 ///   latent queries, keys and values   e heads (2 (d_n + d_r) + d_v) n / tp   the kernel of attention
 ///   statistics of attention           4 heads n / tp              a flash kernel (Dao et al. 2022)
 ///   scores                            e heads S n / tp            attention without one: the softmax
@@ -22,20 +26,27 @@
 ///   masks of dropout (two)            H n_s                       the two dropouts, if they drop
 ///   MLP before its activation         e F n / tp (gated: twice)   the activation
 ///   MLP after its activation          e F n / tp                  the second matrix product
+///   factors of an unfused gate        2 e F n / tp                their product, in an MLP and in experts:
+///                                                                 the activated half, and the other with
+///                                                                 its offset
 ///   logits and probabilities          8 E n_s                     the router, in fp32
 ///   input of the experts              e H r                       their first matrix product
 ///   experts before the activation     e F_e r / etp (gated: twice)     the activation
-///   experts after the activation      e F_e r / etp (ungated: twice)   the probabilities, which multiply it;
-///                                                                 a gated kernel multiplies by them itself
+///   experts after the activation      e F_e r / etp (unfused: twice)   the probabilities, which multiply it;
+///                                                                 a fused gate multiplies by them itself
 ///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
 ///
-/// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then.
+/// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The
+///         module layernorm is norms that are modules of their own: those of layers without Transformer
+///         Engine, and otherwise those before latent attention and before experts. The module mlp has the
+///         norm that is fused into its first matrix product, and mla_up_proj those of its up-projections.
 /// Exact   With F = 4 H, G = heads, d heads = H and a flash kernel the layer keeps H n (10 + 24 / tp) bytes
 ///         and the statistics; with sequence parallelism 34 H n / tp; without a flash kernel 5 heads S n / tp
 ///         more.
 /// Source  Korthikanti et al. 2022, section 4; TransformerEngine, module/layernorm_linear.py and
 ///         attention/dot_product_attention; Megatron-LM, core/fusions, and of core/transformer
-///         dot_product_attention.py, multi_latent_attention.py and moe/experts.py.
+///         dot_product_attention.py, multi_latent_attention.py, transformer_layer.py and moe/experts.py, and
+///         core/models/gpt/gpt_layer_specs.py.
 
 #include <cstdint>
 #include <vector>

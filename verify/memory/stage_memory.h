@@ -3,7 +3,11 @@
 /// What a rank of one pipeline stage holds when it holds most, in parts that add up.
 ///
 /// Shapes  All parts are bytes. The parts that are held between steps are static; the others are what they
-///         are at the largest moment.
+///         are at the largest moment of a forward or backward step.
+/// Exact   The optimizer makes the copies of gradients in its step, and Megatron gives them back before the
+///         next forward step (`zero_grad`). So a rank holds most either in a forward or backward step without
+///         the copies, or between steps with them.
+/// Source  Megatron-LM, training/training.py (`train_step`), core/optimizer/distrib_optimizer.py.
 
 #include <cstdint>
 #include <span>
@@ -28,6 +32,8 @@ struct StageMemory {
   std::string peak_in;                 // the largest moment, in words; "" where activations are not counted
 
   std::int64_t static_bytes() const;
+  std::int64_t step_bytes() const;     // at the largest moment of a forward or backward step
+  std::int64_t passing_bytes() const;  // those of them that are not static
   std::int64_t peak_bytes() const;
   std::int64_t optimizer() const { return main_parameters + optimizer_moments + gradient_copies; }
 };
@@ -35,7 +41,8 @@ struct StageMemory {
 struct MemoryPart {
   const char* name;
   std::int64_t StageMemory::*bytes;
-  bool is_static;
+  bool is_static;   // held between steps
+  bool is_in_step;  // held in forward and backward steps
 };
 /// Returns all parts, in the order above.
 std::span<const MemoryPart> memory_parts();

@@ -41,7 +41,7 @@ Settings single_scenario(const CommandLine& line) {
 /// Adds the warnings about what nobody can read of the run of --from.
 void add_warnings_of_run(const CommandLine& line, std::vector<sim::Warning>& warnings) {
   if (line.run == nullptr) return;
-  const std::vector<sim::Warning> unread = warnings_of_unread(*line.run);
+  const std::vector<sim::Warning> unread = warnings_of_file(*line.run);
   warnings.insert(warnings.end(), unread.begin(), unread.end());
 }
 

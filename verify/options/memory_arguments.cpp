@@ -13,6 +13,8 @@ namespace {
 /// Arguments without an option of their own whose memory is counted, or which have no memory.
 constexpr std::string_view kCountedNames[] = {"squared-relu",
                                               "openai-gelu",
+                                              "quick-geglu",
+                                              "moe-layer-recompute",
                                               "position-embedding-type",
                                               "window-size",
                                               "window-attn-skip-freq",
@@ -40,6 +42,9 @@ const std::vector<UncountedRow>& uncounted_rows() {
       {"delay-wgrad-compute", {}, "inputs that are kept for a later weight gradient are not counted"},
       {"tp-comm-overlap", {}, "the buffers of Transformer Engine's overlapped communication are not counted"},
       {"overlap-moe-expert-parallel-comm", {}, "the buffers of a second stream of experts are not counted"},
+      {"fp32-residual-connection",
+       {},
+       "hidden states that are in fp32 between layers and stages are not counted"},
       {"use-nccl-ub", {}, "buffers that NCCL registers are not counted"},
       {"moe-token-dispatcher-type",
        {"allgather", "alltoall"},

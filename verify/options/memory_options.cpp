@@ -4,9 +4,11 @@
 #include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <span>
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "verify/options/byte_size.h"
 #include "verify/options/decimal_ratio.h"
 #include "verify/options/settings.h"
@@ -84,6 +86,54 @@ bool is_recompute_module(std::string_view name) {
   return std::ranges::find(kRecomputeModules, name) != kRecomputeModules.end();
 }
 
+namespace {
+
+/// A rule of Megatron's about these options, which run_recompute_rules.cpp and run_sequence_rules.cpp have
+/// for a run of --from.
+struct MemoryRule {
+  const char* code;
+  const char* option;
+  const char* numbers;  // how a command line breaks it
+  bool (*broken)(const Settings&);
+  const char* rule;
+  const char* hint;
+};
+
+constexpr const char* kDistribute = "distribute-saved-activations";
+
+bool is_split(const Settings& settings) {
+  return settings.number("tensor-model-parallel-size").value_or(1) > 1;
+}
+
+std::span<const MemoryRule> memory_rules() {
+  static constexpr MemoryRule kRules[] = {
+      {"recompute_mla", "recompute-modules", "mla_up_proj, without --multi-latent-attention",
+       [](const Settings& s) {
+         const MemoryOptions options = memory_options(s);
+         return options.recomputes("mla_up_proj") && !s.flag("multi-latent-attention");
+       },
+       "mla_up_proj is a part of multi-head latent attention", "leave mla_up_proj out"},
+      {"distribute_saved_full", kDistribute, "without full recomputation",
+       [](const Settings& s) { return s.flag(kDistribute) && s.text("recompute-granularity", "") != "full"; },
+       "kept activations are distributed under full recomputation alone", "--recompute-granularity full"},
+      {"distribute_saved_tp", kDistribute, "with tp 1",
+       [](const Settings& s) { return s.flag(kDistribute) && !is_split(s); },
+       "kept activations are distributed over tensor-parallel ranks",
+       "leave --distribute-saved-activations out"},
+      {"distribute_saved_with_sp", kDistribute, "with --sequence-parallel",
+       [](const Settings& s) { return s.flag(kDistribute) && is_split(s) && s.flag("sequence-parallel"); },
+       "under sequence parallelism activations are distributed already",
+       "leave --distribute-saved-activations out"},
+      {"cp_needs_te", "context-parallel-size", "above 1, with --transformer-impl local",
+       [](const Settings& s) {
+         return s.number("context-parallel-size").value_or(1) > 1 && s.choice("transformer-impl") == "local";
+       },
+       "context parallelism needs the attention of Transformer Engine",
+       "--transformer-impl transformer_engine"},
+  };
+  return kRules;
+}
+
 void require_recompute_modules(const Settings& settings) {
   if (settings.text("recompute-granularity", "") != "selective") return;
   for (const std::string& module : recomputed_modules(settings)) {
@@ -93,6 +143,22 @@ void require_recompute_modules(const Settings& settings) {
                  .numbers = fmt::format("'{}'", module),
                  .rule = fmt::format("the modules are {}", fmt::join(kRecomputeModules, ", ")),
                  .hint = "--recompute-modules core_attn"});
+  }
+}
+
+}  // namespace
+
+void keep_memory_refusals(const Settings& settings, sim::Refusals& refusals) {
+  refusals.keep([&] { require_recompute_modules(settings); });
+  for (const MemoryRule& rule : memory_rules()) {
+    refusals.keep([&] {
+      if (!rule.broken(settings)) return;
+      sim::refuse({.code = rule.code,
+                   .option = fmt::format("--{}", rule.option),
+                   .numbers = rule.numbers,
+                   .rule = rule.rule,
+                   .hint = rule.hint});
+    });
   }
 }
 
@@ -108,6 +174,7 @@ MemoryOptions memory_options(const Settings& settings) {
                         .attention_dropout = has_dropout(settings, "attention-dropout"),
                         .attention_mask = !settings.flag("no-create-attention-mask-in-dataloader"),
                         .fused_weight_gradient = !settings.flag("no-gradient-accumulation-fusion"),
+                        .fused_gate = !settings.flag("no-bias-swiglu-fusion"),
                         .grouped_experts = settings.flag("moe-grouped-gemm"),
                         .loss = loss_kernel(settings),
                         .distributes_saved = settings.flag("distribute-saved-activations"),

@@ -7,7 +7,8 @@
 ///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
 ///         core_attn.
 /// Errors  not_a_number: a dropout that is no decimal number; recompute_unknown_module: a module that
-///         Megatron does not compute again; memory_size: those of byte_size.h.
+///         Megatron does not compute again; recompute_mla, distribute_saved_full, distribute_saved_tp,
+///         distribute_saved_with_sp, cp_needs_te: what Megatron refuses; memory_size: those of byte_size.h.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
 
 #include <cstdint>
@@ -15,6 +16,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace sim {
+class Refusals;
+}  // namespace sim
 
 namespace verify {
 
@@ -32,6 +37,7 @@ struct MemoryOptions {
   bool attention_dropout = true;      // dropout of more than 0
   bool attention_mask = true;         // the data loader makes a mask for each microbatch
   bool fused_weight_gradient = true;  // added to the gradient buffer by the matrix product itself
+  bool fused_gate = true;  // one kernel multiplies the gate's activation, and keeps its input alone
   bool grouped_experts = false;
   LossKernel loss = LossKernel::unfused;
   RecomputeMethod recompute = RecomputeMethod::none;
@@ -54,7 +60,8 @@ bool recomputes_layers(const Settings& settings);
 
 /// Whether --recompute-modules may name a module.
 bool is_recompute_module(std::string_view name);
-/// Refuses others; for a run of --from the rules of its arguments do (run_recompute_rules.cpp).
-void require_recompute_modules(const Settings& settings);
+/// Refuses other modules, and what Megatron refuses of these options; for a run of --from the rules of its
+/// arguments do (run_recompute_rules.cpp).
+void keep_memory_refusals(const Settings& settings, sim::Refusals& refusals);
 
 }  // namespace verify

@@ -342,6 +342,8 @@ std::vector<OptionInfo> options_of_the_model() {
        "Leaves out the mask that the data loader makes for every microbatch."},
       {"no-gradient-accumulation-fusion", flag, kMemory, kCounted, "",
        "Computes the gradient of a weight apart, before it is added to the buffer."},
+      {"no-bias-swiglu-fusion", flag, kMemory, kCounted, "",
+       "Computes the gate of --swiglu step by step, each of which keeps its result."},
       {"cross-entropy-loss-fusion", flag, kMemory, kCounted, "", "Computes the loss with a fused kernel."},
       {"cross-entropy-fusion-impl",
        choice,

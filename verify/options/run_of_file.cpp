@@ -57,6 +57,7 @@ class Options {
   }
 
   void layers();
+  void gate_by_gelu();
   void model();
   void vocabulary();
   void dtypes();
@@ -125,6 +126,16 @@ void Options::dtypes() {
     if (settings_.has(name)) replace(name, argument_of_dtype(values_.text(name)));
 }
 
+/// The gate of --quick-geglu has the sizes of SwiGLU's, but not its usual F. Its kernel comes with the biases
+/// of --bias-gelu-fusion.
+void Options::gate_by_gelu() {
+  const auto hidden = product_of({4, number("hidden-size", 0)});
+  if (!values_.has("ffn-hidden-size") && hidden && *hidden > 0) set("ffn-hidden-size", *hidden);
+  replace("swiglu", "true");
+  if (values_.flag("no-bias-gelu-fusion") || values_.flag("disable-bias-linear"))
+    replace("no-bias-swiglu-fusion", "true");
+}
+
 void Options::model() {
   vocabulary();
   if (!values_.has("seq-length") && values_.has("encoder-seq-length"))
@@ -136,10 +147,12 @@ void Options::model() {
     }
     settings_.remove("num-query-groups");
   }
+  if (values_.flag("quick-geglu")) gate_by_gelu();
   if (values_.flag("use-rotary-position-embeddings")) replace("position-embedding-type", "rope");
   // Positions of all other types have no parameters that are learned.
-  const std::string positions = settings_.text("position-embedding-type", "");
-  if (positions != "" && positions != "learned_absolute") replace("position-embedding-type", "rope");
+  const std::string positions = values_.text("position-embedding-type");
+  const bool is_known = positions != "" && positions.find('$') == std::string::npos;
+  if (is_known && positions != "learned_absolute") replace("position-embedding-type", "rope");
   if (settings_.text("seq-length", "") == "0") {
     notes_.emplace_back("--seq-length 0: Megatron takes it, and a sequence of no tokens is no training");
     settings_.remove("seq-length");
@@ -173,7 +186,10 @@ void Options::batch() {
 }
 
 void Options::step() {
-  if (values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
+  // Megatron refuses --moe-layer-recompute beside full recomputation.
+  const bool is_full = values_.text("recompute-granularity") == "full";
+  const bool selects = values_.flag("moe-layer-recompute") && !is_full;
+  if (selects || values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
   if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1)
     notes_.emplace_back("--sequence-parallel has no effect with tp 1: Megatron turns it off");
 }
@@ -204,6 +220,13 @@ void Options::memory() {
     const std::string word = settings_.text(name, "");
     if (const std::size_t dot = word.rfind("Backend."); dot != std::string::npos)
       replace(name.c_str(), word.substr(dot + std::string_view("Backend.").size()));
+  }
+  if (values_.flag("moe-layer-recompute")) {
+    std::vector<std::string> modules = {"core_attn"};
+    if (settings_.has("recompute-modules")) modules = settings_.given("recompute-modules");
+    modules.emplace_back("moe");
+    settings_.remove("recompute-modules");
+    settings_.append("recompute-modules", modules);
   }
   if (values_.has("use-flash-attn") && !values_.has("attention-backend")) set("attention-backend", "flash");
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/options/program_warnings.h"
 #include "verify/options/run_argument_values.h"
 #include "verify/options/run_rule.h"
 
@@ -157,15 +158,16 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
 
 }  // namespace
 
-std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run) {
+std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
+  std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;
 }
 
 std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_connections(run);
-  std::ranges::move(warnings_of_unread(run), std::back_inserter(warnings));
+  std::ranges::move(warnings_of_file(run), std::back_inserter(warnings));
   return warnings;
 }
 

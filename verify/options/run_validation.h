@@ -86,9 +86,9 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
 /// Refuses every flag of a script that has a value, for the commands that judge nothing else of a run.
 void require_plain_flags(const RunOfFile& run);
 
-/// The warnings about arguments that are not Megatron's, and about words that nobody can read without
-/// executing the file.
-std::vector<sim::Warning> warnings_of_unread(const RunOfFile& run);
+/// The warnings about arguments that are not Megatron's, about words that nobody can read without executing
+/// the file, and about a program that trains no GPT.
+std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
 /// These, and those about what devices that the file does not name would refuse.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);

@@ -162,7 +162,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   refusals.keep([&] { memory_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_context_options(settings); });
-  if (scenario.run == nullptr) refusals.keep([&] { require_recompute_modules(settings); });
+  if (scenario.run == nullptr) keep_memory_refusals(settings, refusals);
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });

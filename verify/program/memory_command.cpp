@@ -94,7 +94,7 @@ std::string judgement(const Scenario& scenario, const MemoryReport& report) {
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
                                       const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_unread(*scenario.run);
+  if (scenario.run != nullptr) warnings = warnings_of_file(*scenario.run);
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {

@@ -209,9 +209,10 @@ std::string memory_html(const MemoryReport& memory, const std::string& id) {
   for (std::size_t stage = 0; stage < shown; ++stage) {
     const StageMemory& held = memory.stages[stage];
     const std::int64_t workspaces = held.workspace + held.communication_buffers;
-    const std::int64_t activations = held.peak_bytes() - held.static_bytes();
+    const std::int64_t activations = held.passing_bytes();
+    const std::int64_t states = held.main_parameters + held.optimizer_moments;
     table.add({number_cell(static_cast<std::int64_t>(stage)),
-               {.html = share_bar({held.parameters, held.gradients, held.optimizer(), activations}, most)},
+               {.html = share_bar({held.parameters, held.gradients, states, activations}, most)},
                byte_cell(held.parameters),
                byte_cell(held.gradients),
                byte_cell(held.optimizer()),

@@ -733,6 +733,7 @@ RunArguments ScriptReader::arguments() {
   keep_those_that(trains);
   keep_those_that(is_named_training);
   const Launch& launch = launches_.back();
+  run.script = base_name(launch.script);
   if (launches_.size() > 1) {
     run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
                                     launches_.size(), launch.line));

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <rapidcheck/gtest.h>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -159,19 +162,58 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   RC_ASSERT(moment().all() <= kept.all());
 }
 
+// Of a chunk with layers of experts and dense ones by turns, the first layers are computed again, whatever
+// they are, and never the layers that predict further tokens.
+RC_GTEST_PROP(ActivationMemory, TheFirstLayersOfAChunkAreComputedAgain, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.num_layers = 4;
+  shape.model.mtp_num_layers = *rc::gen::inRange(0, 2);
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.experts.moe_layer_freq = {.every = 2};
+  const auto activations = [&] {
+    const sim::LayerPlacement placement = sim::place_layers({.num_layers = 4});
+    return largest_moments(shape, placement, sim::no_pipelining, {}).front().activations;
+  };
+  const std::int64_t whole = activations();
+  shape.options.recompute = RecomputeMethod::block;
+  shape.options.recompute_layers = 1;
+  const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(whole - activations() == layer_activation_bytes(shape, true) - input);
+  shape.options.recompute_layers = *rc::gen::inRange(4, 7);
+  RC_ASSERT(whole - activations() ==
+            2 * layer_activation_bytes(shape, true) + 2 * layer_activation_bytes(shape) - 4 * input);
+}
+
 RC_GTEST_PROP(ActivationMemory, AModuleThatIsComputedAgainIsNotKept, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
-  shape.options.keeps_scores = true;
+  shape.options.local_layers = shape.options.keeps_scores = true;
   shape.model.seq_length = 4;
   const std::int64_t whole = layer_activation_bytes(shape);
   shape.options.recompute = RecomputeMethod::modules;
   RC_ASSERT(layer_activation_bytes(shape) == whole);
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
   shape.options.modules = {"layernorm"};
-  RC_ASSERT(recomputed_bytes(shape) == 4 * hn);
+  RC_ASSERT(recomputed_bytes(shape) == 4 * hn + 2 * 8 * shape.tokens);
   shape.options.modules = {"mlp", "core_attn"};
   RC_ASSERT(recomputed_bytes(shape) == 16 * hn / shape.tp + score_bytes(shape) / 2 * 5);
   RC_ASSERT(layer_activation_bytes(shape) + recomputed_bytes(shape) == whole);
+}
+
+// Megatron's layers of Transformer Engine have norms of their own before latent attention and experts alone.
+RC_GTEST_PROP(ActivationMemory, AFusedNormIsNotComputedAgain, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = {"layernorm"};
+  const std::int64_t norm = 2 * shape.model.hidden_size * shape.tokens + 8 * shape.tokens;
+  RC_ASSERT(recomputed_bytes(shape) == 0);
+  RC_ASSERT(recomputed_bytes(shape, true) == norm);
+  shape.options.modules = {"mlp"};
+  RC_ASSERT(recomputed_bytes(shape) == norm + 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
+  RC_ASSERT(recomputed_bytes(shape, true) == 0);
+  shape.options.modules = {"layernorm"};
+  shape.model.latent = LatentAttention{};
+  RC_ASSERT(recomputed_bytes(shape) == norm);
+  RC_ASSERT(recomputed_bytes(shape, true) == 2 * norm);
 }
 
 TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
@@ -205,6 +247,60 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   EXPECT_EQ(layer_activation_bytes(shape), masks + 2 * (norms_and_inputs + of_heads + gate_and_up + down));
 }
 
+// A norm of queries and keys keeps what it normalizes, and its mean and scale of each head.
+RC_GTEST_PROP(ActivationMemory, NormsOfQueriesAndKeysKeepTheirInputs, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.kv_channels = *rc::gen::inRange(1, 9);
+  shape.model.num_query_groups = shape.tp;
+  const std::int64_t without = layer_activation_bytes(shape);
+  shape.model.qk_norm = true;
+  const std::int64_t heads = shape.model.num_attention_heads / shape.tp + 1;
+  RC_ASSERT(layer_activation_bytes(shape) - without ==
+            heads * shape.tokens * (2 * *shape.model.kv_channels + 2 * 4));
+  RC_ASSERT(recomputed_bytes(shape) == 0);
+}
+
+// Latent states have norms with --qk-layernorm alone. Those that Transformer Engine fuses into the
+// up-projections are computed again with them; others are before the up-projections, and are kept.
+RC_GTEST_PROP(ActivationMemory, NormsOfLatentStatesAreComputedAgainWithTheirProjections, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.latent = LatentAttention{.q_lora_rank = *rc::gen::inRange(0, 9), .kv_lora_rank = 5};
+  const LatentAttention& latent = *shape.model.latent;
+  const auto bytes = [&](bool has_norms, std::vector<std::string> modules) {
+    shape.model.qk_norm = has_norms;
+    shape.options.recompute = RecomputeMethod::modules;
+    shape.options.modules = std::move(modules);
+    return std::pair(layer_activation_bytes(shape), recomputed_bytes(shape));
+  };
+  const std::int64_t norms =
+      shape.tokens * (2 * (latent.q_lora_rank + 5) + 8 * (latent.q_lora_rank > 0 ? 2 : 1));
+  const auto without = bytes(false, {}), with = bytes(true, {});
+  RC_ASSERT(with.first == without.first + norms);
+  RC_ASSERT(bytes(true, {"layernorm"}).second == bytes(false, {"layernorm"}).second);
+  RC_ASSERT(bytes(true, {"mla_up_proj"}).first == bytes(false, {"mla_up_proj"}).first);
+  shape.options.local_layers = true;
+  RC_ASSERT(bytes(true, {"mla_up_proj"}).first == bytes(false, {"mla_up_proj"}).first + norms);
+  RC_ASSERT(bytes(true, {"layernorm"}).second == bytes(false, {"layernorm"}).second);
+}
+
+// Without a kernel of its own a gate keeps both factors of its product, and an expert the product itself,
+// which the probabilities multiply.
+RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  const auto difference = [&](bool has_experts) {
+    shape.options.fused_gate = true;
+    const std::int64_t fused = layer_activation_bytes(shape, has_experts);
+    shape.options.fused_gate = false;
+    return layer_activation_bytes(shape, has_experts) - fused;
+  };
+  RC_ASSERT(difference(false) == 0);
+  RC_ASSERT(difference(true) == 0);
+  shape.model.gated_mlp = true;
+  RC_ASSERT(difference(false) == 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
+  RC_ASSERT(difference(true) == 3 * 2 * 6 * shape.tokens);
+}
+
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
 // their inputs, a logit and a probability of 4 bytes for each token, and, without a gate, what the
 // probabilities multiply.
@@ -217,6 +313,21 @@ RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
   const std::int64_t multiplied = shape.model.gated_mlp ? 0 : 2 * shape.model.ffn_hidden_size * shape.tokens;
   RC_ASSERT(layer_activation_bytes(shape, true) ==
             layer_activation_bytes(shape) + 2 * hn + 8 * shape.tokens + multiplied);
+}
+
+RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.etp = shape.tp;
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = {"moe"};
+  const std::int64_t routed = recomputed_bytes(shape, true), kept = layer_activation_bytes(shape, true);
+  shape.model.experts.shared_expert_intermediate_size = 5 * shape.tp;
+  const std::int64_t shared = 2 * 2 * 5 * shape.tokens;
+  RC_ASSERT(recomputed_bytes(shape, true) == routed + shared);
+  RC_ASSERT(layer_activation_bytes(shape, true) == kept);
+  shape.options.modules = {"shared_experts"};
+  RC_ASSERT(recomputed_bytes(shape, true) == shared);
 }
 
 RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {

@@ -314,6 +314,33 @@ TEST(ModelMemory, CountsTheBytesThatDtypesGive) {
   EXPECT_EQ(whole.optimizer, 12 * 17);
 }
 
+// Megatron leaves out the weight of a tied output layer only on the first stage. Elsewhere the layers that
+// predict further tokens have an embedding beside it.
+TEST(ModelMemory, PredictionsHaveAnEmbeddingBesideATiedOutputLayer) {
+  ModelShape shape{.num_layers = 2,
+                   .hidden_size = 8,
+                   .ffn_hidden_size = 32,
+                   .num_attention_heads = 2,
+                   .num_query_groups = 2,
+                   .vocab_size = 256};
+  const auto matrices = [&](bool is_first) {
+    std::int64_t elements = 0;
+    const auto held =
+        held_parameters(shape, {.layers = {}, .is_first = is_first, .is_last = true}, {.tp = 2});
+    for (const HeldParameter& parameter : held)
+      if (parameter.elements == 256 * 8 / 2) ++elements;
+    return elements;
+  };
+  EXPECT_EQ(matrices(true), 1);
+  EXPECT_EQ(matrices(false), 1);
+  shape.mtp_num_layers = 1;
+  EXPECT_EQ(matrices(true), 1);
+  EXPECT_EQ(matrices(false), 2);
+  shape.untied_output = true;
+  EXPECT_EQ(matrices(true), 2);
+  EXPECT_EQ(matrices(false), 2);
+}
+
 TEST(ModelMemory, TheVocabularyIsPaddedToItsDivisor) {
   ModelShape shape{.hidden_size = 1, .ffn_hidden_size = 1, .num_attention_heads = 1, .vocab_size = 100};
   const auto words = [&](int tp) {

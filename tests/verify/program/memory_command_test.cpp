@@ -159,6 +159,18 @@ TEST(MemoryCommand, WhatWouldHelpExpertsIsARunThatMegatronAccepts) {
   EXPECT_NE(std::ranges::find(options, "--expert-model-parallel-size 8"), options.end());
 }
 
+TEST(MemoryCommand, WhatWouldHelpARunHasMegatronsWords) {
+  const test::TemporaryFile file(
+      "run.sh",
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+      "--max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 --bf16\n");
+  const test::RunResult result = test::run("memory --world-size 8 --gpu-memory 500MB --from " + file.path());
+  std::vector<std::string> options;
+  for (const Help& help : helps_of(result.out)) options.push_back(help.options);
+  EXPECT_NE(std::ranges::find(options, "--use-distributed-optimizer"), options.end()) << result.out;
+  EXPECT_EQ(result.out.find("no-distributed-optimizer"), std::string::npos) << result.out;
+}
+
 TEST(MemoryCommand, OptionsThatOnlyMemoryReadsAreUsed) {
   const test::TemporaryFile file(
       "run.sh",
@@ -186,6 +198,7 @@ TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
   EXPECT_EQ(named("--cuda-graph-impl none"), ordered_json::array());
   EXPECT_EQ(named("--cuda-graph-impl local --fp8-format hybrid"),
             ordered_json::array({"--cuda-graph-impl", "--fp8-format"}));
+  EXPECT_EQ(named("--fp32-residual-connection"), ordered_json::array({"--fp32-residual-connection"}));
   const test::TemporaryFile file("run.sh", "torchrun pretrain_gpt.py " + arguments + "--fp8-format hybrid\n");
   EXPECT_NE(test::run("memory --world-size 2 --from " + file.path())
                 .out.find("warning [not_modelled] --fp8-format hybrid"),
@@ -208,6 +221,29 @@ TEST(MemoryCommand, ArgumentsThatNobodyKnowsAreWarnedOf) {
   EXPECT_NE(warned.find("line 1: ${MORE_ARGS}"), std::string::npos) << warned;
 }
 
+TEST(MemoryCommand, ARunThatTrainsNoGptIsWarnedOf) {
+  const auto said = [&](const std::string& script, const std::string& more = "") {
+    const test::TemporaryFile file(
+        "run.sh", "torchrun " + script +
+                      " --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+                      "--max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 --bf16 " +
+                      more + "\n");
+    return test::run("memory --world-size 2 --from " + file.path()).out;
+  };
+  for (const char* script :
+       {"pretrain_gpt.py", "my/bert/train.py", "pretrain_expert5.py", "-m retrofit.train"})
+    EXPECT_EQ(said(script).find("warning"), std::string::npos) << script;
+  for (const char* script :
+       {"tools/pretrain_bert.py", "pretrain_t5.py", "pretrain_mamba.py", "pretrain_vlm.py"})
+    EXPECT_NE(said(script).find("warning [other_model]"), std::string::npos) << script;
+  EXPECT_NE(said("pretrain_bert.py").find("the model of pretrain_bert.py is a BERT by its name"),
+            std::string::npos);
+  const std::string generates = "--inference-dynamic-batching-buffer-size-gb 20";
+  EXPECT_NE(said("gpt_dynamic_inference.py").find("warning [no_training]"), std::string::npos);
+  EXPECT_NE(said("gpt.py", generates).find("warning [no_training]"), std::string::npos);
+  EXPECT_EQ(said("gpt.py", generates + " --train-iters 5").find("warning [no_training]"), std::string::npos);
+}
+
 TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   const std::string arguments =
       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
@@ -223,6 +259,43 @@ TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   EXPECT_EQ(activations("--attention-backend unfused --attention-dropout 0.0") - usual,
             4 * (2 * scores - 4 * 4 * 32));
   EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
+  EXPECT_EQ(activations("--no-bias-swiglu-fusion"), usual);
+  EXPECT_EQ(activations("--swiglu --no-bias-swiglu-fusion") - activations("--swiglu"), 4 * 2 * 2 * 128 * 32);
+}
+
+TEST(MemoryCommand, OnlyLearnedPositionsHaveParameters) {
+  const std::string arguments =
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--max-position-embeddings 512 --seq-length 32 --vocab-size 100 --micro-batch-size 1 --bf16 ";
+  const auto parameters = [&](const std::string& type) {
+    const test::TemporaryFile file("run.sh", arguments + "--position-embedding-type " + type + "\n");
+    const ordered_json document = document_of("memory --world-size 2 --from " + file.path());
+    return document["stages"][0]["parts"]["parameters"].get<std::int64_t>();
+  };
+  const std::int64_t rotary = parameters("rope");
+  for (const char* type : {"yarn", "mrope --mrope-section 2 3 3", "relative", "none"})
+    EXPECT_EQ(parameters(type), rotary) << type;
+  EXPECT_EQ(parameters("learned_absolute") - rotary, 2 * 64 * 512);
+}
+
+TEST(MemoryCommand, ArgumentsThatStandForOthersAreThem) {
+  const auto stage = [&](const std::string& more) {
+    const test::TemporaryFile file(
+        "run.sh",
+        "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+        "--max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 --bf16 --num-experts 2 "
+        "--moe-shared-expert-intermediate-size 32 --disable-bias-linear " +
+            more + "\n");
+    const ordered_json document = document_of("memory --world-size 2 --from " + file.path());
+    EXPECT_EQ(document["not_modelled"], ordered_json::array());
+    return document["stages"][0]["parts"];
+  };
+  EXPECT_EQ(stage("--quick-geglu"), stage("--swiglu --ffn-hidden-size 256 --no-bias-swiglu-fusion"));
+  EXPECT_EQ(stage("--moe-layer-recompute"),
+            stage("--recompute-granularity selective --recompute-modules core_attn moe"));
+  EXPECT_EQ(stage("--moe-layer-recompute --recompute-granularity selective --recompute-modules layernorm"),
+            stage("--recompute-granularity selective --recompute-modules layernorm moe"));
+  EXPECT_NE(stage("--moe-layer-recompute"), stage("--recompute-granularity selective"));
 }
 
 TEST(MemoryCommand, ReplayJudgesWithTheSameFigure) {

@@ -496,6 +496,25 @@ const std::vector<Case>& cases() {
       {"recompute_unknown_module",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --recompute-granularity selective --recompute-modules core_attn,mpl"},
+      {"recompute_mla",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --recompute-granularity selective --recompute-modules mla_up_proj"},
+      {"distribute_saved_full",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --tensor-model-parallel-size 2 --distribute-saved-activations"},
+      {"distribute_saved_tp",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --distribute-saved-activations --recompute-granularity full --recompute-method "
+       "uniform "
+       "--recompute-num-layers 1"},
+      {"distribute_saved_with_sp",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --distribute-saved-activations --recompute-granularity full --recompute-method "
+       "uniform "
+       "--recompute-num-layers 1 --tensor-model-parallel-size 2 --sequence-parallel"},
+      {"cp_needs_te",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --context-parallel-size 2 --transformer-impl local"},
       {"memory_not_counted",
        "memory --world-size 1 --num-layers 20000 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32"},
