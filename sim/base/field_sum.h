@@ -26,16 +26,17 @@ namespace sim {
 class FieldSum {
  public:
   void add(const Field& a) {
-#pragma GCC unroll kFieldLevels
-    for (std::size_t level = 0; level < kFieldLevels; ++level) sum_.residues[level] += a.residues[level];
+    sum_ = by_levels([&]<typename Lanes>(std::size_t level, Lanes) {
+      return lanes_at<Lanes>(sum_.residues, level) + lanes_at<Lanes>(a.residues, level);
+    });
     count_term();
   }
 
   void add_product(const Field& a, const Field& b) {
-#pragma GCC unroll kFieldLevels
-    for (std::size_t level = 0; level < kFieldLevels; ++level) {
-      sum_.residues[level] += a.residues[level] * b.residues[level];
-    }
+    sum_ = by_levels([&]<typename Lanes>(std::size_t level, Lanes) {
+      return lanes_at<Lanes>(sum_.residues, level) +
+             lanes_at<Lanes>(a.residues, level) * lanes_at<Lanes>(b.residues, level);
+    });
     count_term();
   }
 

@@ -86,17 +86,19 @@ class FieldTower {
 
 inline Field FieldTower::exp(const Field& x) const {
   if (functions_ == FieldFunctions::keyed) return keyed("exp", x);
-  Field low, high;
-  low.residues[0] = std::numeric_limits<double>::quiet_NaN();
+  std::array<double, kFieldLevels> low, high;
 #pragma GCC unroll kFieldLevels
-  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
-    const double residue = x.residues[level];
-    const auto exponent =
-        static_cast<std::uint32_t>(static_cast<std::int32_t>(x.is_live(level) ? residue : 0));
-    low.residues[level + 1] = powers_[level].low(exponent) + (residue - residue);  // NaN if it is retired
-    high.residues[level + 1] = powers_[level].high(exponent);
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    low[level] = std::numeric_limits<double>::quiet_NaN();
+    high[level] = 1;
+    if (level == 0 || !x.is_live(level - 1)) continue;
+    const auto exponent = static_cast<std::uint32_t>(static_cast<std::int32_t>(x.residues[level - 1]));
+    low[level] = powers_[level - 1].low(exponent);
+    high[level] = powers_[level - 1].high(exponent);
   }
-  return low * high;
+  return reduced(by_levels([&](std::size_t level, auto lanes) {
+    return beside_each_other(low, level, lanes) * beside_each_other(high, level, lanes);
+  }));
 }
 
 }  // namespace sim

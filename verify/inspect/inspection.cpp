@@ -255,7 +255,8 @@ class Inspector {
   /// Adds the lines of the program: of the last call of the first rank that stands still, and of the call in
   /// which others wait for a suspect.
   void write_lines() {
-    if (result_.suspects.empty() || leading_ != nullptr) return;
+    if (result_.suspects.empty()) return;
+    if (leading_ != nullptr) return say(lines_of(*leading_));
     std::vector<std::string> parts;
     for (const Suspect& one : result_.suspects) {
       const RecordedCall* const last = last_call_of(job(), one);
@@ -271,6 +272,29 @@ class Inspector {
                                   call.waiting.size() == 1 ? "waits" : "wait", line));
       break;
     }
+    say(parts);
+  }
+
+  /// Returns where each party of a collective makes it: "rank 2 makes it in step (/home/me/train.py:41)".
+  std::vector<std::string> lines_of(const Disagreement& one) const {
+    std::vector<std::string> parts;
+    for (const Disagreement::Party& party : one.parties) {
+      const int dump = job().dump_of_rank[static_cast<std::size_t>(party.ranks.front())];
+      const Recording& recording = job().recordings[static_cast<std::size_t>(dump)];
+      const auto made = std::ranges::find_if(recording.calls, [&](const RecordedCall& call) {
+        return job().is_collective(static_cast<std::size_t>(dump), call) && call.sequence == one.sequence &&
+               job().group_of(static_cast<std::size_t>(dump), call) == one.group;
+      });
+      const std::string line =
+          one.is_message || made == recording.calls.end() ? "" : line_of(recording, *made);
+      if (!line.empty())
+        parts.push_back(fmt::format("{} {} it in {}", ranks_words(party.ranks),
+                                    party.ranks.size() == 1 ? "makes" : "make", line));
+    }
+    return parts;
+  }
+
+  void say(const std::vector<std::string>& parts) {
     if (!parts.empty())
       result_.verdict += fmt::format(" {}.", capital(fmt::format("{}", fmt::join(parts, "; "))));
   }

@@ -153,6 +153,13 @@ TEST(InnocentRanks, TheVerdictHasTheLineOfTheProgram) {
   EXPECT_NE(inspection.verdict.find(" Rank 1 made its last call in step ("), std::string::npos)
       << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("; rank 0 waits in step ("), std::string::npos) << inspection.verdict;
+
+  dumps[0].name_of_frame = "sum";
+  dumps[0].calls = {pending(0, "nccl:all_reduce")};
+  dumps[1].calls = {pending(0, "nccl:broadcast")};
+  const Inspection differ = inspected(dumps);
+  EXPECT_NE(differ.verdict.find(" Rank 0 makes it in sum ("), std::string::npos) << differ.verdict;
+  EXPECT_NE(differ.verdict.find("; rank 1 makes it in step ("), std::string::npos) << differ.verdict;
 }
 
 }  // namespace
