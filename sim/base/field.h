@@ -147,8 +147,8 @@ inline double beside_each_other(const std::array<double, kFieldLevels>& levels, 
   return levels[level];
 }
 
-/// Returns the element whose residues are of(level, lanes) on each level. The argument `lanes` is TwoLevels(),
-/// or double() for the last of an odd number of levels, and the function returns what it has been given.
+/// Returns the element whose residues are of(level, lanes) on each level. `lanes` is TwoLevels(), or double()
+/// for the last of an odd number of levels, and the function returns as many residues.
 template <typename Function>
 inline Field by_levels(const Function& of) {
   Field result;

@@ -141,8 +141,8 @@ std::vector<ArgumentRow> rows_not_modelled() {
        {}},
       {not_modelled,
        training,
-       "the batch grows while a run begins: --global-batch-size, to which it grows, is judged; newer versions "
-       "of Megatron have --step-batch-size-schedule instead",
+       "the batch grows while a run begins, to --global-batch-size, which is judged; newer versions of "
+       "Megatron have --step-batch-size-schedule instead",
        {"rampup-batch-size"},
        {}},
       {not_modelled,
