@@ -394,8 +394,8 @@ class Inspector {
     int rank = -1;
   };
 
-  /// Returns the last collective of each group that has completed somewhere. A call of Gloo may end on one
-  /// member alone, with an error.
+  /// Returns the last collective of each group that has completed somewhere and needs all members. A call of
+  /// Gloo may end on one member alone, with an error, and an all_to_all needs those alone that send rows.
   std::vector<Completed> last_completed() const {
     std::vector<Completed> last(job().groups.size());
     for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
@@ -405,7 +405,8 @@ class Inspector {
         const std::uint32_t group = job().group_of(dump, call);
         if (group == kNoGroup || call.sequence <= last[group].sequence) continue;
         const Operation& operation = job().operation(dump, call);
-        if (operation.kind == Operation::Kind::collective && operation.backend != "gloo")
+        if (operation.kind == Operation::Kind::collective && operation.backend != "gloo" &&
+            operation.name != "all_to_all")
           last[group] = {call.sequence, recording.rank};
       }
     }

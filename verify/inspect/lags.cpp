@@ -16,8 +16,11 @@ namespace {
 
 class LagFinder {
  public:
-  LagFinder(const Job& job, const Progresses& progresses)
-      : job_(job), progresses_(progresses), lags_(job.recordings.size()) {}
+  LagFinder(const Job& job, const Progresses& progresses, AllToAlls all_to_alls)
+      : job_(job),
+        progresses_(progresses),
+        takes_all_to_alls_(all_to_alls == AllToAlls::taken),
+        lags_(job.recordings.size()) {}
 
   std::vector<Lag> find() {
     measure_groups();
@@ -30,29 +33,36 @@ class LagFinder {
   /// How far the members of a group came that came furthest.
   struct Furthest {
     std::int64_t completed = 0;
-    int completed_by = -1;  // a rank
+    int completed_by = -1;    // a rank
+    bool is_counted = false;  // the call itself is not known, only its number
   };
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
+  /// Whether a call that one member has completed tells that the others have taken part in it.
+  bool needs_all(std::size_t dump, const RecordedCall& call) const {
+    return !call.is_p2p && !job_.operation(dump, call).is_message() &&
+           (takes_all_to_alls_ || job_.operation(dump, call).name != "all_to_all");
+  }
+
   void measure_groups() {
     furthest_.resize(job_.groups.size());
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const GroupOfRank& own : job_.groups_of[dump]) {
-        if (own.group == kNoGroup) continue;
-        Furthest& furthest = furthest_[own.group];
-        if (own.status && job_.groups[own.group].has_status && own.status->completed > furthest.completed) {
-          furthest.completed = own.status->completed;
-          furthest.completed_by = rank_of(dump);
-        }
-      }
       for (const RecordedCall& call : recording(dump).calls) {
-        if (call.state != CallState::completed || call.is_p2p) continue;
-        Furthest& furthest = furthest_[job_.group_of(dump, call)];
-        if (call.sequence <= furthest.completed || job_.operation(dump, call).is_message()) continue;
-        furthest.completed = call.sequence;
-        furthest.completed_by = rank_of(dump);
+        if (call.state == CallState::completed && needs_all(dump, call))
+          take(job_.group_of(dump, call), dump, call.sequence, false);
       }
     }
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const GroupOfRank& own : job_.groups_of[dump]) {
+        if (own.group != kNoGroup && own.status && job_.groups[own.group].has_status)
+          take(own.group, dump, own.status->completed, true);
+      }
+    }
+  }
+
+  void take(std::uint32_t group, std::size_t dump, std::int64_t completed, bool is_counted) {
+    Furthest& furthest = furthest_[group];
+    if (completed > furthest.completed) furthest = {completed, rank_of(dump), is_counted};
   }
 
   /// Where dumps have active calls alone, a member has completed what comes before the first that it has,
@@ -72,10 +82,7 @@ class LagFinder {
         if (!job_.is_collective(dump, call) || !seen.insert(call.group).second) continue;
         const GroupOfRank& own = job_.groups_of[dump][call.group];
         if (own.status && job_.groups[own.group].has_status) continue;  // it counts what has completed
-        Furthest& furthest = furthest_[own.group];
-        if (call.sequence - 1 <= furthest.completed) continue;
-        furthest.completed = call.sequence - 1;
-        furthest.completed_by = rank_of(dump);
+        take(own.group, dump, call.sequence - 1, true);
       }
     }
   }
@@ -95,22 +102,25 @@ class LagFinder {
       const RecordedCall& call = recording(dump).calls[index];
       const Operation& operation = job_.operation(dump, call);
       // Gloo has no device: a call that has ended on a member only has ended there with an error.
-      if (!call.is_p2p && operation.kind == Operation::Kind::collective && operation.backend != "gloo")
-        behind({job_.group_of(dump, call), call.sequence});
+      if (operation.kind != Operation::Kind::collective || operation.backend == "gloo") continue;
+      const std::uint32_t group = job_.group_of(dump, call);
+      if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted))
+        behind({group, call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
   }
 
   const Job& job_;
   const Progresses& progresses_;
+  bool takes_all_to_alls_;
   std::vector<Furthest> furthest_;  // by group
   std::vector<Lag> lags_;           // by dump
 };
 
 }  // namespace
 
-std::vector<Lag> lags_of(const Job& job, const Progresses& progresses) {
-  return LagFinder(job, progresses).find();
+std::vector<Lag> lags_of(const Job& job, const Progresses& progresses, AllToAlls all_to_alls) {
+  return LagFinder(job, progresses, all_to_alls).find();
 }
 
 }  // namespace verify

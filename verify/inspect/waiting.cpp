@@ -60,9 +60,15 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
 }  // namespace
 
 Waiting waiting_of(const Job& job, const Progresses& progresses) {
-  const std::vector<Lag> lags = lags_of(job, progresses);
-  WaitGraph graph = wait_graph_of(job, progresses, lags);
-  Suspects suspects = suspects_of(job, progresses, lags, graph);
+  WaitGraph graph;
+  Suspects suspects;
+  // Only where nobody stands still may an all_to_all that others have completed tell of a device.
+  for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
+    const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
+    graph = wait_graph_of(job, progresses, lags);
+    suspects = suspects_of(job, progresses, lags, graph);
+    if (!suspects.ranks.empty() && !suspects.is_stuck && suspects.circles.empty()) break;
+  }
   Waiting waiting;
   waiting.suspects = std::move(suspects.ranks);
   waiting.circles = std::move(suspects.circles);

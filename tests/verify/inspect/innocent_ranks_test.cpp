@@ -113,6 +113,20 @@ TEST(InnocentRanks, ACallBehindAMessageThatWaitsIsNotStuckItself) {
   EXPECT_EQ(suspects(inspection), Ranks{2}) << inspection.verdict;
 }
 
+/// Rank 3 has stopped. Rank 0 has no rows for it, so it completes the all_to_all for which the others wait.
+TEST(InnocentRanks, AnAllToAllThatOthersHaveCompletedIsNoSignOfADevice) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (std::size_t rank = 0; rank < 3; ++rank) dumps[rank].calls = {pending(0, "nccl:all_to_all")};
+  dumps[0].calls = {completed(0, "nccl:all_to_all", 1), pending(0, "nccl:all_to_all", 2)};
+  for (const bool has_status : {false, true}) {
+    for (TestDump& dump : dumps) dump.has_status = has_status;
+    EXPECT_EQ(suspects(inspected(dumps)), Ranks{3}) << has_status;
+  }
+  // What all members need, and one has completed, is pending on a device that is behind.
+  for (std::size_t rank = 0; rank < 3; ++rank) dumps[rank].calls[0].operation = "nccl:all_reduce";
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 2, 3}));
+}
+
 /// Rank 3 has stopped. The file of rank 2 was written earlier than call 4, which needs rank 2 and has ended.
 TEST(InnocentRanks, ARankWhoseFileWasWrittenEarlyIsNotNamedBesideOneThatStopped) {
   std::vector<TestDump> dumps = ranks_of_world(4);
