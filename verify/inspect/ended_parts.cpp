@@ -28,7 +28,7 @@ bool are_numbered_alike(const Recording& recording, const RecordedCall& a, const
   if (a.group != b.group || a.record_id + 1 != b.record_id) return false;
   if (is_message(recording, a) != is_message(recording, b)) return false;
   const auto number = [&](const RecordedCall& call) {
-    return is_message(recording, call) ? call.p2p_sequence : call.sequence;
+    return is_message(recording, call) && call.p2p_sequence > 0 ? call.p2p_sequence : call.sequence;
   };
   return number(a) > 0 && number(a) == number(b);
 }

@@ -323,8 +323,9 @@ class FieldReader {
     }
   }
 
+  /// PyTorch 2.4 and 2.5 number the batches of messages with the collectives.
   static std::int64_t sequence_of(const RecordedCall& call) {
-    return call.is_p2p ? call.p2p_sequence : call.sequence;
+    return call.is_p2p && call.p2p_sequence > 0 ? call.p2p_sequence : call.sequence;
   }
 
   /// Gives the parts of a coalesced call the state of the call that ends them, which is then left out.

@@ -74,6 +74,24 @@ TEST(InnocentRanks, PartsOfBatchesThatHaveEndedArePendingNoMore) {
   EXPECT_EQ(inspection.suspects.at(0).kind, verify::SuspectKind::host);
 }
 
+/// PyTorch 2.4 numbers batches with the collectives.
+TEST(InnocentRanks, PartsOfBatchesOfOldVersionsHaveTheNumbersOfCollectives) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  const auto part = [](const char* operation, std::int64_t batch, std::int64_t record_id) {
+    DumpedTestCall call = message(operation, 0, "scheduled", record_id);
+    call.sequence = batch;
+    return call;
+  };
+  dumps[0].calls = {part("nccl:send 0->1", 1, 0), part("nccl:recv 0<-1", 1, 1), part("nccl:recv 0<-1", 2, 3)};
+  dumps[1].calls = {part("nccl:send 1->0", 1, 0), part("nccl:recv 1<-0", 1, 1), part("nccl:send 1->0", 2, 3)};
+  for (TestDump& dump : dumps) {
+    dump.is_active_only = true;
+    dump.has_status = false;
+  }
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(inspection.suspects.empty()) << inspection.verdict;
+}
+
 /// Messages that are sent one by one have a number each, and are pending as the dump says.
 TEST(InnocentRanks, MessagesThatAreNoPartsStayPending) {
   std::vector<TestDump> dumps = ranks_of_world(2);
