@@ -18,8 +18,8 @@ namespace {
 
 /// Does `refuse`, which throws, and adds the record of the call to what it throws.
 template <typename Refuse>
-void refuse_with_record(const Call& call, const ProcessGroup& group, std::int64_t sequence,
-                        const Refuse& refuse) {
+[[noreturn]] void refuse_with_record(const Call& call, const ProcessGroup& group, std::int64_t sequence,
+                                     const Refuse& refuse) {
   try {
     refuse();
   } catch (const Error& error) {
@@ -35,6 +35,7 @@ void refuse_with_record(const Call& call, const ProcessGroup& group, std::int64_
                                         .reduce_op = call.reduce_op,
                                         .waited = false});
   }
+  CHECK(false);
 }
 
 }  // namespace
@@ -116,7 +117,6 @@ void Communicator::refuse_blocks(const Call& call) const {
                 "the whole has one block for each member",
                 "a whole of as many elements as the block times the members");
   });
-  CHECK(false);
 }
 
 // ---- checks that few calls need ---------------------------------------------------------------------------

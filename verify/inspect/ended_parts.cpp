@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "verify/inspect/operation.h"
+
 namespace verify {
 
 namespace {
@@ -13,9 +15,7 @@ namespace {
 using KindOfCall = std::pair<std::string, std::string>;
 
 bool is_message(const Recording& recording, const RecordedCall& call) {
-  const std::string& operation = recording.operation(call);
-  return call.is_p2p || operation.find(":send") != std::string::npos ||
-         operation.find(":recv") != std::string::npos;
+  return call.is_p2p || operation_named(recording.operation(call)).is_message();
 }
 
 KindOfCall kind_of(const Recording& recording, const RecordedCall& call) {
@@ -26,11 +26,9 @@ KindOfCall kind_of(const Recording& recording, const RecordedCall& call) {
 /// Whether two neighbouring calls are messages, or collectives, with one number.
 bool are_numbered_alike(const Recording& recording, const RecordedCall& a, const RecordedCall& b) {
   if (a.group != b.group || a.record_id + 1 != b.record_id) return false;
-  if (is_message(recording, a) != is_message(recording, b)) return false;
-  const auto number = [&](const RecordedCall& call) {
-    return is_message(recording, call) && call.p2p_sequence > 0 ? call.p2p_sequence : call.sequence;
-  };
-  return number(a) > 0 && number(a) == number(b);
+  const bool are_messages = is_message(recording, a);
+  if (is_message(recording, b) != are_messages) return false;
+  return a.number(are_messages) > 0 && a.number(are_messages) == b.number(are_messages);
 }
 
 void add_kinds_of_parts(const Recording& recording, std::set<KindOfCall>& kinds) {

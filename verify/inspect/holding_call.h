@@ -23,6 +23,10 @@ struct HoldingCall {
   std::vector<int> absent;  // members without a dump
   int peer = -1;            // of a message: the rank to which it goes, or from which it comes
   int distance = -1;        // from a suspect: 1 if the call waits for one; -1: it waits for none
+
+  /// Returns the ranks for which the call waits: those with a dump, or without any of these the absent ones.
+  const std::vector<int>& targets() const { return awaited.empty() ? absent : awaited; }
+  bool awaits() const { return !targets().empty(); }
 };
 
 /// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".

@@ -84,7 +84,7 @@ class Inspector {
     const Progresses progresses(result_.job);
     result_.waiting = waiting_of(result_.job, progresses);
     disagreements_ = disagreements_of(result_.job, progresses, all_);
-    result_.suspects = result_.waiting.suspects;
+    result_.suspects = result_.waiting.suspects.ranks;
     add_disagreements();
     add_waits();
     add_contradictions();
@@ -137,17 +137,17 @@ class Inspector {
     std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
     std::size_t told = 0;
     for (const HoldingCall& call : result_.waiting.calls) {
-      if (call.awaited.empty() && call.absent.empty()) continue;
+      if (!call.awaits()) continue;
       if (!all_ && (told == kMostOfAKind || !seen.insert({call.group, call.is_message}).second)) continue;
       ++told;
       add_wait(call);
     }
-    for (const std::vector<int>& circle : result_.waiting.circles)
+    for (const std::vector<int>& circle : result_.waiting.suspects.circles)
       find("circle", fmt::format("{} wait for each other in a circle.", capital(ranks_words(circle))),
            circle);
-    if (!result_.waiting.is_stuck) return;
+    if (!result_.waiting.suspects.is_stuck) return;
     for (const HoldingCall& call : result_.waiting.calls) {
-      if (call.awaited.empty() && call.absent.empty() && call.waiting.size() > 1)
+      if (!call.awaits() && call.waiting.size() > 1)
         find("stuck",
              fmt::format("Every member has come to {}, and none has completed it.", call_words(job(), call)),
              call.waiting);
@@ -155,7 +155,7 @@ class Inspector {
   }
 
   void add_wait(const HoldingCall& call) {
-    const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
+    const std::vector<int>& awaited = call.targets();
     const std::string waiting =
         capital(ranks_words(call.waiting)) + (call.waiting.size() == 1 ? " waits" : " wait");
     find(call.is_message        ? "message"
@@ -230,9 +230,9 @@ class Inspector {
                         "first, or at both.";
       return;
     }
-    if (result_.waiting.is_stuck) return write_stuck();
-    if (result_.waiting.is_ahead) return write_ahead();
-    if (result_.waiting.is_unreceived) return write_unreceived();
+    if (result_.waiting.suspects.is_stuck) return write_stuck();
+    if (result_.waiting.suspects.is_ahead) return write_ahead();
+    if (result_.waiting.suspects.is_unreceived) return write_unreceived();
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
@@ -244,7 +244,7 @@ class Inspector {
                                      : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
       is_first = false;
     }
-    const std::vector<int>& unknown = result_.waiting.unknown;
+    const std::vector<int>& unknown = result_.waiting.suspects.unknown;
     if (!unknown.empty())
       result_.verdict +=
           fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
@@ -321,18 +321,19 @@ class Inspector {
 
   /// The ranks of circles, or those that are alone in them.
   std::string circle_sentence(const std::vector<int>& ranks) const {
-    const bool is_one = result_.waiting.circles.size() == 1;
-    if (!result_.waiting.missed.empty())
+    const bool is_one = result_.waiting.suspects.circles.size() == 1;
+    if (!result_.waiting.suspects.missed.empty())
       return fmt::format(
           "{} {} not come to {}{}. This is consistent with a call that {} left out or made in another order.",
-          ranks_words(ranks), verb(ranks, "has", "have"), result_.waiting.missed, who_waits(),
+          ranks_words(ranks), verb(ranks, "has", "have"), result_.waiting.suspects.missed, who_waits(),
           verb(ranks, "it", "they"));
     const std::string text =
-        result_.waiting.are_alone
+        result_.waiting.suspects.are_alone
             ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),
                           verb(ranks, "is", "are"), is_one ? "a circle" : "circles")
-            : fmt::format("{} wait for each other in {}", ranks_words(ranks),
-                          is_one ? "a circle" : fmt::format("{} circles", result_.waiting.circles.size()));
+            : fmt::format(
+                  "{} wait for each other in {}", ranks_words(ranks),
+                  is_one ? "a circle" : fmt::format("{} circles", result_.waiting.suspects.circles.size()));
     return text + who_waits() +
            ". This is consistent with calls that are left out, or made in another order, on some ranks.";
   }

@@ -98,9 +98,8 @@ std::string waits_text(const Inspection& inspection) {
   const std::size_t shown = rows_of(inspection, calls.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const HoldingCall& call = *calls[i];
-    const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
     table.add({plain_ranks(call.waiting), call_label(job, call), fmt::format("{}", call.sequence),
-               group_label(job.groups[call.group]), awaited.empty() ? "-" : plain_ranks(awaited),
+               group_label(job.groups[call.group]), call.awaits() ? plain_ranks(call.targets()) : "-",
                meaning_of(job, call).text});
   }
   return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +

@@ -68,13 +68,9 @@ class LagFinder {
   /// Where dumps have active calls alone, a member has completed what comes before the first that it has,
   /// unless its ring may have overwritten it: a ring holds as many calls as the longest dump has.
   void measure_active_calls() {
+    if (progresses_.has_completed_calls()) return;
     std::size_t longest = 0;
-    for (const Recording& one : job_.recordings) {
-      for (const RecordedCall& call : one.calls) {
-        if (call.state == CallState::completed) return;
-      }
-      longest = std::max(longest, one.calls.size());
-    }
+    for (const Recording& one : job_.recordings) longest = std::max(longest, one.calls.size());
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       if (recording(dump).calls.size() == longest) continue;
       std::set<std::uint32_t> seen;

@@ -103,8 +103,7 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
   return pending;
 }
 
-Progresses::Progresses(const Job& job) : job_(job) {
-  const bool has_all_calls = has_completed_calls(job);
+Progresses::Progresses(const Job& job) : job_(job), has_completed_calls_(verify::has_completed_calls(job)) {
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     pending_.push_back(pending_calls(job, dump));
     std::vector<CollectiveId> ids = pending_.back().lost;
@@ -115,16 +114,16 @@ Progresses::Progresses(const Job& job) : job_(job) {
     std::sort(ids.begin(), ids.end());
     collectives_.push_back(std::move(ids));
   }
-  find_cut_rings(has_all_calls);
+  find_cut_rings();
 }
 
-void Progresses::find_cut_rings(bool has_all_calls) {
+void Progresses::find_cut_rings() {
   const bool has_lost = std::any_of(pending_.begin(), pending_.end(),
                                     [](const PendingCalls& pending) { return !pending.lost.empty(); });
   for (std::size_t dump = 0; dump < pending_.size(); ++dump) {
     const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
     const bool begins_pending = !pending_[dump].calls.empty() && pending_[dump].calls.front() == 0;
-    const bool is_cut = (has_all_calls || has_lost) && begins_pending && calls.front().record_id > 0;
+    const bool is_cut = (has_completed_calls_ || has_lost) && begins_pending && calls.front().record_id > 0;
     may_have_lost_.push_back(is_cut || !pending_[dump].lost.empty());
   }
 }

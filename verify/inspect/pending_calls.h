@@ -48,14 +48,17 @@ class Progresses {
   std::int64_t last_issued(std::size_t dump, std::uint32_t group) const;
   /// Whether the rank has a pending call of this collective.
   bool is_pending(std::size_t dump, const CollectiveId& id) const;
+  /// Whether the dumps have completed calls, and not active ones alone.
+  bool has_completed_calls() const { return has_completed_calls_; }
   /// Whether the ring of a dump may have lost a call that is pending: "pg_status" knows one, or the ring has
   /// overwritten earlier calls, and the first that it still has is pending.
   bool may_have_lost(std::size_t dump) const { return may_have_lost_[dump]; }
 
  private:
-  void find_cut_rings(bool has_all_calls);
+  void find_cut_rings();
 
   const Job& job_;
+  bool has_completed_calls_;
   std::vector<PendingCalls> pending_;
   std::vector<std::vector<CollectiveId>> collectives_;  // that are pending, by dump, sorted
   std::vector<bool> may_have_lost_;                     // by dump

@@ -19,14 +19,7 @@ namespace {
 class Chooser {
  public:
   Chooser(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags, const WaitGraph& graph)
-      : job_(job), progresses_(progresses), lags_(lags), graph_(graph) {
-    for (const Recording& recording : job.recordings) {
-      has_completed_calls_ =
-          has_completed_calls_ || std::ranges::any_of(recording.calls, [](const RecordedCall& call) {
-            return call.state == CallState::completed;
-          });
-    }
-  }
+      : job_(job), progresses_(progresses), lags_(lags), graph_(graph) {}
 
   Suspects choose() {
     choose_suspects();
@@ -46,6 +39,11 @@ class Chooser {
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
   int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
+
+  /// Returns the first of the calls that hold a rank, which must be held.
+  const HoldingCall& first_call_of(int rank) const {
+    return graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+  }
 
   void choose_suspects() {
     const auto world = static_cast<std::size_t>(job_.world_size);
@@ -291,7 +289,7 @@ class Chooser {
     are_alone_ = names_alone && (circles_.empty() || are_alone_);
     const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
-      const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+      const HoldingCall& call = first_call_of(rank);
       suspect(rank, SuspectKind::order,
               fmt::format("It waits in {} for {}, and {} for it.", call_words(job_, call),
                           ranks_words(call.awaited),
@@ -323,7 +321,7 @@ class Chooser {
 
   /// Whether the collective that holds a rank waits for more ranks than it holds.
   bool is_in_smaller_part(int rank) const {
-    const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+    const HoldingCall& call = first_call_of(rank);
     return !call.is_message && call.waiting.size() < call.awaited.size();
   }
 
@@ -331,8 +329,7 @@ class Chooser {
   /// other groups of the kind have made: it has left out what they wait in. Otherwise they may have left out
   /// the call that holds it.
   bool is_ahead_of_alike(int rank) const {
-    const auto dump = static_cast<std::size_t>(dump_of(rank));
-    const HoldingCall& own = graph_.calls[graph_.fronts[dump].front()];
+    const HoldingCall& own = first_call_of(rank);
     const JobGroup& group = job_.groups[own.group];
     const auto place = std::ranges::find(group.members, rank) - group.members.begin();
     bool has_others = false;
@@ -356,7 +353,7 @@ class Chooser {
     const GroupOfRank* const own = job_.find(dump, group);
     if (!of_messages && own != nullptr && own->status && job_.groups[group].has_status)
       return own->status->enqueued;
-    if (!has_completed_calls_) return -1;
+    if (!progresses_.has_completed_calls()) return -1;
     std::int64_t last = -1;
     for (const RecordedCall& call : recording(dump).calls) {
       if (job_.group_of(dump, call) == group && job_.is_collective(dump, call) != of_messages)
@@ -391,14 +388,13 @@ class Chooser {
     const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
     if (!std::ranges::all_of(call.awaited, is_odd)) return false;
     for (const int rank : call.awaited) {
-      const HoldingCall& own = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+      const HoldingCall& own = first_call_of(rank);
       suspect(rank, SuspectKind::order,
               fmt::format("It has not come to {}, in which {} wait for it, and waits itself in {} for {}.",
                           call_words(job_, call), ranks_words(call.waiting), call_words(job_, own),
                           ranks_words(own.awaited)));
     }
-    const HoldingCall& first =
-        graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(call.awaited.front()))].front()];
+    const HoldingCall& first = first_call_of(call.awaited.front());
     missed_ = fmt::format("{}, in which {} {}, and {} in {}", call_words(job_, call),
                           ranks_words(call.waiting), call.waiting.size() == 1 ? "waits" : "wait",
                           call.awaited.size() == 1 ? "waits" : "wait", call_words(job_, first));
@@ -485,7 +481,7 @@ class Chooser {
     std::vector<std::size_t> found;
     for (const int rank : ranks) {
       for (const std::size_t call : graph_.fronts[static_cast<std::size_t>(dump_of(rank))]) {
-        if (!graph_.calls[call].awaited.empty() || !graph_.calls[call].absent.empty()) found.push_back(call);
+        if (graph_.calls[call].awaits()) found.push_back(call);
       }
     }
     return found;
@@ -535,7 +531,6 @@ class Chooser {
   const Progresses& progresses_;
   const std::vector<Lag>& lags_;
   const WaitGraph& graph_;
-  bool has_completed_calls_ = false;  // the dumps do not leave them out
   std::map<int, Suspect> suspects_;
   std::vector<std::vector<int>> circles_;
   std::vector<int> unknown_;

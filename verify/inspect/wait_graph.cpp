@@ -84,19 +84,17 @@ class GraphBuilder {
     }
   }
 
-  static bool awaits(const HoldingCall& call) { return !call.awaited.empty() || !call.absent.empty(); }
-
   /// A message whose peer is at the other half waits for the peer all the same, where the peer is held by
   /// another message of that batch.
   void hold_matched_messages() {
     for (bool any = true; any;) {
       any = false;
       for (HoldingCall& call : graph_.calls) {
-        if (!call.is_message || awaits(call)) continue;
+        if (!call.is_message || call.awaits()) continue;
         if (call.peer < 0 || dump_of(call.peer) < 0) continue;
         const auto& others = graph_.fronts[static_cast<std::size_t>(dump_of(call.peer))];
         const bool is_held = std::ranges::any_of(others, [&](std::size_t other) {
-          return graph_.calls[other].is_message && awaits(graph_.calls[other]);
+          return graph_.calls[other].is_message && graph_.calls[other].awaits();
         });
         if (!is_held) continue;
         call.awaited.push_back(call.peer);
@@ -109,7 +107,7 @@ class GraphBuilder {
   void add_sends_behind(std::size_t dump) {
     std::vector<std::size_t>& own = graph_.fronts[dump];
     const bool is_explained =
-        std::ranges::any_of(own, [&](std::size_t call) { return awaits(graph_.calls[call]); });
+        std::ranges::any_of(own, [&](std::size_t call) { return graph_.calls[call].awaits(); });
     if (is_explained || own.empty()) return;
     const PendingCalls& pending = progresses_.of(dump);
     for (const std::uint32_t index : pending.calls) {
@@ -197,9 +195,7 @@ class GraphBuilder {
         graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
     }
     for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
-      const std::vector<int>& targets =
-          graph_.calls[call].awaited.empty() ? graph_.calls[call].absent : graph_.calls[call].awaited;
-      for (const int rank : targets)
+      for (const int rank : graph_.calls[call].targets())
         graph_.edges[graph_.node_of(call)].push_back(static_cast<std::size_t>(rank));
     }
     graph_.is_awaited.resize(static_cast<std::size_t>(job_.world_size));

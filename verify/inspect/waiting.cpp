@@ -28,7 +28,7 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
   std::set<std::string> named;
   std::vector<bool> reached(static_cast<std::size_t>(job.world_size));
   std::vector<int> next;
-  for (const Suspect& suspect : waiting.suspects) {
+  for (const Suspect& suspect : waiting.suspects.ranks) {
     reached[static_cast<std::size_t>(suspect.rank)] = true;
     next.push_back(suspect.rank);
   }
@@ -61,7 +61,8 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
 
 Waiting waiting_of(const Job& job, const Progresses& progresses) {
   WaitGraph graph;
-  Suspects suspects;
+  Waiting waiting;
+  Suspects& suspects = waiting.suspects;
   // Only where nobody stands still may an all_to_all that others have completed tell of a device.
   for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
     const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
@@ -69,15 +70,6 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
     suspects = suspects_of(job, progresses, lags, graph);
     if (!suspects.ranks.empty() && !suspects.is_stuck && suspects.circles.empty()) break;
   }
-  Waiting waiting;
-  waiting.suspects = std::move(suspects.ranks);
-  waiting.circles = std::move(suspects.circles);
-  waiting.are_alone = suspects.are_alone;
-  waiting.unknown = std::move(suspects.unknown);
-  waiting.is_stuck = suspects.is_stuck;
-  waiting.is_ahead = suspects.is_ahead;
-  waiting.is_unreceived = suspects.is_unreceived;
-  waiting.missed = std::move(suspects.missed);
   spread(job, graph, waiting);
   std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {
     const auto place = [](const HoldingCall& call) {

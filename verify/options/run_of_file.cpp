@@ -328,10 +328,6 @@ RunVariables requested_variables(const Settings& line) {
   return variables;
 }
 
-}  // namespace
-
-namespace {
-
 /// Lists an argument with the number of ranks as one without effect where a launcher gives the number.
 RunAccount account_under_launcher(const RunValues& values, const RunArguments& run) {
   RunAccount account = account_of(values);

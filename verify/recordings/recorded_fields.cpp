@@ -323,11 +323,6 @@ class FieldReader {
     }
   }
 
-  /// PyTorch 2.4 and 2.5 number the batches of messages with the collectives.
-  static std::int64_t sequence_of(const RecordedCall& call) {
-    return call.is_p2p && call.p2p_sequence > 0 ? call.p2p_sequence : call.sequence;
-  }
-
   /// Gives the parts of a coalesced call the state of the call that ends them, which is then left out.
   void settle_coalesced() {
     auto& calls = recording_.calls;
@@ -338,7 +333,7 @@ class FieldReader {
       const std::size_t least = end - std::min(end, kMostPartsOfCoalesced);
       for (std::size_t i = end; i-- > least;) {
         if (calls[i].group != calls[end].group) continue;
-        if (sequence_of(calls[i]) != sequence_of(calls[end]) || goes[i]) break;
+        if (calls[i].number(calls[i].is_p2p) != calls[end].number(calls[end].is_p2p) || goes[i]) break;
         calls[i].state = std::max(calls[i].state, calls[end].state);
         calls[i].is_part = goes[end] = any = true;
       }

@@ -42,6 +42,12 @@ struct RecordedCall {
   bool is_retired : 1 = false;  // the recorder does not watch the call any more
   bool is_p2p : 1 = false;
   bool is_part : 1 = false;  // of a coalesced call, whose end the dump has
+
+  /// The number that the parts of one coalesced call share. PyTorch 2.4 and 2.5 number batches of messages
+  /// with the collectives.
+  std::int64_t number(bool is_message) const {
+    return is_message && p2p_sequence > 0 ? p2p_sequence : sequence;
+  }
 };
 
 /// The sizes of the tensors of a call: the text "[[8, 16]]" and the number of elements in all.

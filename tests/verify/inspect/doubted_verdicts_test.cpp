@@ -114,7 +114,7 @@ TEST(DoubtedVerdicts, ARankWithoutADumpThatMayWaitItselfIsNotNamed) {
   dumps.erase(dumps.begin() + 1);
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{2});
-  EXPECT_EQ(inspection.waiting.unknown, Ranks{1});
+  EXPECT_EQ(inspection.waiting.suspects.unknown, Ranks{1});
   EXPECT_TRUE(inspection.verdict.ends_with(
       "Rank 1 has no whole dump, and others wait for it: it may wait, too, or have stopped."))
       << inspection.verdict;

@@ -63,7 +63,7 @@ std::vector<TestDump> drawn_dumps(const HungJob& job, const test::Hang& hang) {
 /// explained so: fewer ranks wait than stopped (calls_ahead.h).
 bool look_like_calls_ahead(const Inspection& inspection, const HungJob& job) {
   const auto stopped = std::ranges::count_if(job.stops_at, [](int call) { return call >= 0; });
-  return inspection.waiting.is_ahead && std::ssize(suspects(inspection)) < stopped;
+  return inspection.waiting.suspects.is_ahead && std::ssize(suspects(inspection)) < stopped;
 }
 
 RC_GTEST_PROP(InspectionLaws, RanksThatStopAreTheSuspectsWhereCallsBlock, ()) {
@@ -163,7 +163,7 @@ TEST(Inspection, CrossedGroupsAreACircle) {
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
-  EXPECT_EQ(inspection.waiting.circles, (std::vector<Ranks>{{0, 1}}));
+  EXPECT_EQ(inspection.waiting.suspects.circles, (std::vector<Ranks>{{0, 1}}));
   EXPECT_TRUE(has_finding(inspection, "circle"));
 }
 
@@ -351,9 +351,9 @@ TEST(Inspection, MessagesOfTwoNumbersAreNoBatch) {
   };
   dumps[0].calls = {message("nccl:recv 0<-1", 1), message("nccl:send 0->1", 2)};
   dumps[1].calls = {message("nccl:recv 1<-0", 1), message("nccl:send 1->0", 2)};
-  EXPECT_EQ(inspected(dumps).waiting.circles.size(), 1U);
+  EXPECT_EQ(inspected(dumps).waiting.suspects.circles.size(), 1U);
   for (TestDump& dump : dumps) dump.calls[1].p2p_sequence = 1;
-  EXPECT_TRUE(inspected(dumps).waiting.circles.empty());
+  EXPECT_TRUE(inspected(dumps).waiting.suspects.circles.empty());
 }
 
 /// Of active calls alone, a member is taken to have completed what comes before the first that it has, but

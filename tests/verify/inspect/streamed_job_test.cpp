@@ -130,7 +130,7 @@ RC_GTEST_PROP(InspectionOfStreams, OfSeveralHostsThatStoppedNoOtherIsNamed, ()) 
   const Inspection inspection = inspection_of(test::dumps_of(job, hang, drawn_view()));
   const Ranks found = named(inspection);
   // Fewer ranks that wait than stopped look one call ahead of them (calls_ahead.h): dumps cannot tell.
-  RC_PRE(!inspection.waiting.is_ahead || found.size() >= stopped.size());
+  RC_PRE(!inspection.waiting.suspects.is_ahead || found.size() >= stopped.size());
   const bool is_any_missed =
       std::any_of(stopped.begin(), stopped.end(), [&](int rank) { return is_missed(hang, rank); });
   if (found.empty() == is_any_missed ||
@@ -164,7 +164,7 @@ RC_GTEST_PROP(InspectionOfStreams, AHostThatStoppedIsNamedAloneWhereAnotherDumpI
   const Inspection inspection = inspection_of(dumps);
   const Ranks found = named(inspection);
   const bool is_right = found == Ranks{rank} || found == Ranks{gone} || found.empty();
-  const std::vector<int>& unknown = inspection.waiting.unknown;
+  const std::vector<int>& unknown = inspection.waiting.suspects.unknown;
   RC_ASSERT(unknown.empty() || unknown == std::vector<int>{gone});
   RC_ASSERT(unknown.empty() || inspection.verdict.find("no whole dump") != std::string::npos);
   if (!is_right || (is_missed(hang, rank) && found.empty()))
@@ -277,9 +277,9 @@ RC_GTEST_PROP(InspectionOfStreams, AStageThatLeavesOutASumIsInEveryCircle, ()) {
   view.most_calls = test::DumpedView().most_calls;
   const Inspection inspection = inspection_of(test::dumps_of(job, hang, view));
   const Ranks found = named(inspection);
-  bool is_right =
-      are_of_kind(inspection, SuspectKind::order) && std::ssize(inspection.waiting.circles) == sizes.dp;
-  for (const std::vector<int>& circle : inspection.waiting.circles)
+  bool is_right = are_of_kind(inspection, SuspectKind::order) &&
+                  std::ssize(inspection.waiting.suspects.circles) == sizes.dp;
+  for (const std::vector<int>& circle : inspection.waiting.suspects.circles)
     is_right = is_right && std::ranges::any_of(circle, [&](int rank) { return of_stage.contains(rank); });
   const bool says_alone = inspection.verdict.find("in another call than") != std::string::npos;
   if (!is_right || (says_alone && !std::ranges::includes(of_stage, found)))
