@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/printable_text.h"
 #include "verify/inspect/holding_call.h"
 #include "verify/output/phrases.h"
 
@@ -25,7 +26,10 @@ class LagFinder {
   std::vector<Lag> find() {
     measure_groups();
     measure_active_calls();
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag_of_device(dump);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      find_lag_of_device(dump);
+      if (!lags_[dump].is_device) find_received_send(dump);
+    }
     return std::move(lags_);
   }
 
@@ -104,6 +108,25 @@ class LagFinder {
         behind({group, call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
+  }
+
+  /// A send that holds the rank and that its peer has received. Of a batch another message may be pending.
+  void find_received_send(std::size_t dump) {
+    const std::vector<std::uint32_t>& front = progresses_.of(dump).front;
+    if (front.size() != 1) return;
+    const RecordedCall& call = recording(dump).calls[front.front()];
+    const Operation& operation = job_.operation(dump, call);
+    if (operation.kind != Operation::Kind::send || operation.backend == "gloo" || call.is_part) return;
+    const JobGroup& group = job_.groups[job_.group_of(dump, call)];
+    const int peer = group.rank_at(operation.to);
+    const int there = peer < 0 ? -1 : job_.dump_of_rank[static_cast<std::size_t>(peer)];
+    if (there < 0) return;
+    if (!progresses_.messages().has_completed_half(static_cast<std::size_t>(there), dump, front.front()))
+      return;
+    lags_[dump] = {.is_device = true,
+                   .reason = fmt::format(
+                       "It has issued {} of {} and not completed it, and rank {} has received it.",
+                       sim::printable_text(recording(dump).operation(call)), group_words(group), peer)};
   }
 
   const Job& job_;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// Ranks whose devices are known to be behind: a collective is pending on the rank that another member has
-/// completed. Its own device has taken part in it, so nothing that it waits for explains this.
+/// completed, or a send that its peer has received. Its own device has taken part in it, so nothing that it
+/// waits for explains this.
 ///
 /// A host that is behind is no such sign: a rank that reads the loss of a step, to log it, issues less than
 /// the others do.

@@ -103,7 +103,8 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
   return pending;
 }
 
-Progresses::Progresses(const Job& job) : job_(job), has_completed_calls_(verify::has_completed_calls(job)) {
+Progresses::Progresses(const Job& job)
+    : job_(job), messages_(job), has_completed_calls_(verify::has_completed_calls(job)) {
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     pending_.push_back(pending_calls(job, dump));
     std::vector<CollectiveId> ids = pending_.back().lost;

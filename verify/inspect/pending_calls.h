@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "verify/inspect/job.h"
+#include "verify/inspect/message_counts.h"
 
 namespace verify {
 
@@ -41,6 +42,7 @@ class Progresses {
  public:
   explicit Progresses(const Job& job);
   const PendingCalls& of(std::size_t dump) const { return pending_[dump]; }
+  const MessageCounts& messages() const { return messages_; }
   /// Whether the rank of a dump has issued a collective.
   bool has_issued(std::size_t dump, const CollectiveId& id) const;
   bool has_completed(std::size_t dump, const CollectiveId& id) const;
@@ -58,6 +60,7 @@ class Progresses {
   void find_cut_rings();
 
   const Job& job_;
+  MessageCounts messages_;
   bool has_completed_calls_;
   std::vector<PendingCalls> pending_;
   std::vector<std::vector<CollectiveId>> collectives_;  // that are pending, by dump, sorted

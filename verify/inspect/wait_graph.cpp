@@ -164,27 +164,10 @@ class GraphBuilder {
              std::ranges::find(pending.front, index) != pending.front.end();
     };
     const auto waits_there = [&](std::uint32_t index) { return is_there(index) && is_other_half(index); };
-    if (receives && has_sent(dump, call, own)) return;
+    if (progresses_.messages().has_completed_half(dump, call.dump, static_cast<std::uint32_t>(call.call)))
+      return;
     if (lags_[dump].is_device || !pending.lost.empty() || std::ranges::none_of(pending.calls, waits_there))
       call.awaited.push_back(peer);
-  }
-
-  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among
-  /// the messages from this peer.
-  bool has_sent(std::size_t sender, const HoldingCall& held, const RecordedCall& own) const {
-    const Operation& operation = job_.operation(held.dump, own);
-    if (!recording(sender).is_whole() || !recording(held.dump).is_whole()) return false;
-    const auto count = [&](std::size_t dump, Operation::Kind kind, std::int64_t last, bool completed) {
-      const std::vector<RecordedCall>& calls = recording(dump).calls;
-      return std::count_if(calls.begin(), calls.end(), [&](const RecordedCall& call) {
-        const Operation& other = job_.operation(dump, call);
-        return call.record_id <= last && job_.group_of(dump, call) == held.group && other.kind == kind &&
-               other.from == operation.from && other.to == operation.to &&
-               (!completed || call.state == CallState::completed);
-      });
-    };
-    const std::int64_t number = count(held.dump, Operation::Kind::recv, own.record_id, false);
-    return count(sender, Operation::Kind::send, recording(sender).calls.back().record_id, true) >= number;
   }
 
   void connect() {

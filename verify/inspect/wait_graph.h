@@ -4,8 +4,8 @@
 ///
 /// A rank that a collective holds waits for every member that has not come to the call: it has not issued it,
 /// or an earlier call holds its device. A rank that a message holds waits for its peer, until the peer is at
-/// the other half. No edge leads from a rank whose device is behind (lags.h): nothing that it waits for
-/// explains it.
+/// the other half or has completed it. No edge leads from a rank whose device is behind (lags.h): nothing
+/// that it waits for explains it.
 ///
 /// Shapes  Node r is rank r, and node_of(c) is call c.
 

@@ -68,7 +68,8 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
     const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
     graph = wait_graph_of(job, progresses, lags);
     suspects = suspects_of(job, progresses, lags, graph);
-    if (!suspects.ranks.empty() && !suspects.is_stuck && suspects.circles.empty()) break;
+    if (!suspects.ranks.empty() && !suspects.is_stuck && !suspects.is_unreceived && suspects.circles.empty())
+      break;
   }
   spread(job, graph, waiting);
   std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {

@@ -11,6 +11,7 @@
 
 namespace {
 
+using test::are_all;
 using test::DumpedTestCall;
 using test::inspected;
 using test::pending;
@@ -49,6 +50,30 @@ TEST(InnocentRanks, ARankThatIssuesLessThanOthersWaitsForTheOneThatStopped) {
   const Inspection inspection = inspected(stuck);
   EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
   EXPECT_EQ(inspection.suspects.at(0).kind, verify::SuspectKind::device);
+}
+
+/// Rank 1 has received what rank 0 sent, and waits in a sum for rank 0, whose send is pending still.
+TEST(InnocentRanks, ARankThatHasReceivedAMessageIsNotWhatTheSenderWaitsFor) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled", 0)};
+  dumps[1].calls = {message("nccl:recv 1<-0", 1, "completed", 0), pending(0, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0});
+  EXPECT_TRUE(are_all(inspection, verify::SuspectKind::device));
+  EXPECT_NE(inspection.suspects.at(0).reason.find("rank 1 has received it"), std::string::npos);
+  // Another message that rank 1 has not received yet says nothing of the device.
+  dumps[0].calls[0].state = "completed";
+  dumps[0].calls.push_back(message("nccl:send 0->1", 2, "scheduled", 1));
+  EXPECT_FALSE(are_all(inspected(dumps), verify::SuspectKind::device));
+}
+
+/// Rank 1 has received what rank 0 sent in one batch with a recv, which waits for rank 2, which has stopped.
+TEST(InnocentRanks, AReceivedMessageOfABatchSaysNothingOfTheSendersDevice) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled", 0),
+                    message("nccl:recv 0<-2", 1, "scheduled", 1)};
+  dumps[1].calls = {message("nccl:recv 1<-0", 1, "completed", 0), pending(0, "nccl:all_reduce", 1)};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{2});
 }
 
 /// Two ranks exchange messages in batches of two, number 1 of which has ended: the dump has its parts, and not
