@@ -96,10 +96,12 @@ class Chooser {
     }
   }
 
-  /// Whether a call holds its ranks itself: nothing that is pending before it may be lost.
+  /// Whether a call holds its ranks itself: nothing that is pending before it may be lost, on them or on the
+  /// peer of a message.
   bool is_certain(const HoldingCall& call) const {
-    return call.call >= 0 && std::none_of(call.waiting.begin(), call.waiting.end(),
-                                          [&](int rank) { return may_have_lost(rank); });
+    return call.call >= 0 && (call.peer < 0 || !may_have_lost(call.peer)) &&
+           std::none_of(call.waiting.begin(), call.waiting.end(),
+                        [&](int rank) { return may_have_lost(rank); });
   }
 
   /// Whether a call that the ring of a rank has lost may hold the rank.

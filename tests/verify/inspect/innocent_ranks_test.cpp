@@ -67,6 +67,18 @@ TEST(InnocentRanks, ARankThatHasReceivedAMessageIsNotWhatTheSenderWaitsFor) {
   EXPECT_FALSE(are_all(inspected(dumps), verify::SuspectKind::device));
 }
 
+/// The ring of rank 1 has lost what came before a send that is pending, and perhaps holds the send.
+TEST(InnocentRanks, AMessageIsNotStuckBehindCallsThatARingHasLost) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {completed(0, "nccl:all_reduce", 1), message("nccl:recv 0<-1", 1, "scheduled", 1)};
+  dumps[1].calls = {message("nccl:send 1->0", 1, "scheduled", 7), pending(0, "nccl:all_reduce", 3)};
+  dumps[1].calls[1].record_id = 8;
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{});
+  dumps[1].calls[0].record_id = 0;
+  dumps[1].calls[1].record_id = 1;
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
 /// Rank 1 has received what rank 0 sent in one batch with a recv, which waits for rank 2, which has stopped.
 TEST(InnocentRanks, AReceivedMessageOfABatchSaysNothingOfTheSendersDevice) {
   std::vector<TestDump> dumps = ranks_of_world(3);
