@@ -35,8 +35,9 @@ class PostedCall : public sim::Pending {
     sim::require_waits_for_own(call_, device_);
     if (flight_ != nullptr) channel_.wait_for(*flight_, [this] { return channel_.text(call_); });
     const bool averages = has_reduce_op(call_.operation) && call_.reduce_op == ReduceOp::average;
-    if (averages && !call_.output.is_none() && call_.output.count() > 0) {
-      device_->scale(call_.output, {1, channel_.group().size()}, call_.output);
+    if (averages && !call_.output->is_none() && call_.output->count() > 0) {
+      sim::Tensor output = call_.output;
+      device_->scale(output, {1, channel_.group().size()}, output);
     }
     is_done_ = true;
   }

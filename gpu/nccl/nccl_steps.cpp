@@ -94,8 +94,8 @@ Steps nccl_steps(const Call& call, int members, int place) {
     case Operation::all_to_all:
       return exchanged(even(call.count, members), even(call.count, members), members, place);
     case Operation::all_to_all_uneven:
-      return exchanged(uneven(call.rare->send_rows, call.input.shape().row_count()),
-                       uneven(call.rare->receive_rows, call.output.shape().row_count()), members, place);
+      return exchanged(uneven(call.rare->send_rows, call.input->shape().row_count()),
+                       uneven(call.rare->receive_rows, call.output->shape().row_count()), members, place);
     case Operation::send:
       return exchanged(only(call.count, members, call.peer), {}, members, place);
     case Operation::recv:

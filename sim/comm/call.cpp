@@ -7,4 +7,14 @@ const RareArguments& Rare::none() {
   return none;
 }
 
+void Call::own_tensors() {
+  const bool is_one = &*input == &*output;
+  input = *input;
+  if (is_one) {
+    output = input;
+  } else {
+    output = *output;
+  }
+}
+
 }  // namespace sim

@@ -100,22 +100,59 @@ class Rare {
   std::shared_ptr<const RareArguments> arguments_;
 };
 
-/// Whether a call has tensors of its own, or borrows them from its caller (tensor.h). A backend that makes
-/// blocking calls while their caller waits, and keeps nothing of them, takes borrowed ones.
-enum class CallTensors { own, borrowed };
+/// What calls have to agree on, but for the rare arguments. Calls with equal keys agree; those with other keys
+/// may agree too, where an operation does not use what differs.
+struct CallKey {
+  CallKey() = default;
+  CallKey(Operation operation, DType dtype, ReduceOp reduce_op, int root_or_peer, std::int64_t elements)
+      : kinds(static_cast<std::uint64_t>(operation) | static_cast<std::uint64_t>(dtype) << 8 |
+              static_cast<std::uint64_t>(reduce_op) << 16 |
+              static_cast<std::uint64_t>(static_cast<std::uint32_t>(root_or_peer)) << 32),
+        count(elements) {}
+  Operation operation() const { return static_cast<Operation>(kinds & 0xff); }
+  bool operator==(const CallKey&) const = default;
+
+  std::uint64_t kinds = 0;
+  std::int64_t count = 0;
+};
+
+/// Whether a call has tensors of its own, or its caller lends them to it. A backend that makes blocking calls
+/// while their caller waits, and keeps nothing of them, takes lent ones.
+enum class CallTensors { own, lent };
+
+/// A tensor of a call: its own, which copies of the call share, or one that its caller lends to it.
+class CallTensor {
+ public:
+  CallTensor() = default;  // Tensor()
+  explicit CallTensor(const Tensor& lent) : tensor_(&lent) {}
+  /// Keeps a tensor as the call's own.
+  CallTensor& operator=(const Tensor& tensor) {
+    own_ = std::make_shared<const Tensor>(tensor);
+    tensor_ = own_.get();
+    return *this;
+  }
+  const Tensor& operator*() const { return *tensor_; }
+  const Tensor* operator->() const { return tensor_; }
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands wherever a tensor stands.
+  operator const Tensor&() const { return *tensor_; }
+
+ private:
+  static inline constinit const Tensor none_;
+  const Tensor* tensor_ = &none_;
+  std::shared_ptr<const Tensor> own_;  // null where the caller lends the tensor
+};
 
 struct Call {
   Call(Operation of_call, const Site& at) : operation(of_call), site(at) {}
   Call(Operation of_call, const Site& at, const Tensor& in, const Tensor& out, CallTensors tensors)
-      : operation(of_call),
-        site(at),
-        input(tensors == CallTensors::borrowed ? in.borrowed() : in),
-        output(tensors == CallTensors::borrowed ? out.borrowed() : out) {}
+      : operation(of_call), site(at), input(in), output(out) {
+    if (tensors == CallTensors::own) own_tensors();
+  }
 
   Operation operation;
   Site site;
-  Tensor input;   // Tensor() if this rank has no input
-  Tensor output;  // Tensor() if this rank has no output; equal to input if the call works in place
+  CallTensor input;   // Tensor() if this rank has no input
+  CallTensor output;  // Tensor() if this rank has no output; equal to input if the call works in place
   ReduceOp reduce_op = ReduceOp::sum;
   int root = -1;  // the root's place in the group
   int peer = -1;  // send and recv: the peer's place in the group
@@ -123,9 +160,14 @@ struct Call {
   std::int64_t count = 0;  // elements, as listed above
   DType dtype = DType::f64;
   bool continues_batch = false;  // the message is of one batch with the call before it
+  CallKey key;                   // of a call that has been checked
   /// The number of this call, from 0: among the collectives of the group, or, for send and recv, among the
   /// messages from this sender to this receiver in the group.
   std::int64_t sequence = 0;
+
+ private:
+  /// Makes tensors that are lent the call's own.
+  void own_tensors();
 };
 
 /// Returns the place of the root or of the peer; -1 if the operation has neither.
@@ -145,6 +187,8 @@ struct CallRecord {
   ReduceOp reduce_op;
   bool waited;                   // whether the blocking call, or the wait() for a started one, has returned
   bool continues_batch = false;  // the message is of one batch with the call before it
+
+  CallKey key() const { return {operation, dtype, reduce_op, root_or_peer, count}; }
 };
 
 }  // namespace sim

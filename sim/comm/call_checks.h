@@ -16,10 +16,15 @@ namespace sim {
 inline std::int64_t count_or_zero(const Tensor& tensor) { return tensor.is_none() ? 0 : tensor.count(); }
 
 /// For an operation with one block on one side and n blocks on the other, returns the tensor that is the
-/// single block. Its count is the count of the call.
+/// single block, whose count is the count of the call, and the tensor that has all blocks.
+constexpr bool output_is_block(Operation operation) {
+  return operation == Operation::reduce_scatter || operation == Operation::scatter;
+}
 inline const Tensor& block_of(Operation operation, const Call& call) {
-  const bool output_is_block = operation == Operation::reduce_scatter || operation == Operation::scatter;
-  return output_is_block ? call.output : call.input;
+  return output_is_block(operation) ? call.output : call.input;
+}
+inline const Tensor& whole_of(Operation operation, const Call& call) {
+  return output_is_block(operation) ? call.input : call.output;
 }
 
 [[gnu::always_inline]] inline void Communicator::require_places(Operation operation, const Call& call) const {
@@ -30,10 +35,13 @@ inline const Tensor& block_of(Operation operation, const Call& call) {
   if (has_no_op || has_no_root || has_no_peer) refuse_places(call);
 }
 
+/// Whether a tensor is this rank's, and no call has any of its storage in flight.
+[[gnu::always_inline]] inline bool Communicator::is_usable(const Tensor& tensor) const {
+  return !tensor.is_none() && &tensor.device() == &device_ && tensor.storage().has_no_flights();
+}
 [[gnu::always_inline]] inline void Communicator::require_tensor(const Call& call, const Tensor& tensor,
                                                                 Access access) const {
-  if (tensor.is_none() || &tensor.device() != &device_ || !tensor.storage().has_no_flights())
-    require_usable_tensor(call, tensor, access);
+  if (!is_usable(tensor)) require_usable_tensor(call, tensor, access);
 }
 
 /// Replaces the tensors that this member neither reads nor writes by Tensor(), and checks the others.
@@ -41,14 +49,19 @@ inline const Tensor& block_of(Operation operation, const Call& call) {
   const bool is_root = has_root(operation) && place_ == call.root;
   const bool has_input = gives(operation, is_root);
   const bool has_output = gets(operation, is_root);
-  if (!has_input) call.input = Tensor();
-  if (!has_output) call.output = Tensor();
+  if (has_input && has_output && is_in_place(operation) && &*call.input == &*call.output &&
+      is_usable(call.input)) {
+    call.dtype = call.input->dtype();
+    return;
+  }
+  if (!has_input) call.input = CallTensor();
+  if (!has_output) call.output = CallTensor();
   if (has_input) require_tensor(call, call.input, Access::read);
   if (has_output) require_tensor(call, call.output, Access::write);
-  call.dtype = has_input ? call.input.dtype() : call.output.dtype();
+  call.dtype = has_input ? call.input->dtype() : call.output->dtype();
   if (!has_input || !has_output) return;
-  if (call.input.dtype() != call.output.dtype()) refuse_dtypes(call);
-  if (!is_in_place(operation) && call.input.overlaps(call.output) && !is_own_block(call))
+  if (call.input->dtype() != call.output->dtype()) refuse_dtypes(call);
+  if (!is_in_place(operation) && call.input->overlaps(call.output) && !is_own_block(call))
     refuse_overlap(call);
 }
 
@@ -60,14 +73,14 @@ inline const Tensor& block_of(Operation operation, const Call& call) {
     case Operation::reduce:
     case Operation::send:
     case Operation::recv:
-      call.count = call.input.is_none() ? call.output.count() : call.input.count();
+      call.count = call.input->is_none() ? call.output->count() : call.input->count();
       return;
     case Operation::all_to_all_uneven:
-      call.count = call.input.count();
+      call.count = call.input->count();
       return require_uneven(call);
     case Operation::all_to_all:
-      call.count = call.input.count() / n;
-      if (call.count * n != call.input.count() || call.input.count() != call.output.count())
+      call.count = call.input->count() / n;
+      if (call.count * n != call.input->count() || call.input->count() != call.output->count())
         refuse_blocks(call);
       return;
     case Operation::reduce_scatter:
@@ -75,7 +88,7 @@ inline const Tensor& block_of(Operation operation, const Call& call) {
     case Operation::gather:
     case Operation::scatter: {
       call.count = count_or_zero(block_of(operation, call));
-      const Tensor& whole = &block_of(operation, call) == &call.input ? call.output : call.input;
+      const Tensor& whole = whole_of(operation, call);
       if (!whole.is_none() && whole.count() != n * call.count) refuse_blocks(call);
       return;
     }
@@ -99,6 +112,7 @@ inline const Tensor& block_of(Operation operation, const Call& call) {
     require_tensors(operation, call);
     require_counts(operation, call);
   }
+  call.key = {operation, call.dtype, call.reduce_op, has_root(operation) ? call.root : call.peer, call.count};
   call.sequence = next_sequence(operation, call);
   return recorder_->add(call, group_, place_);
 }

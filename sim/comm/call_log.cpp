@@ -17,12 +17,17 @@ bool have_one_form(const CallRecord& a, const CallRecord& b) {
 void CallLog::push_back(const CallRecord& call) {
   if (entries_.empty()) entries_.reserve(8);
   if (forms_.empty()) forms_.reserve(4);
-  std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
-  if (known == 0 || !have_one_form(forms_[known - 1], call)) {
+  Known& known = known_[slot_of(*call.group, call.site, call.count)];
+  if (known.name == nullptr || !have_one_form(forms_[known.form], call)) {
+    known = {call.operation == Operation::all_to_all_uneven ? nullptr : call.group,
+             call.site.name,
+             call.site.file,
+             call.key(),
+             call.site.line,
+             static_cast<std::uint32_t>(forms_.size())};
     forms_.push_back(call);
-    known = static_cast<std::uint32_t>(forms_.size());
   }
-  entries_.push_back({call.sequence, known - 1, call.waited, call.continues_batch});
+  entries_.push_back({call.sequence, known.form, call.waited, call.continues_batch});
   if (!call.waited) ++not_waited_for_;
 }
 

@@ -92,9 +92,9 @@ class CallLog {
   /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from
   /// the count have forms that are remembered.
   [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
-    const std::uint32_t known = known_[slot_of(group, call.site, call.count)];
-    if (known == 0 || !is_of_form(call, group, forms_[known - 1])) return false;
-    entries_.push_back({call.sequence, known - 1, false, call.continues_batch});
+    const Known& known = known_[slot_of(group, call.site, call.count)];
+    if (!known.is_of(call, group)) return false;
+    entries_.push_back({call.sequence, known.form, false, call.continues_batch});
     ++not_waited_for_;
     return true;
   }
@@ -117,23 +117,32 @@ class CallLog {
   };
   static constexpr std::size_t kKnown = 16;
 
+  /// A form that is remembered, and the calls that have it.
+  struct Known {
+    const ProcessGroup* group = nullptr;  // null: no call that is added has this form
+    const char* name = nullptr;
+    const char* file = nullptr;
+    CallKey key;
+    int line = 0;
+    std::uint32_t form = 0;
+
+    [[gnu::always_inline]] bool is_of(const Call& call, const ProcessGroup& of_call) const {
+      return group == &of_call && key == call.key && name == call.site.name && file == call.site.file &&
+             line == call.site.line;
+    }
+  };
+
   static std::size_t slot_of(const ProcessGroup& group, const Site& site, std::int64_t count) {
     const std::uint64_t key = (reinterpret_cast<std::uintptr_t>(&group) >> 4) ^
                               (reinterpret_cast<std::uintptr_t>(site.name) << 8) ^
                               (static_cast<std::uint64_t>(count) << 24);
     return key * 0x9e3779b97f4a7c15U >> 60;
   }
-  static bool is_of_form(const Call& call, const ProcessGroup& group, const CallRecord& form) {
-    return form.group == &group && form.site.name == call.site.name && form.site.file == call.site.file &&
-           form.site.line == call.site.line && form.count == call.count && form.operation == call.operation &&
-           form.dtype == call.dtype && form.reduce_op == call.reduce_op &&
-           form.root_or_peer == root_or_peer_of(call) && call.operation != Operation::all_to_all_uneven;
-  }
 
   std::vector<Entry> entries_;
   std::vector<CallRecord> forms_;
   std::size_t not_waited_for_ = 0;
-  std::array<std::uint32_t, kKnown> known_{};  // by slot: 1 + the form that was used last; 0 for none
+  std::array<Known, kKnown> known_;  // by slot: the form that was used last
 };
 
 }  // namespace sim

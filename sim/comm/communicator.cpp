@@ -89,28 +89,28 @@ void Communicator::refuse_places(const Call& call) const {
 void Communicator::refuse_dtypes(const Call& call) const {
   refuse_call(
       call, "dtype_mismatch",
-      fmt::format("input {} and output {}", name_of(call.input.dtype()), name_of(call.output.dtype())),
+      fmt::format("input {} and output {}", name_of(call.input->dtype()), name_of(call.output->dtype())),
       "both tensors have the same dtype", "cast() one of them");
 }
 
 void Communicator::refuse_overlap(const Call& call) const {
-  refuse_call(
-      call, "overlapping_buffers",
-      fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer", call.input.range().begin,
-                  call.input.range().end, call.output.range().begin, call.output.range().end),
-      "the input and the output of a call do not overlap", "another buffer for the output");
+  refuse_call(call, "overlapping_buffers",
+              fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer",
+                          call.input->range().begin, call.input->range().end, call.output->range().begin,
+                          call.output->range().end),
+              "the input and the output of a call do not overlap", "another buffer for the output");
 }
 
 void Communicator::refuse_blocks(const Call& call) const {
   refuse_with_record(call, group_, collectives_, [&] {
     if (call.operation == Operation::all_to_all) {
       refuse_call(call, "call_shape",
-                  fmt::format("input of {} elements, output of {}, {} members", call.input.count(),
-                              call.output.count(), size()),
+                  fmt::format("input of {} elements, output of {}, {} members", call.input->count(),
+                              call.output->count(), size()),
                   "input and output have one block of the same size for each member",
                   "all_to_all_uneven takes blocks of different sizes");
     }
-    const Tensor& whole = &block_of(call.operation, call) == &call.input ? call.output : call.input;
+    const Tensor& whole = whole_of(call.operation, call);
     refuse_call(call, "call_shape",
                 fmt::format("a block of {} elements and a whole of {}, {} members", call.count, whole.count(),
                             size()),
@@ -148,10 +148,10 @@ void Communicator::require_uneven(const Call& call) const {
   };
   check("send_rows", call.rare->send_rows, call.input);
   check("receive_rows", call.rare->receive_rows, call.output);
-  if (call.input.shape().row_count() == call.output.shape().row_count()) return;
+  if (call.input->shape().row_count() == call.output->shape().row_count()) return;
   refuse_call(
       call, "call_shape",
-      fmt::format("input {} and output {}", text_of(call.input.shape()), text_of(call.output.shape())),
+      fmt::format("input {} and output {}", text_of(call.input->shape()), text_of(call.output->shape())),
       "rows of input and output have the same number of elements", "reshaped() of one of them");
 }
 
@@ -174,7 +174,7 @@ std::size_t Communicator::record_call(Call& call) { return check_and_record(call
 
 /// Copies the input to the output, which is what every operation does in a group of one member.
 void Communicator::copy_as_identity(const Call& call) const {
-  if (call.input.is_none() || call.output.is_none() || call.input.overlaps(call.output)) return;
+  if (call.input->is_none() || call.output->is_none() || call.input->overlaps(call.output)) return;
   Tensor to = call.output;
   device_.copy(call.input, to);
 }

@@ -123,6 +123,7 @@ class Communicator {
   std::size_t check_and_record(Operation operation, Call& call);
   void require_places(Operation operation, const Call& call) const;
   void require_tensors(Operation operation, Call& call) const;
+  bool is_usable(const Tensor& tensor) const;
   void require_tensor(const Call& call, const Tensor& tensor, Access access) const;
   void require_usable_tensor(const Call& call, const Tensor& tensor, Access access) const;
   bool is_own_block(const Call& call) const;

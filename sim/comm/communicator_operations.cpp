@@ -11,7 +11,7 @@ namespace sim {
 
 namespace {
 
-/// The calls of the operations, with tensors that are the call's own or borrowed.
+/// The calls of the operations, with tensors that are the call's own or lent.
 struct Calls {
   CallTensors tensors;
 

@@ -56,7 +56,7 @@ Traffic traffic_of(const Call& call, const ProcessGroup& group, int place) {
       break;
     case Operation::all_to_all_uneven:
       for (int to = 0; to < n; ++to) {
-        sender.send(to, call.rare->send_rows[static_cast<std::size_t>(to)] * call.input.shape().row_count() *
+        sender.send(to, call.rare->send_rows[static_cast<std::size_t>(to)] * call.input->shape().row_count() *
                             element);
       }
       break;

@@ -53,7 +53,7 @@ void keep_own(const Call& call, int place) {
 /// Folds the members' inputs into the output. `own` is the part of this rank's input that is folded.
 void fold_members(const Call& call, const ProcessGroup& group, int place, const ReductionOrder& order,
                   const std::vector<Letter>& letters, int finisher, const Tensor& own) {
-  Device& device = call.input.device();
+  Device& device = call.input->device();
   std::vector<Tensor> by_place(letters.size());
   for (std::size_t i = 0; i < letters.size(); ++i) {
     if (static_cast<int>(i) == place) {
@@ -68,11 +68,11 @@ void fold_members(const Call& call, const ProcessGroup& group, int place, const 
   for (std::size_t i = 0; i < plan.base.size(); ++i)
     inputs[i] = by_place[static_cast<std::size_t>(plan.base[i])];
   if (own.count() > 0)
-    device.fold(call.reduce_op, pointers_to(inputs), plan.segments, pointers_to({&call.output, 1}));
+    device.fold(call.reduce_op, pointers_to(inputs), plan.segments, pointers_to({&*call.output, 1}));
 }
 
 void require_rows(const Call& call, const ProcessGroup& group, int place, int from, const Bytes& payload) {
-  const std::int64_t row_bytes = call.output.shape().row_count() * size_of(call.dtype);
+  const std::int64_t row_bytes = call.output->shape().row_count() * size_of(call.dtype);
   const std::int64_t expected = call.rare->receive_rows[static_cast<std::size_t>(from)] * row_bytes;
   if (std::ssize(payload) == expected) return;
   refuse({.code = "split_size_mismatch",
@@ -138,9 +138,9 @@ void take_in(const Call& call, const ProcessGroup& group, int place, const Reduc
              const std::vector<Letter>& letters) {
   switch (call.operation) {
     case Operation::all_reduce:
-      return fold_members(call, group, place, order, letters, 0, call.input.flat());
+      return fold_members(call, group, place, order, letters, 0, call.input->flat());
     case Operation::reduce:
-      if (place == call.root) fold_members(call, group, place, order, letters, call.root, call.input.flat());
+      if (place == call.root) fold_members(call, group, place, order, letters, call.root, call.input->flat());
       return;
     case Operation::reduce_scatter:
       return fold_members(call, group, place, order, letters, place, block(call.input, call.count, place));
@@ -161,7 +161,7 @@ NativeReduction native_reduction_of(const Call& call) {
 }
 
 void take_in_native(const Call& call, int members, const Bytes& result) {
-  if (call.output.is_none()) return;
+  if (call.output->is_none()) return;
   Tensor output = call.output;
   write(result, output);
   if (call.reduce_op == ReduceOp::average) output.device().scale(output, {1, members}, output);

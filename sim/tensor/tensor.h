@@ -2,8 +2,7 @@
 
 /// A tensor: a shape, a dtype, a device and shared storage. Its C++ type does not depend on the scalar.
 /// It is always contiguous and row-major. Copies and slices share storage. A default-constructed tensor
-/// has no storage (is_none). A borrowed tensor, its copies and its slices do not keep the storage alive, and
-/// cost no counting of references: whoever borrows one keeps none of them longer than the lender keeps his.
+/// has no storage (is_none).
 ///
 /// Shapes  up to four dimensions; offset and count are in elements of the dtype.
 /// Errors  null_tensor, bad_slice, bad_reshape.
@@ -43,8 +42,6 @@ class Tensor {
   /// Returns the same elements in another shape. Shares storage.
   Tensor reshaped(const Shape& shape) const;
   Tensor flat() const { return reshaped({count()}); }
-  /// Returns this tensor as a borrowed one.
-  Tensor borrowed() const { return Tensor(Borrowed(), *this); }
 
   /// data() and range() say where the tensor lies in its storage, for kernels and for checks of overlap.
   std::byte* data() const { return storage().data() + offset_ * size_of(dtype_); }
@@ -58,14 +55,6 @@ class Tensor {
   }
 
  private:
-  struct Borrowed {};
-  Tensor(Borrowed, const Tensor& lender)
-      : device_(lender.device_),
-        storage_(std::shared_ptr<Storage>(), lender.storage_.get()),
-        offset_(lender.offset_),
-        shape_(lender.shape_),
-        dtype_(lender.dtype_) {}
-
   Device* device_ = nullptr;
   std::shared_ptr<Storage> storage_;
   std::int64_t offset_ = 0;

@@ -17,39 +17,25 @@ namespace sim {
 struct GroupState;
 class RankState;
 
-/// What the members of a group have to agree on, but for the rare arguments. Calls with equal keys agree;
-/// those with other keys may agree too, where an operation does not use what differs.
-struct AgreementKey {
-  explicit AgreementKey(const Call& call)
-      : kinds(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
-              static_cast<std::uint64_t>(call.reduce_op) << 16 |
-              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32),
-        count(call.count) {}
-  bool operator==(const AgreementKey&) const = default;
-
-  std::uint64_t kinds;
-  std::int64_t count;
-};
-
 class PostedCall {
  public:
   PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted)
       : call(posted),
         rank_state(rank),
         group_state(group),
-        key(posted),
+        key(posted.key),
         sequence(posted.sequence),
         place(at_place) {}
   PostedCall(const PostedCall&) = delete;
   PostedCall& operator=(const PostedCall&) = delete;
 
-  Operation operation() const { return static_cast<Operation>(key.kinds & 0xff); }
+  Operation operation() const { return key.operation(); }
 
   Call& call;
   RankState& rank_state;
   GroupState& group_state;
   PostedCall* next = nullptr;  // the next call of the rank's outbox
-  AgreementKey key;
+  CallKey key;
   std::int64_t sequence;  // of the call
   int place;
   bool done = false;

@@ -36,7 +36,7 @@ TensorList inputs_of(Calls calls, const std::vector<int>& base) {
   thread_local std::vector<const Tensor*> inputs;
   inputs.resize(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i)
-    inputs[i] = &calls[base.empty() ? i : static_cast<std::size_t>(base[i])]->call.input;
+    inputs[i] = &*calls[base.empty() ? i : static_cast<std::size_t>(base[i])]->call.input;
   return inputs;
 }
 
@@ -45,7 +45,7 @@ TensorList inputs_of(Calls calls, const std::vector<int>& base) {
 void fold_members(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int finisher,
                   const Tensor* output, int part, int parts) {
   const Call& call = calls.front()->call;
-  Device& device = call.input.device();
+  Device& device = call.input->device();
   const auto fold = [&](TensorList inputs, std::span<const FoldSegment> segments) {
     device.fold(call.reduce_op, inputs, segments, output == nullptr ? inputs : TensorList(&output, 1));
   };
@@ -64,7 +64,7 @@ void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& or
 
 void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   const int root = calls.front()->call.root;
-  fold_members(calls, group, order, root, &calls[static_cast<std::size_t>(root)]->call.output, part, parts);
+  fold_members(calls, group, order, root, &*calls[static_cast<std::size_t>(root)]->call.output, part, parts);
 }
 
 /// Blocks of fewer bytes than this are folded or copied all at once and then distributed. A separate fold for
@@ -98,7 +98,7 @@ std::vector<FoldSegment> segments_of_blocks(Calls calls, const ProcessGroup& gro
 
 void reduce_scatter_small(Calls calls, const ProcessGroup& group, const ReductionOrder& order) {
   const Call& call = calls.front()->call;
-  Device& device = call.input.device();
+  Device& device = call.input->device();
   const Tensor blocks = device.empty(call.dtype, {std::ssize(calls) * call.count});
   const Tensor* all = &blocks;
   device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0).base),
@@ -117,15 +117,15 @@ void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder
     std::vector<FoldSegment> segments =
         part_of(fold_plan(order, call, group, static_cast<int>(place)).segments, call.count, part, parts);
     for (FoldSegment& segment : segments) segment.shift = static_cast<std::int64_t>(place) * call.count;
-    const Tensor* output = &calls[place]->call.output;
-    call.input.device().fold(call.reduce_op, inputs, segments, {&output, 1});
+    const Tensor* output = &*calls[place]->call.output;
+    call.input->device().fold(call.reduce_op, inputs, segments, {&output, 1});
   }
 }
 
 /// Builds the output of the first member block by block; the others copy it as a whole.
 void all_gather_small(Calls calls) {
   const std::int64_t count = calls.front()->call.count;
-  const Tensor whole = calls.front()->call.output.flat();
+  const Tensor whole = calls.front()->call.output->flat();
   for (std::size_t place = 0; place < calls.size(); ++place)
     copy_elements(calls[place]->call.input, block(whole, count, static_cast<std::int64_t>(place)));
   for (std::size_t place = 1; place < calls.size(); ++place) copy_elements(whole, calls[place]->call.output);
@@ -137,7 +137,7 @@ void all_gather(Calls calls) {
   const std::int64_t count = calls.front()->call.count;
   const FoldSegment whole{.begin = 0, .end = count};
   for (std::size_t place = 0; place < calls.size(); ++place) {
-    const Tensor input = calls[place]->call.input.flat();
+    const Tensor input = calls[place]->call.input->flat();
     std::vector<Tensor> outputs;
     outputs.reserve(calls.size());
     for (const PostedCall* member : calls) {
@@ -153,7 +153,7 @@ void broadcast(Calls calls) {
   const auto root = std::find_if(calls.begin(), calls.end(),
                                  [](const PostedCall* call) { return call->place == call->call.root; });
   for (const PostedCall* call : calls) {
-    if (!call->call.output.is_none()) copy_elements((*root)->call.input, call->call.output);
+    if (!call->call.output->is_none()) copy_elements((*root)->call.input, call->call.output);
   }
 }
 
@@ -188,8 +188,8 @@ void all_to_all_uneven(Calls calls) {
     std::int64_t sent = 0;
     for (std::size_t to = 0; to < calls.size(); ++to) {
       const std::int64_t rows = from->call.rare->send_rows[to];
-      copy_elements(from->call.input.rows(sent, sent + rows),
-                    calls[to]->call.output.rows(received[to], received[to] + rows));
+      copy_elements(from->call.input->rows(sent, sent + rows),
+                    calls[to]->call.output->rows(received[to], received[to] + rows));
       sent += rows;
       received[to] += rows;
     }
@@ -198,7 +198,7 @@ void all_to_all_uneven(Calls calls) {
 
 /// Whether the call moves elements. Those of a device of shapes do not exist.
 bool has_elements(const Call& call) {
-  const Tensor& tensor = call.input.is_none() ? call.output : call.input;
+  const Tensor& tensor = call.input->is_none() ? call.output : call.input;
   return tensor.is_none() || tensor.device().has_elements(call.dtype);
 }
 

@@ -12,7 +12,7 @@
 namespace sim {
 
 VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
-    : Communicator(group.group, place, *rank.device, rank.recorder, CallTensors::borrowed),
+    : Communicator(group.group, place, *rank.device, rank.recorder, CallTensors::lent),
       rank_(rank),
       group_(group) {}
 

@@ -315,10 +315,12 @@ void VirtualWorld::arrive_message(PostedCall& call) {
       group.channels[sends ? std::pair(call.place, call.call.peer) : std::pair(call.call.peer, call.place)];
   if (!sends) {
     channel.receives.push_back(&call);
-  } else if (call.call.input.bytes() <= spec_.eager_bytes && spec_.eager_bytes > 0) {
+  } else if (call.call.input->bytes() <= spec_.eager_bytes && spec_.eager_bytes > 0) {
     auto kept = std::make_unique<Call>(call.call);
-    kept->input = call.call.input.device().empty(call.call.dtype, call.call.input.shape());
-    call.call.input.device().copy(call.call.input, kept->input);
+    Tensor data = call.call.input->device().empty(call.call.dtype, call.call.input->shape());
+    data.device().copy(call.call.input, data);
+    kept->input = data;
+    kept->output = CallTensor();
     channel.sends.push_back({nullptr, std::move(kept)});
     finish(call);
   } else {

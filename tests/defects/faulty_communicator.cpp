@@ -66,7 +66,7 @@ class FaultyCommunicator : public sim::Communicator {
   void run_wrongly(const Call& call, const Right& right) {
     switch (fault_.fault) {
       case CallFault::left_out_where_full:
-        if (call.output.count() != fault_.full) right();
+        if (call.output->count() != fault_.full) right();
         return;
       case CallFault::over_half: {
         const int half = size() / 2;
@@ -85,7 +85,7 @@ class FaultyCommunicator : public sim::Communicator {
         return;
       }
       case CallFault::skipped_without_rows:
-        if (call.output.count() > 0) right();
+        if (call.output->count() > 0) right();
         return;
     }
   }
@@ -127,7 +127,7 @@ class FaultyCommunicator : public sim::Communicator {
   }
 
   void gather_parts(const Call& call) {
-    if (call.output.count() % size() != 0) return;
+    if (call.output->count() % size() != 0) return;
     const Tensor own = sim::scale(block(call.output, 0, size()), {1, 1});
     real_.all_gather(own, flat(call.output), call.site);
   }

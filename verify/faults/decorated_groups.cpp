@@ -30,7 +30,7 @@ std::unique_ptr<Communicator> DecoratedCommunicator::do_split(Call&& call) {
 }
 
 sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call) {
-  const Tensor& either = call.input.is_none() ? call.output : call.input;
+  const Tensor& either = call.input->is_none() ? call.output : call.input;
   switch (call.operation) {
     case Operation::all_reduce:
       return group.start_all_reduce(call.output, call.reduce_op, call.site);

@@ -44,8 +44,8 @@ Tensor copy_of(const Tensor& x) {
 /// Poisons what a call would write and a fault may leave as it is: what is in new memory is not known, and no
 /// result may depend on it.
 void poison_output(const Call& call) {
-  if (call.output.is_none()) return;
-  const bool shares = !call.input.is_none() && call.input.overlaps(call.output);
+  if (call.output->is_none()) return;
+  const bool shares = !call.input->is_none() && call.input->overlaps(call.output);
   const Tensor input = shares ? copy_of(call.input) : Tensor();
   Tensor output = call.output;
   output.device().poison(output);
@@ -204,8 +204,8 @@ class FaultyCommunicator : public DecoratedCommunicator {
 
   /// Gives the rank its own part in place of the result.
   void take_own(const Call& call) const {
-    if (call.output.is_none() || call.input.is_none() || works_in_place(call)) return;
-    const Tensor input = call.input.flat(), output = call.output.flat();
+    if (call.output->is_none() || call.input->is_none() || works_in_place(call)) return;
+    const Tensor input = call.input->flat(), output = call.output->flat();
     if (input.overlaps(output)) return;
     switch (call.operation) {
       case Operation::reduce_scatter:
@@ -229,13 +229,13 @@ class FaultyCommunicator : public DecoratedCommunicator {
   /// Returns the call on buffers of its own, so that the program's output stays as it is.
   static Call on_copies(Call call) {
     if (works_in_place(call)) {
-      const bool has_input = !call.input.is_none(), has_output = !call.output.is_none();
+      const bool has_input = !call.input->is_none(), has_output = !call.output->is_none();
       const Tensor copy = copy_of(has_input ? call.input : call.output);
       if (has_input) call.input = copy;
       if (has_output) call.output = copy;
       return call;
     }
-    if (!call.output.is_none() && !call.input.is_none()) call.input = copy_of(call.input);
+    if (!call.output->is_none() && !call.input->is_none()) call.input = copy_of(call.input);
     call.output = empty_like(call.output);
     return call;
   }
@@ -243,7 +243,7 @@ class FaultyCommunicator : public DecoratedCommunicator {
   std::function<void()> without_wait(const Call& call) {
     const Call own = on_copies(call);
     auto work = std::make_shared<sim::Work>(pass_on(own));
-    return [work, from = own.output, to = call.output] {
+    return [work, from = *own.output, to = *call.output] {
       work->wait();
       if (!to.is_none()) copy_to(from, to);
     };
@@ -272,20 +272,20 @@ class FaultyCommunicator : public DecoratedCommunicator {
     const bool cuts_input =
         call.operation == Operation::reduce_scatter || call.operation == Operation::scatter;
     if (!cuts_input) {
-      flight.after = [output = call.output, places, swaps] {
+      flight.after = [output = *call.output, places, swaps] {
         if (!output.is_none()) copy_to(in_other_order(output, places, swaps), output);
       };
-    } else if (!call.input.is_none()) {
+    } else if (!call.input->is_none()) {
       const Tensor other = in_other_order(call.input, places, swaps);
-      if (call.input.overlaps(call.output)) return change_input(call, other, flight);
+      if (call.input->overlaps(call.output)) return change_input(call, other, flight);
       call.input = other;
     }
   }
 
   /// Makes the call with another input. Where input and output share memory the result is copied afterwards.
   static void change_input(Call& call, const Tensor& input, Flight& flight) {
-    if (call.input.is_none()) return;
-    if (!call.output.is_none() && call.input.overlaps(call.output)) {
+    if (call.input->is_none()) return;
+    if (!call.output->is_none() && call.input->overlaps(call.output)) {
       const Tensor output = call.output;
       const Tensor result = works_in_place(call) ? input : empty_like(output);
       flight.after = [result, output] { copy_to(result, output); };

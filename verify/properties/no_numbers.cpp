@@ -78,7 +78,7 @@ class Watch {
       own.site_before = call.site.name;
     }
     const bool is_reduce_scatter = call.operation == sim::Operation::reduce_scatter;
-    if (seen.is_over && is_reduce_scatter && call.input.overlaps(call.output)) own.has_unspecified = true;
+    if (seen.is_over && is_reduce_scatter && call.input->overlaps(call.output)) own.has_unspecified = true;
   }
 
   /// Returns what begins on each rank, and the ranks on which it does.

@@ -42,21 +42,6 @@ TEST(Tensor, ReshapedKeepsElements) {
   EXPECT_EQ(whole.flat().shape(), (Shape{12}));
 }
 
-TEST(Tensor, BorrowedOnesDoNotKeepTheStorage) {
-  CpuDevice device;
-  const auto storage = std::make_shared<Storage>(std::make_shared<MemoryPool>(), 0, 64);
-  const Tensor x = Tensor(device, DType::f32, {16}, storage).rows(2, 10);
-  const long owners = storage.use_count();
-  const Tensor borrowed = x.borrowed();
-  const Tensor row = borrowed.rows(1, 2), copy = borrowed;
-  EXPECT_EQ(storage.use_count(), owners);
-  EXPECT_EQ(borrowed.data(), x.data());
-  EXPECT_EQ(borrowed.shape(), x.shape());
-  EXPECT_EQ(borrowed.dtype(), x.dtype());
-  EXPECT_TRUE(row.overlaps(x));
-  EXPECT_TRUE(Tensor().borrowed().is_none());
-}
-
 TEST(Tensor, OverlapsWithinOneStorage) {
   CpuDevice device;
   const Tensor whole = counted(device, {4, 3});

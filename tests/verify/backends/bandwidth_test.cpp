@@ -79,7 +79,7 @@ class FaultyCommunicator : public sim::Communicator {
   }
   std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
 
-  static sim::Tensor tensor_of(const Call& call) { return call.output.is_none() ? call.input : call.output; }
+  static sim::Tensor tensor_of(const Call& call) { return call.output->is_none() ? call.input : call.output; }
 
   template <typename Right>
   Result run(const Call& call, const Right& right) {
