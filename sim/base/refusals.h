@@ -47,6 +47,7 @@ class Refusals {
     }
   }
   void throw_if_any() const;
+  bool empty() const { return all_.empty(); }
 
  private:
   void add(const Error& error);

@@ -100,8 +100,8 @@ class Rare {
   std::shared_ptr<const RareArguments> arguments_;
 };
 
-/// What calls have to agree on, but for the rare arguments. Calls with equal keys agree; those with other keys
-/// may agree too, where an operation does not use what differs.
+/// What calls have to agree on, but for the rare arguments. Calls with equal keys agree; those with other
+/// keys may agree too, where an operation does not use what differs.
 struct CallKey {
   CallKey() = default;
   CallKey(Operation operation, DType dtype, ReduceOp reduce_op, int root_or_peer, std::int64_t elements)

@@ -190,7 +190,9 @@ void Options::step() {
   const bool is_full = values_.text("recompute-granularity") == "full";
   const bool selects = values_.flag("moe-layer-recompute") && !is_full;
   if (selects || values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
-  if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1)
+  const bool has_tp = values_.has("tensor-model-parallel-size");
+  const auto tp = values_.number("tensor-model-parallel-size");
+  if (values_.flag("sequence-parallel") && (!has_tp || tp == std::int64_t{1}))
     notes_.emplace_back("--sequence-parallel has no effect with tp 1: Megatron turns it off");
 }
 
@@ -362,6 +364,9 @@ constexpr std::pair<const char*, const char*> kOtherNames[] = {
     {"seq-length", "encoder-seq-length"},
     {"vocab-size", "padded-vocab-size"},
     {"recompute-granularity", "recompute-activations"},
+    {"recompute-granularity", "checkpoint-activations"},
+    {"micro-batch-size", "batch-size"},
+    {"tensor-model-parallel-size", "model-parallel-size"},
     {"position-embedding-type", "use-rotary-position-embeddings"}};
 
 /// Whether an option stands for an argument of its name that is judged.
@@ -417,6 +422,21 @@ Settings with_decreased_batch(const RunOfFile& run, Settings options) {
   return options;
 }
 
+void require_known_words(const RunOfFile& run) {
+  for (const Unresolved& unknown : run.run.unresolved) {
+    if (!unknown.argument.empty() || unknown.is_of_world) continue;
+    sim::refuse({.code = "run_unresolved",
+                 .option = "--from " + sim::printable_text(run.path),
+                 .numbers = fmt::format("line {}: {}, {}", unknown.line,
+                                        sim::printable_text(unknown.text.substr(0, 80)), unknown.reason),
+                 .rule =
+                     "the word may hold further arguments, and nothing is executed: what else is refused may "
+                     "follow from that",
+                 .hint = unknown.variable.empty() ? "these arguments in the place of the word"
+                                                  : fmt::format("--set {}=VALUE", unknown.variable)});
+  }
+}
+
 void require_judgeable(const RunOfFile& run, const Settings& command_line) {
   sim::Refusals refusals;
   keep_contradictions(run, command_line, refusals);
@@ -443,7 +463,16 @@ std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   }
   const std::string path = line.text("from", "");
   const auto world = line.number("world-size");
-  const RunOfFile run = run_of(path, read_run_file(path, requested_variables(line)), world);
+  const RunVariables variables = requested_variables(line);
+  RunArguments arguments = read_run_file(path, variables);
+  if (arguments.kind == RunFileKind::log && !variables.empty()) {
+    sim::refuse({.code = "bad_set",
+                 .option = fmt::format("--set {}", variables.begin()->first),
+                 .numbers = "the file is a log",
+                 .rule = "a log has the values of all arguments, and no variables",
+                 .hint = "the argument on the command line"});
+  }
+  const RunOfFile run = run_of(path, std::move(arguments), world);
   return std::make_shared<const RunOfFile>(with_options(run, run.settings.overridden_by(line)));
 }
 

@@ -52,6 +52,9 @@ Settings with_decreased_batch(const RunOfFile& run, Settings options);
 /// Refuses a run in which an argument that is not modelled leaves this without proof.
 void require_modelled(const RunOfFile& run, Unproved what);
 
+/// Refuses the first word of the file that is not known and may hold further arguments (run_unresolved).
+void require_known_words(const RunOfFile& run);
+
 /// Refuses what keeps the arguments from being known and is not said on the command line.
 void require_judgeable(const RunOfFile& run, const Settings& command_line);
 

@@ -25,7 +25,7 @@ std::vector<RunRule> removed_argument_rules() {
        {"checkpoint-activations"},
        [](const JudgedRun& r) { return r.flag("checkpoint-activations"); },
        kRemoved,
-       "--recompute-granularity selective"},
+       "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1 in its place"},
       {"no_position_embedding_removed",
        {"no-position-embedding", "position-embedding-type"},
        [](const JudgedRun& r) {

@@ -28,12 +28,14 @@ const std::vector<RunRule>& all_rules() {
   return rules;
 }
 
-/// Returns the numbers of the file that only a shell could tell.
-std::vector<std::string> numbers_not_known(const RunOfFile& run) {
+/// Returns the arguments of the file whose values only a shell could tell, and which are numbers or names of
+/// modules. Of others the rules mostly ask whether they are given.
+std::vector<std::string> values_not_known(const RunOfFile& run) {
   std::vector<std::string> names;
   for (const Unresolved& unknown : run.run.unresolved) {
     const bool is_judged = run.judged.text(unknown.argument) == run.values.text(unknown.argument);
-    if (is_judged && is_number_argument(unknown.argument)) names.push_back(unknown.argument);
+    const bool is_value = is_number_argument(unknown.argument) || unknown.argument == "recompute-modules";
+    if (is_judged && is_value) names.push_back(unknown.argument);
   }
   return names;
 }
@@ -82,7 +84,7 @@ void require_plain_flags(const RunOfFile& run) {
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
                        sim::Refusals& refusals) {
   if (run.run.kind == RunFileKind::log) return false;
-  const std::vector<std::string> unknown = numbers_not_known(run);
+  const std::vector<std::string> unknown = values_not_known(run);
   RunValues readable = run.judged;
   for (const std::string& name : unknown) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
@@ -124,6 +126,18 @@ std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
            fmt::format("what {} would change is neither proved nor counted{}", first_of(names), stops)}};
 }
 
+/// Warns of arguments with "_" in their names, which Megatron's parser knows with "-" alone.
+std::vector<sim::Warning> warnings_of_underscores(const RunOfFile& run) {
+  std::vector<std::string> names;
+  for (const RunArgument& argument : run.run.with_underscores)
+    names.push_back(fmt::format("--{} in line {}", sim::printable_text(argument.name), argument.line));
+  if (names.empty()) return {};
+  return {{"underscores_in_names",
+           fmt::format("{}: Megatron's parser knows these names with '-' in the place of '_', and stops at "
+                       "others; they are taken for the names with '-'",
+                       first_of(names))}};
+}
+
 /// Warns of words that may hold further arguments, which nobody can read.
 std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
@@ -160,6 +174,7 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
 
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
+  std::ranges::move(warnings_of_underscores(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;

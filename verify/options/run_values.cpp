@@ -19,6 +19,11 @@ bool is_false(std::string_view word) { return is_one_of(word, {"false", "False"}
 bool is_true(std::string_view word) { return is_one_of(word, {"true", "True"}); }
 bool is_none(std::string_view word) { return is_one_of(word, {"None", "null", "~"}); }
 
+/// Whether 0 says that there are no such ranks: an encoder that is in no group of its own.
+bool is_off_with_zero(std::string_view name) {
+  return is_one_of(name, {"encoder-tensor-model-parallel-size", "encoder-pipeline-model-parallel-size"});
+}
+
 /// Python reads 10_000 as 10000. Other words stay as they are.
 std::string without_separators(std::string word) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
@@ -50,6 +55,7 @@ RunValues::RunValues(const RunArguments& run) {
     }
     if (value.words.size() == 1 && is_false(value.words[0])) is_absent = true;
     if (run.kind == RunFileKind::log && argument.values.empty()) is_absent = true;  // an empty list
+    if (is_single && value.words[0] == "0" && is_off_with_zero(name)) is_absent = true;
     if (value.words.size() == 1 && is_true(value.words[0])) value.words.clear();
     const auto before = values_.find(name);
     if (before != values_.end() && before->second.words != value.words && !is_absent)
@@ -57,6 +63,8 @@ RunValues::RunValues(const RunArguments& run) {
     if (is_absent) continue;
     values_[name] = std::move(value);
   }
+  // Megatron gives both sizes of FFNs one value before it prints them, also where there are no experts.
+  if (run.kind == RunFileKind::log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
 }
 
 void RunValues::replace(const std::string& name, std::vector<std::string> words) {

@@ -169,7 +169,14 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
     refusals.keep([&] { require_microbatches(batch, *layout); });
     refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
   }
-  refusals.throw_if_any();
+  if (scenario.run == nullptr || refusals.empty()) {
+    refusals.throw_if_any();
+    return checked;
+  }
+  sim::Refusals with_reason;  // what is not known comes first: the others may follow from it
+  with_reason.keep([&] { require_known_words(*scenario.run); });
+  with_reason.keep([&] { refusals.throw_if_any(); });
+  with_reason.throw_if_any();
   return checked;
 }
 

@@ -49,6 +49,8 @@ struct RunArguments {
   RunFileKind kind = RunFileKind::script;
   std::vector<RunArgument> given;
   std::vector<Unresolved> unresolved;
+  std::vector<RunArgument>
+      with_underscores;            // names as a command writes them, where the table has "-" for "_"
   std::string script;              // the name of the Python file that a command starts; "" where none does
   std::vector<std::string> notes;  // sentences about how the file was read
   std::optional<std::int64_t> world_size;

@@ -91,7 +91,7 @@ void require_bytes(std::size_t bytes, std::size_t most) {
 RunArguments read_run_text(const std::string& text, const RunVariables& set) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
-  return is_yaml(text) ? read_run_yaml(text) : read_run_script(text, set);
+  return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
 }
 
 RunArguments read_run_file(const std::string& path, const RunVariables& set) {

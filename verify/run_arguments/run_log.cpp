@@ -35,7 +35,7 @@ std::size_t begin_of_list(std::string_view line) { return ruler_begin(line, kBeg
 bool ends_list(std::string_view line) { return ruler_begin(line, kEnd) != std::string_view::npos; }
 
 bool is_of_name(char c) {
-  return std::islower(static_cast<unsigned char>(c)) != 0 ||
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 ||
          std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
@@ -49,7 +49,7 @@ std::optional<Entry> entry_at(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && is_of_name(text[end])) ++end;
   if (end == 0 || end == text.size() || text[end] != ' ' ||
-      std::islower(static_cast<unsigned char>(text[0])) == 0)
+      std::isalpha(static_cast<unsigned char>(text[0])) == 0)
     return std::nullopt;
   std::size_t value = end + 1;
   while (value < text.size() && text[value] == '.') ++value;

@@ -85,6 +85,18 @@ bool is_of_torchrun(std::string_view word) {
   return name == "nnodes" || name == "nproc-per-node";
 }
 
+/// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
+/// known, or is too long for a hint.
+std::string option_to_set(const std::string& name, const ShellField& value) {
+  constexpr std::size_t kMostOfAHint = 80;
+  if (value.has_unknown() || value.text.size() > kMostOfAHint) return "";
+  const bool is_plain = value.text.find_first_of(" \t\n'\"$;&|<>*?(){}") == std::string::npos;
+  const bool is_quotable = value.text.find('\'') == std::string::npos;
+  if (!is_plain && !is_quotable) return "";
+  const std::string text = sim::printable_text(value.text);
+  return is_plain ? fmt::format(" --set {}={}", name, text) : fmt::format(" --set '{}={}'", name, text);
+}
+
 /// A command that starts a training script: the words before the script, and its arguments.
 struct Launch {
   Fields before;
@@ -192,8 +204,16 @@ class ScriptReader {
   bool starts_script_ = false;                 // a command does, with arguments or without
   int open_reads_ = 0;                         // lists of commands that are read, one inside of the other
   int ended_ = 0;                              // the line of the `exit` that has ended the script; 0: none
+  int open_calls_ = 0;                         // functions that are read where they are called
+  bool has_returned_ = false;                  // the function that is read has come to its `return`
   Fields not_known_;                           // words that look like a training, but are not known
-  std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
+                                               /// A shell script that the file starts.
+  struct Started {
+    std::string script;   // ""; the file starts none
+    std::string options;  // " --set TP=2": what the file gives it
+    int line = 0;
+  };
+  Started started_;  // the last one
 
   struct Function {
     std::vector<ShellCommand> commands;
@@ -224,7 +244,7 @@ void ScriptReader::read(Commands commands, int depth) {
                  .rule = "a launch script is nested a few levels deep",
                  .hint = "the command line alone"});
   }
-  for (std::size_t i = 0; i < commands.size() && ended_ == 0; ++i) {
+  for (std::size_t i = 0; i < commands.size() && ended_ == 0 && !has_returned_; ++i) {
     const ShellCommand& command = commands[i];
     if (command.keyword == ShellKeyword::function_begins) {
       const std::size_t end = end_of(commands, i, ShellKeyword::function_begins, ShellKeyword::function_ends);
@@ -285,7 +305,10 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
   const ShellBranches around = branches_;
   branches_.enter(runs);
   values_.begin_call({words.begin() + 1, words.end()});
+  ++open_calls_;
   read(commands, depth + 1);
+  --open_calls_;
+  has_returned_ = false;
   values_.end_call();
   branches_ = around;
   branches_.ended(std::nullopt);
@@ -404,6 +427,10 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     read_input(command, words, runs);
   } else if (name == "exit" && is_certain && command.chain.empty()) {
     ended_ = command.line;
+  } else if (name == "return" && open_calls_ > 0) {
+    const bool fails = words.size() > 1 && words[1].text != "0";
+    has_returned_ = is_certain;
+    if (!is_certain && !fails) branches_.may_return();  // where it fails, the run has not gone this way
   }
 }
 
@@ -574,8 +601,14 @@ void ScriptReader::keep_started(const Fields& words, int line) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
     const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
-    const std::string path = values_.shown(words[i].text);
-    if (is_started) started_ = fmt::format("{}, which line {} starts", base_name(path), line);
+    if (!is_started) continue;
+    started_ = {std::string(base_name(values_.shown(words[i].text))), "", line};
+    for (const std::string& name : given_to_command_) {
+      const std::optional<Fields> value = values_.kept(name, line);
+      if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
+    }
+    for (std::size_t argument = i + 1; argument < words.size(); ++argument)
+      started_.options += option_to_set(fmt::format("{}", argument - i), words[argument]);
   }
 }
 
@@ -628,6 +661,9 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       const std::size_t equals = word.text.find('=');
       run.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
       current = &run.given.back();
+      const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
+      if (written.find('_') != std::string::npos && find_argument(current->name) != nullptr)
+        run.with_underscores.push_back({written, {}, word.line});
       if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
       keep_unresolved(word);
       continue;
@@ -726,8 +762,10 @@ RunArguments ScriptReader::arguments() {
                                                       "command that gives arguments to a Python file",
                                                       ended_),
                  .rule = "a launch script or a command line holds '--flag value' behind its training script",
-                 .hint = started_.empty() ? "the run's log, or the command line that starts the run"
-                                          : "--from " + started_});
+                 .hint = started_.script.empty()
+                             ? "the run's log, or the command line that starts the run"
+                             : fmt::format("--from {}{}, which line {} starts", started_.script,
+                                           started_.options, started_.line)});
   }
   refuse_arguments_apart();
   keep_those_that(trains);
@@ -739,8 +777,11 @@ RunArguments ScriptReader::arguments() {
                                     launches_.size(), launch.line));
   }
   if (!has_command) {
-    run.notes.push_back(fmt::format("the file has no command; the arguments that it assigns are read{}",
-                                    started_.empty() ? "" : ", and may be used by " + started_));
+    run.notes.push_back(fmt::format(
+        "the file has no command; the arguments that it assigns are read{}",
+        started_.script.empty()
+            ? ""
+            : fmt::format(", and may be used by {}, which line {} starts", started_.script, started_.line)));
   }
   world_.read(launch.before, "");
   take(launch.arguments, run);

@@ -15,6 +15,8 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/shell_values.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
@@ -142,9 +144,26 @@ class Arguments : public YAML::EventHandler {
   int document_ = -1;  // where the current one begins
 };
 
+/// Gives variables in values their values. Those that have none are unresolved.
+void expand_variables(RunArguments& run, const RunVariables& set) {
+  ShellValues values(set);
+  for (const auto& [name, value] : run.environment) values.define(name, value, 0);
+  for (RunArgument& argument : run.given) {
+    for (std::string& value : argument.values) {
+      if (value.find('$') == std::string::npos) continue;
+      const ShellField expanded = values.whole(ShellWordReader(value, argument.line, 0).document());
+      for (Unresolved& unknown : values.unresolved(expanded.text)) {
+        unknown.argument = argument.name;
+        run.unresolved.push_back(std::move(unknown));
+      }
+      value = values.shown(expanded.text);
+    }
+  }
+}
+
 }  // namespace
 
-RunArguments read_run_yaml(std::string_view text) {
+RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
   std::istringstream stream{std::string(text)};
   Arguments arguments;
   try {
@@ -172,6 +191,7 @@ RunArguments read_run_yaml(std::string_view text) {
       .kind = RunFileKind::yaml,
       .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
   run.environment = std::move(arguments.environment);
+  expand_variables(run, set);
   if (run.given.empty()) {
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",

@@ -8,7 +8,9 @@
 ///     --swiglu: true
 ///     --moe-layer-freq: ([0]*1+[1]*15)
 ///
-/// Shapes  A sequence becomes several values. Keys are flags with or without the leading dashes.
+/// Shapes  A sequence becomes several values. Keys are flags with or without the leading dashes. A variable
+///         in a value (${TP}, ${TP:-8}) has the value that `set` or the map ENV_VARS gives it; a value with
+///         another one is Unresolved.
 /// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_nested: flags are in a
 ///         section of another name, as in the files of --yaml-cfg; run_yaml_alias: an anchor is used again (a
 ///         short text can stand for gigabytes that way); run_without_arguments: neither MODEL_ARGS nor a flat
@@ -20,6 +22,6 @@
 
 namespace verify {
 
-RunArguments read_run_yaml(std::string_view text);
+RunArguments read_run_yaml(std::string_view text, const RunVariables& set = {});
 
 }  // namespace verify

@@ -19,9 +19,22 @@ ShellRuns opposite(ShellRuns runs) {
 
 }  // namespace
 
-/// Enters the branch whose condition this is, unless an earlier one was taken.
+bool ShellBranches::is_in_loop() const {
+  return std::ranges::any_of(open_,
+                             [](const Branch& branch) { return branch.kind == ShellKeyword::loop_begins; });
+}
+
+void ShellBranches::may_return() {
+  const auto function = std::find_if(open_.rbegin(), open_.rend(), [](const Branch& branch) {
+    return branch.kind == ShellKeyword::function_begins;
+  });
+  if (function != open_.rend()) function->now = std::min(function->now, ShellRuns::maybe);
+}
+
+/// Enters the branch whose condition this is, unless an earlier one was taken. In a loop it is the condition
+/// of the first round alone.
 void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
-  const ShellRuns runs = runs_if(condition);
+  const ShellRuns runs = is_in_loop() ? ShellRuns::maybe : runs_if(condition);
   branch.now = std::min(opposite(branch.before), runs);
   branch.before = std::max(branch.before, runs);
   if (around() == ShellRuns::yes) ended(true);  // as a branch without commands does
@@ -121,6 +134,7 @@ bool ShellBranches::gives_default(const ShellCommand& command, const std::string
 }
 
 std::string ShellBranches::asked() const {
+  if (is_in_loop()) return "";
   for (const Branch& branch : open_) {
     if (branch.now == ShellRuns::maybe && !branch.asked.empty()) return branch.asked.front();
   }

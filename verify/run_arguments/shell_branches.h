@@ -25,6 +25,9 @@ class ShellBranches {
   /// Enters commands that run as another one does: those of a function or of a text.
   void enter(ShellRuns runs) { open_.push_back({.kind = ShellKeyword::function_begins, .now = runs}); }
 
+  /// The commands behind this one in the function, or in the text, that was entered last may not run.
+  void may_return();
+
   /// Whether the branches around the next command are taken.
   ShellRuns around() const;
   /// Whether a command runs, by the branches around it and by the command before it.
@@ -36,7 +39,7 @@ class ShellBranches {
   /// assigns to the variable is a default.
   bool gives_default(const ShellCommand& command, const std::string& name) const;
   /// Returns the first variable that would tell whether the branches around the next command are taken; ""
-  /// where no variable would.
+  /// where no variable would, as in a loop.
   std::string asked() const;
 
  private:
@@ -49,6 +52,7 @@ class ShellBranches {
     std::string tested;                      // the variable that is empty where it runs
   };
 
+  bool is_in_loop() const;
   void take(Branch& branch, std::optional<bool> condition);
   void close(ShellKeyword kind);
   void leave_group(ShellKeyword kind);

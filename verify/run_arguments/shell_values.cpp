@@ -19,6 +19,8 @@ constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
+constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them where they are not quoted
+constexpr std::size_t kMostShifted = 1'000'000;  // arguments of a script
 
 constexpr const char* kNotAssigned = "it is not assigned in the file";
 
@@ -49,6 +51,12 @@ std::vector<ShellField> chosen_of(const ShellPart& part, const std::vector<Shell
   const auto index = part.kind == ShellPart::Kind::element ? static_cast<std::size_t>(part.index) : 0;
   if (index >= value.size()) return {};
   return {value[index]};
+}
+
+/// Whether the fields before one are as many as they seem to be.
+bool is_placed(const std::vector<ShellField>& fields, std::int64_t index) {
+  const auto end = fields.begin() + std::min<std::int64_t>(index, std::ssize(fields));
+  return std::none_of(fields.begin(), end, [](const ShellField& field) { return field.may_be_many; });
 }
 
 /// Whether an expansion is a list of words: "${ARRAY[@]}" or "$@".
@@ -88,6 +96,7 @@ void ShellValues::define(const std::string& name, std::string value, int line) {
 void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
   tables_.erase(name);
   define(name, mark("${" + name + "}", name, line, reason), line);
+  values_[name].front().may_be_many = true;
 }
 
 ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
@@ -146,7 +155,11 @@ void ShellValues::end_call() {
 }
 
 void ShellValues::shift(std::optional<std::size_t> count, int line) {
-  if (calls_.empty()) return;
+  if (calls_.empty()) {
+    if (shifted_ && count) *shifted_ += static_cast<std::int64_t>(std::min(*count, kMostShifted));
+    if (!count) shifted_ = std::nullopt;
+    return;
+  }
   std::vector<Fields>& arguments = calls_.back().arguments;
   const auto end =
       arguments.begin() + static_cast<std::ptrdiff_t>(std::min(count.value_or(0), arguments.size()));
@@ -205,7 +218,8 @@ ShellValues::Fields* ShellValues::list(const std::string& name) {
     return &values_[name];
   }
   Fields& fields = values_[name];
-  return std::ranges::any_of(fields, &ShellField::has_unknown) ? nullptr : &fields;
+  const auto is_open = [](const ShellField& field) { return field.has_unknown() || field.may_be_many; };
+  return std::ranges::any_of(fields, is_open) ? nullptr : &fields;
 }
 
 /// Returns the index that a key of an array says: a number, a variable, or arithmetic; none where it is not
@@ -304,8 +318,9 @@ void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::s
   const std::string reason = reason_of_branch(extends ? "appended" : "assigned", asked);
   const std::string variable = asked.empty() && !extends ? name : asked;
   const std::string marked = mark(source, variable, assignment.line, reason);
-  if (!extends) return define(name, marked, assignment.line);
-  keep(assignment, {{marked, assignment.line}});
+  if (extends) return keep(assignment, {{marked, assignment.line, true}});
+  define(name, marked, assignment.line);
+  values_[name].front().may_be_many = true;
 }
 
 /// Gives a variable these fields, or appends them.
@@ -327,6 +342,14 @@ void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
   if (bytes > kMostValueBytes) refuse_size(assignment.line, "a value of more than 1 MiB");
 }
 
+/// Returns the name that --set has for a variable: an argument of the script has another number before a
+/// `shift`, and none behind one that may not run.
+std::string ShellValues::given_name(const std::string& name) const {
+  const auto position = shifted_ == 0 ? std::nullopt : whole_number(name);
+  if (!position || *position < 1 || *position > std::int64_t{kMostShifted}) return name;
+  return shifted_ ? fmt::format("{}", *position + *shifted_) : "";
+}
+
 const ShellValues::Fields* ShellValues::known(const std::string& name) const {
   const auto position = calls_.empty() ? std::nullopt : whole_number(name);
   if (position && *position > 0) {
@@ -335,7 +358,7 @@ const ShellValues::Fields* ShellValues::known(const std::string& name) const {
     const auto index = static_cast<std::size_t>(*position) - 1;
     return index < arguments.size() ? &arguments[index] : &kNone;
   }
-  if (const auto given = set_.find(name); given != set_.end()) return &given->second;
+  if (const auto given = set_.find(given_name(name)); given != set_.end()) return &given->second;
   if (const auto value = values_.find(name); value != values_.end()) return &value->second;
   return nullptr;
 }
@@ -409,7 +432,7 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
       of_key = {{element->second, line}};
     } else {
       const auto index = is_known ? index_of(key.front().text) : std::nullopt;
-      if (!index || value == nullptr || *index >= std::ssize(*value))
+      if (!index || value == nullptr || *index >= std::ssize(*value) || !is_placed(*value, *index))
         return unknown(first_variable(key), "the element of this index is not known");
       of_key = {(*value)[static_cast<std::size_t>(*index)]};
     }
@@ -417,8 +440,12 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   }
   if (part.kind == Kind::count) {
     if (value == nullptr) return unknown("", "the array is not assigned");
+    if (!is_placed(*value, std::ssize(*value)))
+      return unknown(first_variable(*value), "the number of its elements is not known");
     return {{fmt::format("{}", value->size()), line}};
   }
+  if (part.kind == Kind::element && value != nullptr && !is_placed(*value, part.index))
+    return unknown(first_variable(*value), "the element of this index is not known");
   Fields chosen = value != nullptr ? chosen_of(part, *value) : Fields();
   const bool is_there = value != nullptr && (part.kind != Kind::element || !chosen.empty());
   const bool is_empty = chosen.empty() || (chosen.size() == 1 && chosen.front().text.empty());
@@ -436,7 +463,7 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return fallback;
   }
   if (is_there) return chosen;
-  return unknown(part.text, kNotAssigned);
+  return unknown(calls_.empty() ? given_name(part.text) : part.text, kNotAssigned);
 }
 
 std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
@@ -463,11 +490,17 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
     if (part.joins && part.is_quoted && values.size() > 1) values = {one_of(values)};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i > 0) is_open = false;
-      if (part.kind == ShellPart::Kind::literal || part.is_quoted) {
-        append(values[i].text, values[i].line != 0 ? values[i].line : word.line);
+      const bool is_literal = part.kind == ShellPart::Kind::literal;
+      const std::string& text = values[i].text;
+      if (is_literal || part.is_quoted) {
+        append(text, values[i].line != 0 ? values[i].line : word.line);
       } else {
-        append_split(values[i].text, values[i].line != 0 ? values[i].line : word.line);
+        append_split(text, values[i].line != 0 ? values[i].line : word.line);
       }
+      const bool is_changed =
+          is_literal ? text.find_first_of(kPatterns) != std::string::npos : values[i].has_unknown();
+      if (!fields.empty() && (values[i].may_be_many || (is_changed && !part.is_quoted)))
+        fields.back().may_be_many = true;
     }
     has_no_element = has_no_element || (values.empty() && is_list(part));
     if (fields.size() > kMostRunArguments) refuse_size(word.line, "a word that becomes too many words");

@@ -30,6 +30,7 @@ inline constexpr char kUnknownEnd = '\x02';
 struct ShellField {
   std::string text;
   int line = 0;
+  bool may_be_many = false;  // a shell may make several fields of it, or none
   bool has_unknown() const { return text.find(kUnknownBegin) != std::string::npos; }
 };
 
@@ -67,7 +68,8 @@ class ShellValues {
   /// the values from before again.
   void begin_call(const std::vector<ShellField>& arguments);
   void end_call();
-  /// `shift`, where a function is called. A count that is not known leaves no argument known.
+  /// `shift` of the arguments of the function that is called, or of the script. A count that is not known
+  /// leaves no argument known.
   void shift(std::optional<std::size_t> count, int line);
 
   std::vector<ShellField> expand(const ShellWord& word);
@@ -98,6 +100,7 @@ class ShellValues {
   void assign_element(const ShellAssignment& assignment);
   bool assigns_table(const ShellAssignment& assignment);
   Fields* list(const std::string& name);
+  std::string given_name(const std::string& name) const;
   std::optional<std::int64_t> index_of(const std::string& key) const;
   Fields expand_nested(const ShellWord& word, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
@@ -117,7 +120,8 @@ class ShellValues {
     std::map<std::string, std::optional<Fields>> outer;  // the values of its local variables from before
   };
 
-  std::map<std::string, Fields> set_;  // by --set
+  std::map<std::string, Fields> set_;        // by --set
+  std::optional<std::int64_t> shifted_ = 0;  // arguments of the script; none: it is not known how many
   std::vector<Call> calls_;
   std::map<std::string, Fields> values_;
   std::map<std::string, Table> tables_;

@@ -1,4 +1,5 @@
-// Proves which tensors a call keeps: those that its caller lends stay the caller's, and its own ones outlive him.
+// Proves which tensors a call keeps: those that its caller lends stay the caller's, and its own ones outlive
+// the caller's.
 
 #include "sim/comm/call.h"
 

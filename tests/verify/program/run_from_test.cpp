@@ -396,6 +396,63 @@ TEST(RunFrom, TheNoteOnSequenceParallelismIsAboutTheTpThatRuns) {
             std::string::npos);
 }
 
+TEST(RunFrom, TheNoteOnSequenceParallelismNeedsATpThatIsKnown) {
+  const test::TemporaryFile file("run.sh",
+                                 kWholeScript + "--sequence-parallel --tensor-model-parallel-size $1");
+  const test::RunResult result = test::run("groups --from " + file.path());
+  EXPECT_TRUE(says(result.err, "run_unresolved")) << result.err;
+  EXPECT_EQ(result.out.find("has no effect with tp 1"), std::string::npos) << result.out;
+}
+
+/// Megatron prints one size for the FFNs of experts where there are none.
+TEST(RunFrom, ALogOfADenseModelHasNoFfnOfExperts) {
+  const auto log = [](const std::string& more) {
+    std::string text = "------------------------ arguments ------------------------\n";
+    for (const std::string line :
+         {"hidden_size 64", "moe_ffn_hidden_size 256", "num_attention_heads 8", "num_layers 4",
+          "padded_vocab_size 128", "seq_length 16", "world_size 4", "encoder_tensor_model_parallel_size 0"}) {
+      const std::size_t blank = line.find(' ');
+      text += "  " + line.substr(0, blank) + " " + std::string(48 - blank, '.') + line.substr(blank) + "\n";
+    }
+    return text + more + "-------------------- end of arguments ---------------------\n";
+  };
+  const std::string dense = replayed(log(""));
+  EXPECT_EQ(dense.find("REFUSED"), std::string::npos) << dense;
+  EXPECT_EQ(dense.find("not modelled"), std::string::npos) << dense;
+  const std::string experts = replayed(log("  num_experts ..................................... 8\n"));
+  EXPECT_NE(experts.find("moe-ffn-hidden-size 256"), std::string::npos) << experts;
+}
+
+TEST(RunFrom, WhatIsRefusedMayFollowFromAWordThatIsNotKnown) {
+  const std::string text = replayed("torchrun --nproc_per_node 8 pretrain_gpt.py ${MODEL_ARGS[@]} --bf16");
+  const std::size_t unknown = text.find("REFUSED  run_unresolved"), missing = text.find("no_layer_count");
+  EXPECT_NE(text.find("--set MODEL_ARGS=VALUE"), std::string::npos) << text;
+  EXPECT_LT(unknown, missing) << text;
+  EXPECT_EQ(replayed(kWholeScript + "$EXTRA").find("REFUSED"), std::string::npos);
+}
+
+TEST(RunFrom, AValueThatIsNotKnownIsNotJudged) {
+  const std::string modules = "--recompute-granularity selective --recompute-modules ";
+  EXPECT_NE(replayed(kWholeScript + modules + "all").find("recompute_unknown_module"), std::string::npos);
+  EXPECT_EQ(replayed(kWholeScript + modules + "$M").find("recompute_unknown_module"), std::string::npos);
+}
+
+TEST(RunFrom, AnOptionReplacesAnArgumentThatMegatronHasRemoved) {
+  const std::string script = kWholeScript + "--checkpoint-activations";
+  EXPECT_NE(replayed(script).find("checkpoint_activations_removed"), std::string::npos);
+  const std::string text = replayed_with(script, {"--recompute-granularity", "full", "--recompute-method",
+                                                  "uniform", "--recompute-num-layers", "1"});
+  EXPECT_EQ(text.find("REFUSED"), std::string::npos) << text;
+}
+
+TEST(RunFrom, ALogHasNoVariables) {
+  const test::TemporaryFile file("run.log",
+                                 "------------------------ arguments ------------------------\n"
+                                 "  num_layers ...................................... 4\n"
+                                 "-------------------- end of arguments ---------------------\n");
+  EXPECT_TRUE(says(test::run("groups --set A=1 --from " + file.path()).err, "bad_set"));
+}
+
 TEST(RunFrom, EveryCommandSaysWhatNobodyCanRead) {
   const test::TemporaryFile flag("flag.sh", kWholeScript + "--swiglu=3");
   const test::TemporaryFile file("run.sh",

@@ -34,6 +34,11 @@ std::string code_of(const std::string& text) {
   return test::refusal_of([&] { read(text); });
 }
 
+TEST(RunLog, NamesMayHaveCapitals) {
+  EXPECT_EQ(text_of(read(kBegin + line("DDP_impl", "local") + line("freeze_LM", "True") + kEnd)),
+            "DDP-impl=local freeze-LM=True");
+}
+
 TEST(RunLog, ReadsTheListOfArguments) {
   const RunArguments run =
       read("using world size: 16\n" + kBegin + line("add_bias_linear", "False") +

@@ -89,6 +89,39 @@ TEST(RunScript, AFunctionIsReadWhereItIsCalled) {
   EXPECT_EQ(unresolved_of(perhaps), "1:tp:TP=4 ");
 }
 
+TEST(RunScript, ShiftMovesTheArgumentsOfTheScript) {
+  const std::string script = "L=$1; shift\npython train.py --layers $L --tp $1 --pp $2";
+  EXPECT_EQ(read(script, {{"1", "16"}, {"2", "4"}, {"3", "2"}}), "layers=16 tp=4 pp=2");
+  const RunArguments run = read_run_script(script, {{"1", "16"}});
+  ASSERT_EQ(run.unresolved.size(), 2U);
+  EXPECT_EQ(run.unresolved[0].variable, "2");
+  EXPECT_EQ(run.unresolved[1].variable, "3");
+  EXPECT_EQ(read("shift 2\npython train.py --tp $1", {{"1", "a"}, {"3", "4"}}), "tp=4");
+  // After a shift that may not run, no argument is known by its number.
+  const RunVariables set = {{"1", "2"}, {"2", "4"}};
+  const RunArguments unknown = read_run_script("[ -n \"$X\" ] && shift\npython train.py --tp $1", set);
+  EXPECT_EQ(text_of(unknown), "tp=$1");
+  EXPECT_EQ(unknown.unresolved.at(0).variable, "");
+}
+
+TEST(RunScript, AFunctionEndsWhereItReturns) {
+  const std::string pick = "pick() {\n  if [ \"$M\" = 7b ]; then TP=2; return; fi\n  TP=8\n}\n";
+  EXPECT_EQ(read(pick + "M=7b\npick\npython train.py --tp $TP"), "tp=2");
+  EXPECT_EQ(read(pick + "M=9b\npick\npython train.py --tp $TP"), "tp=8");
+  const RunArguments unknown = read_run_script(pick + "pick\npython train.py --tp $TP", {});
+  EXPECT_EQ(unresolved_of(unknown), "3:tp:TP=8 ");
+  // Where it fails, the run has not gone this way.
+  EXPECT_EQ(read("f() {\n  [ -f x ] || return 1\n  TP=8\n}\nf\npython train.py --tp $TP"), "tp=8");
+  EXPECT_EQ(read("f() { return; }\nf\nTP=4\npython train.py --tp $TP"), "tp=4");
+}
+
+TEST(RunScript, NamesWithUnderscoresAreKept) {
+  const RunArguments run = read_run_script("python train.py --num_layers=8 --hidden-size 4 --my_own 1", {});
+  EXPECT_EQ(text_of(run), "num-layers=8 hidden-size=4 my-own=1");
+  ASSERT_EQ(run.with_underscores.size(), 1U);
+  EXPECT_EQ(run.with_underscores[0].name, "num_layers");
+}
+
 TEST(RunScript, WhatIsSetCountsFirst) {
   EXPECT_EQ(read("TP=2\npython x.py --a $TP --b ${Q:-1}", {{"TP", "8"}, {"Q", "9"}}), "a=8 b=9");
 }
@@ -179,7 +212,9 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
     }
     return std::string();
   };
-  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"), "--from train.sh, which line 1 starts");
+  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"),
+            "--from train.sh --set TP=2 --set 1=--x --set 2=1, which line 1 starts");
+  EXPECT_EQ(hint("A='x y' B=$C bash t.sh"), "--from t.sh --set 'A=x y', which line 1 starts");
   EXPECT_EQ(hint("\nsrun bash -c 'docker run --rm x bash -c \"cd y; sh z/train.sh 2>&1 | tee log\"'"),
             "--from train.sh, which line 2 starts");
   EXPECT_EQ(hint(". `pwd`/sizes.sh"), "--from sizes.sh, which line 1 starts");
@@ -247,6 +282,24 @@ TEST(RunScript, ArgumentsThatBeginACommandOfTheirOwnAreRefused) {
 TEST(RunScript, AQuotedListOfAllElementsIsOneWord) {
   EXPECT_EQ(read("A=(--a 1 --b 2)\nbash -c \"python x.py ${A[*]} --c 3\""), "a=1 b=2 c=3");
   EXPECT_EQ(read("f() { bash -c \"python x.py $*\"; }\nf --a 1 --b 2"), "a=1 b=2");
+}
+
+/// What a shell would split into fields, or replace by names of files, has an unknown number of them.
+TEST(RunScript, TheNumberOfElementsIsKnownWhereNoneMayBeSeveral) {
+  const auto nodes = [](const std::string& array) {
+    const RunArguments run =
+        read_run_script(array + "\ntorchrun --nproc_per_node 8 --nnodes ${#N[@]} train.py --a 1", {});
+    return run.world_size.value_or(0);
+  };
+  EXPECT_EQ(nodes("N=(a b 'c d')"), 24);
+  EXPECT_EQ(nodes("N=(a \"$X\" \"$(hostname)\")"), 24);
+  EXPECT_EQ(nodes("M=(a b)\nN=(\"${M[@]}\" c)"), 24);
+  for (const char* some : {"N=( $( scontrol show hostnames $LIST ) )", "N=(a $X)", "N=({0..7})", "N=(*.txt)",
+                           "M=($X)\nN=(\"${M[@]}\")", "IFS=, read -ra N <<< \"$X\"", "mapfile -t N < hosts",
+                           "N=(a)\nif [ -n \"$X\" ]; then N=(a b); fi", "N=(a)\n[ -f x ] && N+=(b)"})
+    EXPECT_EQ(nodes(some), 0) << some;
+  EXPECT_EQ(read("N=($X b)\ntrain.py --a ${N[1]}"), "a=${N[1]}");
+  EXPECT_EQ(unresolved_of(read_run_script("N=($X b)\ntrain.py --a ${N[1]}", {})), "2:a:${N[1]} ");
 }
 
 TEST(RunScript, ElementsAreAssignedOneByOne) {

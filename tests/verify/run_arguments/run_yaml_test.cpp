@@ -35,6 +35,21 @@ TEST(RunYaml, ReadsAFlatMapOfFlags) {
   EXPECT_EQ(read("{num-layers: 12, bf16: true}"), "1:num-layers=12 1:bf16=true");
 }
 
+TEST(RunYaml, VariablesHaveTheValuesThatAreSet) {
+  const std::string text =
+      "ENV_VARS:\n  PP: 2\nMODEL_ARGS:\n  --bf16: true\n  --tp: ${TP}\n  --pp: $PP\n  --cp: ${CP:-4}\n  "
+      "--name: a-$TP\n";
+  const verify::RunArguments run = verify::read_run_yaml(text, {{"TP", "8"}});
+  EXPECT_EQ(test::text_of(run), "bf16=true tp=8 pp=2 cp=4 name=a-8");
+  EXPECT_TRUE(run.unresolved.empty());
+  const verify::RunArguments unknown = verify::read_run_yaml(text);
+  EXPECT_EQ(test::text_of(unknown), "bf16=true tp=${TP} pp=2 cp=4 name=a-$TP");
+  ASSERT_EQ(unknown.unresolved.size(), 2U);
+  EXPECT_EQ(unknown.unresolved[0].argument, "tp");
+  EXPECT_EQ(unknown.unresolved[0].variable, "TP");
+  EXPECT_EQ(unknown.unresolved[0].line, 5);
+}
+
 TEST(RunYaml, RefusesWhatIsNoMapOfFlags) {
   EXPECT_EQ(code_of("MODEL_ARGS: &a [1]\nx: *a\n"), at("run_yaml_alias", "line 2"));
   EXPECT_EQ(code_of("a: [1, 2\nb: 3"), at("run_yaml_syntax", "line 2"));
