@@ -14,6 +14,7 @@
 #include "verify/options/layout_list.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/pipeline_chunks.h"
+#include "verify/options/run_rule.h"
 
 namespace verify {
 
@@ -78,15 +79,27 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
           .encoder_and_decoder = settings.flag("encoder-and-decoder")};
 }
 
+/// Returns a number of ranks that has room for whole replicas of the layout, as an example.
+std::int64_t fitting_world_size(const Settings& settings) {
+  constexpr std::int64_t kFewRanks = 16;
+  const auto size = [&](const char* name) { return settings.number(name).value_or(1); };
+  auto ranks = product_of({size("tensor-model-parallel-size"), size("pipeline-model-parallel-size"),
+                           size("context-parallel-size")});
+  if (!ranks || *ranks < 1) return kFewRanks;
+  while (*ranks < kFewRanks) *ranks *= 2;
+  return *ranks;
+}
+
 }  // namespace
 
 std::int64_t required_number(const Settings& settings, const std::string& name) {
   if (const auto value = settings.number(name)) return *value;
-  sim::refuse({.code = "missing_option",
-               .option = "--" + name,
-               .numbers = "it is not given",
-               .rule = fmt::format("--{} is required, on the command line or in the scenario", name),
-               .hint = fmt::format("--{} 16", name)});
+  sim::refuse(
+      {.code = "missing_option",
+       .option = "--" + name,
+       .numbers = "it is not given",
+       .rule = fmt::format("--{} is required, on the command line or in the scenario", name),
+       .hint = fmt::format("--{} {}", name, name == "world-size" ? fitting_world_size(settings) : 16)});
 }
 
 sim::RuleBook rule_book(const Settings& settings) {

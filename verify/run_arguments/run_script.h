@@ -17,10 +17,10 @@
 /// each of them. The commands of a function are read where it is called, with the arguments of the call as $1
 /// and so on. What a subshell assigns is gone behind it, `unset` leaves no value, `shift` moves the
 /// arguments, `read -r -d ''` takes a here-document, and the script ends with an `exit` that certainly runs,
-/// as a function does with a `return`. Nothing is executed. Whatever only
-/// a shell could tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch that
-/// may run; $1; $(...); a word that looks like the command of a training. A variable in `set` has that value
-/// throughout.
+/// as a function does with a `return`. The output of conditions and `echo` in $(...) is followed
+/// (shell_output.h). Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
+/// that is not assigned, or is assigned in a branch that may run; $1; $(...); a word that looks like the
+/// command of a training. A variable in `set` has that value throughout.
 ///
 /// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///

@@ -17,6 +17,7 @@ constexpr std::size_t kMostValueBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all words and values together
 constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
+constexpr int kMostNestedExpansions = 32;
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
 constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them where they are not quoted
@@ -373,13 +374,20 @@ std::string ShellValues::joined(const ShellWord& word) {
 
 /// Returns the text of a word inside of an expansion.
 ShellValues::Fields ShellValues::expand_nested(const ShellWord& word, int line) {
-  constexpr int kMostNestedDefaults = 32;
-  if (depth_ == kMostNestedDefaults)
+  if (depth_ == kMostNestedExpansions)
     return {{mark("${...}", "", line, "its defaults are nested too deep"), line}};
   ++depth_;
   std::string text = joined(word);
   --depth_;
   return {{std::move(text), line}};
+}
+
+ShellOutput ShellValues::output_of(const ShellPart& part, int line) {
+  if (depth_ == kMostNestedExpansions) return {};
+  ++depth_;
+  ShellOutput output = shell_output(part.text, line, *this);
+  --depth_;
+  return output;
 }
 
 /// Returns the fields of an expansion, before its words are split.
@@ -398,7 +406,11 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     }
     if (part.text == "$#") return {{fmt::format("{}", arguments.size()), line}};
   }
-  if (part.kind == Kind::unknown) return unknown("", "only a shell can tell its value");
+  if (part.kind == Kind::unknown) {
+    const ShellOutput output = output_of(part, line);
+    if (output.text) return {{*output.text, line}};
+    return unknown(output.asked, "only a shell can tell its value");
+  }
   if (part.kind == Kind::arithmetic) {
     const Fields text = expand_nested(*part.expression, line);
     std::string asked = text.front().has_unknown() ? first_variable(text) : "";

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_output.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
@@ -103,6 +104,7 @@ class ShellValues {
   std::string given_name(const std::string& name) const;
   std::optional<std::int64_t> index_of(const std::string& key) const;
   Fields expand_nested(const ShellWord& word, int line);
+  ShellOutput output_of(const ShellPart& part, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
   /// Returns the first variable that would tell what is not known in expanded words; "" where none would.
   std::string first_variable(const Fields& words) const;

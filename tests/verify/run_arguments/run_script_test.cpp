@@ -115,6 +115,26 @@ TEST(RunScript, AFunctionEndsWhereItReturns) {
   EXPECT_EQ(read("f() { return; }\nf\nTP=4\npython train.py --tp $TP"), "tp=4");
 }
 
+TEST(RunScript, TheOutputOfConditionsAndEchoIsFollowed) {
+  const std::string sp =
+      "S=$([ \"$TP\" -gt 1 ] && echo \"--sequence-parallel\")\npython train.py --tp $TP $S";
+  EXPECT_EQ(read("TP=4\n" + sp), "tp=4 sequence-parallel");
+  EXPECT_EQ(read("TP=1\n" + sp), "tp=1");
+  EXPECT_EQ(read_run_script(sp, {}).unresolved.at(1).variable, "TP");
+  EXPECT_EQ(
+      read("F=true\npython train.py --a $(if [[ $F == true ]]; then echo --fp8 hybrid; else echo no; fi)"),
+      "a fp8=hybrid");
+  EXPECT_EQ(read("python train.py --a `[ 1 -eq 1 ] && echo -n 3`"), "a=3");
+  EXPECT_EQ(read("python train.py --a $(case 7b in (7b) echo 1;; (*) echo 2;; esac) --b $(echo $(echo 5))"),
+            "a=1 b=5");
+  EXPECT_EQ(read("python train.py --a \"$(echo 1; echo 2)\""), "a=1\n2");
+  // The output of other commands, and output that goes elsewhere, is not known.
+  for (const char* other : {"$(echo 1 | wc -l)", "$(hostname; echo 1)", "$(echo 1 >&2)", "$(echo -e 1)",
+                            "$(X=2; echo $X)", "$(for i in 1; do echo $i; done)", "$(test -f x && echo 1)"})
+    EXPECT_EQ(read_run_script(std::string("python train.py --a ") + other, {}).unresolved.size(), 1U)
+        << other;
+}
+
 TEST(RunScript, NamesWithUnderscoresAreKept) {
   const RunArguments run = read_run_script("python train.py --num_layers=8 --hidden-size 4 --my_own 1", {});
   EXPECT_EQ(text_of(run), "num-layers=8 hidden-size=4 my-own=1");
