@@ -258,6 +258,7 @@ void ScriptReader::read(Commands commands, int depth) {
       branches_.follow(command, values_);
       read(commands.subspan(i + 1, end - i - 1), depth);
       values_.leave(std::move(before));
+      has_returned_ = false;
       if (std::exchange(ended_, 0) != 0) branches_.ended(std::nullopt);
       if (end < commands.size()) branches_.follow(commands[end], values_);
       i = end;

@@ -112,6 +112,7 @@ TEST(RunScript, AFunctionEndsWhereItReturns) {
   EXPECT_EQ(unresolved_of(unknown), "3:tp:TP=8 ");
   // Where it fails, the run has not gone this way.
   EXPECT_EQ(read("f() {\n  [ -f x ] || return 1\n  TP=8\n}\nf\npython train.py --tp $TP"), "tp=8");
+  EXPECT_EQ(read("f() { (return); TP=2; }\nf\npython train.py --tp $TP"), "tp=2");
   EXPECT_EQ(read("f() { return; }\nf\nTP=4\npython train.py --tp $TP"), "tp=4");
 }
 
