@@ -4,6 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "verify/inspect/holding_call.h"
 #include "verify/output/phrases.h"
@@ -17,67 +21,129 @@ bool are_alike(const JobGroup& a, const JobGroup& b) {
   return !a.kind.empty() && a.kind == b.kind && a.description == b.description;
 }
 
-/// Whether a rank has messages among its pending calls, which are no calls that all ranks make.
-bool has_messages(const Job& job, std::size_t dump, const PendingCalls& pending) {
-  return std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t index) {
-    return !job.is_collective(dump, job.recordings[dump].calls[index]);
-  });
-}
+/// The calls that wait for ranks without a pending call, and the ranks that wait in them.
+struct Waiting {
+  std::vector<const HoldingCall*> calls;
+  std::set<int> ranks;
+};
 
-/// Whether every rank without a pending call that is in the group of a call, or in one like it, has made
-/// exactly the calls before it, and there are more such ranks than `ahead`, and at least two.
-bool others_are_one_behind(const Job& job, const Progresses& progresses, const HoldingCall& call,
-                           std::size_t ahead) {
-  std::size_t behind = 0;
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    if (!progresses.of(dump).calls.empty()) continue;
-    for (const GroupOfRank& own : job.groups_of[dump]) {
-      if (own.group == kNoGroup) continue;
-      if (own.group != call.group && !are_alike(job.groups[own.group], job.groups[call.group])) continue;
-      if (progresses.last_issued(dump, own.group) + 1 != call.sequence) return false;
-      ++behind;
+class AheadFinder {
+ public:
+  AheadFinder(const Job& job, const Progresses& progresses, const WaitGraph& graph)
+      : job_(job), progresses_(progresses), graph_(graph) {}
+
+  std::vector<RankAhead> find() const {
+    if (!knows_all()) return {};
+    const Waiting waiting = waiting_for_idle_ranks();
+    if (waiting.calls.empty() || 2 * waiting.ranks.size() >= job_.recordings.size()) return {};
+    std::map<int, RankAhead> ahead;
+    for (const HoldingCall* call : waiting.calls) {
+      if (call->is_message) continue;                               // another call tells of its rank
+      if (call->waiting.size() > idle_of(*call).size()) return {};  // the others of this group are fewer
+      if (!others_are_one_behind(*call, waiting.ranks.size())) return {};
+      for (const int rank : call->waiting) ahead.try_emplace(rank, RankAhead{rank, reason_of(rank, *call)});
     }
+    if (ahead.size() < waiting.ranks.size()) return {};
+    std::vector<RankAhead> found;
+    for (auto& [rank, one] : ahead) found.push_back(std::move(one));
+    return found;
   }
-  return behind > std::max<std::size_t>(ahead, 1);
-}
+
+ private:
+  std::size_t dump_of(int rank) const {
+    return static_cast<std::size_t>(job_.dump_of_rank[static_cast<std::size_t>(rank)]);
+  }
+  bool is_idle(int rank) const { return progresses_.of(dump_of(rank)).calls.empty(); }
+
+  /// Whether every rank has a whole dump that has all its pending calls.
+  bool knows_all() const {
+    if (std::ranges::find(graph_.is_unknown, true) != graph_.is_unknown.end()) return false;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      if (job_.recordings[dump].is_truncated || !progresses_.of(dump).lost.empty()) return false;
+    }
+    return std::ranges::all_of(graph_.calls, [](const HoldingCall& call) { return call.absent.empty(); });
+  }
+
+  std::vector<int> idle_of(const HoldingCall& call) const {
+    std::vector<int> idle;
+    std::ranges::copy_if(call.awaited, std::back_inserter(idle), [&](int rank) { return is_idle(rank); });
+    return idle;
+  }
+
+  /// Whether a rank waits only for ranks that wait in a call.
+  bool waits_for_those_in(const HoldingCall& call, int rank) const {
+    const std::vector<std::size_t>& front = graph_.fronts[dump_of(rank)];
+    return !front.empty() && std::ranges::all_of(front, [&](std::size_t held_by) {
+      const std::vector<int>& awaited = graph_.calls[held_by].awaited;
+      return !awaited.empty() && std::ranges::includes(call.waiting, awaited);
+    });
+  }
+
+  /// Calls whose other ranks are idle, or wait for those that wait in the call.
+  Waiting waiting_for_idle_ranks() const {
+    Waiting waiting;
+    for (const HoldingCall& call : graph_.calls) {
+      const auto is_behind = [&](int rank) { return is_idle(rank) || waits_for_those_in(call, rank); };
+      if (idle_of(call).empty() || !std::ranges::all_of(call.awaited, is_behind)) continue;
+      waiting.calls.push_back(&call);
+      waiting.ranks.insert(call.waiting.begin(), call.waiting.end());
+    }
+    return waiting;
+  }
+
+  /// The pipeline stage of a rank: its place in its pipeline group.
+  std::ptrdiff_t stage_of(int rank) const {
+    for (const GroupOfRank& own : job_.groups_of[dump_of(rank)]) {
+      if (own.group == kNoGroup || job_.groups[own.group].kind != "pp") continue;
+      const std::vector<int>& members = job_.groups[own.group].members;
+      return std::ranges::find(members, rank) - members.begin();
+    }
+    return 0;
+  }
+
+  /// Whether the groups are of one kind and of one stage, so that their members make the same calls.
+  bool are_alike(const JobGroup& a, const JobGroup& b) const {
+    return verify::are_alike(a, b) && !a.members.empty() && !b.members.empty() &&
+           stage_of(a.members.front()) == stage_of(b.members.front());
+  }
+
+  /// Whether every rank without a pending call that is in the group of a call, or in one like it, has made
+  /// exactly the calls before it, and there are more such ranks than `ahead`, and at least two.
+  bool others_are_one_behind(const HoldingCall& call, std::size_t ahead) const {
+    std::size_t behind = 0;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      if (!progresses_.of(dump).calls.empty()) continue;
+      for (const GroupOfRank& own : job_.groups_of[dump]) {
+        if (own.group == kNoGroup) continue;
+        if (own.group != call.group && !are_alike(job_.groups[own.group], job_.groups[call.group])) continue;
+        if (progresses_.last_issued(dump, own.group) + 1 != call.sequence) return false;
+        ++behind;
+      }
+    }
+    return behind > std::max<std::size_t>(ahead, 1);
+  }
+
+  std::string reason_of(int rank, const HoldingCall& call) const {
+    const std::vector<int> idle = idle_of(call);
+    const bool is_one = idle.size() == 1;
+    const std::int64_t issued = std::max(progresses_.last_issued(dump_of(rank), call.group), call.sequence);
+    return fmt::format(
+        "It has issued {} of {}, and {} {} issued {} and {} no pending call: it is {} ahead of {}.",
+        counted(issued, "call"), group_words(job_.groups[call.group]), ranks_words(idle),
+        is_one ? "has" : "have", call.sequence - 1, is_one ? "has" : "have",
+        issued == call.sequence ? "one call" : counted(issued - call.sequence + 1, "call"),
+        is_one ? "it" : "them");
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  const WaitGraph& graph_;
+};
 
 }  // namespace
 
 std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses, const WaitGraph& graph) {
-  if (std::find(graph.is_unknown.begin(), graph.is_unknown.end(), true) != graph.is_unknown.end()) return {};
-  std::size_t waiting = 0;
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    const PendingCalls& pending = progresses.of(dump);
-    if (job.recordings[dump].is_truncated || !pending.lost.empty() || has_messages(job, dump, pending))
-      return {};
-    if (!pending.calls.empty()) ++waiting;
-  }
-  if (waiting == 0 || 2 * waiting >= job.recordings.size()) return {};
-  std::vector<RankAhead> ahead;
-  for (const HoldingCall& call : graph.calls) {
-    if (call.is_message || call.awaited.empty() || !call.absent.empty()) return {};
-    if (call.waiting.size() > call.awaited.size()) return {};  // the others of this group are fewer
-    const bool are_idle = std::all_of(call.awaited.begin(), call.awaited.end(), [&](int rank) {
-      return progresses.of(static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)]))
-          .calls.empty();
-    });
-    if (!are_idle || !others_are_one_behind(job, progresses, call, waiting)) return {};
-    const bool is_one = call.awaited.size() == 1;
-    for (const int rank : call.waiting) {
-      const auto dump = static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)]);
-      const std::int64_t issued = std::max(progresses.last_issued(dump, call.group), call.sequence);
-      ahead.push_back(
-          {rank, fmt::format(
-                     "It has issued {} of {}, and {} {} issued {} and {} no pending call: "
-                     "it is {} ahead of {}.",
-                     counted(issued, "call"), group_words(job.groups[call.group]), ranks_words(call.awaited),
-                     is_one ? "has" : "have", call.sequence - 1, is_one ? "has" : "have",
-                     issued == call.sequence ? "one call" : counted(issued - call.sequence + 1, "call"),
-                     is_one ? "it" : "them")});
-    }
-  }
-  std::sort(ahead.begin(), ahead.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  return ahead;
+  return AheadFinder(job, progresses, graph).find();
 }
 
 }  // namespace verify

@@ -1,13 +1,15 @@
 #pragma once
 
-/// Ranks that have gone on where the others ended: they wait in a collective, and all other ranks have no
-/// pending call and have made exactly the calls before it of their groups of this kind. So it is where some
-/// ranks have one call, batch or step more. Their hosts may have issued further collectives behind it.
+/// Ranks that have gone on where the others ended: they wait in a collective, and those that have not come to
+/// it have no pending call and have made exactly the calls before it of their groups of this kind and stage.
+/// So it is where some ranks have one call, batch or step more. Their hosts may have issued further calls
+/// behind it, and others may wait for them.
 ///
 /// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are
-///         named: they are fewer than the others, and in no group more than those that have not made the
+///         named: they are fewer than half of all, and in no group more than those that have not made the
 ///         call; and at least two others have made the same number of calls. Nobody is named where a rank
-///         has no whole dump, where one has a pending message, or where a ring has lost a pending call.
+///         has no whole dump, where a message alone waits for such a rank, or where a ring has lost a
+///         pending call.
 
 #include <string>
 #include <vector>

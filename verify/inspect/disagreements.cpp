@@ -178,7 +178,7 @@ class Collector {
     if (told.empty()) return;
     std::vector<bool> has_told(job_.groups.size());
     for (const auto& [key, parties] : told) has_told[key.group] = true;
-    std::vector<std::int64_t> last_pending(job_.groups.size(), -1);  // the latest call that holds a member
+    std::set<CollectiveId> pending;  // on a member
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
         const auto found = has_told[key.group] ? told.find(key) : told.end();
@@ -187,15 +187,15 @@ class Collector {
       });
       for (const std::uint32_t index : progresses_.of(dump).calls) {
         const RecordedCall& call = job_.recordings[dump].calls[index];
-        std::int64_t& last = last_pending[job_.group_of(dump, call)];
-        last = std::max(last, call.sequence);
+        const std::uint32_t group = job_.group_of(dump, call);
+        if (has_told[group] && job_.is_collective(dump, call)) pending.insert({group, call.sequence});
       }
     }
     for (const auto& [key, parties] : told) {
       Disagreement disagreement = disagreement_of(parties);
       disagreement.group = key.group;
       disagreement.sequence = key.sequence;
-      disagreement.holds_ranks = last_pending[key.group] >= key.sequence;
+      disagreement.holds_ranks = pending.contains({key.group, key.sequence});
       found_.push_back(std::move(disagreement));
     }
   }

@@ -30,7 +30,7 @@ struct Disagreement {
   std::int64_t sequence = 0;
   std::string what;            // "operation", "dtype" or "size"
   std::vector<Party> parties;  // the largest first
-  bool holds_ranks = false;    // this call, or a later one of the group, is pending on a member
+  bool holds_ranks = false;    // the call is pending on a member
   bool is_message = false;
   /// Returns the ranks to look at: the smaller parties, or all ranks where two parties are the largest.
   std::vector<int> odd_ranks() const;

@@ -49,9 +49,23 @@ std::size_t known_calls(const Recording& recording) {
   return known;
 }
 
+/// Leaves out the last batch of a file that was cut, where others have an end: whether it has ended is not
+/// known.
+void leave_out_cut_batch(Recording& recording) {
+  std::vector<RecordedCall>& calls = recording.calls;
+  const auto is_part = [](const RecordedCall& call) { return call.is_part; };
+  if (!recording.is_truncated || std::ranges::none_of(calls, is_part)) return;
+  std::size_t begin = calls.size();
+  while (begin > 0 && !calls[begin - 1].is_part && is_message(recording, calls[begin - 1]) &&
+         (begin == calls.size() || are_numbered_alike(recording, calls[begin - 1], calls[begin])))
+    --begin;
+  calls.resize(begin);
+}
+
 }  // namespace
 
 void leave_out_ended_parts(std::vector<Recording>& recordings) {
+  for (Recording& recording : recordings) leave_out_cut_batch(recording);
   std::set<KindOfCall> kinds;
   for (const Recording& recording : recordings) {
     for (const RecordedCall& call : recording.calls) {

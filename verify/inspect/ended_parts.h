@@ -7,6 +7,9 @@
 /// leaves out the entry that ends a batch once the batch has completed, and keeps the parts, which then look
 /// pending.
 ///
+/// The last batch of a file that was cut may have an end in the part that is lost. It is left out, too, where
+/// earlier batches of the file have ends.
+///
 /// Shapes  A part that is still pending has the state of its batch, and is_part (recording.h).
 /// Exact   A call is taken for the part of a batch that has ended where its dump has no end of it, and where
 ///         calls of its group, by description and kind, are known as parts: another one is a part of a
@@ -20,7 +23,8 @@
 
 namespace verify {
 
-/// Removes these parts from all recordings of a job, unless one of them has completed calls.
+/// Removes these parts from all recordings of a job, unless one of them has completed calls, and the last
+/// batches of files that were cut.
 void leave_out_ended_parts(std::vector<Recording>& recordings);
 
 }  // namespace verify

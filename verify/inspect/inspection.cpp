@@ -312,9 +312,9 @@ class Inspector {
           "their groups: see the findings first.";
   }
 
-  /// Whether ranks have dumps of which a part is missing.
+  /// Whether one of these ranks has a dump of which a part is missing.
   bool are_cut(const std::vector<int>& ranks) const {
-    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
       return job().find_blank(rank) != nullptr || job().dump_of_rank[static_cast<std::size_t>(rank)] >= 0;
     });
   }
@@ -427,7 +427,8 @@ class Inspector {
       for (const GroupOfRank& own : job().groups_of[dump]) {
         if (own.group == kNoGroup) continue;
         const std::int64_t issued = progresses.last_issued(dump, own.group);
-        if (issued == 0 || issued >= last[own.group].sequence) continue;
+        const bool is_known = issued > 0 || job().recordings[dump].is_whole();
+        if (!is_known || issued >= last[own.group].sequence) continue;
         if (early_.ranks.empty()) {
           early_.group = own.group;
           early_.last = last[own.group];

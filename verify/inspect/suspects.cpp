@@ -259,8 +259,9 @@ class Chooser {
       return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
     const std::int64_t issued =
         progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group);
-    const std::string done = issued == 0 ? fmt::format("its dump has no call of {}", group)
-                                         : fmt::format("it has issued {} calls of {}", issued, group);
+    const std::string done = issued == 0
+                                 ? fmt::format("its dump has no call of {}", group)
+                                 : fmt::format("it has issued {} of {}", counted(issued, "call"), group);
     return fmt::format("It has no pending call: {}, and {} in call {}.", done, who, chosen->sequence);
   }
 
@@ -287,7 +288,10 @@ class Chooser {
                           }) == 1;
     std::vector<int> alone = odd_ranks_of(component);
     if (alone.empty() && is_alone && by_call.size() > 1) alone = few->second;
-    const bool names_alone = are_missed(alone, circle, component);
+    // A rank that a message holds is no odder than the other end of the message.
+    const bool names_alone =
+        are_missed(alone, circle, component) &&
+        std::ranges::none_of(alone, [&](int rank) { return first_call_of(rank).is_message; });
     are_alone_ = names_alone && (circles_.empty() || are_alone_);
     const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
@@ -489,11 +493,27 @@ class Chooser {
     return found;
   }
 
+  /// Returns a message that a rank waits for from this one; null where there is none.
+  const HoldingCall* message_that_awaits(int rank) const {
+    const auto found = std::ranges::find_if(graph_.calls, [&](const HoldingCall& call) {
+      return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
+    });
+    return found == graph_.calls.end() ? nullptr : &*found;
+  }
+
   void add_unreceived(const std::vector<std::size_t>& calls) {
     for (const std::size_t index : calls) {
       const HoldingCall& call = graph_.calls[index];
-      if (!call.is_message || call.awaited.empty()) continue;
+      if (!call.is_message || call.awaited.empty() || may_have_lost(call.awaited.front())) continue;
       is_unreceived_ = true;
+      const int sender = call.waiting.front();
+      if (const HoldingCall* other = message_that_awaits(sender); other != nullptr) {
+        suspect(
+            sender, SuspectKind::order,
+            fmt::format("It waits in {}, to which the other rank has not come, and {} waits for it in {}.",
+                        call_words(job_, call), ranks_words(other->waiting), call_words(job_, *other)));
+        continue;
+      }
       suspect(call.awaited.front(), SuspectKind::order,
               fmt::format("It has not come to {}, in which {} waits for it.", call_words(job_, call),
                           ranks_words(call.waiting)));

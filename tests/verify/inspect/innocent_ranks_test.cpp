@@ -7,6 +7,7 @@
 
 #include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/call_line.h"
+#include "verify/inspect/ended_parts.h"
 #include "verify/inspect/inspection_text.h"
 
 namespace {
@@ -65,6 +66,48 @@ TEST(InnocentRanks, ARankThatHasReceivedAMessageIsNotWhatTheSenderWaitsFor) {
   dumps[0].calls[0].state = "completed";
   dumps[0].calls.push_back(message("nccl:send 0->1", 2, "scheduled", 1));
   EXPECT_FALSE(are_all(inspected(dumps), verify::SuspectKind::device));
+}
+
+/// A call that differed has ended on all ranks. Later rank 2 stopped.
+TEST(InnocentRanks, ADifferenceThatEndedEverywhereDoesNotHideTheRankThatStopped) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.calls = {completed(0, "nccl:all_reduce", 1)};
+  dumps[1].calls[0].dtype = "Double";
+  for (const std::size_t rank : {0U, 1U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(test::has_finding(inspection, "dtype"));
+  // Where it is pending on a rank, it is what holds the ranks.
+  dumps[0].calls = {pending(0, "nccl:all_reduce", 1)};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// Rank 3 sends to rank 1 what belongs to rank 0, and has come to a call with rank 2.
+TEST(InnocentRanks, ASenderWhoseMessageAnotherRankMissesHasSentItToAWrongPeer) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  dumps[0].calls = {message("nccl:recv 0<-3", 1, "scheduled", 0)};
+  dumps[3].calls = {message("nccl:send 3->1", 1, "scheduled", 0)};
+  for (const std::size_t rank : {1U, 2U, 3U}) dumps[rank].calls.push_back(pending(1, "nccl:all_reduce", 1));
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+}
+
+/// A file that ends inside of its last batch does not tell whether the batch has ended.
+TEST(InnocentRanks, TheLastBatchOfACutFileIsNotPending) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[1].calls = {message("nccl:send 1->0", 1, "completed", 0),
+                    message("nccl:send 1->0", 2, "scheduled", 2),
+                    message("nccl:recv 1<-0", 2, "scheduled", 3)};
+  std::vector<verify::Recording> ranks = test::recordings_of(dumps).ranks;
+  const auto kept = [&](bool has_batches, bool is_truncated) {
+    std::vector<verify::Recording> recordings = ranks;
+    recordings[1].calls[0].is_part = has_batches;
+    recordings[1].is_truncated = is_truncated;
+    verify::leave_out_ended_parts(recordings);
+    return recordings[1].calls.size();
+  };
+  EXPECT_EQ(kept(true, true), 1U);
+  EXPECT_EQ(kept(true, false), 3U);
+  EXPECT_EQ(kept(false, true), 3U);
 }
 
 /// The ring of rank 1 has lost what came before a send that is pending, and perhaps holds the send.
