@@ -34,11 +34,12 @@ Kinds kinds_of(const ModelShape& model, const sim::StageLayers& chunk, bool pred
 
 /// What a step of one chunk keeps and needs.
 struct Chunk {
-  std::int64_t kept = 0;           // activations of a microbatch
-  std::int64_t loss_kept = 0;      // between the loss' forward and backward step
-  std::int64_t loss_needed = 0;    // inside of them, in addition
-  std::int64_t output_needed = 0;  // in the backward step of the output layer, when the loss is gone
-  std::int64_t layer_needed = 0;   // in the backward step of a layer
+  std::int64_t kept = 0;              // activations of a microbatch
+  std::int64_t loss_kept = 0;         // between the loss' forward and backward step
+  std::int64_t loss_needed = 0;       // inside of them, in addition
+  std::int64_t output_needed = 0;     // in the backward step of the output layer, when the loss is gone
+  std::int64_t layer_needed = 0;      // in the backward step of a layer
+  std::int64_t embedding_needed = 0;  // in the backward step of the embedding, when the layers' are gone
 };
 
 class Counter {
@@ -52,11 +53,17 @@ class Counter {
                 .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds, again)};
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
+    if (is_first || (is_last && shape_.model.mtp_num_layers > 0))
+      chunk.embedding_needed = gradient_of_embedding() + width();
     if (is_last) add_output(chunk);
     return chunk;
   }
 
  private:
+  /// A gradient of all rows, in the dtype of the weight: no kernel adds it to the gradients' buffer.
+  std::int64_t gradient_of_embedding() const {
+    return e_ * (shape_.padded_vocab_size / shape_.tp) * shape_.model.hidden_size;
+  }
   std::int64_t width() const { return e_ * shape_.model.hidden_size * shape_.own_tokens(); }
   std::int64_t saved_input() const {
     return shape_.options.distributes_saved && !shape_.sequence_parallel ? width() / shape_.tp : width();
@@ -169,6 +176,7 @@ class Walk {
         }
         consider(step, "in a layer", 0, chunk.layer_needed);
         now_ -= chunk.kept;
+        if (chunk.embedding_needed > 0) consider(step, "in the embedding", 0, chunk.embedding_needed);
       }
     }
     return std::move(most_);

@@ -13,7 +13,8 @@
 ///                   Each layer of multi-token prediction keeps the same of its own loss.
 ///         backward  the gradient of a layer's output and of its MLP, the gradient of the largest weight
 ///                   unless it is fused, and what is computed again. The output layer has the gradients of
-///                   the logits, of its input and of its weight.
+///                   the logits, of its input and of its weight. The embedding has the gradient of its
+///                   output and of its whole weight, when the layers have given back what they kept.
 ///         mask      the data loader's mask of attention, one byte for each pair of tokens, on the first and
 ///                   the last stage
 /// Calls   The order of steps is the schedule's; each is one candidate for the largest moment.

@@ -3,9 +3,10 @@
 /// What would help a run that does not fit: changes of its options, each with the memory that was counted for
 /// it.
 ///
-/// Calls   sequence parallelism, recomputation, ZeRO-1, twice the pipeline ranks, twice tp, twice ep, and
-///         half of the microbatch are tried, one at a time. A change that the run has already, or that the
-///         layout or Megatron refuses, is left out, and so is one that saves nothing.
+/// Calls   sequence parallelism, recomputation, ZeRO-1, twice tp, half of the microbatch, and two, four or
+///         eight times as many pipeline, context and expert ranks are tried, one at a time. A change that the
+///         run has already, or that the layout or Megatron refuses, is left out, and so is one that saves
+///         less than a hundredth and does not make the run fit.
 /// Exact   The figures are those that the changed run itself has.
 
 #include <string>

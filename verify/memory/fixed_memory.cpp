@@ -22,6 +22,14 @@ std::int64_t key_and_value_bytes(const ActivationShape& shape) {
   return shape.element_bytes * elements * shape.tokens;
 }
 
+/// The allgather dispatcher gathers the tokens of all ranks that share experts, into the buffer of sequence
+/// parallelism. `own` are the bytes of a rank's own tokens.
+std::int64_t gathered_for_experts(const ActivationShape& shape, std::int64_t own) {
+  const ExpertOptions& experts = shape.model.experts;
+  const int ranks = shape.ep * shape.etp;
+  return experts.num_experts > 0 && experts.dispatcher == "allgather" && ranks > 1 ? ranks * own : 0;
+}
+
 }  // namespace
 
 std::int64_t workspace_bytes(const ActivationShape& shape) {
@@ -44,7 +52,7 @@ std::int64_t communication_buffer_bytes(const ActivationShape& shape, int pp, st
   std::int64_t bytes = pp == 1 ? 0 : chunks == 1 ? 2 * sent : 5 * chunks * sent / 2;
   if (shape.cp > 1) bytes += 2 * key_and_value_bytes(shape);
   const bool gathers = shape.sequence_parallel && (is_last || shape.options.local_layers);
-  const std::int64_t of_gather = gathers ? gathered : 0;
+  const std::int64_t of_gather = std::max(gathers ? gathered : 0, gathered_for_experts(shape, sent));
   const std::int64_t of_scores = shape.options.local_layers ? score_bytes(shape) : 0;
   return bytes + std::max(of_gather, of_scores);
 }

@@ -11,9 +11,10 @@
 ///         buffers     with pipeline stages, tensors of e H n_s bytes that were sent or received: 2, or
 ///                     5/2 for each chunk of an interleaved rank; the input of the output layer, gathered
 ///                     over tp, e H n, on the last stage with sequence parallelism; scores of attention, in
-///                     all stages of layers without Transformer Engine. The last two share one buffer, the
-///                     larger one. With context parallelism, keys and values twice: those that a ring sends,
-///                     and those that it receives.
+///                     all stages of layers without Transformer Engine; with the allgather dispatcher, the
+///                     tokens of all ranks that share experts, e H n_s ep etp. The last three share one
+///                     buffer, the largest one. With context parallelism, keys and values twice: those that
+///                     a ring sends, and those that it receives.
 /// Exact   The workspace, and the numbers of tensors that are sent, were read off measured runs on H100s
 ///         (README.md); the other rules are those of the sources.
 /// Source  PyTorch, aten/src/ATen/cuda/CUDABlas.cpp; TransformerEngine, module/base.py; Megatron-LM,

@@ -294,6 +294,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                                     .element_bytes = state.parameter,
                                     .tp = layout.tp,
                                     .etp = layout.etp,
+                                    .ep = layout.ep,
                                     .cp = layout.cp,
                                     .sequence_parallel = run.sequence_parallel};
   std::int64_t elements = 0;

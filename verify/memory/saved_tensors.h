@@ -63,7 +63,7 @@ struct ActivationShape {
   std::int64_t tokens = 0;            // n
   std::int64_t micro_batch_size = 1;  // sequences
   std::int64_t element_bytes = 2;     // e
-  int tp = 1, etp = 1, cp = 1;
+  int tp = 1, etp = 1, ep = 1, cp = 1;
   bool sequence_parallel = false;
 
   /// The tokens of norms and dropout on a rank, n_s.

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 
 #include "sim/base/error.h"
@@ -37,12 +39,27 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   return *std::move(request);
 }
 
-Json as_json(const MemoryReport& report, const ScenarioRequest& request) {
+/// What would help a run that does not fit; empty for one that fits, or is not judged.
+std::vector<Remedy> help_for(const Scenario& scenario, const MemoryReport& report) {
+  return report.fits() == false ? remedies(scenario, report) : std::vector<Remedy>();
+}
+
+Json as_json(const Scenario& scenario, const MemoryReport& report, const ScenarioRequest& request) {
+  Json advice = Json::array();
+  for (const Remedy& remedy : help_for(scenario, report)) {
+    advice.push_back({{"options", remedy.options},
+                      {"peak_bytes", remedy.peak_bytes},
+                      {"pipeline_rank", remedy.stage},
+                      {"fits", remedy.fits}});
+  }
   Json not_modelled = Json::array();
   for (const AccountedArgument& argument : request.uncounted) not_modelled.push_back("--" + argument.name);
   return {{"stages", memory_stages_json(report)},
           {"workspace_bytes", report.stages.front().workspace},
+          {"gpu_memory_bytes", report.gpu_memory ? Json(*report.gpu_memory) : Json()},
+          {"fullest_pipeline_rank", report.fullest()},
           {"fits", report.fits() ? Json(*report.fits()) : Json()},
+          {"advice", std::move(advice)},
           {"not_modelled", std::move(not_modelled)}};
 }
 
@@ -73,18 +90,34 @@ std::string table_of(const MemoryReport& report) {
   return table.text();
 }
 
-std::string judgement(const Scenario& scenario, const MemoryReport& report) {
+/// Returns a sentence about arguments that are not counted; "" where there are none.
+std::string doubt_about(const ScenarioRequest& request) {
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::string> names;
+  for (const AccountedArgument& argument : request.uncounted) names.push_back("--" + argument.name);
+  if (names.empty()) return "";
+  const std::size_t more = names.size() - std::min(names.size(), kMostTold);
+  names.resize(names.size() - more);
+  return fmt::format(" Whether the run does is not known: {}{} {} not counted as the run has {}.",
+                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+                     names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
+}
+
+std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report) {
   if (!report.gpu_memory) return "";
   const std::size_t fullest = report.fullest();
   const std::int64_t peak = report.stages[fullest].peak_bytes();
-  const std::string memory = byte_text(*report.gpu_memory);
+  const std::string memory = byte_text(*report.gpu_memory), doubt = doubt_about(request);
   if (!report.fits()) return "\nWhether it fits is not known, because activations are not counted.\n";
   if (*report.fits()) {
-    return fmt::format("\nIt fits: stage {} holds most, {} of {}.\n", fullest, byte_text(peak), memory);
+    return fmt::format("\n{}: stage {} holds most, {} of {}.{}\n",
+                       doubt.empty() ? "It fits" : "What is counted fits", fullest, byte_text(peak), memory,
+                       doubt);
   }
-  std::string text = fmt::format("\nIt does not fit: stage {} needs {}, which is {} more than {}.\n", fullest,
-                                 byte_text(peak), byte_text(peak - *report.gpu_memory), memory);
-  for (const Remedy& remedy : remedies(scenario, report)) {
+  std::string text = fmt::format("\n{}: stage {} needs {}, which is {} more than {}.{}\n",
+                                 doubt.empty() ? "It does not fit" : "What is counted does not fit", fullest,
+                                 byte_text(peak), byte_text(peak - *report.gpu_memory), memory, doubt);
+  for (const Remedy& remedy : help_for(scenario, report)) {
     text += fmt::format("  With {} it needs {} on stage {}, and {}.\n", remedy.options,
                         byte_text(remedy.peak_bytes), remedy.stage, remedy.fits ? "fits" : "does not fit");
   }
@@ -102,6 +135,12 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
     warnings.push_back({"activations_not_counted",
                         fmt::format("{}: only what is held between steps is counted",
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
+  }
+  const Settings& settings = scenario.settings;
+  if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
+    warnings.push_back({"query_groups_ignored",
+                        "Megatron ignores --num-query-groups without --group-query-attention, but this count "
+                        "uses it"});
   }
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
@@ -128,13 +167,13 @@ int run_memory(const Call& call) {
   std::optional<EstimatedStep> estimate;
   if (machine) estimate = estimated_step(request, *machine);
   if (asks_for_json(call.line)) {
-    Json document = as_json(report, request);
+    Json document = as_json(scenario, report, request);
     if (estimate) document["estimate"] = estimate_json(*estimate);
     call.output.out << one_line(document);
   } else {
     call.output.out << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
                                    report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
-                    << table_of(report) << judgement(scenario, report)
+                    << table_of(report) << judgement(scenario, request, report)
                     << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(scenario, request, report));
   }

@@ -23,7 +23,7 @@ ActivationShape shape_of_the_paper(int tp) {
                     .ffn_hidden_size = 4 * hidden,
                     .num_attention_heads = heads,
                     .num_query_groups = heads},
-          .padded_vocab_size = 128 * tp,
+          .padded_vocab_size = tp,  // so that the embedding's gradient, which the paper leaves out, is small
           .tokens = tp * *rc::gen::inRange(1, 100),
           .tp = tp};
 }
@@ -136,6 +136,33 @@ TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   EXPECT_EQ(loss(), 10 * logits);
   shape.model.mtp_num_layers = 1;
   EXPECT_EQ(loss(), (10 + 4) * logits) << "the loss of the prediction keeps its softmax";
+}
+
+/// The gradient of the embedding has all its rows, and comes when the layers have given back what they kept.
+TEST(ActivationMemory, TheFirstStageHoldsTheGradientOfTheEmbedding) {
+  ActivationShape shape{.model = {.num_layers = 4,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 1 << 20,
+                        .tokens = 4,
+                        .tp = 2};
+  const auto moments = [&](std::int64_t pp) {
+    const sim::LayerPlacement placement =
+        sim::place_layers({.num_layers = 4, .pipeline_model_parallel_size = pp});
+    return largest_moments(shape, placement, sim::one_forward_one_backward,
+                           {.pipeline_model_parallel_size = pp, .num_microbatches = 4});
+  };
+  const LargestMoment first = moments(4).front();
+  EXPECT_EQ(first.step, "backward of microbatch 0, in the embedding");
+  EXPECT_EQ(first.temporary, 2 * ((1 << 19) * 8 + 8 * 4));
+  EXPECT_EQ(first.activations, 3 * (layer_activation_bytes(shape) + 8 * 4));  // of the other microbatches
+  EXPECT_LT(moments(4).at(1).temporary, first.temporary);
+  EXPECT_NE(moments(4).back().step, "backward of microbatch 0, in the embedding");
+  shape.model.mtp_num_layers = 1;
+  shape.padded_vocab_size = 2;
+  EXPECT_NE(moments(4).front().step, "backward of microbatch 0, in the embedding");
 }
 
 /// Korthikanti et al. 2022, section 5: each layer keeps its input of 2 H n bytes, and one layer at a

@@ -34,7 +34,8 @@ std::vector<std::string> keys_of(const ordered_json& object) {
 TEST(MemoryCommand, TheDocumentHasItsMembers) {
   const ordered_json document = document_of(kModel + "--pipeline-model-parallel-size 2");
   EXPECT_EQ(keys_of(document),
-            (std::vector<std::string>{"stages", "workspace_bytes", "fits", "not_modelled"}));
+            (std::vector<std::string>{"stages", "workspace_bytes", "gpu_memory_bytes",
+                                      "fullest_pipeline_rank", "fits", "advice", "not_modelled"}));
   EXPECT_TRUE(document["fits"].is_null());
   EXPECT_EQ(document["workspace_bytes"], 98 << 20U);
   ASSERT_EQ(document["stages"].size(), 2U);
@@ -129,7 +130,7 @@ TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
   const test::RunResult result = test::run(call);
   EXPECT_EQ(result.exit_code, 1);
   const std::vector<Help> helps = helps_of(result.out);
-  EXPECT_EQ(helps.size(), 7U) << result.out;
+  EXPECT_EQ(helps.size(), 8U) << result.out;
   for (const Help& help : helps) {
     std::string changed = call;
     for (const char* option :
@@ -145,6 +146,71 @@ TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
     EXPECT_NE(own.out.find(figure), std::string::npos) << help.options << "\n" << own.out;
     EXPECT_EQ(help.judgement, fits ? "fits." : "does not fit.");
   }
+}
+
+TEST(MemoryCommand, TheDocumentHasWhatWouldHelp) {
+  const ordered_json document = document_of(kModel + "--gpu-memory 1000MB", 1);
+  EXPECT_EQ(document["gpu_memory_bytes"], 1'000'000'000);
+  ASSERT_FALSE(document["advice"].empty());
+  EXPECT_EQ(keys_of(document["advice"][0]),
+            (std::vector<std::string>{"options", "peak_bytes", "pipeline_rank", "fits"}));
+  EXPECT_TRUE(document_of(kModel)["advice"].empty());
+}
+
+/// Of twice, four and eight times as many ranks, the fewest are told that are enough.
+TEST(MemoryCommand, AsManyRanksAreToldAsAreEnough) {
+  const std::string call =
+      "memory --world-size 64 --tensor-model-parallel-size 2 --sequence-parallel --num-layers 8 "
+      "--hidden-size 1024 "
+      "--num-attention-heads 16 --vocab-size 512 --position-embedding-type rope --seq-length 65536 "
+      "--micro-batch-size 1 ";
+  const std::int64_t of_four = document_of(call + "--context-parallel-size 4")["stages"][0]["peak_bytes"];
+  const test::RunResult result = test::run(call + fmt::format("--gpu-memory {}", of_four));
+  EXPECT_NE(result.out.find("With --context-parallel-size 4 it needs"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("--context-parallel-size 2"), std::string::npos) << result.out;
+}
+
+/// A run that recomputes whole layers in another way is told to do it one by one.
+TEST(MemoryCommand, FullRecomputationOfEachLayerIsToldToOthers) {
+  const std::string finest =
+      "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
+  const auto told = [&](const std::string& options) {
+    return test::run(kModel + options + " --gpu-memory 900MB").out.find("With " + finest) !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(told("--recompute-granularity full --recompute-method block --recompute-num-layers 1"));
+  EXPECT_TRUE(told("--recompute-granularity full --recompute-method uniform --recompute-num-layers 8"));
+  EXPECT_FALSE(told(finest));
+}
+
+TEST(MemoryCommand, WhereMegatronShardsInAnotherWayTheDistributedOptimizerIsNotTold) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads "
+      "16 "
+      "--seq-length 512 --max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 --bf16 ";
+  const auto said = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", "export CUDA_DEVICE_MAX_CONNECTIONS=8\n" + script + more);
+    const test::RunResult result = test::run("memory --gpu-memory 500MB --from " + file.path());
+    return result.out + result.err;
+  };
+  EXPECT_NE(said("").find("With --use-distributed-optimizer"), std::string::npos);
+  for (const char* other : {"--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist "
+                            "--untie-embeddings-and-output-weights",
+                            "--optimizer muon"}) {
+    EXPECT_EQ(said(other).find("With --use-distributed-optimizer"), std::string::npos) << other;
+    EXPECT_NE(said(other).find("What is counted does not fit"), std::string::npos) << said(other);
+  }
+}
+
+TEST(MemoryCommand, TheAllgatherDispatcherHoldsTheTokensOfAllRanks) {
+  const std::string experts =
+      "memory --world-size 16 --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --vocab-size 32000 "
+      "--seq-length 4096 --position-embedding-type rope --num-experts 16 --expert-model-parallel-size 4 "
+      "--disable-bias-linear --micro-batch-size 1 --moe-token-dispatcher-type ";
+  const auto held = [&](const std::string& dispatcher) {
+    return document_of(experts + dispatcher)["stages"][0]["static_bytes"].get<std::int64_t>();
+  };
+  EXPECT_EQ(held("allgather") - held("alltoall"), 2 * 4 * 4096 * 1024);
 }
 
 TEST(MemoryCommand, WhatWouldHelpExpertsIsARunThatMegatronAccepts) {
