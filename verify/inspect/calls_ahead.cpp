@@ -22,7 +22,7 @@ bool are_alike(const JobGroup& a, const JobGroup& b) {
 }
 
 /// The calls that wait for ranks without a pending call, and the ranks that wait in them.
-struct Waiting {
+struct WaitingForIdle {
   std::vector<const HoldingCall*> calls;
   std::set<int> ranks;
 };
@@ -34,7 +34,7 @@ class AheadFinder {
 
   std::vector<RankAhead> find() const {
     if (!knows_all()) return {};
-    const Waiting waiting = waiting_for_idle_ranks();
+    const WaitingForIdle waiting = waiting_for_idle_ranks();
     if (waiting.calls.empty() || 2 * waiting.ranks.size() >= job_.recordings.size()) return {};
     std::map<int, RankAhead> ahead;
     for (const HoldingCall* call : waiting.calls) {
@@ -80,8 +80,8 @@ class AheadFinder {
   }
 
   /// Calls whose other ranks are idle, or wait for those that wait in the call.
-  Waiting waiting_for_idle_ranks() const {
-    Waiting waiting;
+  WaitingForIdle waiting_for_idle_ranks() const {
+    WaitingForIdle waiting;
     for (const HoldingCall& call : graph_.calls) {
       const auto is_behind = [&](int rank) { return is_idle(rank) || waits_for_those_in(call, rank); };
       if (idle_of(call).empty() || !std::ranges::all_of(call.awaited, is_behind)) continue;

@@ -4,10 +4,10 @@ namespace verify {
 
 namespace {
 
-constexpr const char* kDistributed = "use-distributed-optimizer";
+constexpr const char* kDistributedOptimizer = "use-distributed-optimizer";
 constexpr const char* kGather = "overlap-param-gather";
 constexpr const char* kGatherStep = "overlap-param-gather-with-optimizer-step";
-constexpr const char* kFormat = "ckpt-format";
+constexpr const char* kCheckpointFormat = "ckpt-format";
 constexpr const char* kPrecisionAware = "use-precision-aware-optimizer";
 
 bool is_emerging(const JudgedRun& r) { return r.optimizer() != "adam" && r.optimizer() != "sgd"; }
@@ -18,9 +18,9 @@ bool is_emerging(const JudgedRun& r) { return r.optimizer() != "adam" && r.optim
 std::vector<RunRule> run_optimizer_rules() {
   return {
       {"param_gather_needs_distopt",
-       {kGather, kDistributed},
+       {kGather, kDistributedOptimizer},
        [](const JudgedRun& r) {
-         return r.flag(kGather) && !r.flag(kDistributed) && !r.flag("use-megatron-fsdp") &&
+         return r.flag(kGather) && !r.flag(kDistributedOptimizer) && !r.flag("use-megatron-fsdp") &&
                 r.optimizer() != "dist_muon";
        },
        "parameters are gathered by the distributed optimizer, Megatron-FSDP or dist_muon",
@@ -31,8 +31,8 @@ std::vector<RunRule> run_optimizer_rules() {
        "the gathering of parameters overlaps where the reduction of gradients does",
        "--overlap-grad-reduce"},
       {"gather_step_needs_distopt",
-       {kGatherStep, kDistributed},
-       [](const JudgedRun& r) { return r.flag(kGatherStep) && !r.flag(kDistributed); },
+       {kGatherStep, kDistributedOptimizer},
+       [](const JudgedRun& r) { return r.flag(kGatherStep) && !r.flag(kDistributedOptimizer); },
        "parameters are gathered beside a step of the distributed optimizer",
        "--use-distributed-optimizer"},
       {"gather_step_needs_param_gather",
@@ -47,7 +47,7 @@ std::vector<RunRule> run_optimizer_rules() {
        "--num-virtual-stages-per-pipeline-rank 2",
        {"vpp"}},
       {"gather_step_dist_ckpt",
-       {kGatherStep, kFormat},
+       {kGatherStep, kCheckpointFormat},
        [](const JudgedRun& r) { return r.flag(kGatherStep) && r.checkpoint_format() != "torch"; },
        "parameters that are gathered beside the optimizer's step are saved in the format torch",
        "--ckpt-format torch"},
@@ -57,16 +57,16 @@ std::vector<RunRule> run_optimizer_rules() {
        "fully sharded data parallelism has the optimizers adam and sgd",
        "--optimizer adam"},
       {"emerging_opt_ckpt",
-       {"optimizer", kFormat},
+       {"optimizer", kCheckpointFormat},
        [](const JudgedRun& r) {
          return is_emerging(r) && r.checkpoint_format() != "torch" && r.checkpoint_format() != "torch_dist";
        },
        "an optimizer other than adam and sgd is saved in the formats torch and torch_dist",
        "--ckpt-format torch_dist"},
       {"no_gloo_ckpt_format",
-       {"disable-gloo-process-groups", kFormat},
+       {"disable-gloo-process-groups", kCheckpointFormat},
        [](const JudgedRun& r) {
-         return r.flag("disable-gloo-process-groups") && r.flag(kDistributed) &&
+         return r.flag("disable-gloo-process-groups") && r.flag(kDistributedOptimizer) &&
                 r.checkpoint_format() == "torch";
        },
        "the distributed optimizer is saved in the format torch through groups of Gloo",
@@ -75,7 +75,7 @@ std::vector<RunRule> run_optimizer_rules() {
        {"disable-gloo-process-groups", "dist-ckpt-optim-fully-reshardable",
         "distrib-optim-fully-reshardable-mem-efficient"},
        [](const JudgedRun& r) {
-         return r.flag("disable-gloo-process-groups") && r.flag(kDistributed) &&
+         return r.flag("disable-gloo-process-groups") && r.flag(kDistributedOptimizer) &&
                 r.flag("dist-ckpt-optim-fully-reshardable") &&
                 r.flag("distrib-optim-fully-reshardable-mem-efficient");
        },

@@ -17,10 +17,11 @@ constexpr std::size_t kMostValueBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all words and values together
 constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
-constexpr int kMostNestedExpansions = 32;
+constexpr int kMostOpenExpansions = 32;
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
-constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them where they are not quoted
+constexpr std::string_view kPatternSigns =
+    "*?[{";  // a shell makes other words of them where they are not quoted
 constexpr std::size_t kMostShifted = 1'000'000;  // arguments of a script
 
 constexpr const char* kNotAssigned = "it is not assigned in the file";
@@ -374,7 +375,7 @@ std::string ShellValues::joined(const ShellWord& word) {
 
 /// Returns the text of a word inside of an expansion.
 ShellValues::Fields ShellValues::expand_nested(const ShellWord& word, int line) {
-  if (depth_ == kMostNestedExpansions)
+  if (depth_ == kMostOpenExpansions)
     return {{mark("${...}", "", line, "its defaults are nested too deep"), line}};
   ++depth_;
   std::string text = joined(word);
@@ -383,7 +384,7 @@ ShellValues::Fields ShellValues::expand_nested(const ShellWord& word, int line) 
 }
 
 ShellOutput ShellValues::output_of(const ShellPart& part, int line) {
-  if (depth_ == kMostNestedExpansions) return {};
+  if (depth_ == kMostOpenExpansions) return {};
   ++depth_;
   ShellOutput output = shell_output(part.text, line, *this);
   --depth_;
@@ -510,7 +511,7 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
         append_split(text, values[i].line != 0 ? values[i].line : word.line);
       }
       const bool is_changed =
-          is_literal ? text.find_first_of(kPatterns) != std::string::npos : values[i].has_unknown();
+          is_literal ? text.find_first_of(kPatternSigns) != std::string::npos : values[i].has_unknown();
       if (!fields.empty() && (values[i].may_be_many || (is_changed && !part.is_quoted)))
         fields.back().may_be_many = true;
     }
