@@ -85,6 +85,7 @@ RC_GTEST_PROP(CallLog, RemembersTheFormOfACallThatComesAgain, ()) {
     call.count = record.count;
     call.dtype = record.dtype;
     call.sequence = record.sequence;
+    call.key = record.key();
     if (!log.add_known(call, *record.group)) log.push_back(record);
     records.push_back(record);
   }
@@ -114,6 +115,7 @@ TEST(Recorder, ForgetsTheFormsOfCallsThatItNoLongerKeeps) {
     Call call(Operation::barrier, "loop");
     call.count = number;
     call.sequence = number;
+    call.key = {call.operation, call.dtype, call.reduce_op, root_or_peer_of(call), number};
     recorder.set_waited(recorder.add(call, group, 0));
     most = std::max(most, recorder.calls().forms().size());
     ASSERT_EQ(recorder.calls().back().count, number);
