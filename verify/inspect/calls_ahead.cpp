@@ -16,11 +16,6 @@ namespace verify {
 
 namespace {
 
-/// Whether the group of another call is of the same kind. Only Megatron's groups have others of their kind.
-bool are_alike(const JobGroup& a, const JobGroup& b) {
-  return !a.kind.empty() && a.kind == b.kind && a.description == b.description;
-}
-
 /// The calls that wait for ranks without a pending call, and the ranks that wait in them.
 struct WaitingForIdle {
   std::vector<const HoldingCall*> calls;
@@ -101,10 +96,11 @@ class AheadFinder {
     return 0;
   }
 
-  /// Whether the groups are of one kind and of one stage, so that their members make the same calls.
+  /// Whether the groups are of one kind and of one stage, so that their members make the same calls. Only
+  /// Megatron's groups have others of their kind.
   bool are_alike(const JobGroup& a, const JobGroup& b) const {
-    return verify::are_alike(a, b) && !a.members.empty() && !b.members.empty() &&
-           stage_of(a.members.front()) == stage_of(b.members.front());
+    return !a.kind.empty() && a.kind == b.kind && a.description == b.description && !a.members.empty() &&
+           !b.members.empty() && stage_of(a.members.front()) == stage_of(b.members.front());
   }
 
   /// Whether every rank without a pending call that is in the group of a call, or in one like it, has made

@@ -178,26 +178,27 @@ class Collector {
     if (told.empty()) return;
     std::vector<bool> has_told(job_.groups.size());
     for (const auto& [key, parties] : told) has_told[key.group] = true;
-    std::set<CollectiveId> pending;  // on a member
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
         const auto found = has_told[key.group] ? told.find(key) : told.end();
         if (found != told.end())
           found->second[signature_of(job_, dump, call)].push_back(job_.recordings[dump].rank);
       });
-      for (const std::uint32_t index : progresses_.of(dump).calls) {
-        const RecordedCall& call = job_.recordings[dump].calls[index];
-        const std::uint32_t group = job_.group_of(dump, call);
-        if (has_told[group] && job_.is_collective(dump, call)) pending.insert({group, call.sequence});
-      }
     }
     for (const auto& [key, parties] : told) {
       Disagreement disagreement = disagreement_of(parties);
       disagreement.group = key.group;
       disagreement.sequence = key.sequence;
-      disagreement.holds_ranks = pending.contains({key.group, key.sequence});
+      disagreement.holds_ranks = is_pending({key.group, key.sequence});
       found_.push_back(std::move(disagreement));
     }
+  }
+
+  /// Whether a call is pending on a rank.
+  bool is_pending(const CollectiveId& id) const {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
+      if (progresses_.is_pending(dump, id)) return true;
+    return false;
   }
 
   /// Compares the messages that a rank receives with the other halves, where both are pending.

@@ -41,4 +41,12 @@ BatchOptions batch_options(const Settings& settings) {
           .num_microbatches = settings.number("num-microbatches")};
 }
 
+std::vector<sim::Warning> query_group_warnings(const Settings& settings, const char* user) {
+  if (!settings.has("num-query-groups") || settings.flag("group-query-attention")) return {};
+  return {{"query_groups_ignored",
+           fmt::format("Megatron ignores --num-query-groups without --group-query-attention, but this {} "
+                       "uses it",
+                       user)}};
+}
+
 }  // namespace verify

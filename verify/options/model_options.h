@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/context/cp_comm_type.h"
+#include "sim/layout/warning.h"
 #include "verify/options/model_shape.h"
 
 namespace verify {
@@ -42,6 +43,8 @@ struct BatchOptions {
 };
 
 ModelOptions model_options(const Settings& settings);
+/// Warns of query groups that Megatron ignores, and `user`, which reads these options, does not.
+std::vector<sim::Warning> query_group_warnings(const Settings& settings, const char* user);
 BatchOptions batch_options(const Settings& settings);
 
 }  // namespace verify

@@ -169,12 +169,9 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
     refusals.keep([&] { require_microbatches(batch, *layout); });
     refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
   }
-  if (scenario.run == nullptr || refusals.empty()) {
-    refusals.throw_if_any();
-    return checked;
-  }
   sim::Refusals with_reason;  // what is not known comes first: the others may follow from it
-  with_reason.keep([&] { require_known_words(*scenario.run); });
+  if (scenario.run != nullptr && !refusals.empty())
+    with_reason.keep([&] { require_known_words(*scenario.run); });
   with_reason.keep([&] { refusals.throw_if_any(); });
   with_reason.throw_if_any();
   return checked;
@@ -195,11 +192,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
       std::back_inserter(warnings));
   for (const std::string& part : settings.given("not-modelled"))
     warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
-  if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
-    warnings.push_back({"query_groups_ignored",
-                        "Megatron ignores --num-query-groups without --group-query-attention, but this "
-                        "simulation uses it"});
-  }
+  std::ranges::move(query_group_warnings(settings, "simulation"), std::back_inserter(warnings));
   if (settings.text("recompute-granularity", "") == "selective") {
     warnings.push_back({"recompute_not_simulated",
                         "selective recomputation is not simulated: nothing is computed again, and "

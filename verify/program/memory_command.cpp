@@ -136,12 +136,7 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
                         fmt::format("{}: only what is held between steps is counted",
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
-  const Settings& settings = scenario.settings;
-  if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
-    warnings.push_back({"query_groups_ignored",
-                        "Megatron ignores --num-query-groups without --group-query-attention, but this count "
-                        "uses it"});
-  }
+  std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
                         "the rows of experts are those of a router that spreads tokens evenly; a rank with "

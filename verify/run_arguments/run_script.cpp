@@ -168,6 +168,13 @@ class ScriptReader {
  private:
   using Commands = std::span<const ShellCommand>;
 
+  /// A shell script that the file starts.
+  struct Started {
+    std::string script;   // "" where the file starts none
+    std::string options;  // " --set TP=2": what the file gives it
+    int line = 0;
+  };
+
   void read(Commands commands, int depth);
   std::optional<Fields> list_of_loop(Commands commands, std::size_t begin);
   void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
@@ -207,13 +214,7 @@ class ScriptReader {
   int open_calls_ = 0;                         // functions that are read where they are called
   bool has_returned_ = false;                  // the function that is read has come to its `return`
   Fields not_known_;                           // words that look like a training, but are not known
-                                               /// A shell script that the file starts.
-  struct Started {
-    std::string script;   // ""; the file starts none
-    std::string options;  // " --set TP=2": what the file gives it
-    int line = 0;
-  };
-  Started started_;  // the last one
+  Started started_;                            // the last one
 
   struct Function {
     std::vector<ShellCommand> commands;
@@ -289,9 +290,8 @@ std::optional<std::vector<ShellField>> ScriptReader::list_of_loop(Commands comma
       if (!command.words.empty() && is_literal(command.words.front(), word)) return std::nullopt;
   }
   Fields list = values_.expand(loop.words);
-  constexpr std::string_view kPatterns = "*?[{";  // a shell makes other words of them
   const auto is_plain = [&](const ShellField& word) {
-    return !word.has_unknown() && word.text.find_first_of(kPatterns) == std::string::npos;
+    return !word.has_unknown() && word.text.find_first_of(kPatternSigns) == std::string::npos;
   };
   if (list.empty() || !std::ranges::all_of(list, is_plain)) return std::nullopt;
   return list;

@@ -20,9 +20,7 @@ constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansi
 constexpr int kMostOpenExpansions = 32;
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
-constexpr std::string_view kPatternSigns =
-    "*?[{";  // a shell makes other words of them where they are not quoted
-constexpr std::size_t kMostShifted = 1'000'000;  // arguments of a script
+constexpr std::size_t kMostShifted = 1'000'000;    // arguments of a script
 
 constexpr const char* kNotAssigned = "it is not assigned in the file";
 

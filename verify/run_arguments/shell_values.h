@@ -27,6 +27,8 @@ namespace verify {
 
 inline constexpr char kUnknownBegin = '\x01';
 inline constexpr char kUnknownEnd = '\x02';
+/// Where they are not quoted, a shell makes other words of what holds them.
+inline constexpr std::string_view kPatternSigns = "*?[{";
 
 struct ShellField {
   std::string text;

@@ -33,8 +33,8 @@ DumpedTestCall message(const char* operation, std::int64_t number, const char* s
       .operation = operation, .sequence = 0, .p2p_sequence = number, .state = state, .record_id = record_id};
 }
 
-/// Rank 3 has stopped. The others wait for it in call 1, after which all but rank 0 have issued call 2: rank 0
-/// reads the loss of each step.
+/// Rank 3 has stopped. The others wait for it in call 1, after which all but rank 0 have issued call 2: rank
+/// 0 reads the loss of each step.
 TEST(InnocentRanks, ARankThatIssuesLessThanOthersWaitsForTheOneThatStopped) {
   std::vector<TestDump> dumps = ranks_of_world(4);
   for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -131,8 +131,8 @@ TEST(InnocentRanks, AReceivedMessageOfABatchSaysNothingOfTheSendersDevice) {
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{2});
 }
 
-/// Two ranks exchange messages in batches of two, number 1 of which has ended: the dump has its parts, and not
-/// the entry that ended it.
+/// Two ranks exchange messages in batches of two, number 1 of which has ended: the dump has its parts, and
+/// not the entry that ended it.
 TEST(InnocentRanks, PartsOfBatchesThatHaveEndedArePendingNoMore) {
   std::vector<TestDump> dumps = ranks_of_world(2);
   dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled", 0),
