@@ -1,5 +1,6 @@
 #include "sim/comm/communicator.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,11 +95,16 @@ void Communicator::refuse_dtypes(const Call& call) const {
 }
 
 void Communicator::refuse_overlap(const Call& call) const {
-  refuse_call(call, "overlapping_buffers",
-              fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer",
-                          call.input->range().begin, call.input->range().end, call.output->range().begin,
-                          call.output->range().end),
-              "the input and the output of a call do not overlap", "another buffer for the output");
+  Call counted = call;  // a count has not been taken yet
+  counted.count = std::min(call.input->count(), call.output->count());
+  if (call.operation == Operation::all_to_all) counted.count /= size();
+  refuse_with_record(counted, group_, collectives_, [&] {
+    refuse_call(call, "overlapping_buffers",
+                fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer",
+                            call.input->range().begin, call.input->range().end, call.output->range().begin,
+                            call.output->range().end),
+                "the input and the output of a call do not overlap", "another buffer for the output");
+  });
 }
 
 void Communicator::refuse_blocks(const Call& call) const {

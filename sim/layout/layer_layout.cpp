@@ -165,7 +165,8 @@ void require_mtp(const std::vector<LayerStage>& stages, const std::string& writt
                   after_decoder ? "" : ", a t stands after an m",
                   last_chunk ? "" : ", one is not in its rank's last chunk"),
       "a layout has --mtp-num-layers m, all in one stage, in a rank's last chunk, with no t after them",
-      "put the m just before the L");
+      layers == mtp_num_layers || layers == 0 ? std::string("put the m just before the L")
+                                              : fmt::format("--mtp-num-layers {}", layers));
 }
 
 std::int64_t stages_of(const std::string& written_out) {

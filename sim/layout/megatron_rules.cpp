@@ -46,14 +46,17 @@ void require_expert_division(const ParallelSizes& sizes) {
   const std::int64_t model =
       capped_product({etp, sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size});
   if (world % model == 0) return;
-  refuse({.code = "expert_div",
-          .option = "--expert-model-parallel-size",
-          .numbers = fmt::format("{} ranks, etp * ep * pp = {} * {} * {}{}", world, etp,
-                                 sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size,
-                                 sizes.expert_tensor_parallel_size ? "" : " (etp is tp unless given)"),
-          .rule = "the number of ranks must be a multiple of etp * ep * pp",
-          .hint = fmt::format("sizes with etp * ep dividing {}, the ranks of a pipeline stage",
-                              world / sizes.pipeline_model_parallel_size)});
+  const std::int64_t pp = sizes.pipeline_model_parallel_size;
+  refuse(
+      {.code = "expert_div",
+       .option = "--expert-model-parallel-size",
+       .numbers = fmt::format("{} ranks, etp * ep * pp = {} * {} * {}{}", world, etp,
+                              sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size,
+                              sizes.expert_tensor_parallel_size ? "" : " (etp is tp unless given)"),
+       .rule = "the number of ranks must be a multiple of etp * ep * pp",
+       .hint = world % pp == 0
+                   ? fmt::format("sizes with etp * ep dividing {}, the ranks of a pipeline stage", world / pp)
+                   : std::string("a --pipeline-model-parallel-size that divides the number of ranks")});
 }
 
 void require_split_rank_absent(const ParallelSizes& sizes) {

@@ -22,7 +22,8 @@ auto order_of(const SweptLayout& layout) {
   const int judgement = !layout.fits ? 1 : *layout.fits ? 0 : 2;
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   return std::tuple(judgement, layout.seconds.value_or(kUnknown),
-                    layout.bytes_across.value_or(std::numeric_limits<std::int64_t>::max()), layout.point);
+                    layout.bytes_across.value_or(std::numeric_limits<std::int64_t>::max()),
+                    layout.point.recompute, layout.bubble, layout.point);
 }
 
 void add_memory(const ScenarioRequest& request, SweptLayout& layout) {

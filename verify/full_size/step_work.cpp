@@ -433,7 +433,8 @@ std::string why_no_step_work(const ScenarioRequest& request) {
     return "the length of a sequence is not a multiple of tp";
   if (std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
     return reason;
-  if (layout.pp > 1 && !request.schedule) return "a step has no schedule";
+  if (layout.pp > 1 && !request.schedule)
+    return request.no_schedule.empty() ? "a step has no schedule" : request.no_schedule;
   for (const auto& chunks : request.placement->stages) {
     if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
       return "the chunks of the schedule are not those of the layers";

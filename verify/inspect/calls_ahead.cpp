@@ -86,21 +86,12 @@ class AheadFinder {
     return waiting;
   }
 
-  /// The pipeline stage of a rank: its place in its pipeline group.
-  std::ptrdiff_t stage_of(int rank) const {
-    for (const GroupOfRank& own : job_.groups_of[dump_of(rank)]) {
-      if (own.group == kNoGroup || job_.groups[own.group].kind != "pp") continue;
-      const std::vector<int>& members = job_.groups[own.group].members;
-      return std::ranges::find(members, rank) - members.begin();
-    }
-    return 0;
-  }
-
   /// Whether the groups are of one kind and of one stage, so that their members make the same calls. Only
   /// Megatron's groups have others of their kind.
   bool are_alike(const JobGroup& a, const JobGroup& b) const {
     return !a.kind.empty() && a.kind == b.kind && a.description == b.description && !a.members.empty() &&
-           !b.members.empty() && stage_of(a.members.front()) == stage_of(b.members.front());
+           !b.members.empty() &&
+           job_.stage_of(dump_of(a.members.front())) == job_.stage_of(dump_of(b.members.front()));
   }
 
   /// Whether every rank without a pending call that is in the group of a call, or in one like it, has made

@@ -247,9 +247,8 @@ class Collector {
 }  // namespace
 
 std::vector<int> Disagreement::odd_ranks() const {
-  const bool has_majority = parties.size() > 1 && parties[0].ranks.size() > parties[1].ranks.size();
   std::vector<int> ranks;
-  for (std::size_t i = has_majority ? 1 : 0; i < parties.size(); ++i)
+  for (std::size_t i = has_majority() ? 1 : 0; i < parties.size(); ++i)
     ranks.insert(ranks.end(), parties[i].ranks.begin(), parties[i].ranks.end());
   std::sort(ranks.begin(), ranks.end());
   return ranks;

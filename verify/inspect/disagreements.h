@@ -32,6 +32,10 @@ struct Disagreement {
   std::vector<Party> parties;  // the largest first
   bool holds_ranks = false;    // the call is pending on a member
   bool is_message = false;
+  /// Whether one party is larger than each other one.
+  bool has_majority() const {
+    return parties.size() > 1 && parties[0].ranks.size() > parties[1].ranks.size();
+  }
   /// Returns the ranks to look at: the smaller parties, or all ranks where two parties are the largest.
   std::vector<int> odd_ranks() const;
 };

@@ -11,6 +11,7 @@
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/call_line.h"
+#include "verify/inspect/early_dumps.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -81,17 +82,20 @@ class Inspector {
   }
 
   Inspection run() {
+    {
+      const Progresses progresses(result_.job);
+      disagreements_ = disagreements_of(result_.job, progresses, all_);
+      early_ = early_dumps_of(result_.job, progresses);
+    }
+    leave_out_pending_calls(early_, result_.job);
     const Progresses progresses(result_.job);
     result_.waiting = waiting_of(result_.job, progresses);
-    disagreements_ = disagreements_of(result_.job, progresses, all_);
     result_.suspects = result_.waiting.suspects.ranks;
     add_disagreements();
     add_waits();
     add_contradictions();
     judge_layout();
     add_lost();
-    find_early_dumps(progresses);
-    drop_early_suspects();
     write_verdict();
     write_lines();
     doubt_early_dumps();
@@ -116,8 +120,23 @@ class Inspector {
       for (const int rank : one.odd_ranks()) odd[rank] = {rank, SuspectKind::order, words};
     }
     if (leading_ == nullptr) return;
+    tell_parties_apart(odd);
     result_.suspects.clear();
     for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
+  }
+
+  /// Where no party is the smaller one, the ranks are named that depart from the calls of their pipeline
+  /// stages.
+  void tell_parties_apart(std::map<int, Suspect>& odd) {
+    if (leading_->has_majority()) return;
+    std::map<int, Suspect> departing;
+    for (const OddProgram& one : odd_programs(job(), Elements::compared)) {
+      const auto known = odd.find(one.rank);
+      if (known != odd.end()) departing.insert(*known);
+    }
+    if (departing.empty() || departing.size() == odd.size()) return;
+    odd = std::move(departing);
+    departs_ = true;
   }
 
   std::string words_of(const Disagreement& one) const {
@@ -217,7 +236,13 @@ class Inspector {
     }
     if (result_.suspects.empty()) {
       result_.verdict =
-          result_.findings.empty()
+          result_.findings.empty() && !early_.ranks.empty()
+              ? fmt::format(
+                    "No rank is known to keep the others waiting. But the {} of {} {} written before calls "
+                    "that others have completed, and what {} did last is not known.",
+                    verb(early_.ranks, "dump", "dumps"), ranks_words(early_.ranks),
+                    verb(early_.ranks, "was", "were"), verb(early_.ranks, "this rank", "these ranks"))
+          : result_.findings.empty()
               ? "Nothing was found: no rank waits for another one, and the ranks agree in the calls that the "
                 "dumps have."
               : "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
@@ -225,9 +250,9 @@ class Inspector {
       return;
     }
     if (leading_ != nullptr) {
-      result_.verdict = words_of(*leading_) +
-                        " This is consistent with ranks that make different calls: look at the smaller party "
-                        "first, or at both.";
+      result_.verdict =
+          words_of(*leading_) +
+          fmt::format(" This is consistent with ranks that make different calls: {}.", where_to_look());
       return;
     }
     if (result_.waiting.suspects.is_stuck) return write_stuck();
@@ -252,8 +277,17 @@ class Inspector {
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
   }
 
-  /// Adds the lines of the program: of the last call of the first rank that stands still, and of the call in
-  /// which others wait for a suspect.
+  std::string where_to_look() const {
+    if (leading_->has_majority()) return "look at the smaller party first";
+    if (!departs_) return "no party is the smaller one, so look at both";
+    std::vector<int> ranks;
+    for (const Suspect& one : result_.suspects) ranks.push_back(one.rank);
+    return fmt::format("look at {} first, whose calls are not those of the other ranks of the pipeline stage",
+                       ranks_words(ranks));
+  }
+
+  /// Adds the lines of the program: of the last call of the first rank that stands still, or of the call that
+  /// holds one that made another call than others; and of the call in which others wait for a suspect.
   void write_lines() {
     if (result_.suspects.empty()) return;
     if (leading_ != nullptr) return say(lines_of(*leading_));
@@ -265,14 +299,47 @@ class Inspector {
       parts.push_back(fmt::format("rank {} made its last call in {}", one.rank, line));
       break;
     }
+    const HoldingCall* const own = call_of_order();
+    if (!result_.waiting.suspects.departed.empty()) {
+      add_lines(result_.waiting.suspects.departed.front(), parts);
+    } else if (own != nullptr) {
+      add_line(*own, parts);
+    }
     for (const HoldingCall& call : result_.waiting.calls) {
       const std::string line = line_of(job(), call);
-      if (line.empty()) continue;
-      parts.push_back(fmt::format("{} {} in {}", ranks_words(call.waiting),
-                                  call.waiting.size() == 1 ? "waits" : "wait", line));
+      if (line.empty() || &call == own) continue;
+      add_line(call, parts);
       break;
     }
     say(parts);
+  }
+
+  /// Returns the call that holds the first suspect of another order; null where there is none.
+  const HoldingCall* call_of_order() const {
+    const auto first = std::ranges::find(result_.suspects, SuspectKind::order, &Suspect::kind);
+    if (first == result_.suspects.end()) return nullptr;
+    const std::vector<HoldingCall>& calls = result_.waiting.calls;
+    const auto holds = [&](const HoldingCall& call) {
+      return std::ranges::find(call.waiting, first->rank) != call.waiting.end();
+    };
+    const auto found = std::ranges::find_if(calls, holds);
+    return found == calls.end() ? nullptr : &*found;
+  }
+
+  /// Adds where a rank made another call, and where another rank made the call that it did not make.
+  void add_lines(const OddProgram& one, std::vector<std::string>& parts) const {
+    for (const CallOfDump& made : {one.own, one.others}) {
+      const Recording& recording = job().recordings[made.dump];
+      const std::string line = line_of(recording, recording.calls[made.call]);
+      if (!line.empty()) parts.push_back(fmt::format("rank {} made its call in {}", recording.rank, line));
+    }
+  }
+
+  void add_line(const HoldingCall& call, std::vector<std::string>& parts) const {
+    const std::string line = line_of(job(), call);
+    if (line.empty()) return;
+    parts.push_back(fmt::format("{} {} in {}", ranks_words(call.waiting),
+                                call.waiting.size() == 1 ? "waits" : "wait", line));
   }
 
   /// Returns where each party of a collective makes it: "rank 2 makes it in step (/home/me/train.py:41)".
@@ -327,6 +394,7 @@ class Inspector {
           "{} {} not come to {}{}. This is consistent with a call that {} left out or made in another order.",
           ranks_words(ranks), verb(ranks, "has", "have"), result_.waiting.suspects.missed, who_waits(),
           verb(ranks, "it", "they"));
+    if (!result_.waiting.suspects.departed.empty()) return departure_sentence(ranks);
     const std::string text =
         result_.waiting.suspects.are_alone
             ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),
@@ -336,6 +404,17 @@ class Inspector {
                   is_one ? "a circle" : fmt::format("{} circles", result_.waiting.suspects.circles.size()));
     return text + who_waits() +
            ". This is consistent with calls that are left out, or made in another order, on some ranks.";
+  }
+
+  /// Ranks of circles that depart from the calls of their pipeline stages.
+  std::string departure_sentence(const std::vector<int>& ranks) const {
+    const Suspect& first = result_.suspects.front();
+    return fmt::format(
+        "{} {} made other calls than the other ranks of {} pipeline {}{}. {}{} This is consistent with "
+        "a call that is left out, made twice or made in another order there.",
+        ranks_words(ranks), verb(ranks, "has", "have"), verb(ranks, "its", "their"),
+        ranks.size() == 1 ? "stage" : "stages", who_waits(),
+        ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason);
   }
 
   /// Returns "; all others wait for them, through tp, then ep".
@@ -389,72 +468,13 @@ class Inspector {
         capital(ranks_words(ranks)));
   }
 
-  /// A collective that has completed on a rank.
-  struct Completed {
-    std::int64_t sequence = 0;
-    int rank = -1;
-  };
-
-  /// Returns the last collective of each group that has completed somewhere and needs all members. A call of
-  /// Gloo may end on one member alone, with an error, and an all_to_all needs those alone that send rows.
-  std::vector<Completed> last_completed() const {
-    std::vector<Completed> last(job().groups.size());
-    for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
-      const Recording& recording = job().recordings[dump];
-      for (const RecordedCall& call : recording.calls) {
-        if (call.is_p2p || call.state != CallState::completed) continue;
-        const std::uint32_t group = job().group_of(dump, call);
-        if (group == kNoGroup || call.sequence <= last[group].sequence) continue;
-        const Operation& operation = job().operation(dump, call);
-        if (operation.kind == Operation::Kind::collective && operation.backend != "gloo" &&
-            operation.name != "all_to_all")
-          last[group] = {call.sequence, recording.rank};
-      }
-    }
-    return last;
-  }
-
-  /// The dumps that end before a call that has completed elsewhere and needs their ranks.
-  struct EarlyDumps {
-    std::vector<int> ranks;
-    std::uint32_t group = kNoGroup;  // the first in which a dump ends early
-    Completed last;                  // of this group
-  };
-
-  void find_early_dumps(const Progresses& progresses) {
-    const std::vector<Completed> last = last_completed();
-    for (std::size_t dump = 0; dump < job().recordings.size(); ++dump) {
-      for (const GroupOfRank& own : job().groups_of[dump]) {
-        if (own.group == kNoGroup) continue;
-        const std::int64_t issued = progresses.last_issued(dump, own.group);
-        const bool is_known = issued > 0 || job().recordings[dump].is_whole();
-        if (!is_known || issued >= last[own.group].sequence) continue;
-        if (early_.ranks.empty()) {
-          early_.group = own.group;
-          early_.last = last[own.group];
-        }
-        early_.ranks.push_back(job().recordings[dump].rank);
-        break;
-      }
-    }
-  }
-
   bool is_early(int rank) const { return std::ranges::find(early_.ranks, rank) != early_.ranks.end(); }
-
-  /// What a rank did last is not known from an early dump, so it is named only where no other one is.
-  void drop_early_suspects() {
-    const auto stands_still = [&](const Suspect& one) {
-      return one.kind == SuspectKind::host && is_early(one.rank);
-    };
-    if (!std::ranges::all_of(result_.suspects, stands_still)) std::erase_if(result_.suspects, stands_still);
-  }
 
   /// A call that is pending in an early dump may have ended since, and others may have been made.
   void doubt_early_dumps() {
     std::vector<int> doubted;
     for (const Suspect& one : result_.suspects) {
-      const bool is_of_dump = one.kind == SuspectKind::device || one.kind == SuspectKind::host;
-      if (is_of_dump && is_early(one.rank)) doubted.push_back(one.rank);
+      if (one.kind == SuspectKind::unknown && is_early(one.rank)) doubted.push_back(one.rank);
     }
     if (doubted.empty()) return;
     result_.verdict += fmt::format(
@@ -468,13 +488,16 @@ class Inspector {
   void write_early_dumps() {
     const std::vector<int>& ranks = early_.ranks;
     if (ranks.empty()) return;
-    result_.cannot_tell.push_back(fmt::format(
-        "{} before calls that others have completed (call {} of {} on rank {}): {} written early, and what "
-        "{} did last is not known.",
-        ranks.size() == 1 ? fmt::format("The dump of rank {} ends", ranks.front())
-                          : fmt::format("The dumps of {} end", ranks_words(ranks)),
-        early_.last.sequence, group_words(job().groups[early_.group]), early_.last.rank,
-        verb(ranks, "it was", "they were"), verb(ranks, "this rank", "these ranks")));
+    const std::string example =
+        early_.group == kNoGroup ? std::string("messages")
+                                 : fmt::format("call {} of {} on rank {}", early_.sequence,
+                                               group_words(job().groups[early_.group]), early_.completed_by);
+    result_.cannot_tell.push_back(
+        fmt::format("{} before calls that others have completed ({}): {} written early, and what {} did last "
+                    "is not known.",
+                    ranks.size() == 1 ? fmt::format("The dump of rank {} ends", ranks.front())
+                                      : fmt::format("The dumps of {} end", ranks_words(ranks)),
+                    example, verb(ranks, "it was", "they were"), verb(ranks, "this rank", "these ranks")));
   }
 
   void write_limits() {
@@ -559,6 +582,7 @@ class Inspector {
   bool all_;
   std::vector<Disagreement> disagreements_;
   const Disagreement* leading_ = nullptr;
+  bool departs_ = false;  // the suspects of the leading disagreement are told apart by their programs
   EarlyDumps early_;
 };
 

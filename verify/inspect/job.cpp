@@ -207,6 +207,7 @@ class JobBuilder {
       group.is_ascending = true;
     }
     job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
+    job_.is_early.assign(job_.recordings.size(), false);
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
       job_.dump_of_rank[static_cast<std::size_t>(job_.recordings[dump].rank)] = static_cast<int>(dump);
   }
@@ -412,6 +413,15 @@ const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
     if (own.group == group) return &own;
   }
   return nullptr;
+}
+
+std::ptrdiff_t Job::stage_of(std::size_t dump) const {
+  for (const GroupOfRank& own : groups_of[dump]) {
+    if (own.group == kNoGroup || groups[own.group].kind != "pp") continue;
+    const std::vector<int>& members = groups[own.group].members;
+    return std::ranges::find(members, recordings[dump].rank) - members.begin();
+  }
+  return 0;
 }
 
 const BlankDump* Job::find_blank(int rank) const {

@@ -65,7 +65,9 @@ struct Job {
   std::vector<Recording> recordings;
   int world_size = 0;
   std::vector<int> dump_of_rank;  // -1: this rank has no dump
-  std::vector<BlankDump> blank;   // dumps that hold nothing: their ranks count as ranks without one
+  /// By dump: it was written before the job stopped, and has completed calls alone (early_dumps.h).
+  std::vector<bool> is_early;
+  std::vector<BlankDump> blank;  // dumps that hold nothing: their ranks count as ranks without one
   std::vector<JobGroup> groups;
   std::vector<std::vector<GroupOfRank>> groups_of;  // by dump, then by the recording's own groups
   std::vector<std::vector<Operation>> operations;   // by dump, then by the id of the text; empty names too
@@ -82,6 +84,16 @@ struct Job {
   std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
     return groups_of[dump][call.group].group;
   }
+  /// Whether two calls of dumps are a send and a recv from one rank to one other in one group.
+  bool are_halves(std::size_t dump, const RecordedCall& call, std::size_t other_dump,
+                  const RecordedCall& other) const {
+    const Operation& own = operation(dump, call);
+    const Operation& theirs = operation(other_dump, other);
+    return own.is_message() && theirs.is_message() && own.kind != theirs.kind && own.from == theirs.from &&
+           own.to == theirs.to && group_of(dump, call) == group_of(other_dump, other);
+  }
+  /// Returns the pipeline stage of the rank of a dump: its place in its pipeline group, or 0.
+  std::ptrdiff_t stage_of(std::size_t dump) const;
   /// Returns the recording of a rank; null where there is none.
   const Recording* find_recording(int rank) const {
     const int dump = dump_of_rank[static_cast<std::size_t>(rank)];

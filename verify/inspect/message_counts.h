@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "verify/inspect/job.h"
@@ -22,6 +23,11 @@ class MessageCounts {
   /// where the dumps do not tell.
   bool has_completed_half(std::size_t peer, std::size_t dump, std::uint32_t call) const;
 
+  /// Returns the number of a message, from 1; nothing where the dump does not tell it.
+  std::optional<std::int64_t> number_of(std::size_t dump, std::uint32_t call) const;
+  /// Returns the ranks that have issued fewer sends than their peers have received, by the dumps of both.
+  std::vector<int> senders_behind() const;
+
  private:
   /// The messages of a group between two positions, in one direction.
   struct Direction {
@@ -31,7 +37,7 @@ class MessageCounts {
     auto operator<=>(const Direction&) const = default;
   };
   struct OfRank {
-    std::map<Direction, std::int64_t> completed;
+    std::map<Direction, std::int64_t> issued, completed;
     std::vector<std::int64_t> numbers;  // by call; empty where no call is a message
   };
 

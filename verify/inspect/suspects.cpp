@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "verify/inspect/calls_ahead.h"
 #include "verify/inspect/strong_components.h"
+#include "verify/inspect/stuck_messages.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -31,6 +33,7 @@ class Chooser {
     chosen.is_stuck = is_stuck_;
     chosen.is_ahead = is_ahead_;
     chosen.is_unreceived = is_unreceived_;
+    if (departed_.size() == chosen.ranks.size()) chosen.departed = std::move(departed_);
     if (chosen.circles.size() == 1) chosen.missed = std::move(missed_);
     return chosen;
   }
@@ -59,13 +62,33 @@ class Chooser {
     }
     add_idle_behind();
     drop_explained_absent();
+    prefer_idle();
     prefer_ranks_ahead();
+    if (!suspects_.empty()) return;
+    add_stuck_messages();
     if (!suspects_.empty()) return;
     for (const auto& circle : circles) add_circle(circle);
     if (!suspects_.empty()) return;
     add_stuck_calls(stuck);
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
+    if (!suspects_.empty()) return;
+    for (const int rank : early_roots_)
+      suspect(rank, SuspectKind::unknown, "Its dump was written early, and other ranks wait for it.");
+  }
+
+  /// Messages that both ends wait for, with nothing pending before them.
+  void add_stuck_messages() {
+    for (const StuckMessage& one : stuck_messages_of(job_, progresses_, lags_)) {
+      is_stuck_ = true;
+      suspect(one.rank, SuspectKind::device,
+              fmt::format("Both halves of {} are pending, and nothing is pending before them.",
+                          call_words(job_, HoldingCall{.group = one.group,
+                                                       .sequence = one.sequence,
+                                                       .is_message = true,
+                                                       .dump = one.dump,
+                                                       .call = one.call})));
+    }
   }
 
   /// Where few ranks wait in a call that all others have not made before they ended, the few are named.
@@ -201,6 +224,23 @@ class Chooser {
     });
   }
 
+  /// Ranks without a dump may wait for a rank that is known to stand still, although no call that is known
+  /// waits for that one.
+  void prefer_idle() {
+    const auto is_absent = [](const auto& one) { return one.second.kind == SuspectKind::absent; };
+    if (suspects_.empty() || !std::ranges::all_of(suspects_, is_absent)) return;
+    std::vector<int> idle;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
+      if (is_idle(dump) && (recording(dump).is_whole() || recording(dump).calls.empty()))
+        idle.push_back(rank_of(dump));
+    if (idle.empty() || 2 * idle.size() > job_.recordings.size()) return;
+    for (const auto& [rank, one] : suspects_) unknown_.push_back(rank);
+    suspects_.clear();
+    for (const int rank : idle)
+      suspect(rank, SuspectKind::host,
+              "It has no pending call, and other ranks wait for ranks without a dump.");
+  }
+
   std::string words_of_absence(int rank) const {
     const BlankDump* const blank = job_.find_blank(rank);
     if (blank != nullptr) return fmt::format("Its dump {}", words_of(*blank));
@@ -208,8 +248,12 @@ class Chooser {
   }
 
   bool is_idle(std::size_t dump) const {
-    return !recording(dump).is_truncated && progresses_.of(dump).calls.empty() &&
+    return !recording(dump).is_truncated && !job_.is_early[dump] && progresses_.of(dump).calls.empty() &&
            progresses_.of(dump).lost.empty();
+  }
+
+  bool is_early(int rank) const {
+    return dump_of(rank) >= 0 && job_.is_early[static_cast<std::size_t>(dump_of(rank))];
   }
 
   void suspect(int rank, SuspectKind kind, std::string reason) {
@@ -219,6 +263,7 @@ class Chooser {
   void add_root(int rank) {
     const bool is_awaited = graph_.is_awaited[static_cast<std::size_t>(rank)];
     if (graph_.is_unknown[static_cast<std::size_t>(rank)]) {
+      if (is_awaited && is_early(rank)) return early_roots_.push_back(rank);
       if (is_awaited)
         suspect(rank, SuspectKind::absent,
                 fmt::format("{}, and other ranks wait for it: it may have died.", words_of_absence(rank)));
@@ -292,6 +337,10 @@ class Chooser {
     const bool names_alone =
         are_missed(alone, circle, component) &&
         std::ranges::none_of(alone, [&](int rank) { return first_call_of(rank).is_message; });
+    if (!names_alone && add_departing(ranks)) {
+      circles_.push_back(std::move(circle));
+      return;
+    }
     are_alone_ = names_alone && (circles_.empty() || are_alone_);
     const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
@@ -302,6 +351,21 @@ class Chooser {
                           ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
     circles_.push_back(std::move(circle));
+  }
+
+  /// Names the ranks of a circle, but not all, that depart from the calls of their pipeline stage. Returns
+  /// whether there are such ranks.
+  bool add_departing(const std::vector<int>& ranks) {
+    if (!departing_) departing_ = odd_programs(job_, Elements::left_out);
+    std::vector<OddProgram> found;
+    for (const OddProgram& one : *departing_)
+      if (std::ranges::find(ranks, one.rank) != ranks.end()) found.push_back(one);
+    if (found.empty() || found.size() == ranks.size()) return false;
+    for (const OddProgram& one : found) {
+      suspect(one.rank, SuspectKind::order, departure_words(job_, one));
+      departed_.push_back(one);
+    }
+    return true;
   }
 
   /// A collective of a circle to which some members have not come, and in which more wait for them.
@@ -556,10 +620,13 @@ class Chooser {
   std::map<int, Suspect> suspects_;
   std::vector<std::vector<int>> circles_;
   std::vector<int> unknown_;
+  std::vector<int> early_roots_;  // ranks whose dumps are early, and for which others wait
   bool is_stuck_ = false;
   bool is_ahead_ = false;
   bool is_unreceived_ = false;
-  std::string missed_;  // Suspects::missed
+  std::string missed_;                                // Suspects::missed
+  std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
+  std::vector<OddProgram> departed_;                  // Suspects::departed
   bool are_alone_ = false;
 };
 

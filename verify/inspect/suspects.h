@@ -8,14 +8,17 @@
 ///           itself for a root with a dump.
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///           and have gone on where all others ended (calls_ahead.h).
+///   messages  The ranks of messages that both of their ends wait for (stuck_messages.h).
 ///   circle  Ranks of which each waits for the next one. Ranks are named alone that have not come to a
 ///           collective in which more ranks wait for them, and are ahead of the ranks at their place of other
 ///           groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
 ///           they wait in a call for the larger part of its members, which are all held in one way, and where
-///           others wait for them, and mostly for nobody else, in a collective.
+///           others wait for them, and mostly for nobody else, in a collective; or else where they depart
+///           from the calls of their pipeline stage (odd_programs.h).
 ///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
 ///           send, too. Where a member does in all of them, those who have not received are named.
 ///   lone    A send whose peer has ended, or has not come to receive it.
+///   early   Ranks that others wait for and whose dumps are early (early_dumps.h).
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
 ///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
@@ -27,6 +30,7 @@
 
 #include "verify/inspect/job.h"
 #include "verify/inspect/lags.h"
+#include "verify/inspect/odd_programs.h"
 #include "verify/inspect/pending_calls.h"
 #include "verify/inspect/wait_graph.h"
 
@@ -52,6 +56,8 @@ struct Suspects {
   /// The suspects of circles have not come to this call, in which more ranks wait: "nccl:barrier, call 3 of
   /// the default group, in which ranks 0 to 5 wait, and waits in ...". "": there is no such call.
   std::string missed;
+  /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
+  std::vector<OddProgram> departed;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages
 };
 

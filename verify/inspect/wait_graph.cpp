@@ -33,7 +33,7 @@ class GraphBuilder {
   bool is_unknown(int rank) const {
     if (dump_of(rank) < 0) return true;
     const auto dump = static_cast<std::size_t>(dump_of(rank));
-    return recording(dump).is_truncated && progresses_.of(dump).front.empty();
+    return (recording(dump).is_truncated || job_.is_early[dump]) && progresses_.of(dump).front.empty();
   }
 
   void add_front(std::size_t dump) {
@@ -84,8 +84,8 @@ class GraphBuilder {
     }
   }
 
-  /// A message whose peer is at the other half waits for the peer all the same, where the peer is held by
-  /// another message of that batch.
+  /// A message whose peer is at the other half, in a batch, waits for the peer all the same, where the peer
+  /// is held by another message of that batch.
   void hold_matched_messages() {
     for (bool any = true; any;) {
       any = false;
@@ -96,7 +96,9 @@ class GraphBuilder {
         const bool is_held = std::ranges::any_of(others, [&](std::size_t other) {
           return graph_.calls[other].is_message && graph_.calls[other].awaits();
         });
-        if (!is_held) continue;
+        const bool is_of_batch = std::ranges::any_of(
+            others, [&](std::size_t other) { return are_halves(call, graph_.calls[other]); });
+        if (!is_held || !is_of_batch) continue;
         call.awaited.push_back(call.peer);
         any = true;
       }
@@ -132,6 +134,12 @@ class GraphBuilder {
     return recording(call.dump).calls[static_cast<std::size_t>(call.call)];
   }
 
+  /// Whether a send and a recv go from one rank to one other in one group.
+  bool are_halves(const HoldingCall& one, const HoldingCall& other) const {
+    if (!one.is_message || !other.is_message) return false;
+    return job_.are_halves(one.dump, recorded(one), other.dump, recorded(other));
+  }
+
   /// Returns the rank to which a message goes, or from which it comes; -1 if there is none.
   int peer_of(const HoldingCall& call) const {
     const Operation& operation = job_.operation(call.dump, recorded(call));
@@ -152,18 +160,18 @@ class GraphBuilder {
     const auto dump = static_cast<std::size_t>(dump_of(peer));
     const PendingCalls& pending = progresses_.of(dump);
     const auto is_other_half = [&](std::uint32_t index) {
-      const RecordedCall& other = recording(dump).calls[index];
-      const Operation& theirs = job_.operation(dump, other);
-      return job_.group_of(dump, other) == call.group &&
-             theirs.kind == (receives ? Operation::Kind::send : Operation::Kind::recv) &&
-             theirs.from == operation.from && theirs.to == operation.to;
+      return job_.are_halves(call.dump, own, dump, recording(dump).calls[index]);
     };
-    // A send that does not hold its rank is under way, if nothing holds the rank's device before it.
+    // A send that does not hold its rank is under way, if nothing but its own earlier ones holds the device.
+    const auto is_first = [&](std::uint32_t index) {
+      return std::ranges::none_of(
+          pending.calls, [&](std::uint32_t earlier) { return earlier < index && !is_other_half(earlier); });
+    };
     const auto is_there = [&](std::uint32_t index) {
-      return pending.front.empty() || (receives && index < pending.front.front()) ||
+      return pending.front.empty() || (receives && index < pending.front.front() && is_first(index)) ||
              std::ranges::find(pending.front, index) != pending.front.end();
     };
-    const auto waits_there = [&](std::uint32_t index) { return is_there(index) && is_other_half(index); };
+    const auto waits_there = [&](std::uint32_t index) { return is_other_half(index) && is_there(index); };
     if (progresses_.messages().has_completed_half(dump, call.dump, static_cast<std::uint32_t>(call.call)))
       return;
     if (lags_[dump].is_device || !pending.lost.empty() || std::ranges::none_of(pending.calls, waits_there))
@@ -174,8 +182,16 @@ class GraphBuilder {
     graph_.edges.resize(graph_.node_of(graph_.calls.size()));
     for (std::size_t dump = 0; dump < graph_.fronts.size(); ++dump) {
       if (lags_[dump].is_device) continue;  // nothing that it waits for explains it
-      for (const std::size_t call : graph_.fronts[dump])
-        graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
+      const std::vector<std::size_t>& front = graph_.fronts[dump];
+      const auto is_message = [&](std::size_t call) { return graph_.calls[call].is_message; };
+      const auto awaits = [&](std::size_t call) { return graph_.calls[call].awaits(); };
+      // The other messages of a batch do not hold the rank where one of them waits for somebody.
+      const bool any_awaits =
+          std::ranges::any_of(front, [&](std::size_t call) { return is_message(call) && awaits(call); });
+      for (const std::size_t call : front) {
+        if (!any_awaits || !is_message(call) || awaits(call))
+          graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
+      }
     }
     for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
       for (const int rank : graph_.calls[call].targets())

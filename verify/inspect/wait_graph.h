@@ -26,7 +26,7 @@ struct WaitGraph {
   std::vector<std::vector<std::size_t>> fronts;  // by dump, the calls that hold it
   Edges edges;                                   // by node
   std::vector<bool> is_awaited;                  // by rank
-  /// By rank: it has no dump, or one whose file ends before the calls that hold it.
+  /// By rank: it has no dump, or one that ends before the calls that hold it.
   std::vector<bool> is_unknown;
 
   std::size_t node_of(std::size_t call) const { return world + call; }

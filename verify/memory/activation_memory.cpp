@@ -34,6 +34,7 @@ Kinds kinds_of(const ModelShape& model, const sim::StageLayers& chunk, bool pred
 
 /// What a step of one chunk keeps and needs.
 struct Chunk {
+  std::int64_t loading = 0;           // while its batch is loaded
   std::int64_t kept = 0;              // activations of a microbatch
   std::int64_t loss_kept = 0;         // between the loss' forward and backward step
   std::int64_t loss_needed = 0;       // inside of them, in addition
@@ -55,6 +56,7 @@ class Counter {
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
     if (is_first || (is_last && shape_.model.mtp_num_layers > 0))
       chunk.embedding_needed = gradient_of_embedding() + width();
+    if (is_first || is_last) add_mask(again, chunk);
     if (is_last) add_output(chunk);
     return chunk;
   }
@@ -119,12 +121,22 @@ class Counter {
     if (shape_.options.fused_weight_gradient) return 0;
     const std::int64_t inside = has_experts ? shape_.model.experts.moe_ffn_hidden_size / shape_.etp
                                             : shape_.model.ffn_hidden_size / shape_.tp;
-    return e_ * (shape_.model.gated_mlp ? 2 : 1) * inside * shape_.model.hidden_size;
+    // A grouped product makes the gradients of all experts of a rank at once.
+    const bool is_grouped = has_experts && shape_.options.grouped_experts;
+    const std::int64_t matrices = is_grouped ? shape_.model.experts.num_experts / shape_.ep : 1;
+    return e_ * (shape_.model.gated_mlp ? 2 : 1) * matrices * inside * shape_.model.hidden_size;
   }
 
   std::int64_t needed_by_a_layer(const Kinds& kinds, const Kinds& again) const {
     return width() + computed_again(kinds, again) +
            largest(kinds, [&](bool experts) { return gradient_of_mlp(experts) + largest_weight(experts); });
+  }
+
+  /// A part of a context-parallel rank is cut from the whole mask of the microbatch.
+  void add_mask(const Kinds& again, Chunk& chunk) const {
+    const std::int64_t mask = attention_mask_bytes(shape_);
+    if (shape_.cp > 1) chunk.loading = mask * (shape_.cp + 1);
+    if (again.all() > 0 || shape_.options.recomputes("core_attn")) chunk.kept += mask;
   }
 
   void add_output(Chunk& chunk) const {
@@ -165,6 +177,7 @@ class Walk {
     for (const sim::Step& step : sim::steps_of(schedule)) {
       const Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
       if (step.pass == sim::Pass::forward) {
+        if (chunk.loading > 0) consider(step, "loading its batch", 0, chunk.loading);
         now_ += chunk.kept;
         loss_ += chunk.loss_kept;
         consider(step, chunk.loss_kept > 0 ? "in the loss" : "behind its layers", chunk.loss_needed, 0);
@@ -231,6 +244,10 @@ bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipe
 
 std::int64_t attention_mask_bytes(const ActivationShape& shape) {
   return shape.options.attention_mask ? kMask * shape.model.seq_length * shape.tokens : 0;
+}
+
+bool keeps_attention_masks(const ActivationShape& shape) {
+  return shape.options.recomputes_layers() || shape.options.recomputes("core_attn");
 }
 
 std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const sim::LayerPlacement& placement,

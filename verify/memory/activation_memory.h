@@ -16,12 +16,15 @@
 ///                   the logits, of its input and of its weight. The embedding has the gradient of its
 ///                   output and of its whole weight, when the layers have given back what they kept.
 ///         mask      the data loader's mask of attention, one byte for each pair of tokens, on the first and
-///                   the last stage
+///                   the last stage. Checkpointed layers, and a checkpointed core of attention, keep that of
+///                   every microbatch in flight. A rank of cp cuts its part from the whole mask.
 /// Calls   The order of steps is the schedule's; each is one candidate for the largest moment.
 /// Exact   A router spreads tokens evenly; another routing gives a rank other rows. Inside of a forward step
 ///         nothing is counted beyond what it leaves, except for the loss.
 /// Source  Megatron-LM, core/tensor_parallel/cross_entropy.py, core/fusions/fused_cross_entropy.py,
-///         core/pipeline_parallel/schedules.py, core/transformer/transformer_block.py.
+///         core/pipeline_parallel/schedules.py, core/transformer/transformer_block.py,
+///         training/utils.py (get_batch_on_this_tp_rank), core/tensor_parallel/random.py
+///         (CheckpointFunction).
 
 #include <cstdint>
 #include <string>
@@ -47,6 +50,9 @@ bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipe
 
 /// Returns the bytes of the mask of attention that the data loader makes for a microbatch.
 std::int64_t attention_mask_bytes(const ActivationShape& shape);
+
+/// Whether recomputation keeps the mask of each microbatch in flight; else a rank has that of one.
+bool keeps_attention_masks(const ActivationShape& shape);
 
 /// Returns the largest moment of each pipeline rank. The placement must have the chunks of `pipeline`.
 std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const sim::LayerPlacement& placement,

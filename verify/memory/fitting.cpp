@@ -1,25 +1,43 @@
 #include "verify/memory/fitting.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/error.h"
 #include "verify/memory/scenario_memory.h"
+#include "verify/options/context_options.h"
+#include "verify/options/memory_options.h"
 #include "verify/options/run_of_file.h"
 
 namespace verify {
 
 namespace {
 
-using Changes = std::vector<std::pair<std::string, std::string>>;
+/// A change of an option: the value that it gets, or that it is left out.
+struct Change {
+  const char* option;
+  std::optional<std::string> value;
+};
+using Changes = std::vector<Change>;
+/// Changes of one kind, of which each goes further than the one before it.
+using Steps = std::vector<Changes>;
 
 constexpr const char* kPipeline = "pipeline-model-parallel-size";
 constexpr const char* kTensor = "tensor-model-parallel-size";
 constexpr const char* kContext = "context-parallel-size";
 constexpr const char* kExpert = "expert-model-parallel-size";
 constexpr const char* kNoDistributed = "no-distributed-optimizer";
+constexpr const char* kNoMask = "no-create-attention-mask-in-dataloader";
+constexpr const char* kGranularity = "recompute-granularity";
+constexpr const char* kMethod = "recompute-method";
+constexpr const char* kLayers = "recompute-num-layers";
+constexpr const char* kModules = "recompute-modules";
 
 constexpr std::int64_t kWorthIt = 100;  // a hundredth of the largest moment
 
@@ -27,9 +45,7 @@ std::int64_t number(const Settings& settings, const char* option) {
   return settings.number(option).value_or(1);
 }
 
-std::string times(const Settings& settings, const char* option, std::int64_t factor) {
-  return fmt::format("{}", factor * number(settings, option));
-}
+bool has_experts(const Settings& settings) { return number(settings, "num-experts") > 1; }
 
 /// Whether Megatron takes the distributed optimizer of Adam for this run.
 bool takes_distributed_optimizer(const Scenario& scenario) {
@@ -39,69 +55,105 @@ bool takes_distributed_optimizer(const Scenario& scenario) {
          run.text("optimizer", "adam") == "adam";
 }
 
-/// The recomputations that the run does not have. That of whole layers one by one keeps least.
-void add_recomputation(const Settings& settings, std::vector<Changes>& all) {
-  const std::string granularity = settings.text("recompute-granularity", "");
-  if (granularity.empty()) all.push_back({{"recompute-granularity", "selective"}});
-  if (granularity != "full" && number(settings, "num-experts") > 1)
-    all.push_back({{"recompute-granularity", "selective"}, {"recompute-modules", "moe_act"}});
-  const bool is_finest = granularity == "full" && settings.text("recompute-method", "") == "uniform" &&
-                         number(settings, "recompute-num-layers") == 1;
-  if (is_finest) return;
-  all.push_back(
-      {{"recompute-granularity", "full"}, {"recompute-method", "uniform"}, {"recompute-num-layers", "1"}});
+/// Selective recomputation, and then further modules beside those that it computes again already.
+Steps more_modules(const Scenario& scenario) {
+  const Settings& settings = scenario.settings;
+  const std::string granularity = settings.text(kGranularity, "");
+  if (granularity == "full") return {};
+  Steps steps;
+  if (granularity.empty()) steps.push_back({{kGranularity, "selective"}});
+  std::vector<std::string> modules;
+  if (granularity == "selective") modules = memory_options(settings).modules;
+  std::vector<std::string> further;
+  if (settings.flag("multi-latent-attention")) further.emplace_back("mla_up_proj");
+  for (const char* module : {"moe_act", "moe"})
+    if (has_experts(settings)) further.emplace_back(module);
+  if (further.empty()) further.emplace_back("mlp");
+  for (const std::string& module : further) {
+    if (std::ranges::find(modules, module) != modules.end()) continue;
+    if (module == "moe") std::erase(modules, "moe_act");  // the experts have it
+    modules.push_back(module);
+    const char* between = scenario.run == nullptr ? "," : " ";
+    steps.push_back(
+        {{kGranularity, "selective"}, {kModules, fmt::format("{}", fmt::join(modules, between))}});
+  }
+  return steps;
 }
 
-/// Twice, four and eight times as many ranks.
-std::vector<Changes> more_ranks(const Settings& settings, const char* option) {
-  std::vector<Changes> all;
-  for (const int factor : {2, 4, 8}) all.push_back({{option, times(settings, option, factor)}});
+/// The first layers of each stage, and then all of them, which keeps least one by one.
+std::vector<Steps> full_recomputation(const Settings& settings) {
+  const bool is_full = settings.text(kGranularity, "") == "full";
+  const bool is_finest = is_full && settings.text(kMethod, "") == "uniform" && number(settings, kLayers) == 1;
+  std::vector<Steps> all;
+  if (!is_full) {
+    Steps of_blocks;
+    for (std::int64_t layers = 1; layers < number(settings, "num-layers"); layers *= 2)
+      of_blocks.push_back({{kGranularity, "full"}, {kMethod, "block"}, {kLayers, fmt::format("{}", layers)}});
+    all.push_back(std::move(of_blocks));
+  }
+  if (!is_finest) all.push_back({{{kGranularity, "full"}, {kMethod, "uniform"}, {kLayers, "1"}}});
   return all;
 }
 
-/// The changes that the run does not have already, each with further ones for where it is not enough. Experts
-/// train with tp above 1 under sequence parallelism alone.
-std::vector<std::vector<Changes>> candidates(const Scenario& scenario) {
+/// Twice, four and eight times as many ranks. Experts train with tp above 1 under sequence parallelism alone.
+Steps more_ranks(const Settings& settings, const char* option) {
+  Steps steps;
+  for (const std::int64_t factor : {2, 4, 8}) {
+    steps.push_back({{option, fmt::format("{}", factor * number(settings, option))}});
+    if (option == kTensor && has_experts(settings) && !settings.flag("sequence-parallel"))
+      steps.back().push_back({"sequence-parallel", "true"});
+  }
+  return steps;
+}
+
+/// The changes that the run does not have already. What costs little time comes first.
+std::vector<Steps> candidates(const Scenario& scenario) {
   const Settings& settings = scenario.settings;
-  std::vector<Changes> all;
-  const bool is_split = number(settings, kTensor) > 1;
-  const bool has_experts = number(settings, "num-experts") > 1;
-  if (is_split && !settings.flag("sequence-parallel")) all.push_back({{"sequence-parallel", "true"}});
-  add_recomputation(settings, all);
+  std::vector<Steps> all;
+  if (number(settings, kTensor) > 1 && !settings.flag("sequence-parallel"))
+    all.push_back({{{"sequence-parallel", "true"}}});
+  if (!settings.flag(kNoMask)) all.push_back({{{kNoMask, "true"}}});
   if (settings.flag(kNoDistributed) && takes_distributed_optimizer(scenario))
-    all.push_back({{kNoDistributed, "false"}});
-  all.push_back({{kTensor, times(settings, kTensor, 2)}});
-  if (has_experts && !is_split) all.back().push_back({"sequence-parallel", "true"});
+    all.push_back({{{kNoDistributed, "false"}}});
+  all.push_back(more_modules(scenario));
+  std::ranges::move(full_recomputation(settings), std::back_inserter(all));
+  for (const char* chunks : {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"})
+    if (settings.has(chunks)) all.push_back({{{chunks, std::nullopt}}});
   const std::int64_t micro = number(settings, "micro-batch-size");
-  if (micro > 1) all.push_back({{"micro-batch-size", fmt::format("{}", micro % 2 == 0 ? micro / 2 : 1)}});
-  std::vector<std::vector<Changes>> found;
-  for (Changes& one : all) found.push_back({std::move(one)});
-  found.push_back(more_ranks(settings, kPipeline));
-  found.push_back(more_ranks(settings, kContext));
-  if (has_experts) found.push_back(more_ranks(settings, kExpert));
-  return found;
+  if (micro > 1) all.push_back({{{"micro-batch-size", fmt::format("{}", micro % 2 == 0 ? micro / 2 : 1)}}});
+  for (const char* ranks : {kPipeline, kContext, kTensor}) all.push_back(more_ranks(settings, ranks));
+  if (has_experts(settings)) all.push_back(more_ranks(settings, kExpert));
+  return all;
 }
 
 /// In the words of the command line, or in those of a run's own arguments, where Megatron has others.
+std::string text_of(const Change& change, bool is_run) {
+  if (is_run && change.option == kNoDistributed) return "--use-distributed-optimizer";
+  if (!change.value) return fmt::format("no --{}", change.option);
+  if (*change.value == "true") return fmt::format("--{}", change.option);
+  return fmt::format("--{}{}{}", change.option, *change.value == "false" ? "=" : " ", *change.value);
+}
+
 std::string text_of(const Changes& changes, bool is_run) {
-  if (is_run && changes.front().first == kNoDistributed) return "--use-distributed-optimizer";
   std::string text;
-  for (const auto& [option, value] : changes) {
-    text += fmt::format("{}--{}", text.empty() ? "" : " ", option);
-    if (value == "false") text += "=false";
-    if (value != "false" && value != "true") text += " " + value;
-  }
+  for (const Change& change : changes) text += (text.empty() ? "" : " ") + text_of(change, is_run);
   return text;
+}
+
+Settings with_changes(const Scenario& scenario, const Changes& changes) {
+  Settings settings = scenario.settings;
+  for (const Change& change : changes) {
+    settings.remove(change.option);
+    if (change.value) settings.append(change.option, {*change.value});
+  }
+  return settings;
 }
 
 /// Returns what the changed run needs; none where it cannot have the changes, or its memory is not counted.
 std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes) {
-  Settings settings = scenario.settings;
-  for (const auto& [option, value] : changes) {
-    settings.remove(option);
-    settings.append(option, {value});
-  }
   try {
+    const Settings settings = with_changes(scenario, changes);
+    if (context_warnings(settings).size() > context_warnings(scenario.settings).size()) return std::nullopt;
     const ScenarioRequest request = scenario_request(with_settings(scenario, settings));
     if (!why_no_memory(request).empty()) return std::nullopt;
     const MemoryReport report = scenario_memory(request);
@@ -114,22 +166,60 @@ std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes
   }
 }
 
+/// Returns the smallest change of a kind that fits; where none does, the smallest one that is worth it.
+std::optional<Remedy> remedy_among(const Scenario& scenario, const Steps& steps, std::int64_t worth) {
+  std::optional<Remedy> found;
+  for (const Changes& changes : steps) {
+    const std::optional<Remedy> remedy = remedy_of(scenario, changes);
+    if (!remedy) continue;
+    if (remedy->fits) return remedy;
+    if (!found && remedy->peak_bytes <= worth) found = remedy;
+  }
+  return found;
+}
+
+bool share_an_option(const Changes& a, const Changes& b) {
+  return std::ranges::any_of(a, [&](const Change& one) {
+    return std::ranges::any_of(b, [&](const Change& other) {
+      return std::string_view(one.option) == other.option && one.value != other.value;
+    });
+  });
+}
+
+/// Returns two changes at once that fit, of each two kinds the smallest ones.
+std::vector<Remedy> pairs_that_fit(const Scenario& scenario, const std::vector<Steps>& all) {
+  constexpr std::size_t kMost = 3;
+  std::vector<Remedy> found;
+  for (std::size_t second = 1; second < all.size(); ++second) {
+    for (std::size_t first = 0; first < second && found.size() < kMost; ++first) {
+      Steps both;
+      for (const Changes& b : all[second]) {
+        for (const Changes& a : all[first]) {
+          if (share_an_option(a, b)) continue;
+          both.push_back(a);
+          both.back().insert(both.back().end(), b.begin(), b.end());
+        }
+      }
+      const std::optional<Remedy> remedy = remedy_among(scenario, both, 0);
+      if (remedy && remedy->fits) found.push_back(*remedy);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& report) {
-  std::vector<Remedy> found;
   const std::int64_t now = report.stages[report.fullest()].peak_bytes();
-  for (const std::vector<Changes>& steps : candidates(scenario)) {
-    std::optional<Remedy> first;  // that of the smallest change, unless a larger one fits
-    for (const Changes& changes : steps) {
-      const std::optional<Remedy> remedy = remedy_of(scenario, changes);
-      if (!remedy) continue;
-      if (!first || remedy->fits) first = remedy;
-      if (remedy->fits) break;
-    }
-    if (first && (first->fits || first->peak_bytes <= now - now / kWorthIt)) found.push_back(*first);
+  const std::vector<Steps> all = candidates(scenario);
+  std::vector<Remedy> found, others;
+  for (const Steps& steps : all) {
+    const std::optional<Remedy> remedy = remedy_among(scenario, steps, now - now / kWorthIt);
+    if (remedy) (remedy->fits ? found : others).push_back(*remedy);
   }
-  std::ranges::stable_sort(found, {}, &Remedy::peak_bytes);
+  if (found.empty()) found = pairs_that_fit(scenario, all);
+  std::ranges::stable_sort(others, {}, &Remedy::peak_bytes);
+  std::ranges::move(others, std::back_inserter(found));
   return found;
 }
 

@@ -70,7 +70,8 @@ void add_activations(const ActivationShape& shape, const sim::LayerPlacement& pl
     memory.activations = moments[stage].activations;
     memory.logits_and_loss = moments[stage].logits_and_loss;
     memory.temporary = moments[stage].temporary;
-    if (stage == 0 || stage + 1 == moments.size()) memory.attention_mask = attention_mask_bytes(shape);
+    const bool has_mask = stage == 0 || stage + 1 == moments.size();
+    if (has_mask && !keeps_attention_masks(shape)) memory.attention_mask = attention_mask_bytes(shape);
     const bool is_in_step = memory.step_bytes() >= memory.static_bytes();
     memory.peak_in = is_in_step ? moments[stage].step : "between steps, with copies of gradients";
   }

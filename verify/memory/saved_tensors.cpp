@@ -51,10 +51,11 @@ class Layer {
     add("router logits", 2 * kFloatBytes * own_ * experts.num_experts, "moe");
     add("expert input", e_ * h_ * rows, "moe");
     add("experts before activation", up() * inside, "moe");
-    const std::int64_t multiplied = model_.gated_mlp && shape_.options.fused_gate ? 0 : 1;
-    add("experts after activation", (after_activation() + multiplied) * inside, expert_activation());
-    if (experts.shared_expert_intermediate_size > 0)
-      mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
+    add("experts after activation", (after_activation() + (multiplies_apart() ? 1 : 0)) * inside,
+        expert_activation());
+    if (experts.shared_expert_intermediate_size == 0) return;
+    mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
+    if (experts.shared_expert_gate) add("output of shared experts", e_ * h_ * own_, shared_experts());
   }
   void dropout(const char* name) {
     if (shape_.options.hidden_dropout) add(name, kMaskBytes * h_ * own_);
@@ -64,7 +65,14 @@ class Layer {
  private:
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
   /// The results that an activation keeps: its product, and without a kernel of its own both factors.
-  std::int64_t after_activation() const { return model_.gated_mlp && !shape_.options.fused_gate ? 3 : 1; }
+  std::int64_t after_activation() const {
+    return model_.gated_mlp && !shape_.options.fused_gate && !shape_.options.te_activation ? 3 : 1;
+  }
+  /// Whether a kernel of its own multiplies what experts have activated by the probabilities.
+  bool multiplies_apart() const {
+    const MemoryOptions& options = shape_.options;
+    return options.te_activation || !(model_.gated_mlp ? options.fused_gate : options.fused_squared_relu);
+  }
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
   /// The module moe has the shared experts, too.
   const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }
@@ -98,6 +106,9 @@ class Layer {
       add("attention statistics", kFloatBytes * model_.num_attention_heads / shape_.tp * n_, "core_attn");
     }
     add("attention output", e_ * attended * n_);
+    // Attention over gathered keys works in two steps, and keeps their outputs beside the joined one.
+    if (shape_.cp > 1 && shape_.options.gathers_keys)
+      add("attention output of steps", e_ * attended * n_, "core_attn");
   }
 
   const ActivationShape& shape_;

@@ -23,6 +23,7 @@
 ///   scores                            e heads S n / tp            attention without one: the softmax
 ///   dropout of scores                 (e + 1) heads S n / tp      the same, with dropout: mask and result
 ///   output of attention               e heads d n / tp            attention and the output projection
+///   its two steps                     e heads d n / tp            attention over gathered keys, with cp
 ///   masks of dropout (two)            H n_s                       the two dropouts, if they drop
 ///   MLP before its activation         e F n / tp (gated: twice)   the activation
 ///   MLP after its activation          e F n / tp                  the second matrix product
@@ -33,8 +34,10 @@
 ///   input of the experts              e H r                       their first matrix product
 ///   experts before the activation     e F_e r / etp (gated: twice)     the activation
 ///   experts after the activation      e F_e r / etp (unfused: twice)   the probabilities, which multiply it;
-///                                                                 a fused gate multiplies by them itself
+///                                                                 a fused gate and a fused squared ReLU
+///                                                                 multiply by them themselves
 ///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
+///   output of shared experts          e H n_s                     the product with their gate
 ///
 /// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The
 ///         module layernorm is norms that are modules of their own: those of layers without Transformer

@@ -24,7 +24,7 @@ struct StageMemory {
   std::int64_t workspace = 0;              // of libraries
   std::int64_t communication_buffers = 0;  // between steps
   std::int64_t activations = 0;            // of the microbatches in flight
-  std::int64_t attention_mask = 0;         // of a microbatch
+  std::int64_t attention_mask = 0;         // of a microbatch, where activations keep none
   std::int64_t logits_and_loss = 0;
   std::int64_t temporary = 0;  // of the step of the schedule that is running
 

@@ -62,6 +62,17 @@ void require_heads(const Settings& settings, const std::vector<CpCommType>& type
                .hint = "--cp-comm-type p2p"});
 }
 
+/// Refuses kinds that take no heads whose keys and values differ in size.
+void require_latent_kinds(const Settings& settings, const std::vector<CpCommType>& types) {
+  const bool is_taken = !is_among(CpCommType::a2a, types) && !is_among(CpCommType::all_gather, types);
+  if (!settings.flag("multi-latent-attention") || is_taken) return;
+  sim::refuse({.code = "cp_latent",
+               .option = "--cp-comm-type",
+               .numbers = "--multi-latent-attention with a2a or all_gather",
+               .rule = "latent attention has values of another size than keys, which p2p and a2a+p2p take",
+               .hint = "--cp-comm-type p2p"});
+}
+
 }  // namespace
 
 std::vector<CpCommType> cp_comm_types(const Settings& settings) {
@@ -72,13 +83,22 @@ std::vector<CpCommType> cp_comm_types(const Settings& settings) {
 }
 
 std::vector<sim::Warning> context_warnings(const Settings& settings) {
-  try {
-    require_heads(settings, cp_comm_types(settings), settings.number("context-parallel-size").value_or(1));
-    return {};
-  } catch (const sim::Error& error) {
-    return {{error.refusal().code, fmt::format("{}, but {}; TransformerEngine stops at the first layer",
-                                               error.refusal().numbers, error.refusal().rule)}};
-  }
+  const std::int64_t cp = settings.number("context-parallel-size").value_or(1);
+  if (cp == 1) return {};
+  const std::vector<CpCommType> types = cp_comm_types(settings);
+  std::vector<sim::Warning> warnings;
+  const auto warn_of = [&](const auto& require) {
+    try {
+      require();
+    } catch (const sim::Error& error) {
+      warnings.push_back(
+          {error.refusal().code, fmt::format("{}, but {}; TransformerEngine stops at the first layer",
+                                             error.refusal().numbers, error.refusal().rule)});
+    }
+  };
+  warn_of([&] { require_heads(settings, types, cp); });
+  warn_of([&] { require_latent_kinds(settings, types); });
+  return warnings;
 }
 
 std::optional<CpCommType> kind_of_all_layers(const std::vector<CpCommType>& types) {
@@ -95,6 +115,7 @@ void require_context_options(const Settings& settings) {
   refusals.keep([&] { require_length(settings, types); });
   refusals.keep([&] { require_levels(settings, types, cp); });
   refusals.keep([&] { require_heads(settings, types, cp); });
+  refusals.keep([&] { require_latent_kinds(settings, types); });
   refusals.throw_if_any();
 }
 

@@ -53,7 +53,10 @@ void name_mapping(bool has_order, sim::Refusal& refusal) {
 }
 
 void name_batch(std::int64_t round, sim::Refusal& refusal) {
-  if (refusal.option == kMicrobatches) refusal.option = "--global-batch-size";
+  if (refusal.option == kMicrobatches) {
+    refusal.option = "--global-batch-size";
+    refusal.numbers += fmt::format(", in microbatches of {} sequences on all replicas", round);
+  }
   if (const auto microbatches = number_of(refusal.hint, kMicrobatches))
     refusal.hint = fmt::format("--global-batch-size {}", sim::capped_product({*microbatches, round}));
 }

@@ -16,6 +16,7 @@ namespace {
 using Entries = std::vector<std::int64_t>;
 
 constexpr std::size_t kMostEntries = 1 << 20;
+constexpr auto kTooOften = static_cast<std::int64_t>(kMostEntries) + 1;
 constexpr int kDeepest = 100;  // brackets inside brackets
 
 [[noreturn]] void refuse_pattern(const std::string& text, std::string problem) {
@@ -27,8 +28,8 @@ constexpr int kDeepest = 100;  // brackets inside brackets
        .hint = "--moe-layer-freq '[0]*3+[1]*58'"});
 }
 
-/// Reads sums of repeated lists: sum = product {+ product}, product = list {* number},
-/// list = [ number {, number} ] or ( sum ).
+/// Reads sums of repeated lists: sum = product {+ product}, product = {times *} list {* times},
+/// list = [ {number {, number}} ] or ( sum ), times = number or ( times {+ times} ).
 class PatternReader {
  public:
   explicit PatternReader(const std::string& text) : text_(text) {
@@ -39,6 +40,7 @@ class PatternReader {
   Entries whole() {
     Entries entries = sum(0);
     if (at_ != rest_.size()) refuse_here();
+    if (entries.empty()) refuse_pattern(text_, "it has no entries");
     return entries;
   }
 
@@ -68,13 +70,29 @@ class PatternReader {
     while (skips('+')) append(entries, product(depth), 1);
     return entries;
   }
+  bool is_at_number() const { return at_ < rest_.size() && rest_[at_] >= '0' && rest_[at_] <= '9'; }
+  std::int64_t times(int depth) {
+    if (depth > kDeepest) refuse_pattern(text_, "its brackets are nested too deeply");
+    if (!skips('(')) return std::min(number(), kTooOften);
+    std::int64_t all = times(depth + 1);
+    while (skips('+')) all = std::min(all + times(depth + 1), kTooOften);
+    require(')');
+    return all;
+  }
+  Entries repeated(const Entries& entries, std::int64_t count) const {
+    Entries all;
+    append(all, entries, count);
+    return all;
+  }
   Entries product(int depth) {
-    Entries entries = list(depth);
-    while (skips('*')) {
-      Entries repeated;
-      append(repeated, entries, number());
-      entries = std::move(repeated);
+    std::vector<std::int64_t> before;
+    while (is_at_number()) {
+      before.push_back(number());
+      require('*');
     }
+    Entries entries = list(depth);
+    for (const std::int64_t count : before) entries = repeated(entries, count);
+    while (skips('*')) entries = repeated(entries, times(depth));
     return entries;
   }
   Entries list(int depth) {
@@ -85,6 +103,7 @@ class PatternReader {
       return entries;
     }
     require('[');
+    if (skips(']')) return {};
     Entries entries = {number()};
     while (skips(',')) entries.push_back(number());
     require(']');

@@ -150,7 +150,8 @@ MaybeBreak more_choices_than_experts_of_groups(const Settings& s) {
 MaybeBreak expert_bias_after_softmax(const Settings& s) {
   return broken_if(
       s.flag("moe-router-enable-expert-bias") && s.choice("moe-router-score-function") == "softmax",
-      "the score is a softmax", "--moe-router-score-function sigmoid");
+      "the score is a softmax",
+      of_experts(s, "--moe-router-score-function sigmoid", "--moe-router-enable-expert-bias"));
 }
 
 /// Where no coefficient is given, no loss counts. A run of --from must have them (run_expert_rules.cpp).
@@ -175,7 +176,7 @@ MaybeBreak capacity_with_other_balancing(const Settings& s) {
 MaybeBreak padding_without_capacity(const Settings& s) {
   const bool has_capacity = s.has("moe-expert-capacity-factor") && capacity_of(s) >= 0;
   return broken_if(s.flag("moe-pad-expert-input-to-capacity") && !has_capacity, "no capacity factor is given",
-                   "--moe-expert-capacity-factor 1.0");
+                   of_experts(s, "--moe-expert-capacity-factor 1.0", "--moe-pad-expert-input-to-capacity"));
 }
 
 MaybeBreak shared_overlap_without_all_to_all(const Settings& s) {

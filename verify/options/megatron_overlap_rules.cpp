@@ -11,17 +11,19 @@ bool overlaps(const Settings& s) { return s.flag("overlap-moe-expert-parallel-co
 MaybeBreak overlap_without_chunks(const Settings& s) {
   return broken_if(overlaps(s) && pp_of(s) > 1 && !virtual_pipeline_size(s),
                    fmt::format("pp is {}, without chunks", pp_of(s)),
-                   "--num-virtual-stages-per-pipeline-rank 2");
+                   "an interleaved schedule, or leave --overlap-moe-expert-parallel-comm out");
 }
 
 MaybeBreak overlap_without_expert_grid(const Settings& s) {
   const bool has_grid = s.has("world-size");  // the command schedule may have a pipeline alone
-  return broken_if(overlaps(s) && has_grid && ep_of(s) == 1, "ep is 1", "--expert-model-parallel-size 2");
+  return broken_if(overlaps(s) && has_grid && ep_of(s) == 1, "ep is 1",
+                   of_experts(s, "--expert-model-parallel-size 2", "--overlap-moe-expert-parallel-comm"));
 }
 
 MaybeBreak overlap_without_all_to_all(const Settings& s) {
-  return broken_if(overlaps(s) && !is_all_to_all(s), "the token dispatcher is allgather",
-                   "--moe-token-dispatcher-type alltoall");
+  return broken_if(
+      overlaps(s) && !is_all_to_all(s), "the token dispatcher is allgather",
+      of_experts(s, "--moe-token-dispatcher-type alltoall", "--overlap-moe-expert-parallel-comm"));
 }
 
 MaybeBreak overlap_with_full_recompute(const Settings& s) {

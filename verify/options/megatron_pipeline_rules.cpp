@@ -58,7 +58,8 @@ MaybeBreak chunks_of_undivided_stages(const Settings& s) {
 std::vector<Rule> pipeline_rules() {
   return {
       {"vpp_more_than_one_flag",
-       {kLayersOfChunk, "num-virtual-stages-per-pipeline-rank"},
+       {kLayersOfChunk, "num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size",
+        "pipeline-model-parallel-layout"},
        several_chunk_options,
        "one option says how many chunks a rank holds"},
       {"uneven_with_layers_per_vp",

@@ -28,7 +28,7 @@ using MaybeBreak = std::optional<Break>;
 
 struct Rule {
   const char* code;
-  std::vector<const char*> options;  // the refusal names the first
+  std::vector<const char*> options;  // the refusal names the first that is given
   MaybeBreak (*broken)(const Settings&);
   const char* rule;
   bool in_legacy = false;
@@ -73,6 +73,11 @@ inline bool recomputes(const Settings& s, const char* granularity) {
 }
 
 // ---- what breaks a rule
+
+/// What to try about an option of experts: in a model without experts, to leave it out.
+inline std::string of_experts(const Settings& s, const std::string& hint, const char* option) {
+  return experts_of(s) > 0 ? hint : fmt::format("leave {} out", option);
+}
 
 inline MaybeBreak broken_if(bool is_broken, std::string numbers, std::string hint) {
   if (!is_broken) return std::nullopt;

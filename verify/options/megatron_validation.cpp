@@ -29,6 +29,13 @@ bool is_read_by(const Rule& rule, Reader reader) {
                      [&](const char* option) { return overlap(option_named(option).readers, reader); });
 }
 
+/// Returns the first option of a rule that is given; its first one where none is.
+const char* told_option(const Rule& rule, const Settings& settings) {
+  const auto given =
+      std::ranges::find_if(rule.options, [&](const char* option) { return settings.has(option); });
+  return given == rule.options.end() ? rule.options.front() : *given;
+}
+
 bool is_among(const std::vector<std::string>& codes, const Rule& rule) {
   return std::find(codes.begin(), codes.end(), rule.code) != codes.end();
 }
@@ -71,7 +78,7 @@ void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusa
       const megatron::MaybeBreak found = rule.broken(settings);
       if (!found) return;
       sim::refuse({.code = rule.code,
-                   .option = fmt::format("--{}", rule.options.front()),
+                   .option = fmt::format("--{}", told_option(rule, settings)),
                    .numbers = found->numbers,
                    .rule = rule.rule,
                    .hint = found->hint});

@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/options/byte_size.h"
+#include "verify/options/context_options.h"
 #include "verify/options/decimal_ratio.h"
 #include "verify/options/settings.h"
 
@@ -169,17 +170,21 @@ bool MemoryOptions::recomputes(const std::string& module) const {
 MemoryOptions memory_options(const Settings& settings) {
   const std::string backend = settings.choice("attention-backend");
   const bool is_fp32 = settings.has("bf16") && !settings.flag("bf16") && !settings.flag("fp16");
-  MemoryOptions options{.local_layers = settings.choice("transformer-impl") == "local" || backend == "local",
-                        .hidden_dropout = has_dropout(settings, "hidden-dropout"),
-                        .attention_dropout = has_dropout(settings, "attention-dropout"),
-                        .attention_mask = !settings.flag("no-create-attention-mask-in-dataloader"),
-                        .fused_weight_gradient = !settings.flag("no-gradient-accumulation-fusion"),
-                        .fused_gate = !settings.flag("no-bias-swiglu-fusion"),
-                        .grouped_experts = settings.flag("moe-grouped-gemm"),
-                        .loss = loss_kernel(settings),
-                        .distributes_saved = settings.flag("distribute-saved-activations"),
-                        .workspace = bytes_of(settings, "workspace-memory"),
-                        .gpu_memory = bytes_of(settings, "gpu-memory")};
+  MemoryOptions options{
+      .local_layers = settings.choice("transformer-impl") == "local" || backend == "local",
+      .hidden_dropout = has_dropout(settings, "hidden-dropout"),
+      .attention_dropout = has_dropout(settings, "attention-dropout"),
+      .attention_mask = !settings.flag("no-create-attention-mask-in-dataloader"),
+      .fused_weight_gradient = !settings.flag("no-gradient-accumulation-fusion"),
+      .fused_gate = !settings.flag("no-bias-swiglu-fusion"),
+      .te_activation = settings.flag("use-te-activation-func"),
+      .fused_squared_relu = settings.flag("use-fused-weighted-squared-relu"),
+      .grouped_experts = settings.flag("moe-grouped-gemm"),
+      .gathers_keys = kind_of_all_layers(cp_comm_types(settings)) == sim::CpCommType::all_gather,
+      .loss = loss_kernel(settings),
+      .distributes_saved = settings.flag("distribute-saved-activations"),
+      .workspace = bytes_of(settings, "workspace-memory"),
+      .gpu_memory = bytes_of(settings, "gpu-memory")};
   // Flash kernels take 16 bits.
   options.keeps_scores = options.local_layers || backend == "unfused" || is_fp32;
   add_recomputation(settings, options);

@@ -37,8 +37,11 @@ struct MemoryOptions {
   bool attention_dropout = true;      // dropout of more than 0
   bool attention_mask = true;         // the data loader makes a mask for each microbatch
   bool fused_weight_gradient = true;  // added to the gradient buffer by the matrix product itself
-  bool fused_gate = true;  // one kernel multiplies the gate's activation, and keeps its input alone
+  bool fused_gate = true;      // one kernel multiplies the gate's activation, and keeps its input alone
+  bool te_activation = false;  // Transformer Engine's kernel of the activation, which keeps its input alone
+  bool fused_squared_relu = false;  // one kernel squares in experts, and multiplies by the probabilities
   bool grouped_experts = false;
+  bool gathers_keys = false;  // --cp-comm-type all_gather in all layers
   LossKernel loss = LossKernel::unfused;
   RecomputeMethod recompute = RecomputeMethod::none;
   std::int64_t recompute_layers = 1;      // of a group (uniform), or of each chunk (block)

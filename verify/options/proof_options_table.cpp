@@ -106,7 +106,8 @@ std::vector<OptionInfo> options_of_the_proof() {
        kCasesSection,
        kCases,
        "",
-       "Plants a fault at a call or a kernel, such as mlp.forward:skip@rank=1; it may be repeated.",
+       "Plants a fault at a call or a kernel, such as row_parallel_linear.forward:skip@rank=1; it may be "
+       "repeated.",
        "SITE:FAULT",
        {},
        kNeedsVirtualRanks},

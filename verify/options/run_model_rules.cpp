@@ -113,7 +113,7 @@ std::vector<RunRule> run_model_rules() {
        {"use-te-activation-func", "no-bias-gelu-fusion", "no-bias-swiglu-fusion"},
        [](const JudgedRun& r) { return r.flag("use-te-activation-func") && fuses_bias(r); },
        "an activation of Transformer Engine is not fused with a bias",
-       "--no-bias-gelu-fusion, or --no-bias-swiglu-fusion"},
+       "--no-bias-swiglu-fusion with --swiglu, or else --no-bias-gelu-fusion"},
       {"relative_needs_te",
        {kPositions, kImplementation},
        [](const JudgedRun& r) {

@@ -90,7 +90,15 @@ std::vector<RunRule> run_optimizer_rules() {
        {"optimizer-cpu-offload", kPrecisionAware},
        [](const JudgedRun& r) { return r.flag("optimizer-cpu-offload") && !r.flag(kPrecisionAware); },
        "an optimizer on the host is one that knows of precision",
-       "--use-precision-aware-optimizer"},
+       "--use-precision-aware-optimizer --use-distributed-optimizer"},
+      {"precision_aware_distributed",
+       {kPrecisionAware, kDistributedOptimizer},
+       [](const JudgedRun& r) {
+         return r.flag(kPrecisionAware) && r.optimizer() == "adam" &&
+                !r.derived_flag("use_distributed_optimizer");
+       },
+       "the optimizer that knows of precision is distributed",
+       "--use-distributed-optimizer"},
       {"ddp_buckets_and_size",
        {"ddp-num-buckets", "ddp-bucket-size"},
        [](const JudgedRun& r) { return r.has("ddp-num-buckets") && r.has("ddp-bucket-size"); },

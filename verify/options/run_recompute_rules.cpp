@@ -47,7 +47,7 @@ std::vector<RunRule> run_recompute_rules() {
        {kDistribute, "recompute-method"},
        [](const JudgedRun& r) { return r.flag(kDistribute) && !r.has("recompute-method"); },
        "kept activations are distributed under a method of recomputation",
-       "--recompute-method uniform"},
+       "--recompute-granularity full --recompute-method uniform"},
       {"distribute_saved_with_sp",
        {kDistribute, "sequence-parallel"},
        [](const JudgedRun& r) { return r.flag(kDistribute) && r.derived_flag("sequence_parallel"); },

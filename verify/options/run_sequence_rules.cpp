@@ -88,7 +88,7 @@ std::vector<RunRule> run_sequence_rules() {
        {"tp-comm-overlap", "sequence-parallel", "tensor-model-parallel-size"},
        [](const JudgedRun& r) { return r.flag("tp-comm-overlap") && !r.derived_flag("sequence_parallel"); },
        "tensor-parallel communication overlaps under sequence parallelism alone, which needs tp above 1",
-       "--sequence-parallel"},
+       "--sequence-parallel with tp above 1, or leave --tp-comm-overlap out"},
       {"te_cross_entropy",
        {"cross-entropy-fusion-impl", "cross-entropy-loss-fusion"},
        [](const JudgedRun& r) {

@@ -138,6 +138,26 @@ std::vector<sim::Warning> warnings_of_underscores(const RunOfFile& run) {
                        first_of(names))}};
 }
 
+/// Warns of names of a log of Megatron's, which its parser derives and does not take.
+std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
+  static constexpr std::string_view kDerived[] = {"virtual-pipeline-model-parallel-size",
+                                                  "data-parallel-size",
+                                                  "world-size",
+                                                  "rank",
+                                                  "params-dtype",
+                                                  "consumed-train-samples"};
+  if (run.run.kind != RunFileKind::script) return {};
+  std::vector<std::string> names;
+  for (const RunArgument& argument : run.run.given) {
+    if (std::ranges::find(kDerived, argument.name) != std::end(kDerived))
+      names.push_back(fmt::format("--{} in line {}", argument.name, argument.line));
+  }
+  if (names.empty()) return {};
+  return {{"derived_names",
+           fmt::format("{}: Megatron derives these values, and its parser stops where they are given",
+                       first_of(names))}};
+}
+
 /// Warns of words that may hold further arguments, which nobody can read.
 std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
@@ -162,12 +182,13 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
   const bool needs_more = values.flag("use-torch-fsdp2") || values.flag("use-megatron-fsdp") ||
                           values.flag("overlap-moe-expert-parallel-comm");
   const auto connections = run.run.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
-  if (!is_cut || needs_more || connections == run.run.environment.end() || connections->second == "1")
+  const bool is_set = connections != run.run.environment.end();
+  if (!is_cut || needs_more || (is_set ? connections->second == "1" : run.run.kind != RunFileKind::script))
     return {};
   return {{"max_connections_not_1",
-           fmt::format("the file sets CUDA_DEVICE_MAX_CONNECTIONS to {}: on devices before Blackwell, "
+           fmt::format("the file {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "
                        "Megatron refuses tensor and context parallelism without 1",
-                       connections->second)}};
+                       is_set ? "sets" : "does not set", is_set ? " to " + connections->second : "")}};
 }
 
 }  // namespace
@@ -175,6 +196,7 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
   std::ranges::move(warnings_of_underscores(run), std::back_inserter(warnings));
+  std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;

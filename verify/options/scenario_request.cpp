@@ -93,8 +93,9 @@ StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
   try {
     return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
   } catch (const sim::Error& error) {
-    if (error.refusal().code == "schedule_size") return {.request = {}, .missing = error.what()};
-    refuse_in_given_options(error, settings, sim::capped_product({batch.micro_batch_size, layout.dp}));
+    const std::int64_t round = sim::capped_product({batch.micro_batch_size, layout.dp});
+    if (error.refusal().code != "schedule_size") refuse_in_given_options(error, settings, round);
+    return {.request = {}, .missing = sim::Error(in_given_options(error.refusal(), settings, round)).what()};
   }
 }
 

@@ -3,14 +3,19 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "sim/comm/process_group.h"
 #include "verify/estimate/estimated_step.h"
 #include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/command_requests.h"
+#include "verify/options/context_options.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
 #include "verify/options/run_validation.h"
@@ -103,25 +108,58 @@ std::string doubt_about(const ScenarioRequest& request) {
                      names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
 }
 
+/// Returns "stage 1 (ranks 8 to 15)": the global ranks of a pipeline stage.
+std::string text_of_stage(const sim::Layout& layout, std::size_t stage) {
+  const sim::GroupKind* pipelines = layout.find("pp");
+  std::vector<int> ranks;
+  for (int i = 0; pipelines != nullptr && i < layout.grid_size; ++i) {
+    const auto place = pipelines->place_of(layout.first_rank + i);
+    if (place && std::cmp_equal(place->position, stage)) ranks.push_back(layout.first_rank + i);
+  }
+  if (ranks.empty()) return fmt::format("stage {}", stage);
+  const bool is_run = ranks.size() > 2 && ranks.back() - ranks.front() + 1 == std::ssize(ranks);
+  return fmt::format(
+      "stage {} ({})", stage,
+      is_run ? fmt::format("ranks {} to {}", ranks.front(), ranks.back()) : sim::text_of_ranks(ranks));
+}
+
+/// What is not counted takes some of what is left. The bound is chosen: so much was seen to be taken.
+constexpr std::int64_t kTight = std::int64_t{2} << 30;
+
+std::string text_of_room(std::int64_t left) {
+  return fmt::format(
+      " {} are left for the CUDA context, the buffers of NCCL and the fragments of the "
+      "allocator, which are not counted{}.",
+      byte_text(left), left < kTight ? " and often need more" : "");
+}
+
+/// The answer, before the table: whether the run fits, which ranks hold most and when, and what would help.
 std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report) {
   if (!report.gpu_memory) return "";
   const std::size_t fullest = report.fullest();
-  const std::int64_t peak = report.stages[fullest].peak_bytes();
+  const StageMemory& most = report.stages[fullest];
+  const std::int64_t left = *report.gpu_memory - most.peak_bytes();
   const std::string memory = byte_text(*report.gpu_memory), doubt = doubt_about(request);
-  if (!report.fits()) return "\nWhether it fits is not known, because activations are not counted.\n";
+  const std::string stage = text_of_stage(request.layout, fullest);
+  if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
   if (*report.fits()) {
-    return fmt::format("\n{}: stage {} holds most, {} of {}.{}\n",
-                       doubt.empty() ? "It fits" : "What is counted fits", fullest, byte_text(peak), memory,
-                       doubt);
+    const std::string fits = left < kTight ? "fits only just" : "fits";
+    return fmt::format("{} {}: {} holds most, {} of {}.{}{}\n\n", doubt.empty() ? "It" : "What is counted",
+                       fits, stage, byte_text(most.peak_bytes()), memory, text_of_room(left), doubt);
   }
-  std::string text = fmt::format("\n{}: stage {} needs {}, which is {} more than {}.{}\n",
-                                 doubt.empty() ? "It does not fit" : "What is counted does not fit", fullest,
-                                 byte_text(peak), byte_text(peak - *report.gpu_memory), memory, doubt);
-  for (const Remedy& remedy : help_for(scenario, report)) {
+  const std::string moment =
+      report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
+  std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}\n",
+                                 doubt.empty() ? "It does not fit" : "What is counted does not fit", stage,
+                                 byte_text(most.peak_bytes()), moment, byte_text(-left), memory, doubt);
+  const std::vector<Remedy> help = help_for(scenario, report);
+  for (const Remedy& remedy : help) {
     text += fmt::format("  With {} it needs {} on stage {}, and {}.\n", remedy.options,
                         byte_text(remedy.peak_bytes), remedy.stage, remedy.fits ? "fits" : "does not fit");
   }
-  return text;
+  if (std::ranges::none_of(help, &Remedy::fits))
+    text += "  No change of one or two of its options was found that makes it fit; --sweep tries layouts.\n";
+  return text + "\n";
 }
 
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
@@ -137,6 +175,8 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
   std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
+  if (scenario.run != nullptr)
+    std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
                         "the rows of experts are those of a router that spreads tokens evenly; a rank with "
@@ -166,10 +206,10 @@ int run_memory(const Call& call) {
     if (estimate) document["estimate"] = estimate_json(*estimate);
     call.output.out << one_line(document);
   } else {
-    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
+    call.output.out << judgement(scenario, request, report)
+                    << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
                                    report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
-                    << table_of(report) << judgement(scenario, request, report)
-                    << (estimate ? "\n" + estimate_text(*estimate) : "")
+                    << table_of(report) << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(scenario, request, report));
   }
   return report.fits_as_asked() ? kVerified : kFalsified;

@@ -10,6 +10,7 @@
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/run_validation.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
@@ -143,6 +144,9 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   std::optional<OutputFile> page;
   sim::Refusals refusals;
   refusals.keep([&] { require_model_shape(settings); });
+  refusals.keep([&] {
+    if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
+  });
   refusals.keep([&] { space = sweep_space(settings); });
   refusals.keep([&] { machine = requested_machine(settings); });
   refusals.keep([&] {

@@ -89,9 +89,12 @@ struct Recording {
   InternedTexts texts;
 
   /// Whether it has every call that the rank has made.
-  bool is_whole() const {
-    return !calls.empty() && calls.front().record_id == 0 &&
-           calls.back().record_id + 1 == static_cast<std::int64_t>(calls.size()) + ends;
+  bool is_whole() const { return has_no_gaps() && calls.front().record_id == 0; }
+  /// Whether it has every call from its first to its last one: a dump of active calls has others left out.
+  bool has_no_gaps() const {
+    return !calls.empty() && calls.front().record_id >= 0 &&
+           calls.back().record_id - calls.front().record_id + 1 ==
+               static_cast<std::int64_t>(calls.size()) + ends;
   }
   const std::string& text(std::uint32_t id) const { return texts[id]; }
   const std::string& operation(const RecordedCall& call) const { return texts[call.operation]; }

@@ -193,7 +193,9 @@ std::string sweep_order(const SweepReport& report) {
   std::string order =
       fmt::format("Best first: {}{}. Bytes are those of all ranks in one step.",
                   report.gpu_memory ? "those that fit, then " : "",
-                  report.machine ? "by the estimated time" : "by the bytes sent across nodes");
+                  report.machine ? "by the estimated time"
+                                 : "by the bytes sent across nodes, where they are counted, then what "
+                                   "computes least again, then by the bubble");
   if (report.machine) {
     order += fmt::format(
         " Times are estimates from the rates of {} ({}), and were held against no measured step.",

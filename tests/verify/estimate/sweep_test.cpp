@@ -108,7 +108,10 @@ TEST(Sweep, LayoutsThatFitAndTakeLessComeFirst) {
         ASSERT_LE(*a.seconds, *b.seconds);
       } else {
         ASSERT_LE(*a.bytes_across, *b.bytes_across);
-        ASSERT_TRUE(*a.bytes_across < *b.bytes_across || a.point < b.point);
+        const auto order = [](const SweptLayout& one) {
+          return std::tuple(*one.bytes_across, one.point.recompute, one.bubble, one.point);
+        };
+        ASSERT_LT(order(a), order(b));
       }
     }
   }

@@ -161,8 +161,11 @@ TEST(Inspection, CrossedGroupsAreACircle) {
   dumps[0].calls = {pending(1, "gloo:all_reduce")};
   for (std::size_t rank = 1; rank < 4; ++rank) dumps[rank].calls = {pending(0, "gloo:all_reduce")};
   const Inspection inspection = inspected(dumps);
-  EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
+  EXPECT_EQ(suspects(inspection), Ranks{0});
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_NE(inspection.verdict.find("has made other calls than the other ranks of its pipeline stage"),
+            std::string::npos)
+      << inspection.verdict;
   EXPECT_EQ(inspection.waiting.suspects.circles, (std::vector<Ranks>{{0, 1}}));
   EXPECT_TRUE(has_finding(inspection, "circle"));
 }
@@ -464,7 +467,7 @@ TEST(Inspection, ADumpThatEndsBeforeCallsThatHaveCompletedIsSaidToBeEarly) {
 }
 
 /// Rank 1 is written while its second call runs; the others have completed two calls more, which need it.
-TEST(Inspection, AnEarlyDumpThatLooksLikeADeviceThatStoppedIsDoubted) {
+TEST(Inspection, AnEarlyDumpSaysNothingOfItsDevice) {
   std::vector<TestDump> dumps = ranks_of_world(4);
   for (TestDump& dump : dumps) {
     for (std::int64_t call = 1; call <= 4; ++call)
@@ -473,13 +476,13 @@ TEST(Inspection, AnEarlyDumpThatLooksLikeADeviceThatStoppedIsDoubted) {
   dumps[1].calls.resize(1);
   dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 2));
   const Inspection early = inspected(dumps);
-  EXPECT_EQ(suspects(early), Ranks{1});
-  EXPECT_NE(early.verdict.find("But the dump of rank 1 ends before calls that others have completed"),
+  EXPECT_EQ(suspects(early), Ranks{});
+  EXPECT_NE(early.verdict.find("the dump of rank 1 was written before calls that others have completed"),
             std::string::npos)
       << early.verdict;
   dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 3));
   dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 4));
-  EXPECT_EQ(inspected(dumps).verdict.find("But the dump"), std::string::npos);
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
 }
 
 TEST(Inspection, ARankWhoseDumpHasNoCallsIsNotSaidToHaveIssuedNone) {

@@ -117,6 +117,88 @@ TEST(ActivationMemory, TheLastStageAddsTheLogits) {
   EXPECT_EQ(moment.step, "forward of microbatch 0, in the loss");
 }
 
+/// Recomputed layers, and a recomputed core of attention, keep the mask of every microbatch in flight.
+TEST(ActivationMemory, RecomputationKeepsTheMasksOfAllMicrobatchesInFlight) {
+  ActivationShape shape{.model = {.num_layers = 4,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2,
+                                  .seq_length = 16},
+                        .padded_vocab_size = 16,
+                        .tokens = 16};
+  const auto first_stage = [&](RecomputeMethod method, bool has_mask) {
+    shape.options.recompute = method;
+    shape.options.modules = {"core_attn"};
+    shape.options.attention_mask = has_mask;
+    const sim::LayerPlacement placement =
+        sim::place_layers({.num_layers = 4, .pipeline_model_parallel_size = 4});
+    return largest_moments(shape, placement, sim::one_forward_one_backward,
+                           {.pipeline_model_parallel_size = 4, .num_microbatches = 8})
+        .front()
+        .all();
+  };
+  for (const RecomputeMethod method :
+       {RecomputeMethod::uniform, RecomputeMethod::block, RecomputeMethod::modules}) {
+    EXPECT_EQ(first_stage(method, true) - first_stage(method, false), 4 * 16 * 16);
+    EXPECT_TRUE(keeps_attention_masks(shape));
+  }
+  EXPECT_EQ(first_stage(RecomputeMethod::none, true), first_stage(RecomputeMethod::none, false));
+  EXPECT_FALSE(keeps_attention_masks(shape));
+}
+
+/// A rank of cp cuts its part from the whole mask, when nothing else of the microbatch is there.
+TEST(ActivationMemory, TheWholeMaskIsThereWhileABatchIsLoaded) {
+  const ActivationShape shape{.model = {.num_layers = 1,
+                                        .hidden_size = 1,
+                                        .ffn_hidden_size = 1,
+                                        .num_attention_heads = 1,
+                                        .num_query_groups = 1,
+                                        .seq_length = 4096},
+                              .padded_vocab_size = 1,
+                              .tokens = 2048,
+                              .cp = 2};
+  const LargestMoment moment = largest_moments(shape, sim::place_layers({.num_layers = 1}),
+                                               sim::no_pipelining, {.num_microbatches = 1})
+                                   .front();
+  EXPECT_EQ(moment.step, "forward of microbatch 0, loading its batch");
+  EXPECT_EQ(moment.all(), 4096 * 4096 + 4096 * 2048);
+}
+
+/// What kernels of experts, a gate of shared experts and attention over gathered keys keep, by hand.
+TEST(ActivationMemory, KernelsKeepWhatTheyReadAgain) {
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 16,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .tokens = 4};
+  shape.model.gated_mlp = true;
+  shape.model.experts.num_experts = 2;
+  shape.model.experts.moe_router_topk = 1;
+  shape.model.experts.moe_ffn_hidden_size = 16;
+  const auto kept = [&] { return layer_activation_bytes(shape, true); };
+  const std::int64_t inside = 2 * 4 * 16;  // e r F
+  const std::int64_t fused = kept();
+  shape.options.fused_gate = false;
+  EXPECT_EQ(kept() - fused, 3 * inside);
+  shape.options.te_activation = true;
+  EXPECT_EQ(kept() - fused, inside);
+  shape.options.te_activation = false;
+  shape.model.gated_mlp = false;
+  const std::int64_t squared = kept();
+  shape.options.fused_squared_relu = true;
+  EXPECT_EQ(squared - kept(), inside);
+  shape.model.experts.shared_expert_intermediate_size = 16;
+  const std::int64_t shared = kept();
+  shape.model.experts.shared_expert_gate = true;
+  EXPECT_EQ(kept() - shared, 2 * 8 * 4);
+  shape.options.gathers_keys = true;
+  const std::int64_t gated = kept();
+  shape.cp = 2;
+  EXPECT_EQ(kept() - gated, 2 * 8 * 4);
+}
+
 // Each kernel of the loss, by hand: logits in bf16, and their softmax in fp32.
 TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   ActivationShape shape{.model = {.num_layers = 1,

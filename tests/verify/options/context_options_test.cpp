@@ -53,6 +53,9 @@ TEST(ContextOptions, HeadsOfARunThatCannotBeExchangedAreWarnedOf) {
   settings.append("tensor-model-parallel-size", {"4"});
   ASSERT_EQ(context_warnings(settings).size(), 1U);
   EXPECT_EQ(context_warnings(settings).front().name, "cp_heads");
+  settings.append("multi-latent-attention", {"true"});
+  ASSERT_EQ(context_warnings(settings).size(), 2U);
+  EXPECT_EQ(context_warnings(settings).back().name, "cp_latent");
 }
 
 }  // namespace

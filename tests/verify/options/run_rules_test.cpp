@@ -242,6 +242,7 @@ const std::vector<Broken>& broken_dense() {
        "--distrib-optim-fully-reshardable-mem-efficient",
        {"no_gloo_mem_efficient"}},
       {"--use-precision-aware-optimizer --optimizer sgd", {"precision_aware_adam"}},
+      {"--use-precision-aware-optimizer", {"precision_aware_distributed"}},
       {"--optimizer-cpu-offload", {"cpu_offload_needs_precision_aware"}},
       {"--ddp-num-buckets 2 --ddp-bucket-size 1000", {"ddp_buckets_and_size"}},
       {"--ddp-num-buckets 0", {"ddp_buckets_not_positive"}},
@@ -461,7 +462,9 @@ TEST(RunRules, ALogIsNotHeldAgainstThem) {
 
 TEST(RunRules, WhatAStepOrADeviceRefusesIsWarnedOf) {
   const auto warnings = [](const char* base, const std::string& more) {
-    const test::JudgedAsScenario judged = test::judged(verify::read_run_script(script(base, more), {}), 8);
+    const bool sets_connections = more.starts_with("CUDA_DEVICE_MAX_CONNECTIONS");
+    const std::string all = sets_connections ? more : "CUDA_DEVICE_MAX_CONNECTIONS=1 " + more;
+    const test::JudgedAsScenario judged = test::judged(verify::read_run_script(script(base, all), {}), 8);
     EXPECT_EQ(judged.refused, Codes()) << more;
     Codes names;
     if (judged.request)
@@ -474,6 +477,7 @@ TEST(RunRules, WhatAStepOrADeviceRefusesIsWarnedOf) {
   EXPECT_EQ(warnings(kExperts, "-train-iters -sequence-parallel"), Codes({"moe_tp_needs_sp"}));
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=8"), Codes({"max_connections_not_1"}));
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=1"), Codes());
+  EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS="), Codes({"max_connections_not_1"}));
 }
 
 }  // namespace

@@ -55,8 +55,9 @@ TEST(MemoryCommand, TheJudgementIsTheExitCode) {
   EXPECT_EQ(document_of(kModel + fmt::format("--gpu-memory {}", peak))["fits"], true);
   EXPECT_EQ(document_of(kModel + fmt::format("--gpu-memory {}B", peak - 1), 1)["fits"], false);
   const test::RunResult text = test::run(kModel + fmt::format("--gpu-memory {}", peak - (3 << 20U)));
-  EXPECT_NE(text.out.find("It does not fit: stage 0 needs "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("It does not fit: stage 0 (ranks 0 to 7) needs "), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("which is 3.00 MiB more than "), std::string::npos) << text.out;
+  EXPECT_TRUE(text.out.starts_with("It does not fit: ")) << text.out;
 }
 
 /// A pipeline of so many ranks has a schedule that is too long to be walked, so activations are not counted.
@@ -130,7 +131,7 @@ TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
   const test::RunResult result = test::run(call);
   EXPECT_EQ(result.exit_code, 1);
   const std::vector<Help> helps = helps_of(result.out);
-  EXPECT_EQ(helps.size(), 8U) << result.out;
+  EXPECT_EQ(helps.size(), 9U) << result.out;
   for (const Help& help : helps) {
     std::string changed = call;
     for (const char* option :
@@ -141,9 +142,10 @@ TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
     }
     const test::RunResult own = test::run(changed + help.options);
     const bool fits = own.exit_code == 0;
-    const std::string figure = fits ? fmt::format("stage {} holds most, {} of", help.stage, help.size)
-                                    : fmt::format("stage {} needs {},", help.stage, help.size);
+    const std::string figure =
+        fits ? fmt::format(" holds most, {} of", help.size) : fmt::format(" needs {} at", help.size);
     EXPECT_NE(own.out.find(figure), std::string::npos) << help.options << "\n" << own.out;
+    EXPECT_NE(own.out.find(fmt::format(": stage {} (rank", help.stage)), std::string::npos) << own.out;
     EXPECT_EQ(help.judgement, fits ? "fits." : "does not fit.");
   }
 }
@@ -155,6 +157,73 @@ TEST(MemoryCommand, TheDocumentHasWhatWouldHelp) {
   EXPECT_EQ(keys_of(document["advice"][0]),
             (std::vector<std::string>{"options", "peak_bytes", "pipeline_rank", "fits"}));
   EXPECT_TRUE(document_of(kModel)["advice"].empty());
+}
+
+TEST(MemoryCommand, WhatIsLeftIsSaid) {
+  const std::int64_t peak = document_of(kModel)["stages"][0]["peak_bytes"];
+  const auto said = [&](std::int64_t left) {
+    return test::run(kModel + fmt::format("--gpu-memory {}", peak + left)).out;
+  };
+  EXPECT_TRUE(said(0).starts_with("It fits only just: stage 0 (ranks 0 to 7) holds most, ")) << said(0);
+  EXPECT_NE(said(5 << 20U).find(" 5.00 MiB are left for the CUDA context"), std::string::npos);
+  EXPECT_TRUE(said(std::int64_t{3} << 30U).starts_with("It fits: ")) << said(std::int64_t{3} << 30U);
+}
+
+/// What costs little time comes first of what fits. A block of the fewest layers is told that are enough.
+TEST(MemoryCommand, WhatFitsComesFirst) {
+  const std::string all =
+      "memory --world-size 8 --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+      "--vocab-size 512 --seq-length 16384 --micro-batch-size 1 "
+      "--position-embedding-type rope ";
+  const std::int64_t without_mask =
+      document_of(all + "--no-create-attention-mask-in-dataloader")["stages"][0]["peak_bytes"];
+  const std::vector<Help> helps = helps_of(test::run(all + fmt::format("--gpu-memory {}", without_mask)).out);
+  ASSERT_FALSE(helps.empty());
+  EXPECT_EQ(helps[0].options, "--no-create-attention-mask-in-dataloader");
+  const auto block = [](int layers) {
+    return fmt::format("--recompute-granularity full --recompute-method block --recompute-num-layers {}",
+                       layers);
+  };
+  const std::int64_t of_two = document_of(all + block(2))["stages"][0]["peak_bytes"];
+  EXPECT_NE(
+      test::run(all + fmt::format("--gpu-memory {}", of_two)).out.find("With " + block(2) + " it needs"),
+      std::string::npos);
+}
+
+/// Where one change is not enough, two are told that are.
+TEST(MemoryCommand, TwoChangesAreToldWhereOneIsNotEnough) {
+  const std::string all =
+      "memory --world-size 2 --num-layers 2 --hidden-size 1024 --num-attention-heads 16 "
+      "--vocab-size 512 --seq-length 4096 --micro-batch-size 2 "
+      "--position-embedding-type rope ";
+  std::string changed = all;
+  changed.replace(changed.find("--micro-batch-size 2 "), 21, "");
+  const std::int64_t least =
+      document_of(changed + "--micro-batch-size 1 --tensor-model-parallel-size 2")["stages"][0]["peak_bytes"];
+  const std::vector<Help> helps = helps_of(test::run(all + fmt::format("--gpu-memory {}", least)).out);
+  ASSERT_FALSE(helps.empty());
+  EXPECT_EQ(helps[0].judgement, "fits.");
+  for (const Help& help : helps) {
+    if (help.judgement != "fits.") continue;
+    const bool halves = help.options.find("--micro-batch-size") != std::string::npos;
+    const std::int64_t own = document_of((halves ? changed : all) + help.options +
+                                         fmt::format(" --gpu-memory {}", least))["stages"][0]["peak_bytes"];
+    EXPECT_LE(own, least) << help.options;
+  }
+}
+
+/// A run without its virtual stages keeps fewer microbatches.
+TEST(MemoryCommand, LeavingVirtualStagesOutIsTold) {
+  const std::string all =
+      "memory --world-size 8 --pipeline-model-parallel-size 4 --num-layers 16 --hidden-size 1024 "
+      "--num-attention-heads 16 --vocab-size 512 --seq-length 4096 --micro-batch-size 1 "
+      "--num-microbatches 16 --position-embedding-type rope ";
+  const ordered_json document = document_of(all);
+  std::int64_t most = 0;
+  for (const auto& stage : document["stages"]) most = std::max<std::int64_t>(most, stage["peak_bytes"]);
+  const std::string out =
+      test::run(all + fmt::format("--num-virtual-stages-per-pipeline-rank 2 --gpu-memory {}", most)).out;
+  EXPECT_NE(out.find("With no --num-virtual-stages-per-pipeline-rank it needs"), std::string::npos) << out;
 }
 
 /// Of twice, four and eight times as many ranks, the fewest are told that are enough.
@@ -327,6 +396,8 @@ TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
   EXPECT_EQ(activations("--no-bias-swiglu-fusion"), usual);
   EXPECT_EQ(activations("--swiglu --no-bias-swiglu-fusion") - activations("--swiglu"), 4 * 2 * 2 * 128 * 32);
+  EXPECT_EQ(activations("--swiglu --no-bias-swiglu-fusion --use-te-activation-func"),
+            activations("--swiglu"));
 }
 
 TEST(MemoryCommand, OnlyLearnedPositionsHaveParameters) {

@@ -576,6 +576,8 @@ const std::vector<Case>& cases() {
       {"cp_levels", "replay --world-size 8 --context-parallel-size 4 --cp-comm-type a2a+p2p"},
       {"cp_heads",
        "replay --world-size 8 --context-parallel-size 4 --cp-comm-type a2a --num-attention-heads 6"},
+      {"cp_latent",
+       "replay --world-size 8 --context-parallel-size 4 --cp-comm-type a2a --multi-latent-attention"},
       {"cp_comm_types",
        "replay --world-size 8 --context-parallel-size 4 --cp-comm-type p2p,a2a --num-layers 3"},
   };

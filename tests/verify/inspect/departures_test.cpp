@@ -1,0 +1,122 @@
+// Proves which ranks are named of those that hold each other: both ends of a message that does not end, ranks that
+// depart from the calls of their pipeline stage, and ranks that stand still behind one without a dump. Early dumps
+// hide nobody.
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/verify/inspect/small_jobs.h"
+#include "verify/inspect/inspection_text.h"
+
+namespace {
+
+using test::are_all;
+using test::DumpedTestCall;
+using test::inspected;
+using test::pending;
+using test::ranks_of_world;
+using test::suspects;
+using test::TestDump;
+using verify::Inspection;
+using verify::SuspectKind;
+
+using Ranks = std::vector<int>;
+
+DumpedTestCall completed(std::size_t group, const char* operation, std::int64_t sequence) {
+  return {.group = group, .operation = operation, .sequence = sequence};
+}
+
+DumpedTestCall message(const char* operation, std::int64_t number, const char* state) {
+  return {.operation = operation, .sequence = 0, .p2p_sequence = number, .state = state};
+}
+
+/// Both ends are at the message from rank 1 to rank 2. Rank 1 also waits for rank 2, and rank 0 for rank 1.
+TEST(Departures, BothEndsOfAMessageThatDoesNotEndAreNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  dumps[0].calls = {message("nccl:recv 0<-1", 1, "scheduled")};
+  dumps[1].calls = {message("nccl:send 1->2", 1, "scheduled"), message("nccl:send 1->0", 2, "scheduled"),
+                    message("nccl:recv 1<-0", 3, "scheduled")};
+  dumps[2].calls = {message("nccl:recv 2<-1", 1, "scheduled")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{1, 2})) << inspection.verdict;
+  EXPECT_TRUE(are_all(inspection, SuspectKind::device));
+  EXPECT_NE(inspection.suspects.at(0).reason.find("nothing is pending before them"), std::string::npos);
+  // The second message of rank 1 is no such message: another one is pending before its half.
+  dumps[2].calls = {message("nccl:recv 2<-1", 1, "completed")};
+  dumps[1].calls[0].state = "completed";
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Rank 1 has received a message that the dump of rank 0 does not have yet.
+TEST(Departures, ADumpWithoutASendThatWasReceivedIsEarly) {
+  std::vector<TestDump> dumps = ranks_of_world(3, true);
+  dumps[0].calls = {completed(1, "nccl:all_reduce", 1)};
+  dumps[1].calls = {completed(1, "nccl:all_reduce", 1), message("nccl:recv 1<-0", 1, "completed"),
+                    pending(0, "nccl:all_reduce", 1)};
+  dumps[2].calls = {pending(0, "nccl:all_reduce", 1)};
+  const Inspection early = inspected(dumps);
+  EXPECT_EQ(suspects(early), Ranks{0});
+  EXPECT_TRUE(are_all(early, SuspectKind::unknown));
+  EXPECT_NE(early.verdict.find("it was written early"), std::string::npos) << early.verdict;
+  // With the send in its dump, its host stands still.
+  dumps[0].calls.push_back(message("nccl:send 0->1", 1, "completed"));
+  EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::host));
+}
+
+/// Rank 3 is behind in an early dump; rank 2 stopped.
+TEST(Departures, AnEarlyDumpHidesNobody) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps)
+    dump.calls = {completed(0, "nccl:all_reduce", 1), completed(0, "nccl:all_reduce", 2)};
+  dumps[3].calls = {completed(0, "nccl:all_reduce", 1)};
+  for (const std::size_t rank : {0U, 1U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 3));
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{2});
+  dumps[2].calls.push_back(pending(0, "nccl:all_reduce", 3));
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+}
+
+/// Two ranks disagree in the size of a call of their pair. The other pairs make it as rank 0 does.
+TEST(Departures, OfTwoPartiesTheOneThatDepartsFromItsStageIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(6, true);
+  for (TestDump& dump : dumps) dump.calls = {pending(1, "nccl:all_reduce")};
+  dumps[1].calls[0].elements = 2 * dumps[0].calls[0].elements;
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("look at rank 1 first"), std::string::npos) << inspection.verdict;
+  // Of one pair alone, nobody can tell.
+  dumps.resize(2);
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Rank 0 makes the sum of the world before that of its pair, which the other pairs have made.
+TEST(Departures, ARankThatLeavesOutACallIsNamedWithTheCall) {
+  std::vector<TestDump> dumps = ranks_of_world(6, true);
+  for (TestDump& dump : dumps) dump.calls = {completed(1, "nccl:all_reduce", 1), pending(0, "nccl:barrier")};
+  dumps[0].calls = {pending(0, "nccl:barrier")};
+  dumps[1].calls = {pending(1, "nccl:all_reduce")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("Rank 0 has made other calls than the other ranks of its pipeline stage"),
+            std::string::npos)
+      << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("It made nccl:barrier"), std::string::npos) << inspection.verdict;
+  // Dumps of active calls alone do not tell what their ranks made before.
+  for (TestDump& dump : dumps) dump.is_active_only = true;
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Rank 1 has no dump. Nothing that is known waits for rank 0, which has no pending call.
+TEST(Departures, ARankThatStandsStillIsNamedBesideOneWithoutADump) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  dumps[2].calls = {message("nccl:recv 2<-1", 1, "scheduled")};
+  dumps.erase(dumps.begin() + 1);
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0});
+  EXPECT_EQ(inspection.waiting.suspects.unknown, Ranks{1});
+  // A rank that waits does not stand still.
+  dumps[0].calls = {message("nccl:recv 0<-1", 1, "scheduled")};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+}  // namespace

@@ -1,0 +1,35 @@
+#pragma once
+
+/// Dumps that were written before the job stopped: they end before a collective that has completed elsewhere
+/// and needs their ranks, or before a send whose message another rank has received.
+///
+/// What such a rank did last is not known. Its pending calls may have ended since, and others may have been
+/// made, so nothing is read off them.
+///
+/// Exact   A call of Gloo may end on one member alone, with an error, and an all_to_all needs those alone
+///         that send rows, so neither tells of an early dump. Sends count only where both dumps have every
+///         call.
+
+#include <cstdint>
+#include <vector>
+
+#include "verify/inspect/job.h"
+#include "verify/inspect/pending_calls.h"
+
+namespace verify {
+
+struct EarlyDumps {
+  std::vector<int> ranks;  // ascending
+  /// The first group in which a dump ends early, and the last collective of it that has completed somewhere;
+  /// kNoGroup where only messages tell.
+  std::uint32_t group = kNoGroup;
+  std::int64_t sequence = 0;
+  int completed_by = -1;  // a rank
+};
+
+EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses);
+
+/// Marks early dumps in the job, and leaves their pending calls out, unless all dumps are early.
+void leave_out_pending_calls(const EarlyDumps& early, Job& job);
+
+}  // namespace verify

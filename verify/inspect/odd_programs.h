@@ -1,0 +1,50 @@
+#pragma once
+
+/// Ranks that depart from the calls of the other ranks of their pipeline stage: all ranks of a stage make the
+/// same calls, each in its own groups.
+///
+/// The calls of the ranks of a stage are compared one after the other. At the first difference the ranks of a
+/// strict majority, of two at least, go on, and the others depart; a rank counts that has groups of all kinds
+/// in which the calls were made. Where no such majority is, nothing is said of the stage from there on.
+///
+/// Shapes  A call is the description of its group, its operation and its collective_seq_id; a batch of
+///         messages is its sends and recvs with the distances of their peers. A call in a group of one rank
+///         is left out.
+/// Calls   Harmless differences exist in jobs that end, so this only tells apart ranks that are suspects
+///         already.
+/// Exact   Where the rings of a stage have lost calls, the comparison begins at the earliest collective that
+///         all its dumps have. Early dumps (early_dumps.h) are left out, and so are stages with a dump of
+///         active calls alone. Nothing is found in a job with messages whose pipeline groups are not known.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/job.h"
+
+namespace verify {
+
+/// A call, as an index into the calls of a dump.
+struct CallOfDump {
+  std::size_t dump = 0;
+  std::uint32_t call = 0;
+};
+
+struct OddProgram {
+  int rank = 0;
+  CallOfDump own;     // the first call that is another one
+  CallOfDump others;  // what a rank of the majority made in its place
+};
+
+/// Whether the elements of collectives are compared, too. Those of an all_to_all never are.
+enum class Elements : std::uint8_t { left_out, compared };
+
+/// Returns the ranks that depart, in ascending order.
+std::vector<OddProgram> odd_programs(const Job& job, Elements elements);
+
+/// Returns a sentence: "It made nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, where the other
+/// ranks of its pipeline stage made ...".
+std::string departure_words(const Job& job, const OddProgram& one);
+
+}  // namespace verify
