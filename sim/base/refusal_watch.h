@@ -27,6 +27,8 @@ class WatchedRefusals {
   WatchedRefusals& operator=(const WatchedRefusals&) = delete;
 
   static RefusalWatch* current() { return watch_; }
+  /// The thread reports to another watch in the place of the one to which it reports.
+  static void hand_over(RefusalWatch* watch) { watch_ = watch; }
 
  private:
   static inline constinit thread_local RefusalWatch* watch_ = nullptr;

@@ -1,23 +1,25 @@
 #include "sim/fibers/fiber_context.h"
 
-#include <boost/context/preallocated.hpp>
 #include <cstring>
 #include <cxxabi.h>
-#include <memory>
-#include <utility>
 
 #include "sim/base/check.h"
-#include "sim/fibers/running_stack.h"
 
 namespace sim {
 
 namespace {
 
-/// A stack allocator that does nothing, because the stack belongs to the pool and Boost only borrows it.
-struct Borrowed {
-  boost::context::stack_context allocate() { return {}; }
-  void deallocate(boost::context::stack_context&) noexcept {}
-};
+// The C++ ABI defines the layout of the globals: a pointer, then an unsigned int.
+
+void read_globals(const void* globals, void*& caught, unsigned int& uncaught) {
+  std::memcpy(&caught, globals, sizeof(caught));
+  std::memcpy(&uncaught, static_cast<const char*>(globals) + sizeof(caught), sizeof(uncaught));
+}
+
+void write_globals(void* globals, void* caught, unsigned int uncaught) {
+  std::memcpy(globals, &caught, sizeof(caught));
+  std::memcpy(static_cast<char*>(globals) + sizeof(caught), &uncaught, sizeof(uncaught));
+}
 
 }  // namespace
 
@@ -25,53 +27,59 @@ FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
 
 /// Exchanges the exceptions of this thread with those of the side that is suspended.
 void FiberContext::exchange_exceptions(void* globals) {
-  // The C++ ABI defines the layout of the globals: a pointer, then an unsigned int.
   ExceptionsInFlight before;
-  std::memcpy(&before.caught, globals, sizeof(before.caught));
-  std::memcpy(&before.uncaught, static_cast<char*>(globals) + sizeof(before.caught), sizeof(before.uncaught));
-  std::memcpy(globals, &exceptions_.caught, sizeof(exceptions_.caught));
-  std::memcpy(static_cast<char*>(globals) + sizeof(exceptions_.caught), &exceptions_.uncaught,
-              sizeof(exceptions_.uncaught));
+  read_globals(globals, before.caught, before.uncaught);
+  write_globals(globals, exceptions_.caught, exceptions_.uncaught);
   exceptions_ = before;
 }
 
-boost::context::fiber FiberContext::run_body(boost::context::fiber&& worker) {
-  worker_side_ = std::move(worker);
+/// Keeps the exceptions of this body, gives the thread those of the next one, and passes the worker's on.
+void FiberContext::pass_exceptions_to(FiberContext& next) {
+  void* const globals = abi::__cxa_get_globals();
+  const ExceptionsInFlight of_worker = exceptions_;
+  read_globals(globals, exceptions_.caught, exceptions_.uncaught);
+  write_globals(globals, next.exceptions_.caught, next.exceptions_.uncaught);
+  next.exceptions_ = of_worker;
+}
+
+void FiberContext::run_body(Side worker) {
+  worker_side_ = worker;
   sanitizer_.entered();
   body_();
   ended_ = true;
+  *last_ = this;
   sanitizer_.before_end();
-  return std::move(worker_side_);
+  switch_to(worker_side_);
+  CHECK(false);
 }
 
 void FiberContext::resume() {
   CHECK(!ended_);
   if (stack_.bottom == nullptr) {
     stack_ = stacks_.take();
-    boost::context::stack_context context;
-    context.sp = stack_.top();
-    context.size = stack_.all_bytes();
-    sanitizer_.before_create();
-    body_side_ = boost::context::fiber(
-        std::allocator_arg, boost::context::preallocated(context.sp, context.size, context), Borrowed(),
-        [this](boost::context::fiber&& worker) { return run_body(std::move(worker)); });
-    sanitizer_.after_create();
+    body_side_ = make_side(stack_.top(), stack_.all_bytes(),
+                           [](Switched left) { static_cast<FiberContext*>(left.data)->run_body(left.fctx); });
+    sanitizer_.create();
   }
   const RunningStack running(stack_);
   void* const globals = abi::__cxa_get_globals();
+  FiberContext* last = nullptr;  // the body that comes back: this one, or one that has taken over from it
+  last_ = &last;
   exchange_exceptions(globals);
   sanitizer_.before_resume(stack_.bottom, stack_.all_bytes());
-  body_side_ = std::move(body_side_).resume();
+  const Side from = switch_to(body_side_, this).fctx;
   sanitizer_.after_yield();
-  exchange_exceptions(globals);
-  if (!ended_) return;
-  sanitizer_.destroy();
-  stacks_.give_back(stack_);
+  last->body_side_ = from;
+  last->exchange_exceptions(globals);
+  if (!last->ended_) return;
+  last->sanitizer_.destroy();
+  last->stacks_.give_back(last->stack_);
 }
 
 void FiberContext::yield() {
+  *last_ = this;
   sanitizer_.before_yield();
-  worker_side_ = std::move(worker_side_).resume();
+  came_back(switch_to(worker_side_).fctx);
   sanitizer_.entered();
 }
 

@@ -28,6 +28,8 @@ class RunningStack {
   RunningStack& operator=(const RunningStack&) = delete;
 
   static const Stack& current() { return current_; }
+  /// The thread runs another rank in the place of the one that it runs.
+  static void hand_over(const Stack& stack) { current_ = stack; }
 
  private:
   /// It is a thread-local global because a signal handler is given only the address of the fault. Only

@@ -4,8 +4,7 @@
 /// builds it does nothing.
 ///
 /// Calls   forget_frames() comes before the memory of a stack is given back to the system.
-///         before_create() and after_create() enclose the construction of the fiber, because Boost enters the
-///         new fiber there once and returns. After that the worker calls before_resume(), switches, and calls
+///         create() comes before the first switch. The worker calls before_resume(), switches, and calls
 ///         after_yield(). The body calls entered() at its start; at each yield it calls before_yield(),
 ///         switches, and calls entered(). When it ends it calls before_end() instead of before_yield().
 /// Source  sanitizer/common_interface_defs.h, sanitizer/tsan_interface.h.
@@ -39,8 +38,7 @@ inline void forget_frames([[maybe_unused]] const void* bottom, [[maybe_unused]] 
 class SanitizerFiber {
  public:
 #if defined(__SANITIZE_ADDRESS__)
-  void before_create() {}
-  void after_create() {}
+  void create() {}
   void destroy() {}
   void before_resume(const void* bottom, std::size_t bytes) {
     __sanitizer_start_switch_fiber(&worker_fake_, bottom, bytes);
@@ -58,11 +56,7 @@ class SanitizerFiber {
 #elif defined(__SANITIZE_THREAD__)
   // The worker announces all switches, inlined into its own function: ThreadSanitizer counts the functions
   // that each fiber enters and leaves, and the two counts must be equal.
-  [[gnu::always_inline]] void before_create() {
-    fiber_ = __tsan_create_fiber(0);
-    before_resume(nullptr, 0);
-  }
-  [[gnu::always_inline]] void after_create() { after_yield(); }
+  void create() { fiber_ = __tsan_create_fiber(0); }
   void destroy() { __tsan_destroy_fiber(fiber_); }
   [[gnu::always_inline]] void before_resume(const void*, std::size_t) {
     worker_ = __tsan_get_current_fiber();
@@ -77,8 +71,7 @@ class SanitizerFiber {
   void* fiber_ = nullptr;
   void* worker_ = nullptr;
 #else
-  void before_create() {}
-  void after_create() {}
+  void create() {}
   void destroy() {}
   void before_resume(const void*, std::size_t) {}
   void after_yield() {}

@@ -23,6 +23,8 @@ class RunningDevice {
   RunningDevice& operator=(const RunningDevice&) = delete;
 
   static const Device* current() { return running_; }
+  /// The thread computes for another device in the place of the one for which it computes.
+  static void hand_over(const Device* device) { running_ = device; }
 
  private:
   static inline constinit thread_local const Device* running_ = nullptr;

@@ -13,6 +13,7 @@
 #include "sim/comm/recorder.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/fibers/context.h"
+#include "sim/fibers/fiber_context.h"
 #include "sim/tensor/device.h"
 #include "sim/world/finding.h"
 #include "sim/world/posted_call.h"
@@ -66,6 +67,7 @@ class RankState {
   PostedCall* waits_for = nullptr;  // not null while status is waits
   Outbox outbox;
   std::unique_ptr<Context> context;
+  FiberContext* fiber = nullptr;  // the context, if it is a fiber
   std::shared_ptr<Device> device;
   std::shared_ptr<Recorder> recorder;
   RefusalLimit refusal_limit;

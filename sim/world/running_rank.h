@@ -28,6 +28,12 @@ class RunningRank {
   RunningRank& operator=(const RunningRank&) = delete;
 
   static RankState* current() { return running_; }
+  /// The thread runs the program of another rank in the place of the one that it runs.
+  static void hand_over(RankState& rank) {
+    running_ = &rank;
+    RunningDevice::hand_over(rank.device.get());
+    WatchedRefusals::hand_over(&rank.refusal_limit);
+  }
 
  private:
   static inline constinit thread_local RankState* running_ = nullptr;

@@ -37,9 +37,6 @@ std::shared_ptr<StackPool> stacks_for(const WorldSpec& spec, std::size_t ranks) 
   return std::make_shared<StackPool>(spec.stack_bytes, ranks <= kMostGuardedRanks, ranks);
 }
 
-/// The number of ranks between the one that runs and the one whose memory is fetched into the cache. It takes
-/// about as long to fetch it as these ranks take.
-constexpr std::size_t kAhead = 4;
 /// The memory of so many ranks, of which each needs about a KiB at a time, stays in the cache.
 constexpr std::size_t kInCache = 32;
 
@@ -168,7 +165,7 @@ void VirtualWorld::give_up(RankState& rank, Finding finding) {
 
 /// Lets other ranks run.
 void VirtualWorld::stop(RankState& rank) {
-  rank.context->yield();
+  yield(rank);
   static_cast<void>(is_over(rank));
 }
 
@@ -216,6 +213,7 @@ void VirtualWorld::run(const RankProgram& program) {
     RankState& state = *each;
     state.context = make_context(spec_.contexts, *stacks_, state.rank,
                                  [&state, &program] { state.world.run_program(state, program); });
+    if (spec_.contexts == ContextKind::fiber) state.fiber = static_cast<FiberContext*>(state.context.get());
   }
   try {
     run_rounds();
@@ -240,10 +238,13 @@ void VirtualWorld::resume_chosen() {
   const bool is_alone =
       chosen_.size() == 1 && (spec_.contexts == ContextKind::thread || worker_of(chosen_.front()) == 0);
   if (crew_.size() == 1 || is_alone) {
-    for (std::size_t i = 0; i < chosen_.size(); ++i) {
-      if (fetches_ahead_ && i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_stack();
-      resume(rank_at(chosen_[i]));
+    next_of_round_ = 0;
+    while (next_of_round_ < chosen_.size()) {
+      RankState& rank = rank_at(chosen_[next_of_round_]);
+      begin_next_of_round();
+      resume(rank);
     }
+    next_of_round_ = std::numeric_limits<std::size_t>::max();
     return;
   }
   crew_.for_each_worker([&](int worker) {
@@ -416,6 +417,7 @@ void VirtualWorld::finish(PostedCall& call) {
 /// given up now, are never resumed, and the objects on their stacks are never destroyed.
 void VirtualWorld::end_the_rest() {
   ended_ = true;
+  next_of_round_ = std::numeric_limits<std::size_t>::max();  // a round may have been left by an error
   for (auto& state : ranks_) {
     RankState& rank = *state;
     if (rank.context == nullptr) continue;

@@ -1,8 +1,9 @@
 #pragma once
 
 /// The world of virtual ranks at run time. It works in rounds: the scheduler chooses ready ranks, and the
-/// crew runs each of them until it has to wait. Then, while no rank runs, the world takes the calls that
-/// they posted in the order of the round, matches them, and moves the data of those that are complete.
+/// crew runs each of them until it has to wait: a rank that waits gives its thread to the next one of the
+/// round. Then, while no rank runs, the world takes the calls that they posted in the order of the round,
+/// matches them, and moves the data of those that are complete.
 ///
 /// Therefore only the table of groups needs a lock, and the same seed gives the same schedule for any
 /// number of threads. A rank always runs on the same worker.
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,15 +64,15 @@ class VirtualWorld {
     if (scheduler_.stops_at_every_call()) stop(rank);
   }
   /// Returns when the call is done. The rank that made it calls this.
-  void wait_for(RankState& rank, PostedCall& call) {
+  [[gnu::always_inline]] void wait_for(RankState& rank, PostedCall& call) {
     if (is_over(rank)) return;
     rank.status = RankStatus::waits;
     rank.waits_for = &call;
-    rank.context->yield();
+    yield(rank);
     CHECK(call.done || is_over(rank));
   }
   /// Posts a call of the running rank, and returns when it is done.
-  void run_call(RankState& rank, PostedCall& call) {
+  [[gnu::always_inline]] void run_call(RankState& rank, PostedCall& call) {
     post(rank, call);
     if (!call.done) wait_for(rank, call);
   }
@@ -89,6 +91,10 @@ class VirtualWorld {
   std::vector<std::shared_ptr<const void>> release_groups();
 
  private:
+  /// The number of ranks between the one that runs and the one whose memory is fetched into the cache. It
+  /// takes about as long to fetch it as these ranks take.
+  static constexpr std::size_t kAhead = 4;
+
   using Calls = std::vector<PostedCall*>;
   /// A collective or a message whose calls are complete, and whose data has to be moved.
   struct Completed {
@@ -106,6 +112,24 @@ class VirtualWorld {
   void resume(RankState& rank) {
     const RunningRank running(rank);
     rank.context->resume();
+  }
+  /// Suspends a rank. The next rank of the round runs in its place, where this worker runs all of them and
+  /// that rank's program has begun.
+  [[gnu::always_inline]] void yield(RankState& rank) {
+    if (next_of_round_ < chosen_.size()) {
+      RankState& next = rank_at(chosen_[next_of_round_]);
+      if (next.fiber != nullptr && next.fiber->can_take_over()) {
+        begin_next_of_round();
+        RunningRank::hand_over(next);
+        return rank.fiber->yield_to(*next.fiber);
+      }
+    }
+    rank.context->yield();
+  }
+  /// Fetches the memory of a rank that comes later, and moves on to the next rank.
+  void begin_next_of_round() {
+    const std::size_t ahead = next_of_round_++ + kAhead;
+    if (fetches_ahead_ && ahead < chosen_.size()) rank_at(chosen_[ahead]).prefetch_stack();
   }
   RankState& rank_at(int slot) { return *ranks_[static_cast<std::size_t>(slot)]; }
   void run_rounds();
@@ -139,6 +163,9 @@ class VirtualWorld {
   GroupTable groups_;
   GroupState* world_group_;
   std::vector<int> chosen_;
+  /// Where one worker runs all chosen ranks: the place of the next one among them; else, and between rounds,
+  /// beyond the last.
+  std::size_t next_of_round_ = std::numeric_limits<std::size_t>::max();
   std::vector<Completed> completed_;
   std::vector<Calls> spare_lists_;  // of completed calls, empty, for those that come
   std::vector<Finding> findings_;

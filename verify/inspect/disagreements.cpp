@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -156,6 +157,7 @@ class Collector {
 
   std::vector<Disagreement> collect() {
     add_collectives();
+    add_parts();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
     return std::move(found_);
   }
@@ -192,6 +194,50 @@ class Collector {
       disagreement.holds_ranks = is_pending({key.group, key.sequence});
       found_.push_back(std::move(disagreement));
     }
+  }
+
+  /// Compares how many calls are coalesced into one. A dump may have lost parts of its first call, and of its
+  /// last one where the file was cut.
+  void add_parts() {
+    std::set<CollectiveId> coalesced;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall&) {
+        if (key.place > 0) coalesced.insert({key.group, key.sequence});
+      });
+    }
+    if (coalesced.empty()) return;
+    std::map<CollectiveId, std::map<std::uint32_t, std::vector<int>>> ranks;  // by their numbers of parts
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const Recording& recording = job_.recordings[dump];
+      std::map<CollectiveId, std::uint32_t> parts;
+      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
+        const CollectiveId id{key.group, key.sequence};
+        if (!coalesced.contains(id)) return;
+        const bool may_be_cut = (&call == &recording.calls.front() && call.record_id != 0) ||
+                                (&call == &recording.calls.back() && recording.is_truncated);
+        parts[id] = may_be_cut || (parts.contains(id) && parts[id] == 0) ? 0 : key.place + 1;
+      });
+      for (const auto& [id, count] : parts)
+        if (count > 0) ranks[id][count].push_back(recording.rank);
+    }
+    for (const auto& [id, by_count] : ranks) {
+      if (by_count.size() > 1 && found_.size() < kMostDisagreements) found_.push_back(of_parts(id, by_count));
+    }
+  }
+
+  Disagreement of_parts(const CollectiveId& id,
+                        const std::map<std::uint32_t, std::vector<int>>& by_count) const {
+    Disagreement disagreement;
+    disagreement.group = id.group;
+    disagreement.sequence = id.sequence;
+    disagreement.what = "parts";
+    for (const auto& [count, ranks] : by_count)
+      disagreement.parties.push_back(
+          {count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count), ranks});
+    std::ranges::stable_sort(disagreement.parties, std::greater(),
+                             [](const auto& party) { return party.ranks.size(); });
+    disagreement.holds_ranks = is_pending(id);
+    return disagreement;
   }
 
   /// Whether a call is pending on a rank.

@@ -1,7 +1,7 @@
 #pragma once
 
 /// Calls about which the members of a group disagree: they make different operations, with different dtypes
-/// or numbers of elements, under the same collective_seq_id.
+/// or numbers of elements, or as another number of coalesced parts, under the same collective_seq_id.
 ///
 /// Exact   Elements are compared where every member has as many: those that go into an all_reduce, broadcast,
 ///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all
@@ -28,7 +28,7 @@ struct Disagreement {
   };
   std::uint32_t group = 0;
   std::int64_t sequence = 0;
-  std::string what;            // "operation", "dtype" or "size"
+  std::string what;            // "operation", "dtype", "size" or "parts"
   std::vector<Party> parties;  // the largest first
   bool holds_ranks = false;    // the call is pending on a member
   bool is_message = false;

@@ -12,6 +12,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/inspect/call_line.h"
 #include "verify/inspect/early_dumps.h"
+#include "verify/inspect/group_order.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -92,6 +93,7 @@ class Inspector {
     result_.waiting = waiting_of(result_.job, progresses);
     result_.suspects = result_.waiting.suspects.ranks;
     add_disagreements();
+    add_group_order();
     add_waits();
     add_contradictions();
     judge_layout();
@@ -150,6 +152,18 @@ class Inspector {
                          fmt::join(parties, ", "));
     return fmt::format("Call {} of {} differs in {}: {}.", one.sequence, group_words(group), one.what,
                        fmt::join(parties, ", "));
+  }
+
+  /// Members of groups that are never formed wait for each other, whatever else they seem to do. A call that
+  /// was made in a group tells that it was formed.
+  void add_group_order() {
+    order_ = odd_group_order_of(job());
+    if (order_.ranks.empty()) return;
+    find("groups", capital(order_.text), order_.ranks);
+    if (leading_ != nullptr) return;
+    result_.suspects.clear();
+    for (const int rank : order_.ranks)
+      result_.suspects.push_back({rank, SuspectKind::order, "It has made groups in another order."});
   }
 
   void add_waits() {
@@ -253,6 +267,10 @@ class Inspector {
       result_.verdict =
           words_of(*leading_) +
           fmt::format(" This is consistent with ranks that make different calls: {}.", where_to_look());
+      return;
+    }
+    if (!order_.ranks.empty()) {
+      result_.verdict = capital(order_.text);
       return;
     }
     if (result_.waiting.suspects.is_stuck) return write_stuck();
@@ -582,6 +600,7 @@ class Inspector {
   bool all_;
   std::vector<Disagreement> disagreements_;
   const Disagreement* leading_ = nullptr;
+  OddGroupOrder order_;
   bool departs_ = false;  // the suspects of the leading disagreement are told apart by their programs
   EarlyDumps early_;
 };

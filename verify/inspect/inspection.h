@@ -25,9 +25,9 @@ namespace verify {
 
 /// Something in the dumps that is not as it should be.
 struct InspectionFinding {
-  std::string
-      what;  // waiting, circle, stuck, operation, dtype, size, message, members, rank, world, version,
-             // layout, truncated, absent, lost
+  /// waiting, circle, stuck, operation, dtype, size, parts, groups, message, members, rank, world, version,
+  /// layout, truncated, absent, lost
+  std::string what;
   std::string text;  // a sentence
   std::vector<int> ranks;
 };

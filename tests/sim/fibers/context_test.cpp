@@ -3,13 +3,17 @@
 
 #include "sim/fibers/context.h"
 
+#include <cstddef>
+#include <functional>
 #include <gtest/gtest.h>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/fibers/fiber_context.h"
 #include "sim/fibers/running_stack.h"
 
 namespace {
@@ -82,6 +86,79 @@ TEST_P(Contexts, ResumedByOneThreadAfterAnother) {
   });
   while (!context->ended()) std::thread([&] { context->resume(); }).join();
   EXPECT_EQ(steps, 3);
+}
+
+/// Three fibers, each of which starts and yields to the worker, and then does `body`.
+struct ThreeFibers {
+  explicit ThreeFibers(const std::function<void(std::size_t)>& body) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      fibers.push_back(std::make_unique<FiberContext>(stacks, [this, i, body] {
+        fibers[i]->yield();
+        body(i);
+      }));
+    }
+    for (const auto& fiber : fibers) fiber->resume();
+  }
+  /// The next fiber takes over; from the last one the worker does.
+  void pass_on(std::size_t i) {
+    if (i + 1 == fibers.size()) return fibers[i]->yield();
+    fibers[i]->yield_to(*fibers[i + 1]);
+  }
+  void finish() {
+    for (const auto& fiber : fibers) fiber->resume();
+    for (const auto& fiber : fibers) EXPECT_TRUE(fiber->ended());
+  }
+
+  StackPool stacks = StackPool(kDefaultStackBytes, true, 3);
+  std::vector<std::unique_ptr<FiberContext>> fibers;
+};
+
+TEST(FiberContexts, ABodyTakesOverFromOneThatYieldsToIt) {
+  if (kSanitized) GTEST_SKIP() << "only workers switch in a build for sanitizers";
+  std::string events;
+  ThreeFibers* all = nullptr;
+  ThreeFibers three([&](std::size_t i) {
+    events += static_cast<char>('a' + i);
+    all->pass_on(i);
+    events += static_cast<char>('A' + i);
+  });
+  all = &three;
+  const std::byte* const stack = running_stack().bottom;
+  three.fibers.front()->resume();  // one resume() of a worker runs all three
+  EXPECT_EQ(events, "abc");
+  EXPECT_EQ(running_stack().bottom, stack);
+  for (const auto& fiber : three.fibers) EXPECT_FALSE(fiber->ended());
+  three.finish();
+  EXPECT_EQ(events, "abcABC");
+  EXPECT_FALSE(three.fibers.front()->can_take_over());
+}
+
+/// Each body keeps the exception that it handles, and the worker its own, while others take over.
+TEST(FiberContexts, ABodyThatTakesOverHasItsOwnExceptions) {
+  if (kSanitized) GTEST_SKIP() << "only workers switch in a build for sanitizers";
+  std::vector<std::string> caught(3);
+  ThreeFibers* all = nullptr;
+  ThreeFibers three([&](std::size_t i) {
+    try {
+      throw std::runtime_error(std::to_string(i));
+    } catch (const std::exception&) {
+      all->pass_on(i);
+      try {
+        throw;
+      } catch (const std::runtime_error& again) {
+        caught[i] = again.what();
+      }
+    }
+  });
+  all = &three;
+  try {
+    throw std::logic_error("the worker's");
+  } catch (const std::logic_error&) {
+    three.fibers.front()->resume();
+    three.finish();
+    EXPECT_THROW(throw, std::logic_error);
+  }
+  EXPECT_EQ(caught, (std::vector<std::string>{"0", "1", "2"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Contexts, testing::Values(ContextKind::fiber, ContextKind::thread),

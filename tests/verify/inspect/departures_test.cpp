@@ -106,6 +106,49 @@ TEST(Departures, ARankThatLeavesOutACallIsNamedWithTheCall) {
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
 }
 
+/// Rank 2 coalesces three sums into one call, and the others two. A ring that may have lost a part tells
+/// nothing.
+TEST(Departures, AnotherNumberOfCoalescedPartsIsFound) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps)
+    dump.calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 2),
+                  pending(0, "nccl:all_reduce", 2)};
+  dumps[2].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2}) << inspection.verdict;
+  EXPECT_TRUE(test::has_finding(inspection, "parts"));
+  EXPECT_NE(inspection.verdict.find("rank 2 makes 3 calls that are coalesced"), std::string::npos)
+      << inspection.verdict;
+  dumps[2].calls.erase(dumps[2].calls.begin());
+  for (std::size_t i = 0; i < 3; ++i) dumps[2].calls[i].record_id = static_cast<std::int64_t>(i + 2);
+  EXPECT_FALSE(test::has_finding(inspected(dumps), "parts"));
+}
+
+/// Rank 3 makes the groups of the pairs before those of the two halves of four ranks, and the others after.
+TEST(Departures, ARankThatMakesItsGroupsInAnotherOrderIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    const bool is_odd = dump.rank == 3;
+    const int first = dump.rank / 2 * 2;
+    dump.groups.push_back({is_odd ? "2" : "1", "PAIR", {first, first + 1}});
+    dump.groups.push_back({is_odd ? "1" : "2", "OTHERS", {dump.rank % 2, dump.rank % 2 + 2}});
+    dump.groups.push_back({is_odd ? "4" : "3", "ALL", {0, 1, 2, 3}});
+    dump.calls = {completed(0, "nccl:all_reduce", 1)};
+  }
+  for (const std::size_t rank : {0U, 1U}) dumps[rank].calls.push_back(pending(1, "nccl:all_reduce"));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{3}) << inspection.verdict;
+  EXPECT_TRUE(
+      inspection.verdict.starts_with("Rank 3 has made groups in another order than the other members"))
+      << inspection.verdict;
+  // Two halves of a job that have made groups apart are no sign.
+  for (TestDump& dump : dumps) {
+    dump.groups.resize(1);
+    dump.groups.push_back({dump.rank < 2 ? "3" : "4", "ALL", {0, 1, 2, 3}});
+  }
+  EXPECT_FALSE(test::has_finding(inspected(dumps), "groups"));
+}
+
 /// Rank 1 has no dump. Nothing that is known waits for rank 0, which has no pending call.
 TEST(Departures, ARankThatStandsStillIsNamedBesideOneWithoutADump) {
   std::vector<TestDump> dumps = ranks_of_world(3);
