@@ -31,9 +31,11 @@ inline Side make_side(std::byte* top_of_stack, std::size_t bytes, void (*begin)(
 }
 
 [[gnu::always_inline]] inline Switched switch_to(Side to, void* given = nullptr) {
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__AVX512F__)
   Switched left;
-  // The 128 bytes below the top of a stack may be in use. All registers are named that a function may change.
+  // The 128 bytes below the top of a stack may be in use. All registers are named that a function may change,
+  // but for those of AVX-512, where this is a call.
   asm volatile(
       "leaq -128(%%rsp), %%rsp\n\t"
       "leaq 1f(%%rip), %%rax\n\t"
@@ -44,7 +46,8 @@ inline Side make_side(std::byte* top_of_stack, std::size_t bytes, void (*begin)(
       : "=a"(left.fctx), "=d"(left.data), "+D"(to), "+S"(given)
       :
       : "rcx", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-        "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+        "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st", "st(1)", "st(2)", "st(3)",
+        "st(4)", "st(5)", "st(6)", "st(7)", "memory", "cc");
   return left;
 #else
   return boost::context::detail::jump_fcontext(to, given);

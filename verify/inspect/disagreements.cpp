@@ -157,8 +157,8 @@ class Collector {
 
   std::vector<Disagreement> collect() {
     add_collectives();
-    add_parts();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
+    add_parts();
     return std::move(found_);
   }
 
@@ -196,33 +196,51 @@ class Collector {
     }
   }
 
-  /// Compares how many calls are coalesced into one. A dump may have lost parts of its first call, and of its
-  /// last one where the file was cut.
+  /// Calls visit(call, count) for the collectives of a dump that are among these, with the numbers of their
+  /// parts. A dump may have lost parts of its first call, and of its last one where the file was cut.
+  template <typename Visit>
+  void for_each_count(std::size_t dump, const std::set<CollectiveId>& among, const Visit& visit) const {
+    const Recording& recording = job_.recordings[dump];
+    std::map<CollectiveId, std::uint32_t> parts;
+    for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
+      const CollectiveId id{key.group, key.sequence};
+      if (!among.contains(id)) return;
+      const bool may_be_cut = (&call == &recording.calls.front() && call.record_id != 0) ||
+                              (&call == &recording.calls.back() && recording.is_truncated);
+      const auto [known, is_new] = parts.try_emplace(id, 0);
+      known->second = may_be_cut || (!is_new && known->second == 0) ? 0 : key.place + 1;
+    });
+    for (const auto& [id, count] : parts)
+      if (count > 0) visit(id, count);
+  }
+
+  /// Compares how many calls are coalesced into one.
   void add_parts() {
-    std::set<CollectiveId> coalesced;
+    std::set<CollectiveId> coalesced, differing, told;
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       for_each_collective(job_, dump, [&](const Key& key, const RecordedCall&) {
         if (key.place > 0) coalesced.insert({key.group, key.sequence});
       });
     }
     if (coalesced.empty()) return;
+    std::map<CollectiveId, std::uint32_t> first;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for_each_count(dump, coalesced, [&](const CollectiveId& id, std::uint32_t count) {
+        if (first.try_emplace(id, count).first->second != count) differing.insert(id);
+      });
+    }
+    for (const CollectiveId& id : differing) {
+      if (found_.size() + told.size() >= kMostDisagreements) break;
+      if (all_ || told.empty() || told.rbegin()->group != id.group) told.insert(id);
+    }
+    if (told.empty()) return;
     std::map<CollectiveId, std::map<std::uint32_t, std::vector<int>>> ranks;  // by their numbers of parts
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      const Recording& recording = job_.recordings[dump];
-      std::map<CollectiveId, std::uint32_t> parts;
-      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
-        const CollectiveId id{key.group, key.sequence};
-        if (!coalesced.contains(id)) return;
-        const bool may_be_cut = (&call == &recording.calls.front() && call.record_id != 0) ||
-                                (&call == &recording.calls.back() && recording.is_truncated);
-        parts[id] = may_be_cut || (parts.contains(id) && parts[id] == 0) ? 0 : key.place + 1;
+      for_each_count(dump, told, [&](const CollectiveId& id, std::uint32_t count) {
+        ranks[id][count].push_back(job_.recordings[dump].rank);
       });
-      for (const auto& [id, count] : parts)
-        if (count > 0) ranks[id][count].push_back(recording.rank);
     }
-    for (const auto& [id, by_count] : ranks) {
-      if (by_count.size() > 1 && found_.size() < kMostDisagreements) found_.push_back(of_parts(id, by_count));
-    }
+    for (const auto& [id, by_count] : ranks) found_.push_back(of_parts(id, by_count));
   }
 
   Disagreement of_parts(const CollectiveId& id,

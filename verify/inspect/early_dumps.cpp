@@ -58,22 +58,10 @@ EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses) {
   return early;
 }
 
-void leave_out_pending_calls(const EarlyDumps& early, Job& job) {
+void mark_early_dumps(const EarlyDumps& early, Job& job) {
   if (early.ranks.size() >= job.recordings.size()) return;
-  for (const int rank : early.ranks) {
-    const auto dump = static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)]);
-    std::vector<RecordedCall>& calls = job.recordings[dump].calls;
-    std::erase_if(calls, [](const RecordedCall& call) { return call.state != CallState::completed; });
-    job.is_early[dump] = true;
-    for (GroupOfRank& own : job.groups_of[dump]) {
-      own.status.reset();
-      own.last_recorded = -1;
-    }
-    for (const RecordedCall& call : calls) {
-      GroupOfRank& own = job.groups_of[dump][call.group];
-      if (job.is_collective(dump, call)) own.last_recorded = std::max(own.last_recorded, call.sequence);
-    }
-  }
+  for (const int rank : early.ranks)
+    job.is_early[static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)])] = true;
 }
 
 }  // namespace verify

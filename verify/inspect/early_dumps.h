@@ -29,7 +29,7 @@ struct EarlyDumps {
 
 EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses);
 
-/// Marks early dumps in the job, and leaves their pending calls out, unless all dumps are early.
-void leave_out_pending_calls(const EarlyDumps& early, Job& job);
+/// Marks the early dumps of a job, unless all are early: no call of theirs is pending then (pending_calls.h).
+void mark_early_dumps(const EarlyDumps& early, Job& job);
 
 }  // namespace verify

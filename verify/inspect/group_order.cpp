@@ -22,7 +22,8 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-std::map<std::uint32_t, Names> names_of_groups(const Job& job) {
+/// The groups whose members have different names of them, and in which no call is known to have completed.
+std::map<std::uint32_t, Names> differing_names(const Job& job) {
   std::map<std::uint32_t, Names> names;
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     const Recording& recording = job.recordings[dump];
@@ -34,6 +35,16 @@ std::map<std::uint32_t, Names> names_of_groups(const Job& job) {
     }
   }
   std::erase_if(names, [](const auto& one) { return one.second.size() < 2; });
+  if (names.empty()) return names;
+  bool has_completed = false;
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    for (const RecordedCall& call : job.recordings[dump].calls) {
+      if (call.state != CallState::completed) continue;
+      has_completed = true;
+      names.erase(job.group_of(dump, call));
+    }
+  }
+  if (!has_completed) names.clear();  // dumps of active calls do not tell which groups were formed
   return names;
 }
 
@@ -49,7 +60,7 @@ const std::vector<int>* majority_of(const Names& names) {
 }  // namespace
 
 OddGroupOrder odd_group_order_of(const Job& job) {
-  const std::map<std::uint32_t, Names> differing = names_of_groups(job);
+  const std::map<std::uint32_t, Names> differing = differing_names(job);
   std::map<int, int> times;  // by rank: groups of which it has another name
   for (const auto& [group, names] : differing) {
     const std::vector<int>* const most = majority_of(names);
@@ -75,10 +86,10 @@ OddGroupOrder odd_group_order_of(const Job& job) {
   for (const auto& [name, ranks] : names)
     said.push_back(fmt::format("'{}' on {}", sim::printable_text(name.substr(0, 40)), ranks_words(ranks)));
   odd.text = fmt::format(
-      "{} {} made groups in another order than the other members: {}, for example, is {}. PyTorch numbers "
-      "the "
-      "groups of a rank in their order, and a group whose members have different numbers of it is never "
-      "formed. "
+      "{} {} made groups in another order than the other members: {}, for example, is {}. "
+      "PyTorch numbers the groups of a rank in their order, and a group whose members number it differently "
+      "is "
+      "never formed. "
       "This is consistent with calls of new_group() that are left out, made twice or made in another order "
       "there.",
       ranks_words(odd.ranks), odd.ranks.size() == 1 ? "has" : "have", group_words(job.groups[group]),

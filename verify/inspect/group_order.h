@@ -8,8 +8,8 @@
 ///
 /// Exact   A rank is named that has another name of groups than most of their members; of groups without a
 ///         majority the one that is in most of them. Where more than an eighth of the ranks are named so, or
-///         names are no numbers, nothing is said: some groups are made by their members alone, and counted by
-///         these alone.
+///         names are no numbers, nothing is said, and nothing of a group in which a call has completed: some
+///         groups are made by their members alone, or as parts of a larger one, and counted by these alone.
 /// Source  PyTorch, torch/distributed/distributed_c10d.py, _process_group_name.
 
 #include <string>

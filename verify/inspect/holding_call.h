@@ -20,7 +20,7 @@ struct HoldingCall {
   std::int64_t call = -1;  // index into its calls; -1: only "pg_status" knows the call
   std::vector<int> waiting;
   std::vector<int> awaited;
-  std::vector<int> absent;  // members without a dump
+  std::vector<int> absent;  // members of whom no dump tells
   int peer = -1;            // of a message: the rank to which it goes, or from which it comes
   int distance = -1;        // from a suspect: 1 if the call waits for one; -1: it waits for none
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -83,14 +84,14 @@ class Inspector {
   }
 
   Inspection run() {
-    {
-      const Progresses progresses(result_.job);
-      disagreements_ = disagreements_of(result_.job, progresses, all_);
-      early_ = early_dumps_of(result_.job, progresses);
+    std::optional<Progresses> progresses(std::in_place, result_.job);
+    disagreements_ = disagreements_of(result_.job, *progresses, all_);
+    early_ = early_dumps_of(result_.job, *progresses);
+    if (!early_.ranks.empty()) {
+      mark_early_dumps(early_, result_.job);
+      progresses.emplace(result_.job);
     }
-    leave_out_pending_calls(early_, result_.job);
-    const Progresses progresses(result_.job);
-    result_.waiting = waiting_of(result_.job, progresses);
+    result_.waiting = waiting_of(result_.job, *progresses);
     result_.suspects = result_.waiting.suspects.ranks;
     add_disagreements();
     add_group_order();
@@ -154,8 +155,7 @@ class Inspector {
                        fmt::join(parties, ", "));
   }
 
-  /// Members of groups that are never formed wait for each other, whatever else they seem to do. A call that
-  /// was made in a group tells that it was formed.
+  /// Members of groups that are never formed wait for each other, whatever else they seem to do.
   void add_group_order() {
     order_ = odd_group_order_of(job());
     if (order_.ranks.empty()) return;
@@ -195,7 +195,7 @@ class Inspector {
          : call.awaited.empty() ? "absent"
                                 : "waiting",
          fmt::format("{} in {} for {}{}.", waiting, call_words(job(), call), ranks_words(awaited),
-                     call.awaited.empty() ? " without a whole dump" : ""),
+                     call.awaited.empty() ? ", of whom no dump tells" : ""),
          awaited);
   }
 
@@ -297,11 +297,12 @@ class Inspector {
 
   std::string where_to_look() const {
     if (leading_->has_majority()) return "look at the smaller party first";
+    if (!departs_ && leading_->parties.size() > 2) return "no party is the largest, so look at all";
     if (!departs_) return "no party is the smaller one, so look at both";
     std::vector<int> ranks;
     for (const Suspect& one : result_.suspects) ranks.push_back(one.rank);
-    return fmt::format("look at {} first, whose calls are not those of the other ranks of the pipeline stage",
-                       ranks_words(ranks));
+    return fmt::format("look at {} first, whose calls are not those of {}", ranks_words(ranks),
+                       words_of_others(job(), ranks.size()));
   }
 
   /// Adds the lines of the program: of the last call of the first rank that stands still, or of the call that
@@ -309,6 +310,7 @@ class Inspector {
   void write_lines() {
     if (result_.suspects.empty()) return;
     if (leading_ != nullptr) return say(lines_of(*leading_));
+    if (!order_.ranks.empty()) return;  // no call made the groups
     std::vector<std::string> parts;
     for (const Suspect& one : result_.suspects) {
       const RecordedCall* const last = last_call_of(job(), one);
@@ -428,10 +430,9 @@ class Inspector {
   std::string departure_sentence(const std::vector<int>& ranks) const {
     const Suspect& first = result_.suspects.front();
     return fmt::format(
-        "{} {} made other calls than the other ranks of {} pipeline {}{}. {}{} This is consistent with "
-        "a call that is left out, made twice or made in another order there.",
-        ranks_words(ranks), verb(ranks, "has", "have"), verb(ranks, "its", "their"),
-        ranks.size() == 1 ? "stage" : "stages", who_waits(),
+        "{} {} made other calls than {}{}. {}{} "
+        "This is consistent with a call that is left out, made twice or made in another order there.",
+        ranks_words(ranks), verb(ranks, "has", "have"), words_of_others(job(), ranks.size()), who_waits(),
         ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason);
   }
 

@@ -65,7 +65,7 @@ struct Job {
   std::vector<Recording> recordings;
   int world_size = 0;
   std::vector<int> dump_of_rank;  // -1: this rank has no dump
-  /// By dump: it was written before the job stopped, and has completed calls alone (early_dumps.h).
+  /// By dump: it was written before the job stopped (early_dumps.h), so no call of it counts as pending.
   std::vector<bool> is_early;
   std::vector<BlankDump> blank;  // dumps that hold nothing: their ranks count as ranks without one
   std::vector<JobGroup> groups;

@@ -87,19 +87,19 @@ class Stage {
     });
   }
 
-  /// Returns the call that most of the ranks made that could have made each of the calls, if those are two or
-  /// more, and no other call was made by as many.
+  /// Returns the call that more than half of the ranks made that could have made each of the calls, if they
+  /// are two or more.
   const Token* majority_of(const ByToken& made) const {
     const Token* most = nullptr;
-    std::size_t first = 0, second = 0;
+    std::size_t first = 0, all = 0;
     for (const auto& [token, ranks] : made) {
       const auto votes = static_cast<std::size_t>(
           std::ranges::count_if(ranks, [&](std::size_t i) { return has_groups_of(made, i); }));
-      second = std::max(second, std::min(first, votes));
+      all += votes;
       if (votes > first) most = &token;
       first = std::max(first, votes);
     }
-    return first >= 2 && first > second ? most : nullptr;
+    return first >= 2 && 2 * first > all ? most : nullptr;
   }
 
   /// Finds the earliest collective that all dumps have. Returns whether there is one.
@@ -201,9 +201,16 @@ std::string words_of(const Job& job, const CallOfDump& made) {
 
 }  // namespace
 
+std::string words_of_others(const Job& job, std::size_t ranks) {
+  if (std::ranges::none_of(job.groups, [](const JobGroup& one) { return one.kind == "pp"; }))
+    return "the other ranks";
+  return ranks == 1 ? "the other ranks of its pipeline stage" : "the other ranks of their pipeline stages";
+}
+
 std::string departure_words(const Job& job, const OddProgram& one) {
-  return fmt::format("It made {}, where the other ranks of its pipeline stage made {} (as rank {}).",
-                     words_of(job, one.own), words_of(job, one.others), job.recordings[one.others.dump].rank);
+  return fmt::format("It made {}, where {} made {} (as rank {}).", words_of(job, one.own),
+                     words_of_others(job, 1), words_of(job, one.others),
+                     job.recordings[one.others.dump].rank);
 }
 
 std::vector<OddProgram> odd_programs(const Job& job, Elements elements) {

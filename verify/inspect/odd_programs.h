@@ -43,6 +43,10 @@ enum class Elements : std::uint8_t { left_out, compared };
 /// Returns the ranks that depart, in ascending order.
 std::vector<OddProgram> odd_programs(const Job& job, Elements elements);
 
+/// Returns whose calls so many odd ranks depart from: "the other ranks of its pipeline stage", or "the other
+/// ranks" in a job without pipelines.
+std::string words_of_others(const Job& job, std::size_t ranks);
+
 /// Returns a sentence: "It made nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, where the other
 /// ranks of its pipeline stage made ...".
 std::string departure_words(const Job& job, const OddProgram& one);

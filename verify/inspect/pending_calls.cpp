@@ -92,6 +92,7 @@ bool has_completed_calls(const Job& job) {
 
 PendingCalls pending_calls(const Job& job, std::size_t dump) {
   PendingCalls pending;
+  if (job.is_early[dump]) return pending;
   const Recording& recording = job.recordings[dump];
   for (std::size_t i = 0; i < recording.calls.size(); ++i) {
     if (!is_completed(job, dump, recording.calls[i])) pending.calls.push_back(static_cast<std::uint32_t>(i));

@@ -12,7 +12,7 @@
 ///         has those that hold the rank.
 /// Exact   A call that "pg_status" counts as completed is not pending, whatever its own state. A pending call
 ///         that only "pg_status" knows, because the ring has lost it, is in `lost`, and `front` is empty:
-///         what holds the rank is not known.
+///         what holds the rank is not known. A dump that was written early has no pending calls.
 
 #include <cstdint>
 #include <vector>

@@ -72,7 +72,10 @@ class GraphBuilder {
     for (const int member : job_.groups[call.group].members) {
       const bool is_known = !graph_.is_unknown[static_cast<std::size_t>(member)];
       if (!is_known && !std::binary_search(call.waiting.begin(), call.waiting.end(), member)) {
-        call.absent.push_back(member);
+        // The dump of a rank that was written early may show that the rank has come.
+        const bool has_come =
+            dump_of(member) >= 0 && progresses_.has_issued(static_cast<std::size_t>(dump_of(member)), id);
+        if (!has_come) call.absent.push_back(member);
         continue;
       }
       const auto dump = static_cast<std::size_t>(dump_of(member));
@@ -153,6 +156,10 @@ class GraphBuilder {
     const bool receives = operation.kind == Operation::Kind::recv;
     const int peer = call.peer = peer_of(call);
     if (peer < 0) return;
+    if (dump_of(peer) >= 0 &&
+        progresses_.messages().has_completed_half(static_cast<std::size_t>(dump_of(peer)), call.dump,
+                                                  static_cast<std::uint32_t>(call.call)))
+      return;
     if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
       call.absent.push_back(peer);
       return;
@@ -172,8 +179,6 @@ class GraphBuilder {
              std::ranges::find(pending.front, index) != pending.front.end();
     };
     const auto waits_there = [&](std::uint32_t index) { return is_other_half(index) && is_there(index); };
-    if (progresses_.messages().has_completed_half(dump, call.dump, static_cast<std::uint32_t>(call.call)))
-      return;
     if (lags_[dump].is_device || !pending.lost.empty() || std::ranges::none_of(pending.calls, waits_there))
       call.awaited.push_back(peer);
   }

@@ -132,10 +132,12 @@ class Counter {
            largest(kinds, [&](bool experts) { return gradient_of_mlp(experts) + largest_weight(experts); });
   }
 
-  /// A part of a context-parallel rank is cut from the whole mask of the microbatch.
+  /// A rank of cp cuts its part from the whole mask of the microbatch. Where activations keep masks, the
+  /// stage counts none of its own.
   void add_mask(const Kinds& again, Chunk& chunk) const {
     const std::int64_t mask = attention_mask_bytes(shape_);
-    if (shape_.cp > 1) chunk.loading = mask * (shape_.cp + 1);
+    if (shape_.cp > 1) chunk.loading = mask * shape_.cp;
+    if (keeps_attention_masks(shape_)) chunk.loading += mask;
     if (again.all() > 0 || shape_.options.recomputes("core_attn")) chunk.kept += mask;
   }
 

@@ -55,6 +55,11 @@ bool takes_distributed_optimizer(const Scenario& scenario) {
          run.text("optimizer", "adam") == "adam";
 }
 
+/// Whether the mask of the data loader keeps documents apart, so that a run without it is another one.
+bool divides_documents(const Scenario& scenario) {
+  return scenario.run != nullptr && scenario.run->judged.flag("reset-attention-mask");
+}
+
 /// Selective recomputation, and then further modules beside those that it computes again already.
 Steps more_modules(const Scenario& scenario) {
   const Settings& settings = scenario.settings;
@@ -62,13 +67,15 @@ Steps more_modules(const Scenario& scenario) {
   if (granularity == "full") return {};
   Steps steps;
   if (granularity.empty()) steps.push_back({{kGranularity, "selective"}});
+  const MemoryOptions options = memory_options(settings);
   std::vector<std::string> modules;
-  if (granularity == "selective") modules = memory_options(settings).modules;
+  if (granularity == "selective") modules = options.modules;
+  if (granularity.empty() && options.keeps_scores) modules.emplace_back("core_attn");
   std::vector<std::string> further;
   if (settings.flag("multi-latent-attention")) further.emplace_back("mla_up_proj");
   for (const char* module : {"moe_act", "moe"})
     if (has_experts(settings)) further.emplace_back(module);
-  if (further.empty()) further.emplace_back("mlp");
+  if (!has_experts(settings)) further.emplace_back("mlp");
   for (const std::string& module : further) {
     if (std::ranges::find(modules, module) != modules.end()) continue;
     if (module == "moe") std::erase(modules, "moe_act");  // the experts have it
@@ -87,7 +94,9 @@ std::vector<Steps> full_recomputation(const Settings& settings) {
   std::vector<Steps> all;
   if (!is_full) {
     Steps of_blocks;
-    for (std::int64_t layers = 1; layers < number(settings, "num-layers"); layers *= 2)
+    const std::int64_t of_stage =
+        number(settings, "num-layers") / std::max<std::int64_t>(1, number(settings, kPipeline));
+    for (std::int64_t layers = 1; layers < of_stage; layers *= 2)
       of_blocks.push_back({{kGranularity, "full"}, {kMethod, "block"}, {kLayers, fmt::format("{}", layers)}});
     all.push_back(std::move(of_blocks));
   }
@@ -112,7 +121,7 @@ std::vector<Steps> candidates(const Scenario& scenario) {
   std::vector<Steps> all;
   if (number(settings, kTensor) > 1 && !settings.flag("sequence-parallel"))
     all.push_back({{{"sequence-parallel", "true"}}});
-  if (!settings.flag(kNoMask)) all.push_back({{{kNoMask, "true"}}});
+  if (!settings.flag(kNoMask) && !divides_documents(scenario)) all.push_back({{{kNoMask, "true"}}});
   if (settings.flag(kNoDistributed) && takes_distributed_optimizer(scenario))
     all.push_back({{{kNoDistributed, "false"}}});
   all.push_back(more_modules(scenario));

@@ -9,7 +9,8 @@
 ///         pipeline, context, tensor and expert ranks. Of a kind, the smallest change that fits is told.
 ///         Where no change fits alone, up to three pairs of changes are told that do. A change is left out
 ///         that the run has already, that the layout, Megatron or the attention of context parallelism
-///         refuses, or that saves less than a hundredth and does not make the run fit.
+///         refuses, that no longer keeps documents apart, or that saves less than a hundredth and does not
+///         make the run fit.
 /// Exact   The figures are those that the changed run itself has.
 
 #include <string>

@@ -52,6 +52,7 @@ class Effective {
   void dtypes();
   void recomputation();
   void optimizer();
+  std::string cuda_graph() const;
   void experts();
   void attention();
   std::optional<sim::LayerPlacement> placement(Number chunks) const;
@@ -261,7 +262,17 @@ void Effective::optimizer() {
   out_["check_for_nan_in_loss_and_grad"] = !flag("no-check-for-nan-in-loss-and-grad") &&
                                            !(flag("fp16") && !v_.has("loss-scale")) &&
                                            !flag("fake-process-group");
-  out_["cuda_graph_impl"] = v_.text("cuda-graph-impl", flag("enable-cuda-graph") ? "local" : "none");
+  out_["cuda_graph_impl"] = cuda_graph();
+}
+
+/// The older arguments, where the newer one is not given.
+std::string Effective::cuda_graph() const {
+  const std::vector<std::string> scope = v_.words("cuda-graph-scope");
+  const bool is_whole = std::ranges::find(scope, "full_iteration") != scope.end();
+  const std::string older = flag("external-cuda-graph") ? "transformer_engine"
+                            : flag("enable-cuda-graph") ? (is_whole ? "full_iteration" : "local")
+                                                        : "none";
+  return v_.text("cuda-graph-impl", older);
 }
 
 void Effective::experts() {

@@ -28,7 +28,7 @@ constexpr int kDeepest = 100;  // brackets inside brackets
        .hint = "--moe-layer-freq '[0]*3+[1]*58'"});
 }
 
-/// Reads sums of repeated lists: sum = product {+ product}, product = {times *} list {* times},
+/// Reads sums of repeated lists: sum = product {+ product}, product = {number *} list {* times},
 /// list = [ {number {, number}} ] or ( sum ), times = number or ( times {+ times} ).
 class PatternReader {
  public:

@@ -21,14 +21,25 @@ bool has_any_graph(const JudgedRun& r) { return !has_graph(r, "none"); }
 bool captures_layers(const JudgedRun& r) {
   return has_graph(r, "local") || has_graph(r, "transformer_engine");
 }
+/// The modules that have graphs: those of the older argument where the newer one is not given.
+std::vector<std::string> captured_modules(const JudgedRun& r) {
+  std::vector<std::string> modules = r.list(kModules);
+  if (modules.empty()) modules = r.list("cuda-graph-scope");
+  std::erase_if(modules, [](const std::string& one) { return one == "full" || one == "full_iteration"; });
+  return modules;
+}
+bool captures_module(const JudgedRun& r, std::string_view module) {
+  const std::vector<std::string> modules = captured_modules(r);
+  return std::ranges::find(modules, module) != modules.end();
+}
 bool captures(const JudgedRun& r, const char* module) {
   const bool is_router = std::string_view(module).starts_with("moe_");
-  if (r.lists(kModules, module)) return true;
+  if (captures_module(r, module)) return true;
   return is_router && has_graph(r, "local") &&
-         (r.lists(kModules, "moe_router") || r.lists(kModules, "moe_preprocess"));
+         (captures_module(r, "moe_router") || captures_module(r, "moe_preprocess"));
 }
 bool captures_layers_whole(const JudgedRun& r) {
-  return has_graph(r, "full_iteration") || r.list(kModules).empty();
+  return has_graph(r, "full_iteration") || captured_modules(r).empty();
 }
 bool has_many_experts(const JudgedRun& r) { return r.number("num-experts", 0) > 1; }
 

@@ -190,6 +190,11 @@ void Options::step() {
   const bool is_full = values_.text("recompute-granularity") == "full";
   const bool selects = values_.flag("moe-layer-recompute") && !is_full;
   if (selects || values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
+  if (selects && !values_.has("recompute-granularity")) {
+    // It becomes selective when Megatron has checked the method and the number of layers.
+    settings_.remove("recompute-method");
+    settings_.remove("recompute-num-layers");
+  }
   const bool has_tp = values_.has("tensor-model-parallel-size");
   const auto tp = values_.number("tensor-model-parallel-size");
   if (values_.flag("sequence-parallel") && (!has_tp || tp == std::int64_t{1}))

@@ -58,13 +58,30 @@ std::optional<sim::Ratio> factor_by(const WrongTensor& tensor, const WrongTensor
   return factor;
 }
 
+/// Returns the same for a tensor that is divided by the result: it is a third of what it was where the result
+/// is tripled.
+std::optional<sim::Ratio> factor_of_divisor(const WrongTensor& tensor, const WrongTensor& tripled) {
+  std::optional<sim::Ratio> factor;
+  for (std::size_t i = 0; i < tensor.got.size(); ++i) {
+    if (!tensor.is_wrong[i]) continue;
+    const Field got = tensor.got[i], wanted = tensor.serial.data()[i];
+    if (got == Field::of(0) || !(Field::of(3) * tripled.got[i] == got)) return std::nullopt;
+    if (!factor) factor = ratio_of(got, wanted);
+    if (!factor || !(Field::of(factor->numerator) * wanted == Field::of(factor->denominator) * got))
+      return std::nullopt;
+  }
+  return factor;
+}
+
 std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTensors& tensors,
                                            const sim::RunReport& changed) {
   constexpr std::size_t kMostTensors = 3;
   const ComparedRun tripled{run.the_case, run.setting, changed, run.number, run.serial, run.inputs};
   for (std::size_t i = 0; i < std::min(tensors.wrong.size(), kMostTensors); ++i) {
     const WrongTensor& tensor = tensors.wrong[i];
-    if (const auto factor = factor_by(tensor, compared_tensor(tripled, tensor.output))) return factor;
+    const WrongTensor of_tripled = compared_tensor(tripled, tensor.output);
+    if (const auto factor = factor_of_divisor(tensor, of_tripled)) return factor;
+    if (const auto factor = factor_by(tensor, of_tripled)) return factor;
   }
   return std::nullopt;
 }
@@ -74,10 +91,11 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
   const auto applies = [&](FaultKind kind) {
     return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
   };
-  // Where no tensor is linear in the result, the factors that are tried are those of a group's size.
+  // The factor by which a tensor says it is wrong is tried first, then those of a group's size. A negative
+  // one comes last: a tensor that depends on the result in another way may seem to say it.
   const auto factor = repairing_factor(run, tensors, *site.changed);
   std::vector<sim::Ratio> factors = {{1, site.places}, {site.places, 1}};
-  if (factor) factors = {*factor};
+  if (factor) factors.insert(factor->numerator < 0 ? factors.end() : factors.begin(), *factor);
   for (const sim::Ratio& ratio : factors) {
     Fault scale = change_at(site.site, "scale=2", where);
     scale.factor.number = ratio;

@@ -133,6 +133,26 @@ TEST(FiberContexts, ABodyTakesOverFromOneThatYieldsToIt) {
   EXPECT_FALSE(three.fibers.front()->can_take_over());
 }
 
+/// A body that ends after it has taken over gives its own stack back, and the worker goes on.
+TEST(FiberContexts, ABodyThatTakesOverMayEnd) {
+  if (kSanitized) GTEST_SKIP() << "only workers switch in a build for sanitizers";
+  StackPool stacks(kDefaultStackBytes, true, 2);
+  std::unique_ptr<FiberContext> first, second;
+  const std::byte* of_second = nullptr;
+  second = std::make_unique<FiberContext>(stacks, [&] {
+    of_second = running_stack().bottom;
+    second->yield();
+  });
+  first = std::make_unique<FiberContext>(stacks, [&] { first->yield_to(*second); });
+  second->resume();
+  first->resume();
+  EXPECT_TRUE(second->ended());
+  EXPECT_FALSE(first->ended());
+  EXPECT_EQ(stacks.take().bottom, of_second);
+  first->resume();
+  EXPECT_TRUE(first->ended());
+}
+
 /// Each body keeps the exception that it handles, and the worker its own, while others take over.
 TEST(FiberContexts, ABodyThatTakesOverHasItsOwnExceptions) {
   if (kSanitized) GTEST_SKIP() << "only workers switch in a build for sanitizers";

@@ -76,6 +76,28 @@ TEST(Departures, AnEarlyDumpHidesNobody) {
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
 }
 
+/// The dump of rank 3 was written early, as its pair shows, and has the call that all others wait in.
+TEST(Departures, AnEarlyDumpTellsWhatItsRankHadMade) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (TestDump& dump : dumps)
+    dump.calls = {completed(1, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 1)};
+  dumps[2].calls.insert(dumps[2].calls.begin() + 1, completed(1, "nccl:all_reduce", 2));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 2})) << inspection.verdict;
+  EXPECT_TRUE(are_all(inspection, SuspectKind::device));
+}
+
+/// Three parties of sizes 2, 2 and 1 have no largest one.
+TEST(Departures, OfThreePartiesWithoutALargestOneAllAreToBeLookedAt) {
+  std::vector<TestDump> dumps = ranks_of_world(5);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce")};
+  for (const std::size_t rank : {2U, 3U}) dumps[rank].calls[0].elements = 8;
+  dumps[4].calls[0].elements = 16;
+  const Inspection inspection = inspected(dumps);
+  EXPECT_NE(inspection.verdict.find("no party is the largest, so look at all"), std::string::npos)
+      << inspection.verdict;
+}
+
 /// Two ranks disagree in the size of a call of their pair. The other pairs make it as rank 0 does.
 TEST(Departures, OfTwoPartiesTheOneThatDepartsFromItsStageIsNamed) {
   std::vector<TestDump> dumps = ranks_of_world(6, true);
@@ -97,8 +119,7 @@ TEST(Departures, ARankThatLeavesOutACallIsNamedWithTheCall) {
   dumps[1].calls = {pending(1, "nccl:all_reduce")};
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
-  EXPECT_NE(inspection.verdict.find("Rank 0 has made other calls than the other ranks of its pipeline stage"),
-            std::string::npos)
+  EXPECT_NE(inspection.verdict.find("Rank 0 has made other calls than the other ranks;"), std::string::npos)
       << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("It made nccl:barrier"), std::string::npos) << inspection.verdict;
   // Dumps of active calls alone do not tell what their ranks made before.
@@ -141,6 +162,11 @@ TEST(Departures, ARankThatMakesItsGroupsInAnotherOrderIsNamed) {
   EXPECT_TRUE(
       inspection.verdict.starts_with("Rank 3 has made groups in another order than the other members"))
       << inspection.verdict;
+  // Groups in which a call has completed were formed.
+  std::vector<TestDump> formed = dumps;
+  for (TestDump& dump : formed)
+    for (const std::size_t group : {1U, 2U, 3U}) dump.calls.push_back(completed(group, "nccl:all_reduce", 1));
+  EXPECT_FALSE(test::has_finding(inspected(formed), "groups"));
   // Two halves of a job that have made groups apart are no sign.
   for (TestDump& dump : dumps) {
     dump.groups.resize(1);

@@ -219,6 +219,10 @@ const std::vector<Broken>& broken_dense() {
       {"--pipeline-model-parallel-size 1 --cuda-graph-impl local --cpu-offloading-num-layers 1",
        {"graph_cpu_offload"}},
       {"--cuda-graph-impl local --recompute-activations", {"graph_attention_dropout"}},
+      {"--external-cuda-graph --recompute-activations", {"graph_attention_dropout"}},
+      {"--enable-cuda-graph --cuda-graph-scope full_iteration", {"full_iteration_nan"}},
+      {"--enable-cuda-graph --cuda-graph-scope mlp --recompute-activations --recompute-modules mlp",
+       {"graph_hidden_dropout"}},
       {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",
        {"graph_hidden_dropout"}},
       {"--overlap-param-gather --overlap-grad-reduce", {"param_gather_needs_distopt"}},
@@ -418,6 +422,13 @@ void expect_broken(const char* base, const std::vector<Broken>& all, Codes& met)
     EXPECT_EQ(refused(script(base, one.words)), one.codes) << one.words;
     met.insert(one.codes.begin(), one.codes.end());
   }
+}
+
+/// Megatron makes the granularity selective when it has looked at the method and the layers.
+TEST(RunRules, RecomputedExpertsMayComeWithAMethod) {
+  EXPECT_EQ(
+      refused(script(kExperts, "--moe-layer-recompute --recompute-method block --recompute-num-layers 1")),
+      Codes());
 }
 
 TEST(RunRules, EveryRuleIsBrokenByOneChangeOfARunThatHolds) {
