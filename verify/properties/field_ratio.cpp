@@ -80,11 +80,13 @@ Field SmallRatio::value(const reference::Number<Field>& number) const {
 }
 
 std::optional<SmallRatio> small_fraction(const Field& of, const Field& to) {
-  const int highest = highest_level(to);
-  if (highest < 0 || highest_level(of) < 0) return std::nullopt;
+  if (highest_level(to) < 0 || highest_level(of) < 0) return std::nullopt;
+  const Field ratio = of / to;
+  const int highest = highest_level(ratio);  // a level may be left of one of them alone
+  if (highest < 0) return std::nullopt;
   const auto level = static_cast<std::size_t>(highest);
   const std::int64_t prime = sim::kFieldPrimes[level];
-  const auto quotient = static_cast<std::int64_t>((of / to).residues[level]);
+  const auto quotient = static_cast<std::int64_t>(ratio.residues[level]);
   for (std::int64_t denominator = 1; denominator <= kLargest; ++denominator) {
     std::int64_t numerator = quotient * denominator % prime;
     if (numerator > prime / 2) numerator -= prime;
