@@ -7,29 +7,26 @@
 
 namespace sim {
 
-namespace {
-
 // The C++ ABI defines the layout of the globals: a pointer, then an unsigned int.
 
-void read_globals(const void* globals, void*& caught, unsigned int& uncaught) {
-  std::memcpy(&caught, globals, sizeof(caught));
-  std::memcpy(&uncaught, static_cast<const char*>(globals) + sizeof(caught), sizeof(uncaught));
+FiberContext::ExceptionsInFlight FiberContext::ExceptionsInFlight::of(const void* globals) {
+  ExceptionsInFlight read;
+  std::memcpy(&read.caught, globals, sizeof(caught));
+  std::memcpy(&read.uncaught, static_cast<const char*>(globals) + sizeof(caught), sizeof(uncaught));
+  return read;
 }
 
-void write_globals(void* globals, void* caught, unsigned int uncaught) {
+void FiberContext::ExceptionsInFlight::put_into(void* globals) const {
   std::memcpy(globals, &caught, sizeof(caught));
   std::memcpy(static_cast<char*>(globals) + sizeof(caught), &uncaught, sizeof(uncaught));
 }
-
-}  // namespace
 
 FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
 
 /// Exchanges the exceptions of this thread with those of the side that is suspended.
 void FiberContext::exchange_exceptions(void* globals) {
-  ExceptionsInFlight before;
-  read_globals(globals, before.caught, before.uncaught);
-  write_globals(globals, exceptions_.caught, exceptions_.uncaught);
+  const auto before = ExceptionsInFlight::of(globals);
+  exceptions_.put_into(globals);
   exceptions_ = before;
 }
 
@@ -37,8 +34,8 @@ void FiberContext::exchange_exceptions(void* globals) {
 void FiberContext::pass_exceptions_to(FiberContext& next) {
   void* const globals = abi::__cxa_get_globals();
   const ExceptionsInFlight of_worker = exceptions_;
-  read_globals(globals, exceptions_.caught, exceptions_.uncaught);
-  write_globals(globals, next.exceptions_.caught, next.exceptions_.uncaught);
+  exceptions_ = ExceptionsInFlight::of(globals);
+  next.exceptions_.put_into(globals);
   next.exceptions_ = of_worker;
 }
 

@@ -47,6 +47,8 @@ class FiberContext final : public Context {
   struct ExceptionsInFlight {
     void* caught = nullptr;
     unsigned int uncaught = 0;
+    static ExceptionsInFlight of(const void* globals);
+    void put_into(void* globals) const;
   };
   void exchange_exceptions(void* globals);
   void pass_exceptions_to(FiberContext& next);

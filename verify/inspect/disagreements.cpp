@@ -140,13 +140,15 @@ std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
   return all_same(&Signature::dtype) ? "size" : "dtype";
 }
 
-Disagreement disagreement_of(const std::map<Signature, std::vector<int>>& parties) {
+/// Makes a disagreement of its parties, the largest first. `words` says what the ranks of a party have in common.
+template <typename Common, typename Words>
+Disagreement disagreement_of(const std::map<Common, std::vector<int>>& parties, std::string what,
+                             const Words& words) {
   Disagreement disagreement;
-  disagreement.what = what_differs(parties);
-  for (const auto& [signature, ranks] : parties)
-    disagreement.parties.push_back({words_of_signature(signature), ranks});
-  std::stable_sort(disagreement.parties.begin(), disagreement.parties.end(),
-                   [](const auto& a, const auto& b) { return a.ranks.size() > b.ranks.size(); });
+  disagreement.what = std::move(what);
+  for (const auto& [common, ranks] : parties) disagreement.parties.push_back({words(common), ranks});
+  std::ranges::stable_sort(disagreement.parties, std::greater(),
+                           [](const auto& party) { return party.ranks.size(); });
   return disagreement;
 }
 
@@ -188,7 +190,7 @@ class Collector {
       });
     }
     for (const auto& [key, parties] : told) {
-      Disagreement disagreement = disagreement_of(parties);
+      Disagreement disagreement = disagreement_of(parties, what_differs(parties), words_of_signature);
       disagreement.group = key.group;
       disagreement.sequence = key.sequence;
       disagreement.holds_ranks = is_pending({key.group, key.sequence});
@@ -245,15 +247,11 @@ class Collector {
 
   Disagreement of_parts(const CollectiveId& id,
                         const std::map<std::uint32_t, std::vector<int>>& by_count) const {
-    Disagreement disagreement;
+    Disagreement disagreement = disagreement_of(by_count, "parts", [](std::uint32_t count) {
+      return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
+    });
     disagreement.group = id.group;
     disagreement.sequence = id.sequence;
-    disagreement.what = "parts";
-    for (const auto& [count, ranks] : by_count)
-      disagreement.parties.push_back(
-          {count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count), ranks});
-    std::ranges::stable_sort(disagreement.parties, std::greater(),
-                             [](const auto& party) { return party.ranks.size(); });
     disagreement.holds_ranks = is_pending(id);
     return disagreement;
   }

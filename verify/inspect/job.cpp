@@ -415,6 +415,10 @@ const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
   return nullptr;
 }
 
+bool Job::has_pipelines() const {
+  return std::ranges::any_of(groups, [](const JobGroup& group) { return group.kind == "pp"; });
+}
+
 std::ptrdiff_t Job::stage_of(std::size_t dump) const {
   for (const GroupOfRank& own : groups_of[dump]) {
     if (own.group == kNoGroup || groups[own.group].kind != "pp") continue;

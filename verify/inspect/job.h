@@ -92,6 +92,7 @@ struct Job {
     return own.is_message() && theirs.is_message() && own.kind != theirs.kind && own.from == theirs.from &&
            own.to == theirs.to && group_of(dump, call) == group_of(other_dump, other);
   }
+  bool has_pipelines() const;
   /// Returns the pipeline stage of the rank of a dump: its place in its pipeline group, or 0.
   std::ptrdiff_t stage_of(std::size_t dump) const;
   /// Returns the recording of a rank; null where there is none.

@@ -4,9 +4,7 @@
 #include <compare>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "verify/inspect/holding_call.h"
@@ -186,8 +184,7 @@ class Stage {
 bool knows_stages(const Job& job) {
   const bool has_messages =
       std::ranges::any_of(job.groups, [](const JobGroup& group) { return group.has_messages; });
-  return !has_messages ||
-         std::ranges::any_of(job.groups, [](const JobGroup& one) { return one.kind == "pp"; });
+  return !has_messages || job.has_pipelines();
 }
 
 std::string words_of(const Job& job, const CallOfDump& made) {
@@ -202,8 +199,7 @@ std::string words_of(const Job& job, const CallOfDump& made) {
 }  // namespace
 
 std::string words_of_others(const Job& job, std::size_t ranks) {
-  if (std::ranges::none_of(job.groups, [](const JobGroup& one) { return one.kind == "pp"; }))
-    return "the other ranks";
+  if (!job.has_pipelines()) return "the other ranks";
   return ranks == 1 ? "the other ranks of its pipeline stage" : "the other ranks of their pipeline stages";
 }
 

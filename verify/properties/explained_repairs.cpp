@@ -40,37 +40,47 @@ std::optional<sim::Ratio> ratio_of(const Field& of, const Field& to) {
   return std::nullopt;
 }
 
-/// Returns the number by which a result must be multiplied for this tensor to be right, if the tensor is
-/// linear in the result: between the run and the one with the result tripled the tensor changes by twice its
-/// part.
-std::optional<sim::Ratio> factor_by(const WrongTensor& tensor, const WrongTensor& tripled) {
+struct Quotient {
+  Field of, to;
+};
+
+/// Returns the number that the quotients of all wrong elements are, if they are one number. `quotient_of` gives
+/// the quotient of an element, or none.
+template <typename QuotientOf>
+std::optional<sim::Ratio> common_factor(const WrongTensor& tensor, const QuotientOf& quotient_of) {
   std::optional<sim::Ratio> factor;
   for (std::size_t i = 0; i < tensor.got.size(); ++i) {
     if (!tensor.is_wrong[i]) continue;
-    const Field change = tripled.got[i] - tensor.got[i];
-    if (change == Field::of(0)) return std::nullopt;
-    const Field missing = tensor.serial.data()[i] - tensor.got[i];
-    const Field wanted = change + missing + missing;
-    if (!factor) factor = ratio_of(wanted, change);
-    if (!factor || !(Field::of(factor->numerator) * change == Field::of(factor->denominator) * wanted))
+    const std::optional<Quotient> quotient = quotient_of(i);
+    if (!quotient) return std::nullopt;
+    const auto& [of, to] = *quotient;
+    if (!factor) factor = ratio_of(of, to);
+    if (!factor || !(Field::of(factor->numerator) * to == Field::of(factor->denominator) * of))
       return std::nullopt;
   }
   return factor;
 }
 
+/// Returns the number by which a result must be multiplied for this tensor to be right, if the tensor is
+/// linear in the result: between the run and the one with the result tripled the tensor changes by twice its
+/// part.
+std::optional<sim::Ratio> factor_by(const WrongTensor& tensor, const WrongTensor& tripled) {
+  return common_factor(tensor, [&](std::size_t i) -> std::optional<Quotient> {
+    const Field change = tripled.got[i] - tensor.got[i];
+    if (change == Field::of(0)) return std::nullopt;
+    const Field missing = tensor.serial.data()[i] - tensor.got[i];
+    return Quotient{change + missing + missing, change};
+  });
+}
+
 /// Returns the same for a tensor that is divided by the result: it is a third of what it was where the result
 /// is tripled.
 std::optional<sim::Ratio> factor_of_divisor(const WrongTensor& tensor, const WrongTensor& tripled) {
-  std::optional<sim::Ratio> factor;
-  for (std::size_t i = 0; i < tensor.got.size(); ++i) {
-    if (!tensor.is_wrong[i]) continue;
-    const Field got = tensor.got[i], wanted = tensor.serial.data()[i];
+  return common_factor(tensor, [&](std::size_t i) -> std::optional<Quotient> {
+    const Field got = tensor.got[i];
     if (got == Field::of(0) || !(Field::of(3) * tripled.got[i] == got)) return std::nullopt;
-    if (!factor) factor = ratio_of(got, wanted);
-    if (!factor || !(Field::of(factor->numerator) * wanted == Field::of(factor->denominator) * got))
-      return std::nullopt;
-  }
-  return factor;
+    return Quotient{got, tensor.serial.data()[i]};
+  });
 }
 
 std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTensors& tensors,

@@ -1,6 +1,6 @@
-// Proves which ranks are named of those that hold each other: both ends of a message that does not end, ranks that
-// depart from the calls of their pipeline stage, and ranks that stand still behind one without a dump. Early dumps
-// hide nobody.
+// Proves which ranks are named of those that hold each other: both ends of a message that does not end, ranks
+// that depart from the calls of their pipeline stage, and ranks that stand still behind one without a dump.
+// Early dumps hide nobody.
 
 #include <gtest/gtest.h>
 #include <string>
@@ -12,8 +12,10 @@
 namespace {
 
 using test::are_all;
+using test::completed;
 using test::DumpedTestCall;
 using test::inspected;
+using test::message;
 using test::pending;
 using test::ranks_of_world;
 using test::suspects;
@@ -22,14 +24,6 @@ using verify::Inspection;
 using verify::SuspectKind;
 
 using Ranks = std::vector<int>;
-
-DumpedTestCall completed(std::size_t group, const char* operation, std::int64_t sequence) {
-  return {.group = group, .operation = operation, .sequence = sequence};
-}
-
-DumpedTestCall message(const char* operation, std::int64_t number, const char* state) {
-  return {.operation = operation, .sequence = 0, .p2p_sequence = number, .state = state};
-}
 
 /// Both ends are at the message from rank 1 to rank 2. Rank 1 also waits for rank 2, and rank 0 for rank 1.
 TEST(Departures, BothEndsOfAMessageThatDoesNotEndAreNamed) {

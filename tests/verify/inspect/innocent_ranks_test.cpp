@@ -13,8 +13,10 @@
 namespace {
 
 using test::are_all;
+using test::completed;
 using test::DumpedTestCall;
 using test::inspected;
+using test::message;
 using test::pending;
 using test::ranks_of_world;
 using test::suspects;
@@ -22,16 +24,6 @@ using test::TestDump;
 using verify::Inspection;
 
 using Ranks = std::vector<int>;
-
-DumpedTestCall completed(std::size_t group, const char* operation, std::int64_t sequence) {
-  return {.group = group, .operation = operation, .sequence = sequence};
-}
-
-DumpedTestCall message(const char* operation, std::int64_t number, const char* state,
-                       std::int64_t record_id = -1) {
-  return {
-      .operation = operation, .sequence = 0, .p2p_sequence = number, .state = state, .record_id = record_id};
-}
 
 /// Rank 3 has stopped. The others wait for it in call 1, after which all but rank 0 have issued call 2: rank
 /// 0 reads the loss of each step.

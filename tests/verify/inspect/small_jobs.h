@@ -31,9 +31,17 @@ inline DumpedTestCall pending(std::size_t group, const char* operation, std::int
   return {.group = group, .operation = operation, .sequence = sequence, .state = "scheduled"};
 }
 
-inline DumpedTestCall pending_message(const char* operation) {
-  return {.operation = operation, .sequence = 0, .p2p_sequence = 1, .state = "scheduled"};
+inline DumpedTestCall completed(std::size_t group, const char* operation, std::int64_t sequence) {
+  return {.group = group, .operation = operation, .sequence = sequence};
 }
+
+inline DumpedTestCall message(const char* operation, std::int64_t number, const char* state,
+                              std::int64_t record_id = -1) {
+  return {
+      .operation = operation, .sequence = 0, .p2p_sequence = number, .state = state, .record_id = record_id};
+}
+
+inline DumpedTestCall pending_message(const char* operation) { return message(operation, 1, "scheduled"); }
 
 inline verify::Inspection inspected(const std::vector<TestDump>& dumps, bool all = false) {
   return verify::inspect(recordings_of(dumps), {}, all);
