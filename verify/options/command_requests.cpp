@@ -30,7 +30,7 @@ Settings single_scenario(const CommandLine& line) {
   if (line.run != nullptr) {
     sim::Refusals refusals;
     refusals.keep([&] { require_modelled(*line.run, Unproved::groups); });
-    refusals.keep([&] { require_plain_flags(*line.run); });
+    refusals.keep([&] { require_parsed_words(*line.run); });
     refusals.throw_if_any();
   }
   Settings settings = requested_scenario(line).settings;

@@ -95,6 +95,9 @@ constexpr const char* kDecimalNumbers[] = {"lr",
                .hint = fmt::format("--{} 1", argument)});
 }
 
+/// Whether there is one word to read. No word and several are refused otherwise.
+bool is_one_word(const RunValues& values, const char* argument) { return values.words(argument).size() == 1; }
+
 void require_choice(const RunValues& values, const Choices& choices) {
   for (const std::string& word : values.words(choices.argument)) {
     const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
@@ -123,12 +126,12 @@ bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
     are_readable &= refusals.keep([&] { require_choice(values, choices); });
   for (const char* argument : kWholeNumbers) {
     are_readable &= refusals.keep([&] {
-      if (values.has(argument) && !values.number(argument)) refuse_number(values, argument, "whole");
+      if (is_one_word(values, argument) && !values.number(argument)) refuse_number(values, argument, "whole");
     });
   }
   for (const char* argument : kDecimalNumbers) {
     are_readable &= refusals.keep([&] {
-      if (values.has(argument) && !decimal_number(values.text(argument)))
+      if (is_one_word(values, argument) && !decimal_number(values.text(argument)))
         refuse_number(values, argument, "decimal");
     });
   }

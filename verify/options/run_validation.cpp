@@ -10,6 +10,7 @@
 #include "verify/options/program_warnings.h"
 #include "verify/options/run_argument_values.h"
 #include "verify/options/run_rule.h"
+#include "verify/run_arguments/argument_shapes.h"
 
 namespace verify {
 
@@ -52,10 +53,9 @@ std::vector<std::string> values_not_known(const RunOfFile& run) {
                .hint = rule.hint});
 }
 
-/// Refuses words behind a flag of a script, which Megatron's parser does not take: it would not read "False"
-/// as the absence of the flag.
+/// Refuses words behind a flag, which would not read "False" as the absence of the flag.
 void refuse_value_of_flag(const RunArgument& argument) {
-  if (argument.values.empty() || !takes_no_value(argument.name)) return;
+  if (argument.values.empty()) return;
   sim::refuse(
       {.code = "flag_with_value",
        .option = fmt::format("--{}", argument.name),
@@ -64,20 +64,79 @@ void refuse_value_of_flag(const RunArgument& argument) {
        .hint = fmt::format("--{} alone, or no --{}", argument.name, argument.name)});
 }
 
-/// Keeps a refusal for every flag of a script that has a value. Returns whether there is one.
-bool keep_values_of_flags(const RunOfFile& run, sim::Refusals& refusals) {
+void refuse_missing_value(const RunArgument& argument) {
+  if (!argument.values.empty()) return;
+  sim::refuse({.code = "value_missing",
+               .option = fmt::format("--{}", argument.name),
+               .numbers = fmt::format("no word behind it in line {}", argument.line),
+               .rule = "Megatron's parser takes a value behind this argument, and stops where there is none",
+               .hint = fmt::format("--{} with its value, or no --{}", argument.name, argument.name)});
+}
+
+/// Whether a word holds what a shell would replace: by nothing, by one word or by several.
+bool is_expanded(const std::string& word) { return word.find_first_of("$`") != std::string::npos; }
+
+void refuse_further_values(const RunArgument& argument) {
+  if (argument.values.size() < 2 || std::ranges::any_of(argument.values, is_expanded)) return;
+  const std::string words = fmt::format("{}", fmt::join(argument.values, " "));
+  sim::refuse(
+      {.code = "values_too_many",
+       .option = fmt::format("--{}", argument.name),
+       .numbers = fmt::format("'{}' in line {}", sim::printable_text(words).substr(0, 100), argument.line),
+       .rule = "Megatron's parser takes one word behind this argument, and stops at the next one",
+       .hint = fmt::format("--{} {}, or quotes around all of it", argument.name,
+                           sim::printable_text(argument.values.front()).substr(0, 100))});
+}
+
+/// Refuses "a,b", which Megatron's parser takes for one word.
+void refuse_commas(const RunArgument& argument) {
+  const auto is_joined = [](const std::string& word) {
+    return word.find(',') != std::string::npos && !word.starts_with("[") && !is_expanded(word);
+  };
+  const auto found = std::ranges::find_if(argument.values, is_joined);
+  if (found == argument.values.end() || !has_plain_words(argument.name)) return;
+  std::string apart = *found;
+  std::ranges::replace(apart, ',', ' ');
+  sim::refuse(
+      {.code = "list_with_commas",
+       .option = fmt::format("--{}", argument.name),
+       .numbers = fmt::format("'{}' in line {}", sim::printable_text(*found).substr(0, 100), argument.line),
+       .rule = "Megatron's parser takes the words of a list with blanks between them",
+       .hint = fmt::format("--{} {}", argument.name, sim::printable_text(apart).substr(0, 100))});
+}
+
+/// Refuses what Megatron's parser does not take behind an argument of a script.
+void refuse_words_of(const RunArgument& argument) {
+  switch (shape_of_argument(argument.name)) {
+    case ArgumentShape::flag:
+      return refuse_value_of_flag(argument);
+    case ArgumentShape::value:
+      refuse_missing_value(argument);
+      return refuse_further_values(argument);
+    case ArgumentShape::list:
+      refuse_missing_value(argument);
+      return refuse_commas(argument);
+    case ArgumentShape::maybes:
+    case ArgumentShape::unknown:
+      return;
+  }
+}
+
+/// Keeps a refusal for every argument of a script that its parser does not take so. Returns whether there is
+/// one.
+bool keep_unparsed_words(const RunOfFile& run, sim::Refusals& refusals) {
   bool is_refused = false;
   if (run.run.kind != RunFileKind::script) return is_refused;
   for (const RunArgument& argument : run.run.given)
-    is_refused |= !refusals.keep([&] { refuse_value_of_flag(argument); });
+    is_refused |= !refusals.keep([&] { refuse_words_of(argument); });
   return is_refused;
 }
 
 }  // namespace
 
-void require_plain_flags(const RunOfFile& run) {
+void require_parsed_words(const RunOfFile& run) {
   sim::Refusals refusals;
-  keep_values_of_flags(run, refusals);
+  keep_unparsed_words(run, refusals);
   refusals.throw_if_any();
 }
 
@@ -88,7 +147,7 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
   RunValues readable = run.judged;
   for (const std::string& name : unknown) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
-  is_refused |= keep_values_of_flags(run, refusals);
+  is_refused |= keep_unparsed_words(run, refusals);
   const JudgedRun judged(run.judged, run.run.environment, world_size);
   const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
   for (const RunRule& rule : all_rules()) {

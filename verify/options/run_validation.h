@@ -7,7 +7,7 @@
 /// Calls   replay holds a run against all of them, beside the rules of megatron_validation.h, of the layout,
 ///         of the placement and of the batch. The other commands show parts of a run, and are held to what
 ///         they show.
-/// Errors  flag_with_value;
+/// Errors  flag_with_value, value_missing, values_too_many, list_with_commas;
 ///         batch_size_removed, warmup_removed, model_parallel_size_removed, checkpoint_activations_removed,
 ///         no_position_embedding_removed; weight_shards_below_tp, weight_shards_not_multiple,
 ///         world_not_divisible, expert_world_not_divisible, gtp_instances, gtp_average_in_collective,
@@ -83,8 +83,9 @@ namespace verify {
 /// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, sim::Refusals& refusals);
 
-/// Refuses every flag of a script that has a value, for the commands that judge nothing else of a run.
-void require_plain_flags(const RunOfFile& run);
+/// Refuses every argument of a script behind which Megatron's parser takes other words, for the commands that
+/// judge nothing else of a run.
+void require_parsed_words(const RunOfFile& run);
 
 /// The warnings about arguments that are not Megatron's, about words that nobody can read without executing
 /// the file, and about a program that trains no GPT.

@@ -48,37 +48,6 @@ const LogName* find_log_name(std::string_view name) {
   return found == names.end() ? nullptr : &*found;
 }
 
-bool takes_no_value(std::string_view name) {
-  static constexpr std::string_view kFlags[] = {"use-tp-pp-dp-mapping",
-                                                "account-for-embedding-in-pipeline-split",
-                                                "account-for-loss-in-pipeline-split",
-                                                "group-query-attention",
-                                                "swiglu",
-                                                "disable-bias-linear",
-                                                "add-qkv-bias",
-                                                "untie-embeddings-and-output-weights",
-                                                "use-rotary-position-embeddings",
-                                                "overlap-moe-expert-parallel-comm",
-                                                "no-overlap-p2p-communication",
-                                                "sequence-parallel",
-                                                "calculate-per-token-loss",
-                                                "eod-mask-loss",
-                                                "recompute-activations",
-                                                "use-distributed-optimizer",
-                                                "ddp-pad-buckets-for-high-nccl-busbw",
-                                                "bf16",
-                                                "fp16",
-                                                "accumulate-allreduce-grads-in-fp32",
-                                                "grad-reduce-in-bf16",
-                                                "use-precision-aware-optimizer",
-                                                "moe-router-pre-softmax",
-                                                "moe-router-enable-expert-bias",
-                                                "moe-pad-expert-input-to-capacity",
-                                                "moe-shared-expert-overlap",
-                                                "moe-shared-expert-gate"};
-  return std::find(std::begin(kFlags), std::end(kFlags), name) != std::end(kFlags);
-}
-
 std::vector<std::string> argument_names() {
   std::vector<std::string> names;
   for (const ArgumentRow& row : argument_rows())

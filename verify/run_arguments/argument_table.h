@@ -33,9 +33,6 @@ const std::vector<ArgumentRow>& argument_rows();
 /// Returns the row of an argument; null where the table has no such name.
 const ArgumentRow* find_argument(std::string_view name);
 
-/// Whether an argument that is used takes no value. Of the others the table does not say it.
-bool takes_no_value(std::string_view name);
-
 /// How a log spells an argument, where that is not the flag: the name of the variable in which the parser
 /// keeps it, and whether True stands for the flag's absence ("add-bias-linear" of --disable-bias-linear).
 struct LogName {

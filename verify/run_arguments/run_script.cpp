@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/shell_arithmetic.h"
@@ -671,7 +672,8 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
     }
     // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
     // text begins with a flag.
-    const bool is_complete = current == nullptr || !current->values.empty() || takes_no_value(current->name);
+    const bool is_complete = current == nullptr || !current->values.empty() ||
+                             shape_of_argument(current->name) == ArgumentShape::flag;
     const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
     const bool stands_alone = word.has_unknown() && (is_complete || holds_flags);
     if (stands_alone) current = nullptr;

@@ -485,6 +485,28 @@ TEST(RunFrom, AFlagWithAValueIsRefused) {
   EXPECT_NE(text.find("--sequence-parallel: 'False' in line 1"), std::string::npos) << text;
 }
 
+/// So is a word behind a flag that has no effect here, and one that is not there, or one too many, or a list
+/// with commas in the place of blanks.
+TEST(RunFrom, WordsThatMegatronsParserDoesNotTakeAreRefused) {
+  const std::string text = replayed(kWholeScript +
+                                    "--overlap-grad-reduce True --moe-per-layer-logging 3 --lr --min-lr 0 1 "
+                                    "--recompute-granularity selective --recompute-modules core_attn,mlp");
+  EXPECT_NE(text.find("flag_with_value   --overlap-grad-reduce: 'True' in line 1"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("flag_with_value   --moe-per-layer-logging: '3' in line 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("value_missing     --lr: no word behind it in line 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("values_too_many   --min-lr: '0 1' in line 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("--recompute-modules core_attn mlp"), std::string::npos) << text;
+  EXPECT_EQ(counted_in(text, "REFUSED"), 5) << text;
+}
+
+TEST(RunFrom, WordsThatMegatronsParserTakesAreNotRefused) {
+  const std::string text = replayed(kWholeScript +
+                                    "--overlap-grad-reduce $MORE --lr=0.5 --min-lr $LR --data-path a,b c,d "
+                                    "--cp-comm-type p2p --spec --an-argument-of-the-script 1 2");
+  EXPECT_EQ(text.find("REFUSED"), std::string::npos) << text;
+}
+
 /// Megatron turns sequence parallelism off for the tp that runs, and not for the file's.
 TEST(RunFrom, SequenceParallelismOfAFileCountsWhereTheCommandLineSetsTp) {
   const auto largest = [](const std::string& of_file, const std::string& given) {

@@ -1,0 +1,28 @@
+#pragma once
+
+/// How many words Megatron's parser takes behind each of its arguments.
+///
+/// Shapes  Names are without leading dashes and with "-" in place of "_".
+/// Exact   An argument whose shape is not known here is judged by nothing: a flag of an older version, or one
+///         that a training script adds.
+/// Source  The parser that megatron/training/arguments.py of Megatron Core 0.19.2 builds, and flags of older
+///         versions that later ones have dropped.
+
+#include <string_view>
+
+namespace verify {
+
+enum class ArgumentShape {
+  unknown,
+  flag,    // no word
+  value,   // one word
+  list,    // one word or more
+  maybes,  // any number of words
+};
+
+ArgumentShape shape_of_argument(std::string_view name);
+
+/// Whether the words of a list are numbers or names, so that a comma in one is a mistake.
+bool has_plain_words(std::string_view name);
+
+}  // namespace verify
