@@ -139,14 +139,17 @@ std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& s
 std::vector<std::string> left_out_of_training(const ScenarioRequest& request, const CaseSetting& setting) {
   const ExpertOptions& experts = request.model.experts;
   const bool are_there = trains_experts(request);
-  const bool has_sinkhorn =
-      std::any_of(experts.load_balancing.begin(), experts.load_balancing.end(),
-                  [](const LoadBalancing& balancing) { return balancing.type == "sinkhorn"; });
+  const auto balances_by = [&](const char* type) {
+    return are_there && std::ranges::find(experts.load_balancing, type, &LoadBalancing::type) !=
+                            experts.load_balancing.end();
+  };
   const bool has_groups = GptPlan{setting}.has_experts() && GptPlan{setting}.experts().router_groups() > 0;
-  const std::array<std::pair<bool, const char*>, 4> all = {
+  const std::array<std::pair<bool, const char*>, 5> all = {
       {{request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
        {are_there && experts.num_groups > 0 && !has_groups, "the choice of experts in groups"},
-       {are_there && has_sinkhorn, "the choice of experts by Sinkhorn, in whose place is a plain top-k"},
+       {balances_by("sinkhorn"), "the choice of experts by Sinkhorn, in whose place is a plain top-k"},
+       {balances_by("quantile_balancing"),
+        "the bias of experts by quantiles, in whose place is a plain top-k"},
        {request.layout.instances > 1, "optimizer instances"}}};
   std::vector<std::string> names;
   for (const auto& [is_left_out, name] : all)

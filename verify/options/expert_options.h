@@ -24,7 +24,7 @@ class Settings;
 
 /// A way to balance the load of the experts.
 struct LoadBalancing {
-  std::string type;  // aux_loss, seq_aux_loss, global_aux_loss, sinkhorn or none
+  std::string type;  // one of the choices of --moe-router-load-balancing-type
   sim::Ratio coefficient = {0, 1};
 };
 

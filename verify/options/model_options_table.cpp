@@ -200,7 +200,7 @@ std::vector<OptionInfo> options_of_the_model() {
        "aux_loss",
        "Chooses what balances the load of the experts; it may be repeated.",
        "TYPE,...",
-       {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"}},
+       {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "quantile_balancing", "none"}},
       {"moe-aux-loss-coeff", words, kExperts, kCounted, "0",
        "Sets the coefficient of each loss that balances the load.", "COEFF,..."},
       {"moe-z-loss-coeff", text, kExperts, kCounted, "none",

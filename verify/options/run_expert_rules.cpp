@@ -9,6 +9,7 @@ namespace {
 constexpr const char* kDispatcher = "moe-token-dispatcher-type";
 constexpr const char* kBackend = "moe-flex-dispatcher-backend";
 constexpr const char* kRankCapacity = "moe-expert-rank-capacity-factor";
+constexpr const char* kBalancing = "moe-router-load-balancing-type";
 constexpr const char* kOverlap = "overlap-moe-expert-parallel-comm";
 
 bool is_flex(const JudgedRun& r) { return r.is(kDispatcher, "flex"); }
@@ -71,12 +72,25 @@ std::vector<RunRule> run_expert_rules() {
        "a capacity of expert ranks with hybridep needs fused operations or grouped tensors",
        "--use-transformer-engine-op-fuser"},
       {"aux_loss_list_length",
-       {"moe-aux-loss-coeff", "moe-router-load-balancing-type"},
-       [](const JudgedRun& r) {
-         return r.list("moe-router-load-balancing-type").size() > 1 && !r.has("moe-aux-loss-coeff");
-       },
+       {"moe-aux-loss-coeff", kBalancing},
+       [](const JudgedRun& r) { return r.list(kBalancing).size() > 1 && !r.has("moe-aux-loss-coeff"); },
        "several ways to balance the load have a coefficient each",
        "as many coefficients as types"},
+      {"quantile_groups",
+       {"moe-router-num-groups", kBalancing},
+       [](const JudgedRun& r) {
+         return r.is(kBalancing, "quantile_balancing") &&
+                (r.has("moe-router-num-groups") || r.has("moe-router-group-topk"));
+       },
+       "balancing by quantiles chooses among all experts, and not among those of some groups",
+       "leave --moe-router-num-groups and --moe-router-group-topk out"},
+      {"quantile_fusion",
+       {"moe-router-fusion", kBalancing},
+       [](const JudgedRun& r) {
+         return r.is(kBalancing, "quantile_balancing") && r.flag("moe-router-fusion");
+       },
+       "balancing by quantiles has no fused router",
+       "leave --moe-router-fusion out"},
       {"router_padding_needs_fp8",
        {"moe-router-padding-for-quantization", "fp8-format"},
        [](const JudgedRun& r) { return pads_for_quantization(r) && !computes_in_8_or_4_bits(r); },

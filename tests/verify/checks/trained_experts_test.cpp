@@ -136,6 +136,10 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   of_sinkhorn["moe-router-load-balancing-type"] = "sinkhorn";
   EXPECT_EQ(left_out(of_sinkhorn),
             std::vector<std::string>{"the choice of experts by Sinkhorn, in whose place is a plain top-k"});
+  Options of_quantiles = with_experts();
+  of_quantiles["moe-router-load-balancing-type"] = "quantile_balancing";
+  EXPECT_EQ(left_out(of_quantiles),
+            std::vector<std::string>{"the bias of experts by quantiles, in whose place is a plain top-k"});
 }
 
 /// Experts lie on the replicas of a stage, so that a training that takes too long is folded by stages first.

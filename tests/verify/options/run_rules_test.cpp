@@ -315,6 +315,12 @@ const std::vector<Broken>& broken_experts() {
        {"rank_capacity_fuser"}},
       {"--moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1",
        {"aux_loss_list_length"}},
+      {"--moe-router-load-balancing-type quantile_balancing", {}},
+      {"--moe-router-load-balancing-type quantile_balancing --moe-router-num-groups 2 "
+       "--moe-router-group-topk "
+       "1",
+       {"quantile_groups"}},
+      {"--moe-router-load-balancing-type quantile_balancing --moe-router-fusion", {"quantile_fusion"}},
       {"--moe-router-padding-for-quantization", {"router_padding_needs_fp8"}},
       {"--moe-router-padding-for-fp8 --fp8-format hybrid --moe-token-dispatcher-type allgather",
        {"router_padding_dispatcher"}},
