@@ -5,8 +5,8 @@
 ///
 /// Shapes  Names are without leading dashes and with "-" in place of "_". Arguments of one purpose share a
 ///         row.
-/// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, the dataclasses of which it makes arguments,
-///         and the arguments of its functional tests and examples.
+/// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py, the dataclasses of
+///         which it makes arguments, and the arguments of its functional tests and examples.
 
 #include <cstddef>
 #include <string>

@@ -103,6 +103,15 @@ TEST(RunFrom, TheTableNamesAtLeastFourHundredArgumentsOnce) {
   for (const std::string& name : names) EXPECT_TRUE(seen.insert(name).second) << name;
 }
 
+/// Megatron takes each of these, so that nobody is told that it would stop.
+TEST(RunFrom, ArgumentsOfMegatronCore019AreKnown) {
+  for (const char* name :
+       {"high-priority-a2a-comm-stream", "moe-permute-fusion-into-hybridep", "enable-ft-package",
+        "use-grouped-gemm-for-shared-expert", "flight-recorder-dump-path", "moe-paged-stash",
+        "async-ckpt-cpu-priority", "moe-router-quantile-balancing-ema", "mlp-chunks-for-training"})
+    EXPECT_NE(verify::find_argument(name), nullptr) << name;
+}
+
 constexpr const char* kScript =
     "TP=2\nARGS=(--num-layers 4 --hidden-size 64 --num-attention-heads 8 --seq-length 16)\n"
     "torchrun --nnodes ${NNODES} --nproc_per_node 4 pretrain_gpt.py ${ARGS[@]} "
