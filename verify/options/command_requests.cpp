@@ -38,11 +38,14 @@ Settings single_scenario(const CommandLine& line) {
   return settings;
 }
 
-/// Adds the warnings about what nobody can read of the run of --from.
+/// Adds the warnings about what nobody can read of the run of --from, and about what Megatron refuses of it.
 void add_warnings_of_run(const CommandLine& line, std::vector<sim::Warning>& warnings) {
   if (line.run == nullptr) return;
   const std::vector<sim::Warning> unread = warnings_of_file(*line.run);
   warnings.insert(warnings.end(), unread.begin(), unread.end());
+  const std::vector<sim::Warning> refused =
+      warnings_of_refusals(*line.run, line.run->settings.number("world-size"));
+  warnings.insert(warnings.end(), refused.begin(), refused.end());
 }
 
 constexpr const char* kSizes = "param-sizes";

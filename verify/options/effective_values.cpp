@@ -265,14 +265,19 @@ void Effective::optimizer() {
   out_["cuda_graph_impl"] = cuda_graph();
 }
 
-/// The older arguments, where the newer one is not given.
+/// The older arguments, where the newer one is not given. The older module full_iteration stands for the
+/// implementation of this name, beside every other but that of Transformer Engine, which is refused.
 std::string Effective::cuda_graph() const {
-  const std::vector<std::string> scope = v_.words("cuda-graph-scope");
-  const bool is_whole = std::ranges::find(scope, "full_iteration") != scope.end();
   const std::string older = flag("external-cuda-graph") ? "transformer_engine"
-                            : flag("enable-cuda-graph") ? (is_whole ? "full_iteration" : "local")
+                            : flag("enable-cuda-graph") ? "local"
                                                         : "none";
-  return v_.text("cuda-graph-impl", older);
+  const std::string graph = v_.text("cuda-graph-impl", older);
+  const auto names_whole = [&](const char* name) {
+    const std::vector<std::string> words = v_.words(name);
+    return std::ranges::find(words, "full_iteration") != words.end();
+  };
+  const bool is_whole = names_whole("cuda-graph-scope") || names_whole("cuda-graph-modules");
+  return is_whole && graph != "transformer_engine" ? "full_iteration" : graph;
 }
 
 void Effective::experts() {

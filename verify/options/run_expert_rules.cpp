@@ -62,7 +62,8 @@ std::vector<RunRule> run_expert_rules() {
          return r.has(kRankCapacity) && backend_of(r) != "hybridep" && backend_of(r) != "ncclep";
        },
        "a capacity of expert ranks needs the backend hybridep or ncclep",
-       "--moe-flex-dispatcher-backend hybridep"},
+       "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep "
+       "--use-transformer-engine-op-fuser, without --moe-enable-deepep"},
       {"rank_capacity_fuser",
        {kRankCapacity, "use-transformer-engine-op-fuser", "moe-use-grouped-tensor"},
        [](const JudgedRun& r) {
@@ -146,6 +147,29 @@ std::vector<RunRule> run_expert_rules() {
        [](const JudgedRun& r) { return r.flag("delay-wgrad-compute") && !r.flag(kOverlap); },
        "weight gradients are delayed where the experts' communication overlaps",
        "--overlap-moe-expert-parallel-comm, or leave --delay-wgrad-compute out"},
+      {"dispatch_backward_overlap",
+       {"overlap-dispatch-backward-with-experts-wgrad", kOverlap, "delay-wgrad-compute"},
+       [](const JudgedRun& r) {
+         return r.flag("overlap-dispatch-backward-with-experts-wgrad") &&
+                (r.flag(kOverlap) || r.flag("delay-wgrad-compute"));
+       },
+       "the backward pass of the dispatch overlaps with weight gradients, or with other microbatches",
+       "one of them"},
+      {"early_release_needs_overlap",
+       {"ep-overlap-early-attn-memory-release", kOverlap},
+       [](const JudgedRun& r) { return r.flag("ep-overlap-early-attn-memory-release") && !r.flag(kOverlap); },
+       "memory of attention is released early where the experts' communication overlaps",
+       "--overlap-moe-expert-parallel-comm, or leave --ep-overlap-early-attn-memory-release out"},
+      {"ncclep_needs_flex",
+       {kBackend, kDispatcher},
+       [](const JudgedRun& r) { return r.is(kBackend, "ncclep") && !is_flex(r); },
+       "ncclep is a backend of the dispatcher flex",
+       "--moe-token-dispatcher-type flex"},
+      {"paged_stash_needs_capacity",
+       {"moe-paged-stash", kRankCapacity},
+       [](const JudgedRun& r) { return r.flag("moe-paged-stash") && !r.has(kRankCapacity); },
+       "activations of experts are kept in pages where ranks of experts have a capacity",
+       "leave --moe-paged-stash out"},
       {"upcycling_save",
        {"moe-use-upcycling", "save"},
        [](const JudgedRun& r) { return r.flag("moe-use-upcycling") && !r.has("save"); },

@@ -96,6 +96,22 @@ std::vector<RunRule> run_fsdp_rules() {
        [](const JudgedRun& r) { return r.flag(kMegatron) && has_one_connection(r); },
        kConnections,
        "CUDA_DEVICE_MAX_CONNECTIONS=8"},
+      {"fsdp_manual_registration",
+       {"fsdp-manual-registration", "use-megatron-fsdp", "use-nccl-ub"},
+       [](const JudgedRun& r) {
+         return r.flag("fsdp-manual-registration") &&
+                (!r.flag("use-megatron-fsdp") || !r.flag("use-nccl-ub"));
+       },
+       "buffers of Megatron-FSDP are registered by hand where NCCL's user buffers are used",
+       "--use-megatron-fsdp --use-nccl-ub"},
+      {"fsdp_weight_hash",
+       {"check-weight-hash-across-dp-replicas-interval", "data-parallel-sharding-strategy"},
+       [](const JudgedRun& r) {
+         return r.flag("use-megatron-fsdp") && r.has("check-weight-hash-across-dp-replicas-interval") &&
+                r.is("data-parallel-sharding-strategy", "optim_grads_params");
+       },
+       "parameters that are sharded have no equal copies to compare",
+       "leave --check-weight-hash-across-dp-replicas-interval out"},
       {"torch_dcp_needs_fsdp2",
        {kFormat, kTorch},
        [](const JudgedRun& r) { return saves_as(r, "torch_dcp") && !r.flag(kTorch); },

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "sim/base/error.h"
 #include "verify/options/layer_pattern.h"
@@ -11,6 +12,8 @@ namespace {
 constexpr const char* kGraph = "cuda-graph-impl";
 constexpr const char* kModules = "cuda-graph-modules";
 constexpr const char* kGranularity = "recompute-granularity";
+constexpr const char* kExpertOverlap = "overlap-moe-expert-parallel-comm";
+constexpr const char* kDelay = "delay-wgrad-compute";
 constexpr const char* kRecomputed = "recompute-modules";
 
 bool has_graph(const JudgedRun& r, std::string_view graph) {
@@ -25,7 +28,7 @@ bool captures_layers(const JudgedRun& r) {
 std::vector<std::string> captured_modules(const JudgedRun& r) {
   std::vector<std::string> modules = r.list(kModules);
   if (modules.empty()) modules = r.list("cuda-graph-scope");
-  std::erase_if(modules, [](const std::string& one) { return one == "full" || one == "full_iteration"; });
+  std::erase_if(modules, [](const std::string& one) { return one.starts_with("full"); });
   return modules;
 }
 bool captures_module(const JudgedRun& r, std::string_view module) {
@@ -56,6 +59,36 @@ bool have_all_layers_experts(const JudgedRun& r) {
   }
 }
 
+bool names_two_graphs(const JudgedRun& r) {
+  const bool is_newer = r.has(kGraph) && !r.is(kGraph, "none");
+  return int{is_newer} + int{r.flag("enable-cuda-graph")} + int{r.flag("external-cuda-graph")} > 1;
+}
+
+bool has_unknown_module(const JudgedRun& r) {
+  static constexpr std::string_view kKnown[] = {"attn",
+                                                "mlp",
+                                                "moe",
+                                                "moe_router",
+                                                "moe_preprocess",
+                                                "mamba",
+                                                "full",
+                                                "full_iteration",
+                                                "full_iteration_inference"};
+  const auto is_unknown = [](const std::string& one) {
+    return std::ranges::find(kKnown, one) == std::end(kKnown);
+  };
+  return std::ranges::any_of(r.list(kModules), is_unknown) ||
+         std::ranges::any_of(r.list("cuda-graph-scope"), is_unknown);
+}
+
+/// Whether weight gradients are delayed, and beside an overlapped reduction, inside of a graph.
+bool delays_in_a_graph(const JudgedRun& r) {
+  const bool has_shared =
+      r.has("moe-shared-expert-intermediate-size") && !r.flag("moe-shared-expert-overlap");
+  return r.flag(kDelay) && r.flag("overlap-grad-reduce") &&
+         (captures_module(r, "attn") || (captures_module(r, "moe_router") && has_shared));
+}
+
 /// Whether a module that is recomputed inside of a graph draws random numbers.
 bool drops_in_a_graph(const JudgedRun& r, const char* dropout, const char* captured, const char* recomputed) {
   const bool is_captured = captures_layers_whole(r) || captures(r, captured);
@@ -77,9 +110,75 @@ std::vector<RunRule> run_graph_rules() {
        "--no-check-for-nan-in-loss-and-grad"},
       {"full_iteration_modules",
        {kGraph, kModules},
-       [](const JudgedRun& r) { return has_graph(r, "full_iteration") && !r.list(kModules).empty(); },
+       [](const JudgedRun& r) { return has_graph(r, "full_iteration") && !captured_modules(r).empty(); },
        "a graph of a whole step has all modules",
-       "leave --cuda-graph-modules out"},
+       "leave --cuda-graph-modules and --cuda-graph-scope out"},
+      {"graph_two_ways",
+       {kGraph, "enable-cuda-graph", "external-cuda-graph"},
+       names_two_graphs,
+       "one argument says how graphs are made; --enable-cuda-graph is the older name of --cuda-graph-impl "
+       "local, and --external-cuda-graph of --cuda-graph-impl transformer_engine",
+       "--cuda-graph-impl alone"},
+      {"graph_two_lists",
+       {kModules, "cuda-graph-scope"},
+       [](const JudgedRun& r) { return r.has(kModules) && r.has("cuda-graph-scope"); },
+       "one argument says which modules have graphs; --cuda-graph-scope is its older name",
+       "--cuda-graph-modules alone"},
+      {"graph_unknown_module",
+       {kModules, "cuda-graph-scope"},
+       has_unknown_module,
+       "modules with graphs are attn, mlp, moe, moe_router, moe_preprocess and mamba",
+       "--cuda-graph-modules attn"},
+      {"graph_full_iteration_module",
+       {kGraph, kModules, "cuda-graph-scope"},
+       [](const JudgedRun& r) {
+         return has_graph(r, "transformer_engine") &&
+                (r.lists(kModules, "full_iteration") || r.lists("cuda-graph-scope", "full_iteration"));
+       },
+       "the module full_iteration is the older name of --cuda-graph-impl full_iteration",
+       "--cuda-graph-impl full_iteration without modules"},
+      {"graph_expandable_segments",
+       {kGraph},
+       [](const JudgedRun& r) {
+         const std::string allocator = r.environment("PYTORCH_CUDA_ALLOC_CONF").value_or("");
+         return has_graph(r, "transformer_engine") &&
+                allocator.find("expandable_segments:True") != std::string::npos &&
+                r.environment("NCCL_GRAPH_REGISTER").value_or("") != "0";
+       },
+       "graphs of Transformer Engine go with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where "
+       "NCCL_GRAPH_REGISTER is 0",
+       "export NCCL_GRAPH_REGISTER=0"},
+      {"graph_preprocess_capacity",
+       {kModules, "moe-token-dispatcher-type", "moe-expert-capacity-factor"},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && captures_module(r, "moe_preprocess") && has_many_experts(r) &&
+                !pads_to_capacity(r) && r.derived_text("moe_token_dispatcher_type") == "alltoall" &&
+                !r.is_absent("moe_expert_capacity_factor");
+       },
+       "what comes before the dispatcher alltoall waits for the host where tokens are dropped without "
+       "padding",
+       "--moe-pad-expert-input-to-capacity, or leave moe_preprocess out"},
+      {"graph_expert_overlap",
+       {kModules, kExpertOverlap},
+       [](const JudgedRun& r) {
+         return has_graph(r, "transformer_engine") && r.flag(kExpertOverlap) &&
+                (captures_module(r, "moe") || captures_module(r, "mlp"));
+       },
+       "the overlap of the experts' communication goes without graphs of moe and mlp",
+       "leave moe and mlp out"},
+      {"graph_delayed_wgrad_fusion",
+       {kModules, kDelay, "no-gradient-accumulation-fusion"},
+       [](const JudgedRun& r) { return delays_in_a_graph(r) && r.flag("no-gradient-accumulation-fusion"); },
+       "delayed weight gradients of a graph are added in place",
+       "leave --no-gradient-accumulation-fusion out"},
+      {"graph_delayed_wgrad_bias",
+       {kModules, kDelay, "disable-bias-linear", "add-qkv-bias"},
+       [](const JudgedRun& r) {
+         return delays_in_a_graph(r) && captures_module(r, "attn") &&
+                (!r.flag("disable-bias-linear") || r.flag("add-qkv-bias"));
+       },
+       "delayed weight gradients go with a graph of attention that has no bias",
+       "--disable-bias-linear without --add-qkv-bias"},
       {"graph_full_recompute",
        {kGraph, kGranularity},
        [](const JudgedRun& r) {

@@ -114,6 +114,28 @@ std::vector<RunRule> run_model_rules() {
        [](const JudgedRun& r) { return r.flag("use-te-activation-func") && fuses_bias(r); },
        "an activation of Transformer Engine is not fused with a bias",
        "--no-bias-swiglu-fusion with --swiglu, or else --no-bias-gelu-fusion"},
+      {"te_activation_function",
+       {"use-te-activation-func", "squared-relu", "quick-geglu"},
+       [](const JudgedRun& r) {
+         return r.flag("use-te-activation-func") && !r.flag("swiglu") &&
+                (r.flag("squared-relu") || r.flag("quick-geglu"));
+       },
+       "the activations of Transformer Engine are GELU, SwiGLU and ReLU",
+       "leave --use-te-activation-func out"},
+      {"glu_offset",
+       {"glu-linear-offset", "quick-geglu"},
+       [](const JudgedRun& r) {
+         return r.decimal("glu-linear-offset").value_or(0) != 0 && fuses_bias(r) && !r.flag("quick-geglu");
+       },
+       "an offset of the gate is fused with a bias in quick GEGLU alone",
+       "--quick-geglu in the place of --swiglu, or leave --glu-linear-offset out"},
+      {"fused_residual_norm",
+       {"fused-residual-rmsnorm", "normalization"},
+       [](const JudgedRun& r) {
+         return r.flag("fused-residual-rmsnorm") && !r.is("normalization", "RMSNorm");
+       },
+       "a residual connection is fused with RMSNorm alone",
+       "--normalization RMSNorm"},
       {"relative_needs_te",
        {kPositions, kImplementation},
        [](const JudgedRun& r) {

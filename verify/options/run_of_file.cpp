@@ -57,6 +57,7 @@ class Options {
   }
 
   void layers();
+  void context();
   void gate_by_gelu();
   void model();
   void vocabulary();
@@ -108,6 +109,18 @@ void Options::layers() {
                            values_.has("pipeline-model-parallel-layout");
   if (says_chunks) settings_.remove("virtual-pipeline-model-parallel-size");
   if (values_.number("mtp-num-layers") == 0) settings_.remove("mtp-num-layers");
+}
+
+/// Megatron reads how attention communicates over context-parallel ranks where there are several. Sparse
+/// attention (dsa) takes a second spelling of one way.
+void Options::context() {
+  if (!settings_.has("cp-comm-type")) return;
+  std::vector<std::string> kinds = settings_.given("cp-comm-type");
+  settings_.remove("cp-comm-type");
+  if (number("context-parallel-size", 1) <= 1) return;
+  if (values_.text("experimental-attention-variant") == "dsa")
+    std::ranges::replace(kinds, std::string("allgather"), std::string("all_gather"));
+  settings_.append("cp-comm-type", kinds);
 }
 
 void Options::vocabulary() {
@@ -245,6 +258,7 @@ Settings Options::settings() {
   if (world_) replace("world-size", fmt::format("{}", *world_));
   if (gpus_per_node_) set("gpus-per-node", *gpus_per_node_);
   layers();
+  context();
   model();
   dtypes();
   batch();

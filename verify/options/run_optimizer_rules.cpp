@@ -8,6 +8,7 @@ constexpr const char* kDistributedOptimizer = "use-distributed-optimizer";
 constexpr const char* kGather = "overlap-param-gather";
 constexpr const char* kGatherStep = "overlap-param-gather-with-optimizer-step";
 constexpr const char* kCheckpointFormat = "ckpt-format";
+constexpr const char* kReuse = "reuse-grad-buf-for-mxfp8-param-ag";
 constexpr const char* kPrecisionAware = "use-precision-aware-optimizer";
 
 bool is_emerging(const JudgedRun& r) { return r.optimizer() != "adam" && r.optimizer() != "sgd"; }
@@ -99,6 +100,32 @@ std::vector<RunRule> run_optimizer_rules() {
        },
        "the optimizer that knows of precision is distributed",
        "--use-distributed-optimizer"},
+      {"cpu_offload_fp8_params",
+       {"optimizer-cpu-offload", "fp8-param-gather", "fp8-recipe"},
+       [](const JudgedRun& r) {
+         return r.flag("optimizer-cpu-offload") && r.flag("fp8-param-gather") &&
+                r.text("fp8-recipe", "delayed") != "delayed";
+       },
+       "an optimizer on the host goes with parameters in 8 bits of delayed scaling alone",
+       "--fp8-recipe delayed, or leave --fp8-param-gather out"},
+      {"reuse_grad_buffer",
+       {kReuse, "fp8-param-gather"},
+       [](const JudgedRun& r) {
+         return r.flag(kReuse) && !r.flag("fp8-param-gather") && !r.flag("use-megatron-fsdp");
+       },
+       "parameters are gathered into the buffer of gradients where they are kept in 8 bits",
+       "--fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather, or leave "
+       "--reuse-grad-buf-for-mxfp8-param-ag out"},
+      {"reuse_grad_buffer_gather_step",
+       {kReuse, kGatherStep},
+       [](const JudgedRun& r) { return r.flag(kReuse) && r.flag(kGatherStep); },
+       "parameters are gathered into the buffer of gradients, or beside the optimizer's step",
+       "one of them"},
+      {"load_main_params",
+       {"load-main-params-from-ckpt", "no-load-optim"},
+       [](const JudgedRun& r) { return r.flag("load-main-params-from-ckpt") && !r.flag("no-load-optim"); },
+       "main parameters are made of a checkpoint's parameters where the optimizer is not loaded",
+       "--no-load-optim"},
       {"ddp_buckets_and_size",
        {"ddp-num-buckets", "ddp-bucket-size"},
        [](const JudgedRun& r) { return r.has("ddp-num-buckets") && r.has("ddp-bucket-size"); },

@@ -66,6 +66,27 @@ std::vector<RunRule> run_precision_rules() {
        },
        "parameters are gathered in 8 bits where products are computed in 8 bits",
        "--fp8-format hybrid"},
+      {"fp8_custom_factory",
+       {"fp8-recipe", "fp8-quantizer-factory"},
+       [](const JudgedRun& r) {
+         return r.has("fp8-format") && r.is("fp8-recipe", "custom") && !r.has("fp8-quantizer-factory");
+       },
+       "the recipe custom needs the Python name of what makes its quantizers",
+       "--fp8-quantizer-factory package.module.factory"},
+      {"fp4_custom_factory",
+       {"fp4-recipe", "fp4-quantizer-factory"},
+       [](const JudgedRun& r) {
+         return r.has("fp4-format") && r.is("fp4-recipe", "custom") && !r.has("fp4-quantizer-factory");
+       },
+       "the recipe custom needs the Python name of what makes its quantizers",
+       "--fp4-quantizer-factory package.module.factory"},
+      {"fp8_output_layer",
+       {"fp8-output-proj", "fp8-format", "fp8-recipe"},
+       [](const JudgedRun& r) {
+         return r.flag("fp8-output-proj") && (!r.has("fp8-format") || !r.is("fp8-recipe", "mxfp8"));
+       },
+       "the output layer is computed in 8 bits of the recipe mxfp8",
+       "--fp8-format e4m3 --fp8-recipe mxfp8"},
       {"fp4_and_fp8",
        {"fp4-format", "fp8-format"},
        [](const JudgedRun& r) { return r.has("fp4-format") && r.has("fp8-format"); },

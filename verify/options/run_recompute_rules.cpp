@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "verify/options/memory_options.h"
 #include "verify/options/run_rule.h"
@@ -11,6 +12,8 @@ constexpr const char* kGranularity = "recompute-granularity";
 constexpr const char* kModules = "recompute-modules";
 constexpr const char* kDistribute = "distribute-saved-activations";
 constexpr const char* kOffload = "cpu-offloading-num-layers";
+constexpr const char* kFineOffload = "fine-grained-activation-offloading";
+constexpr const char* kOffloaded = "offload-modules";
 
 /// The granularity as the modules are checked: --moe-layer-recompute sets it only afterwards.
 std::string granularity_of(const JudgedRun& r) {
@@ -24,6 +27,34 @@ bool has_unknown_module(const JudgedRun& r) {
   const std::vector<std::string> modules = r.list(kModules);
   return granularity_of(r) == "selective" &&
          !std::all_of(modules.begin(), modules.end(), is_recompute_module);
+}
+
+/// Whether activations of some modules are kept on the host (--fine-grained-activation-offloading).
+bool offloads_modules(const JudgedRun& r) { return r.flag(kFineOffload); }
+
+bool has_unknown_offload(const JudgedRun& r) {
+  static constexpr std::string_view kKnown[] = {"core_attn", "attn_proj", "expert_fc1", "fused_group_mlp",
+                                                "moe_act",   "attn_norm", "mlp_norm",   "qkv_linear"};
+  return offloads_modules(r) && std::ranges::any_of(r.list(kOffloaded), [](const std::string& one) {
+           return std::ranges::find(kKnown, one) == std::end(kKnown);
+         });
+}
+
+/// Whether parts of the experts are kept on the host.
+bool offloads_experts(const JudgedRun& r) {
+  return offloads_modules(r) && (r.lists(kOffloaded, "expert_fc1") || r.lists(kOffloaded, "moe_act") ||
+                                 r.lists(kOffloaded, "fused_group_mlp"));
+}
+
+bool offloads_nothing_else(const JudgedRun& r) {
+  return std::ranges::all_of(r.list(kOffloaded), [](const std::string& one) {
+    return one == "expert_fc1" || one == "moe_act" || one == "fused_group_mlp";
+  });
+}
+
+bool has_layer_graphs(const JudgedRun& r) {
+  const std::string graph = r.derived_text("cuda_graph_impl");
+  return graph == "local" || graph == "transformer_engine";
 }
 
 bool offloads(const JudgedRun& r) { return r.number(kOffload, 0) > 0; }
@@ -121,6 +152,71 @@ std::vector<RunRule> run_recompute_rules() {
        [](const JudgedRun& r) { return offloads(r) && !granularity_of(r).empty(); },
        "activations are kept on the host, or computed again",
        "one of them"},
+      {"offload_needs_te",
+       {kFineOffload, "transformer-impl"},
+       [](const JudgedRun& r) {
+         return offloads_modules(r) &&
+                r.text("transformer-impl", "transformer_engine") != "transformer_engine";
+       },
+       "activations of modules are kept on the host by the implementation of Transformer Engine",
+       "--transformer-impl transformer_engine"},
+      {"offload_with_layers",
+       {kFineOffload, kOffload},
+       [](const JudgedRun& r) { return offloads_modules(r) && offloads(r); },
+       "activations of modules or of layers are kept on the host",
+       "one of them"},
+      {"offload_without_modules",
+       {kFineOffload, kOffloaded},
+       [](const JudgedRun& r) { return offloads_modules(r) && r.list(kOffloaded).empty(); },
+       "the modules whose activations are kept on the host are named",
+       "--offload-modules core_attn attn_proj"},
+      {"offload_unknown_module",
+       {kOffloaded},
+       has_unknown_offload,
+       "modules whose activations are kept on the host are attn_norm, qkv_linear, core_attn, attn_proj, "
+       "mlp_norm, expert_fc1, moe_act and fused_group_mlp",
+       "--offload-modules core_attn attn_proj"},
+      {"offload_attn_proj",
+       {kOffloaded},
+       [](const JudgedRun& r) {
+         return offloads_modules(r) && r.lists(kOffloaded, "attn_proj") && !r.lists(kOffloaded, "core_attn");
+       },
+       "the input of attn_proj is the output of core_attn, whose backward pass needs it as well",
+       "--offload-modules core_attn attn_proj"},
+      {"offload_recomputed_experts",
+       {kOffloaded, kModules},
+       [](const JudgedRun& r) {
+         return offloads_experts(r) && r.derived_text("recompute_granularity") == "selective" &&
+                r.recomputes("moe");
+       },
+       "parts of experts that are computed again are not kept on the host",
+       "leave moe out of --recompute-modules, and --moe-layer-recompute out"},
+      {"offload_fused_experts",
+       {kOffloaded, "use-transformer-engine-op-fuser"},
+       [](const JudgedRun& r) {
+         return offloads_modules(r) && r.lists(kOffloaded, "fused_group_mlp") &&
+                (!r.flag("use-transformer-engine-op-fuser") || r.lists(kOffloaded, "expert_fc1") ||
+                 r.lists(kOffloaded, "moe_act"));
+       },
+       "fused_group_mlp is all of the fused experts: without expert_fc1 and moe_act, and with fused "
+       "operations",
+       "--use-transformer-engine-op-fuser, and leave expert_fc1 and moe_act out"},
+      {"offload_graph_moe",
+       {kFineOffload, "cuda-graph-modules"},
+       [](const JudgedRun& r) {
+         return offloads_modules(r) && has_layer_graphs(r) && r.lists("cuda-graph-modules", "moe");
+       },
+       "activations of modules are kept on the host without graphs of whole expert layers",
+       "leave moe out of --cuda-graph-modules"},
+      {"offload_local_graph",
+       {kFineOffload, "cuda-graph-impl", kOffloaded},
+       [](const JudgedRun& r) {
+         return offloads_modules(r) && r.derived_text("cuda_graph_impl") == "local" &&
+                !(offloads_experts(r) && offloads_nothing_else(r) && !r.list("cuda-graph-modules").empty());
+       },
+       "beside local graphs of some modules, only expert_fc1, moe_act and fused_group_mlp are kept on the "
+       "host",
+       "--cuda-graph-impl transformer_engine"},
   };
 }
 

@@ -80,6 +80,56 @@ std::vector<RunRule> run_training_rules() {
        [](const JudgedRun& r) { return r.has("save") && r.number("save-interval", 0) <= 0; },
        "checkpoints are saved at an interval",
        "--save-interval 1000"},
+      {"save_retain_interval",
+       {"save-retain-interval", "save-interval"},
+       [](const JudgedRun& r) {
+         const auto kept = r.number("save-retain-interval"), saved = r.number("save-interval");
+         return r.has("save") && kept && (*kept <= 0 || (saved && *saved > 0 && *kept % *saved != 0));
+       },
+       "of the checkpoints that are saved, every N-th is kept: the interval is a multiple of --save-interval",
+       "a multiple of --save-interval"},
+      {"save_params_gather",
+       {"save-params-interval", "overlap-param-gather", "save"},
+       [](const JudgedRun& r) {
+         return r.has("save") && r.has("save-params-interval") && r.derived_flag("overlap_param_gather");
+       },
+       "parameters are saved apart where their gathering does not overlap",
+       "leave --save-params-interval out"},
+      {"log_memory_interval",
+       {"log-memory-interval", "log-interval"},
+       [](const JudgedRun& r) {
+         return is_undivided(r.number("log-memory-interval"), r.number("log-interval", 100));
+       },
+       "memory is logged at a multiple of the interval of the log, which is 100 unless given",
+       "a multiple of --log-interval"},
+      {"override_iteration_finetune",
+       {"override-ckpt-iteration", "finetune"},
+       [](const JudgedRun& r) { return r.has("override-ckpt-iteration") && r.flag("finetune"); },
+       "a finetuning begins at iteration 0",
+       "one of them"},
+      {"replication_jump",
+       {"replication", "replication-jump", "non-persistent-ckpt-type"},
+       [](const JudgedRun& r) {
+         return r.flag("replication") &&
+                (!r.has("replication-jump") || !r.is("non-persistent-ckpt-type", "local"));
+       },
+       "local checkpoints are replicated over ranks that are a jump apart",
+       "--non-persistent-ckpt-type local --replication-jump 8"},
+      {"local_checkpoint_folder",
+       {"non-persistent-ckpt-type", "non-persistent-local-ckpt-dir"},
+       [](const JudgedRun& r) {
+         return r.is("non-persistent-ckpt-type", "local") && !r.has("non-persistent-local-ckpt-dir");
+       },
+       "a local checkpoint has a folder",
+       "--non-persistent-local-ckpt-dir"},
+      {"fim_data",
+       {"fim-data", "mock-data", "fim-rate", "fim-spm-rate"},
+       [](const JudgedRun& r) {
+         return r.flag("fim-data") &&
+                (r.flag("mock-data") || r.decimal("fim-rate") == 0.0 || r.decimal("fim-spm-rate") == 0.0);
+       },
+       "data whose middle is filled in are no mock data, and have rates above 0",
+       "--data-path in the place of --mock-data"},
       {"weight_decay_range",
        {"weight-decay-incr-style", "start-weight-decay", "end-weight-decay"},
        is_decay_range_broken,
@@ -88,6 +138,11 @@ std::vector<RunRule> run_training_rules() {
       {"two_data_sources",
        {"data-path", "mock-data", "train-data-path", "valid-data-path", "test-data-path"},
        [](const JudgedRun& r) { return data_sources(r) > 1; },
+       "a training has one source of data",
+       "one of them"},
+      {"two_data_sources",
+       {"data-args-path", "data-path"},
+       [](const JudgedRun& r) { return r.has("data-args-path") && r.has("data-path"); },
        "a training has one source of data",
        "one of them"},
       {"inference_threshold_pp",

@@ -250,6 +250,26 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
                        is_set ? "sets" : "does not set", is_set ? " to " + connections->second : "")}};
 }
 
+/// Warns of activations on the host, for which Megatron wants a variable with a newer Transformer Engine.
+std::vector<sim::Warning> warnings_of_offloading(const RunOfFile& run) {
+  const auto version = run.run.environment.find("NVTE_CPU_OFFLOAD_V1");
+  const bool is_set = version != run.run.environment.end();
+  const bool is_silent = !is_set && run.run.kind != RunFileKind::script;
+  if (!run.judged.flag("fine-grained-activation-offloading") || is_silent ||
+      (is_set && version->second == "1"))
+    return {};
+  return {{"offload_v1_not_1",
+           "the file does not set NVTE_CPU_OFFLOAD_V1 to 1: from Transformer Engine 2.10 "
+           "on, Megatron refuses --fine-grained-activation-offloading without it"}};
+}
+
+/// Whether a refusal says that something is not given, which a checkpoint or a defaults file may hold.
+bool is_about_absence(const sim::Refusal& refusal) {
+  static constexpr std::string_view kCodes[] = {"required_arg_missing", "no_layer_count", "no_seq_length",
+                                                "micro_batch_missing"};
+  return std::ranges::find(kCodes, refusal.code) != std::end(kCodes);
+}
+
 }  // namespace
 
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
@@ -263,8 +283,28 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
 
 std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_connections(run);
+  std::ranges::move(warnings_of_offloading(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_file(run), std::back_inserter(warnings));
   return warnings;
+}
+
+std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size) {
+  sim::Refusals refusals;
+  keep_run_refusals(run, world_size, refusals);
+  try {
+    refusals.throw_if_any();
+  } catch (const sim::Error& error) {
+    std::vector<sim::Refusal> all = sim::further_refusals(error);
+    all.insert(all.begin(), error.refusal());
+    std::vector<std::string> told;
+    for (const sim::Refusal& one : all)
+      if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));
+    if (told.empty()) return {};
+    return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
+                                             "what to try",
+                                             first_of(told))}};
+  }
+  return {};
 }
 
 std::vector<std::string> rules_of_a_step(const RunOfFile& run) {

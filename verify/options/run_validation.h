@@ -58,7 +58,19 @@
 ///         iters_with_decay_samples, iters_with_warmup_samples, warmup_fraction_and_iters,
 ///         samples_with_decay_iters, samples_with_warmup_iters, warmup_fraction_and_samples,
 ///         min_lr_above_lr, save_without_interval, weight_decay_range, two_data_sources,
-///         inference_threshold_pp; those of run_argument_values.h.
+///         inference_threshold_pp; graph_two_ways, graph_two_lists, graph_unknown_module,
+///         graph_full_iteration_module, graph_expandable_segments, graph_preprocess_capacity,
+///         graph_expert_overlap, graph_delayed_wgrad_fusion, graph_delayed_wgrad_bias,
+///         dispatch_backward_overlap, early_release_needs_overlap, ncclep_needs_flex,
+///         paged_stash_needs_capacity; offload_needs_te, offload_with_layers, offload_without_modules,
+///         offload_unknown_module, offload_attn_proj, offload_recomputed_experts, offload_fused_experts,
+///         offload_graph_moe, offload_local_graph; cpu_offload_fp8_params, reuse_grad_buffer,
+///         reuse_grad_buffer_gather_step, load_main_params; save_retain_interval, save_params_gather,
+///         log_memory_interval, override_iteration_finetune, replication_jump, local_checkpoint_folder,
+///         fim_data; fp8_custom_factory, fp4_custom_factory, fp8_output_layer; te_activation_function,
+///         glu_offset, fused_residual_norm; mla_output_gate, mla_cached_latents, mla_down_projection,
+///         dsa_rope_fusion, dsa_bias, dsa_context_parallel, qk_clip; fsdp_manual_registration, fsdp_weight_hash; those of
+///         run_argument_values.h.
 /// Exact   A log is not held against these rules: Megatron writes its arguments after it has checked them,
 ///         with what it has derived among them. Arguments that are not known are named, and not refused,
 ///         because a training script adds arguments of its own. A rule about a number that only a shell could
@@ -94,6 +106,10 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
 /// These, and those about what devices that the file does not name would refuse.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
+
+/// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and judge
+/// no more. What the file leaves out is none of it.
+std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size);
 
 /// The rules of megatron_validation.h that only a step would break, of a run whose arguments Megatron takes:
 /// replay warns of them, and refuses them where there is no such run.

@@ -7,6 +7,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kImplementation = "transformer-impl";
+constexpr const char* kVariant = "experimental-attention-variant";
 
 bool is_gdn_size_missing(const JudgedRun& r) {
   const auto sizes = {"linear-conv-kernel-dim", "linear-key-head-dim", "linear-value-head-dim",
@@ -51,6 +52,55 @@ std::vector<RunRule> run_variant_rules() {
        },
        "the rotary positions of multi-head latent attention are fused with the type yarn alone",
        "--no-rope-fusion"},
+      {"mla_output_gate",
+       {"attention-output-gate", "multi-latent-attention"},
+       [](const JudgedRun& r) { return r.flag("attention-output-gate") && r.flag("multi-latent-attention"); },
+       "multi-head latent attention has no gate on its output",
+       "leave --attention-output-gate out"},
+      {"mla_cached_latents",
+       {"cache-mla-latents", "no-rope-fusion"},
+       [](const JudgedRun& r) {
+         return r.flag("cache-mla-latents") && r.flag("multi-latent-attention") &&
+                r.derived_flag("apply_rope_fusion");
+       },
+       "latents are cached where rotary positions are not fused",
+       "--no-rope-fusion"},
+      {"mla_down_projection",
+       {"mla-down-proj-fusion", "multi-latent-attention"},
+       [](const JudgedRun& r) { return r.flag("mla-down-proj-fusion") && !r.flag("multi-latent-attention"); },
+       "projections to latents are those of multi-head latent attention",
+       "leave --mla-down-proj-fusion out"},
+      {"dsa_rope_fusion",
+       {kVariant, "no-rope-fusion"},
+       [](const JudgedRun& r) { return r.is(kVariant, "dsa") && r.derived_flag("apply_rope_fusion"); },
+       "sparse attention (dsa) goes without fused rotary positions",
+       "--no-rope-fusion"},
+      {"dsa_bias",
+       {kVariant, "disable-bias-linear"},
+       [](const JudgedRun& r) { return r.is(kVariant, "dsa") && !r.flag("disable-bias-linear"); },
+       "sparse attention (dsa) has linear layers without a bias",
+       "--disable-bias-linear"},
+      {"dsa_context_parallel",
+       {kVariant, "context-parallel-size", "cp-comm-type"},
+       [](const JudgedRun& r) {
+         const auto kinds = r.list("cp-comm-type");
+         const auto gathers = [](const std::string& kind) {
+           return kind == "allgather" || kind == "all_gather";
+         };
+         return r.is(kVariant, "dsa") && JudgedRun::above(r.cp(), 1) &&
+                (kinds.empty() || !std::ranges::all_of(kinds, gathers));
+       },
+       "sparse attention (dsa) gathers the tokens of context-parallel ranks",
+       "--cp-comm-type all_gather"},
+      {"qk_clip",
+       {"qk-clip", "qk-clip-alpha", "qk-clip-threshold"},
+       [](const JudgedRun& r) {
+         const double alpha = r.decimal("qk-clip-alpha").value_or(0.5);
+         return r.flag("qk-clip") &&
+                (!(alpha > 0 && alpha < 1) || r.decimal("qk-clip-threshold").value_or(100) <= 0);
+       },
+       "queries and keys are clipped at a threshold above 0, by a power between 0 and 1",
+       "--qk-clip-alpha 0.5"},
       {"gdn_freq",
        {"experimental-attention-variant", "linear-attention-freq"},
        [](const JudgedRun& r) { return r.is_gated_delta_net() && !r.has("linear-attention-freq"); },

@@ -169,8 +169,11 @@ const std::vector<Broken>& broken_dense() {
       {"--context-parallel-size 2 --transformer-impl local", {"cp_needs_te"}},
       {"--hybrid-context-parallel --calculate-per-token-loss", {"hybrid_cp_pp"}},
       {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
-       "--cuda-graph-impl local",
+       "--enable-cuda-graph",
        {"hybrid_cp_cuda_graph"}},
+      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
+       "--cuda-graph-impl local",
+       {}},
       {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
        "--dataloader-type cyclic",
        {"hybrid_cp_dataloader"}},
@@ -225,6 +228,87 @@ const std::vector<Broken>& broken_dense() {
       {"--cuda-graph-impl local --recompute-activations", {"graph_attention_dropout"}},
       {"--external-cuda-graph --recompute-activations", {"graph_attention_dropout"}},
       {"--enable-cuda-graph --cuda-graph-scope full_iteration", {"full_iteration_nan"}},
+      {"--cuda-graph-impl local --cuda-graph-scope full_iteration --recompute-granularity full "
+       "--recompute-method uniform --recompute-num-layers 1 --no-check-for-nan-in-loss-and-grad",
+       {}},
+      {"--enable-cuda-graph --cuda-graph-impl local", {"graph_two_ways"}},
+      {"--enable-cuda-graph --external-cuda-graph", {"graph_two_ways"}},
+      {"--cuda-graph-impl local --cuda-graph-modules attn --cuda-graph-scope attn", {"graph_two_lists"}},
+      {"--cuda-graph-impl local --cuda-graph-modules attention", {"graph_unknown_module"}},
+      {"--external-cuda-graph --cuda-graph-scope full_iteration", {"graph_full_iteration_module"}},
+      {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True --external-cuda-graph",
+       {"graph_expandable_segments"}},
+      {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True NCCL_GRAPH_REGISTER=0 --external-cuda-graph", {}},
+      {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True --cuda-graph-impl local", {}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn", {}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --transformer-impl local",
+       {"offload_needs_te"}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --cpu-offloading-num-layers 2 "
+       "--pipeline-model-parallel-size 1",
+       {"offload_with_layers"}},
+      {"--fine-grained-activation-offloading", {"offload_without_modules"}},
+      {"--fine-grained-activation-offloading --offload-modules mlp", {"offload_unknown_module"}},
+      {"--fine-grained-activation-offloading --offload-modules attn_proj", {"offload_attn_proj"}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --cuda-graph-impl local "
+       "--cuda-graph-modules attn",
+       {"offload_local_graph"}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --cuda-graph-impl "
+       "transformer_engine --cuda-graph-modules attn",
+       {}},
+      {"--fp8-format hybrid --fp8-recipe custom", {"fp8_custom_factory"}},
+      {"--fp4-format e2m1 --fp4-recipe custom", {"fp4_custom_factory"}},
+      {"--fp8-format hybrid --fp8-output-proj", {"fp8_output_layer"}},
+      {"--fp8-format e4m3 --fp8-recipe mxfp8 --fp8-output-proj", {}},
+      {"--squared-relu --no-bias-gelu-fusion --use-te-activation-func", {"te_activation_function"}},
+      {"--swiglu --no-bias-swiglu-fusion --use-te-activation-func", {}},
+      {"--swiglu --glu-linear-offset 1.0", {"glu_offset"}},
+      {"--quick-geglu --glu-linear-offset 1.0", {}},
+      {"--fused-residual-rmsnorm", {"fused_residual_norm"}},
+      {"--multi-latent-attention --attention-output-gate", {"mla_output_gate"}},
+      {"--multi-latent-attention --position-embedding-type rope --cache-mla-latents", {"mla_cached_latents"}},
+      {"--mla-down-proj-fusion", {"mla_down_projection"}},
+      {"--multi-latent-attention --experimental-attention-variant dsa --no-rope-fusion", {"dsa_bias"}},
+      {"--multi-latent-attention --experimental-attention-variant dsa --disable-bias-linear "
+       "--position-embedding-type rope --no-bias-gelu-fusion",
+       {"dsa_rope_fusion"}},
+      {"--multi-latent-attention --experimental-attention-variant dsa --disable-bias-linear --no-rope-fusion "
+       "--no-bias-gelu-fusion --context-parallel-size 2",
+       {"dsa_context_parallel"}},
+      {"--multi-latent-attention --experimental-attention-variant dsa --disable-bias-linear --no-rope-fusion "
+       "--no-bias-gelu-fusion --context-parallel-size 2 --cp-comm-type allgather",
+       {}},
+      {"--cp-comm-type allgather", {}},
+      {"--cp-comm-type allgather --context-parallel-size 2", {"bad_choice"}},
+      {"--qk-clip --qk-clip-alpha 1.5", {"qk_clip"}},
+      {"--optimizer-cpu-offload --use-precision-aware-optimizer --use-distributed-optimizer --fp8-format "
+       "e4m3 --fp8-recipe mxfp8 --fp8-param-gather",
+       {"cpu_offload_fp8_params"}},
+      {"--reuse-grad-buf-for-mxfp8-param-ag", {"reuse_grad_buffer"}},
+      {"--reuse-grad-buf-for-mxfp8-param-ag --fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather "
+       "--use-distributed-optimizer",
+       {}},
+      {"--reuse-grad-buf-for-mxfp8-param-ag --fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather "
+       "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ckpt-format torch "
+       "--overlap-param-gather-with-optimizer-step --num-virtual-stages-per-pipeline-rank 2",
+       {"reuse_grad_buffer_gather_step"}},
+      {"--load-main-params-from-ckpt", {"load_main_params"}},
+      {"--fsdp-manual-registration", {"fsdp_manual_registration"}},
+      {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --data-parallel-sharding-strategy optim_grads_params "
+       "--check-weight-hash-across-dp-replicas-interval 10",
+       {"fsdp_weight_hash"}},
+      {"--save ckpt --save-interval 100 --save-retain-interval 150", {"save_retain_interval"}},
+      {"--save ckpt --save-interval 100 --save-retain-interval 300", {}},
+      {"--save ckpt --save-interval 100 --save-params-interval 100 --use-distributed-optimizer "
+       "--overlap-grad-reduce --overlap-param-gather",
+       {"save_params_gather"}},
+      {"--log-memory-interval 150", {"log_memory_interval"}},
+      {"--log-memory-interval 150 --log-interval 50", {}},
+      {"--override-ckpt-iteration 3 --finetune", {"override_iteration_finetune"}},
+      {"--replication", {"replication_jump"}},
+      {"--non-persistent-ckpt-type local", {"local_checkpoint_folder"}},
+      {"--fim-data --mock-data", {"fim_data"}},
+      {"--data-path a --data-args-path b", {"two_data_sources"}},
+      {"--optimizer adamw", {"bad_choice"}},
       {"--enable-cuda-graph --cuda-graph-scope mlp --recompute-activations --recompute-modules mlp",
        {"graph_hidden_dropout"}},
       {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",
@@ -321,6 +405,34 @@ const std::vector<Broken>& broken_experts() {
        "1",
        {"quantile_groups"}},
       {"--moe-router-load-balancing-type quantile_balancing --moe-router-fusion", {"quantile_fusion"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router moe_preprocess "
+       "--moe-expert-capacity-factor 1.0",
+       {"graph_preprocess_capacity"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe --overlap-moe-expert-parallel-comm "
+       "--moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity",
+       {"graph_expert_overlap"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules attn --overlap-moe-expert-parallel-comm "
+       "--overlap-grad-reduce --delay-wgrad-compute",
+       {}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules attn --overlap-moe-expert-parallel-comm "
+       "--overlap-grad-reduce --delay-wgrad-compute --no-gradient-accumulation-fusion",
+       {"graph_delayed_wgrad_fusion"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules attn --overlap-moe-expert-parallel-comm "
+       "--overlap-grad-reduce --delay-wgrad-compute --add-qkv-bias",
+       {"graph_delayed_wgrad_bias"}},
+      {"--overlap-dispatch-backward-with-experts-wgrad --overlap-moe-expert-parallel-comm",
+       {"dispatch_backward_overlap"}},
+      {"--ep-overlap-early-attn-memory-release", {"early_release_needs_overlap"}},
+      {"--moe-flex-dispatcher-backend ncclep", {"ncclep_needs_flex"}},
+      {"--moe-paged-stash", {"paged_stash_needs_capacity"}},
+      {"--fine-grained-activation-offloading --offload-modules expert_fc1 --recompute-granularity selective "
+       "--recompute-modules moe",
+       {"offload_recomputed_experts"}},
+      {"--fine-grained-activation-offloading --offload-modules fused_group_mlp", {"offload_fused_experts"}},
+      {"--fine-grained-activation-offloading --offload-modules core_attn --cuda-graph-impl "
+       "transformer_engine --cuda-graph-modules moe --moe-expert-capacity-factor 1.0 "
+       "--moe-pad-expert-input-to-capacity",
+       {"offload_graph_moe"}},
       {"--moe-router-padding-for-quantization", {"router_padding_needs_fp8"}},
       {"--moe-router-padding-for-fp8 --fp8-format hybrid --moe-token-dispatcher-type allgather",
        {"router_padding_dispatcher"}},

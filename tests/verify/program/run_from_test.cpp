@@ -478,6 +478,27 @@ TEST(RunFrom, EveryCommandSaysWhatNobodyCanRead) {
   }
 }
 
+/// The commands that show a part of a run show it, and say that Megatron would not begin.
+TEST(RunFrom, EveryCommandSaysThatMegatronRefusesTheRun) {
+  const test::TemporaryFile file("run.sh", kWholeScript + "--overlap-param-gather --min-lr 2 --lr 1");
+  const test::TemporaryFile part("part.sh", "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4");
+  for (const std::string command : {"groups", "layers", "schedule"}) {
+    const test::RunResult result = test::run(command + " --from " + file.path());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("warning [megatron_refuses]"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("--min-lr"), std::string::npos) << result.out;
+  }
+  const test::RunResult silent = test::run("layers --from " + part.path());
+  EXPECT_EQ(silent.out.find("megatron_refuses"), std::string::npos) << silent.out;
+}
+
+TEST(RunFrom, OffloadedActivationsNeedAVariable) {
+  const std::string offload = "--fine-grained-activation-offloading --offload-modules core_attn";
+  EXPECT_NE(replayed(kWholeScript + offload).find("offload_v1_not_1"), std::string::npos);
+  EXPECT_EQ(replayed("export NVTE_CPU_OFFLOAD_V1=1\n" + kWholeScript + offload).find("offload_v1_not_1"),
+            std::string::npos);
+}
+
 TEST(RunFrom, MemorySaysWhatToTryWhereAStepFails) {
   const test::TemporaryFile file("run.sh", kWholeScript +
                                                "--tensor-model-parallel-size 2 --num-experts 4 "
