@@ -10,6 +10,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/options/batch_schedule.h"
 #include "verify/options/nearest_name.h"
+#include "verify/run_arguments/argument_shapes.h"
 
 namespace verify {
 
@@ -59,59 +60,21 @@ const std::vector<Choices>& all_choices() {
   return choices;
 }
 
-constexpr const char* kWholeNumbers[] = {"ddp-bucket-size",
-                                         "ddp-num-buckets",
-                                         "decoder-seq-length",
-                                         "encoder-num-layers",
-                                         "encoder-seq-length",
-                                         "eval-global-batch-size",
-                                         "eval-micro-batch-size",
-                                         "kv-channels",
-                                         "linear-conv-kernel-dim",
-                                         "linear-key-head-dim",
-                                         "linear-num-key-heads",
-                                         "linear-num-value-heads",
-                                         "linear-value-head-dim",
-                                         "lr-decay-iters",
-                                         "lr-decay-samples",
-                                         "lr-warmup-iters",
-                                         "lr-warmup-samples",
-                                         "make-vocab-size-divisible-by",
-                                         "moe-latent-size",
-                                         "mup-base-hidden-size",
-                                         "num-layers-at-end-in-bf16",
-                                         "num-layers-at-start-in-bf16",
-                                         "padded-vocab-size",
-                                         "save-interval",
-                                         "save-retain-interval",
-                                         "log-interval",
-                                         "log-memory-interval",
-                                         "tensor-parallel-num-weight-shards",
-                                         "expert-tensor-parallel-num-weight-shards",
-                                         "train-iters",
-                                         "train-samples",
-                                         "cpu-offloading-num-layers",
-                                         "wgrad-deferral-limit"};
-constexpr const char* kDecimalNumbers[] = {"lr",
-                                           "min-lr",
-                                           "lr-warmup-fraction",
-                                           "weight-decay",
-                                           "start-weight-decay",
-                                           "end-weight-decay",
-                                           "moe-expert-rank-capacity-factor",
-                                           "loss-scale",
-                                           "clip-grad"};
-
-[[noreturn]] void refuse_number(const RunValues& values, const char* argument, const char* kind) {
+[[noreturn]] void refuse_number(const std::string& argument, const std::string& word, const char* kind) {
   sim::refuse({.code = "not_a_number",
                .option = fmt::format("--{}", argument),
-               .numbers = fmt::format("'{}'", sim::printable_text(values.text(argument)).substr(0, 100)),
+               .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
                .rule = fmt::format("the value is a {} number", kind),
                .hint = fmt::format("--{} 1", argument)});
 }
 
-/// Whether there is one word to read. No word and several are refused otherwise.
-bool is_one_word(const RunValues& values, const char* argument) { return values.words(argument).size() == 1; }
+/// Refuses a word that is no number where one is read. No word and several are refused otherwise.
+void require_number(const std::string& argument, const std::vector<std::string>& words) {
+  const NumberKind kind = number_kind_of_argument(argument);
+  if (kind == NumberKind::none || words.size() != 1) return;
+  if (kind == NumberKind::whole && !whole_number(words[0])) refuse_number(argument, words[0], "whole");
+  if (!decimal_number(words[0])) refuse_number(argument, words[0], "decimal");
+}
 
 void require_choice(const RunValues& values, const Choices& choices) {
   for (const std::string& word : values.words(choices.argument)) {
@@ -130,26 +93,15 @@ void require_choice(const RunValues& values, const Choices& choices) {
 
 }  // namespace
 
-bool is_number_argument(std::string_view name) {
-  return std::ranges::find(kWholeNumbers, name) != std::ranges::end(kWholeNumbers) ||
-         std::ranges::find(kDecimalNumbers, name) != std::ranges::end(kDecimalNumbers);
-}
+bool is_number_argument(std::string_view name) { return number_kind_of_argument(name) != NumberKind::none; }
 
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
   bool are_readable = true;
   for (const Choices& choices : all_choices())
     are_readable &= refusals.keep([&] { require_choice(values, choices); });
-  for (const char* argument : kWholeNumbers) {
-    are_readable &= refusals.keep([&] {
-      if (is_one_word(values, argument) && !values.number(argument)) refuse_number(values, argument, "whole");
-    });
-  }
-  for (const char* argument : kDecimalNumbers) {
-    are_readable &= refusals.keep([&] {
-      if (is_one_word(values, argument) && !decimal_number(values.text(argument)))
-        refuse_number(values, argument, "decimal");
-    });
-  }
+  for (const auto& [name, value] : values.all())
+    are_readable &=
+        refusals.keep([&, &argument = name, &words = value.words] { require_number(argument, words); });
   return !are_readable;
 }
 

@@ -3,9 +3,10 @@
 /// What Megatron's parser takes as the values of arguments that the command line does not know: words, whole
 /// numbers and decimal numbers. Values of the arguments that it knows are read with its options.
 ///
+/// Exact   Numbers are read where they are one word; run_validation.h refuses none and several.
 /// Errors  bad_choice: a word that is not among the choices; not_a_number: a value that is no number of its
 ///         kind.
-/// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py.
+/// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py.
 
 #include <string_view>
 

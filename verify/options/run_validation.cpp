@@ -204,7 +204,25 @@ std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
                                                   "world-size",
                                                   "rank",
                                                   "params-dtype",
-                                                  "consumed-train-samples"};
+                                                  "consumed-train-samples",
+                                                  "add-bias-linear",
+                                                  "apply-rope-fusion",
+                                                  "bias-dropout-fusion",
+                                                  "bias-gelu-fusion",
+                                                  "bias-swiglu-fusion",
+                                                  "masked-softmax-fusion",
+                                                  "gradient-accumulation-fusion",
+                                                  "persist-layer-norm",
+                                                  "overlap-p2p-comm",
+                                                  "batch-p2p-comm",
+                                                  "use-gloo-process-groups",
+                                                  "check-for-nan-in-loss-and-grad",
+                                                  "create-attention-mask-in-dataloader",
+                                                  "fp8",
+                                                  "fp4",
+                                                  "align-grad-reduce",
+                                                  "align-param-gather",
+                                                  "manual-gc-eval"};
   if (run.run.kind != RunFileKind::script) return {};
   std::vector<std::string> names;
   for (const RunArgument& argument : run.run.given) {
@@ -212,9 +230,9 @@ std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
       names.push_back(fmt::format("--{} in line {}", argument.name, argument.line));
   }
   if (names.empty()) return {};
-  return {{"derived_names",
-           fmt::format("{}: Megatron derives these values, and its parser stops where they are given",
-                       first_of(names))}};
+  return {{"derived_names", fmt::format("{}: these are names of Megatron's variables and of none of its "
+                                        "arguments, and its parser stops at them",
+                                        first_of(names))}};
 }
 
 /// Warns of words that may hold further arguments, which nobody can read.

@@ -259,12 +259,100 @@ constexpr std::string_view kMaybes =
     "data-path high-priority-stream-groups rl-inference-parsers spec test-data-path train-data-path "
     "valid-data-path ";
 
-using Shapes = std::map<std::string_view, ArgumentShape>;
+// Of the arguments with one word, those whose words are numbers.
 
-void add(std::string_view names, ArgumentShape shape, Shapes& shapes) {
+constexpr std::string_view kWhole =
+    "adlr-autoresume-interval async-ckpt-cpu-priority async-ckpt-io-priority batch-size "
+    "biencoder-projection-dim check-weight-hash-across-dp-replicas-interval ckpt-step "
+    "context-parallel-size cpu-offloading-num-layers cuda-graph-warmup-steps ddp-bucket-size "
+    "ddp-num-buckets decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers "
+    "decoder-num-layers decoder-seq-length delta-offload-bytes-across-pp-ranks dino-bottleneck-size "
+    "dino-head-hidden-size dino-local-crops-number dino-local-img-size dino-warmup-teacher-temp-epochs "
+    "dist-ckpt-workers distributed-timeout-minutes distributed-timeout-seconds-after-init "
+    "dsa-indexer-head-dim dsa-indexer-n-heads dsa-indexer-skip-topk-offset dsa-indexer-topk "
+    "dsa-indexer-topk-freq encoder-num-layers encoder-seq-length error-injection-rate "
+    "eval-global-batch-size eval-interval eval-iters eval-micro-batch-size exit-duration-in-mins "
+    "exit-interval expert-model-parallel-size expert-tensor-parallel-num-weight-shards "
+    "expert-tensor-parallel-size fault-injector-delay-start-iteration fault-injector-num-ranks "
+    "fault-injector-seed ffn-hidden-size fine-grained-offloading-max-inflight-offloads "
+    "flight-recorder-trace-buffer-size fp8-amax-history-len fp8-interval fp8-margin "
+    "ft-num-warmup-iters global-batch-size gpu-sniff-test-interval grpo-group-size grpo-iterations "
+    "grpo-prompts-per-step hidden-size hysteresis ict-head-size img-h img-w indexer-batch-size "
+    "indexer-log-interval inprocess-active-world-size inprocess-max-iterations iter-per-epoch "
+    "kv-channels kv-lora-rank linear-conv-kernel-dim linear-key-head-dim linear-num-key-heads "
+    "linear-num-value-heads linear-value-head-dim local-rank log-interval log-memory-interval "
+    "logging-level logits-load-decode-threads logits-load-msc-prefetch-depth "
+    "logits-load-prefetch-factor logits-save-top-k logits-save-top-p-min-k lr-decay-iters "
+    "lr-decay-samples lr-warmup-iters lr-warmup-samples lr-wsd-decay-iters lr-wsd-decay-samples "
+    "make-vocab-size-divisible-by mamba-head-dim mamba-num-groups mamba-num-heads mamba-state-dim "
+    "manual-gc-interval max-position-embeddings max-seqlen-per-dp-cp-rank max-tokens-to-oom "
+    "micro-batch-size microbatch-group-size-per-virtual-pipeline-stage min-offloaded-tensor-size "
+    "mlp-chunks-for-prefill mlp-chunks-for-training model-parallel-size moe-deepep-num-sms "
+    "moe-ffn-hidden-size moe-flex-dispatcher-num-sms moe-hybridep-num-blocks-permute "
+    "moe-hybridep-num-blocks-unpermute moe-hybridep-num-sms moe-hybridep-num-sms-preprocessing "
+    "moe-latent-size moe-mlp-glu-interleave-size moe-paged-stash-page-size moe-router-group-topk "
+    "moe-router-num-groups moe-router-topk moe-routing-trace-max-training-iters "
+    "moe-shared-expert-glu-interleave-size moe-shared-expert-intermediate-size "
+    "moe-upcycling-granularity mtp-num-layers muon-num-ns-steps mup-base-hidden-size "
+    "non-persistent-save-interval null-tokenizer-eod-id null-tokenizer-pad-id num-attention-heads "
+    "num-channels num-classes num-dataset-builder-threads num-distributed-optimizer-instances "
+    "num-experts num-layers num-layers-at-end-in-bf16 num-layers-at-start-in-bf16 "
+    "num-layers-per-virtual-pipeline-stage num-query-groups num-speculative-tokens "
+    "num-virtual-stages-per-pipeline-rank num-workers override-ckpt-iteration padded-vocab-size "
+    "patch-dim persistent-save-interval pipeline-model-parallel-size profile-step-end "
+    "profile-step-start q-lora-rank qk-head-dim qk-pos-emb-head-dim recompute-num-layers "
+    "relative-attention-max-distance relative-attention-num-buckets replication-factor "
+    "replication-jump rotary-seq-len-interpolation-factor save-activations-interval "
+    "save-dgrads-interval save-interval save-params-interval save-retain-interval "
+    "save-tokens-per-expert-interval save-wgrads-interval seed seq-length start-eval-at-iter "
+    "straggler-ctrlr-port straggler-minmax-count suggested-communication-unit-size "
+    "tensor-model-parallel-size tensor-parallel-num-weight-shards tensorboard-log-interval "
+    "tensorboard-queue-size tiktoken-num-special-tokens train-iters train-samples train-sync-interval "
+    "v-head-dim vocab-extra-ids vocab-size warmup wgrad-deferral-limit "
+    "yarn-original-max-position-embeddings ";
+
+constexpr std::string_view kDecimal =
+    "activation-func-clamp-value activation-offload-fraction adam-beta1 adam-beta2 adam-eps "
+    "attention-dropout classes-fraction clip-grad data-per-class-fraction decoupled-lr "
+    "decoupled-min-lr dino-freeze-last-layer dino-teacher-temp dino-warmup-teacher-temp "
+    "dsa-indexer-k-norm-epsilon dsa-indexer-loss-coeff embedding-init-method-std end-weight-decay "
+    "fault-injector-fault-delay fault-injector-mtti-seconds fault-injector-offset-seconds "
+    "fim-fragment-rate fim-rate fim-spm-rate glu-linear-offset grpo-clamp-eps-lower "
+    "grpo-clamp-eps-upper grpo-entropy-term-weight grpo-kl-beta head-lr-mult hidden-dropout "
+    "inference-batch-times-seqlen-threshold inference-coordinator-port inference-cuda-graph-max-tokens "
+    "inference-dynamic-batching-block-size inference-dynamic-batching-buffer-size-gb "
+    "inference-dynamic-batching-cuda-graph-mixed-prefill-count "
+    "inference-dynamic-batching-mamba-memory-ratio inference-dynamic-batching-max-requests "
+    "inference-dynamic-batching-max-tokens inference-dynamic-batching-num-cuda-graphs "
+    "inference-dynamic-batching-paused-buffer-size-gb "
+    "inference-dynamic-batching-prefix-caching-mamba-gb "
+    "inference-dynamic-batching-prefix-caching-routing-alpha inference-logging-step-interval "
+    "inference-max-requests inference-max-seq-length init-method-std initial-loss-scale "
+    "inprocess-barrier-timeout inprocess-completion-timeout inprocess-hard-timeout "
+    "inprocess-heartbeat-interval inprocess-heartbeat-timeout inprocess-last-call-wait "
+    "inprocess-monitor-process-interval inprocess-monitor-thread-interval "
+    "inprocess-progress-watchdog-interval inprocess-soft-timeout inprocess-termination-grace-time "
+    "lion-beta1 lion-beta2 logits-load-kd-loss-alpha logits-save-top-p loss-scale loss-scale-window lr "
+    "lr-warmup-fraction lr-warmup-init mask-factor mask-prob mid-level-dataset-surplus min-loss-scale "
+    "min-lr moe-expert-capacity-factor moe-expert-rank-capacity-factor moe-input-jitter-eps "
+    "moe-paged-stash-buffer-size-factor-cpu moe-paged-stash-buffer-size-factor-cuda "
+    "moe-router-bias-update-rate moe-router-force-biased moe-router-quantile-balancing-ema "
+    "moe-router-topk-scaling-factor moe-z-loss-coeff mscale mscale-all-dim mtp-loss-scaling-factor "
+    "muon-extra-scale-factor muon-momentum mup-attn-scale-power mup-base-head-dim mup-embedding-mult "
+    "mup-output-mult mup-width-mult norm-epsilon optimizer-offload-fraction qk-clip-alpha "
+    "qk-clip-threshold query-in-block-prob rl-default-temperature rl-default-top-k rl-default-top-p "
+    "rl-generation-lag rl-importance-sampling-truncation-coef rl-inference-expert-model-parallel-size "
+    "rl-inference-expert-tensor-model-parallel-size rl-inference-pipeline-model-parallel-size "
+    "rl-inference-tensor-model-parallel-size rl-prompts-per-eval "
+    "rl-sequence-packing-max-sequences-per-bin rope-scaling-factor rotary-base rotary-percent "
+    "rotary-scaling-factor sample-rate sgd-momentum short-seq-prob start-weight-decay weight-decay "
+    "yarn-beta-fast yarn-beta-slow ";
+
+template <typename Value>
+void add(std::string_view names, Value value, std::map<std::string_view, Value>& values) {
   while (!names.empty()) {
     const std::size_t end = names.find(' ');
-    shapes.emplace(names.substr(0, end), shape);
+    values.emplace(names.substr(0, end), value);
     names.remove_prefix(end + 1);
   }
 }
@@ -272,8 +360,8 @@ void add(std::string_view names, ArgumentShape shape, Shapes& shapes) {
 }  // namespace
 
 ArgumentShape shape_of_argument(std::string_view name) {
-  static const Shapes shapes = [] {
-    Shapes all;
+  static const auto shapes = [] {
+    std::map<std::string_view, ArgumentShape> all;
     add(kFlags, ArgumentShape::flag, all);
     add(kValues, ArgumentShape::value, all);
     add(kLists, ArgumentShape::list, all);
@@ -282,6 +370,17 @@ ArgumentShape shape_of_argument(std::string_view name) {
   }();
   const auto found = shapes.find(name);
   return found == shapes.end() ? ArgumentShape::unknown : found->second;
+}
+
+NumberKind number_kind_of_argument(std::string_view name) {
+  static const auto kinds = [] {
+    std::map<std::string_view, NumberKind> all;
+    add(kWhole, NumberKind::whole, all);
+    add(kDecimal, NumberKind::decimal, all);
+    return all;
+  }();
+  const auto found = kinds.find(name);
+  return found == kinds.end() ? NumberKind::none : found->second;
 }
 
 bool has_plain_words(std::string_view name) {

@@ -309,6 +309,9 @@ const std::vector<Broken>& broken_dense() {
       {"--fim-data --mock-data", {"fim_data"}},
       {"--data-path a --data-args-path b", {"two_data_sources"}},
       {"--optimizer adamw", {"bad_choice"}},
+      {"--rotary-base 500k", {"not_a_number"}},
+      {"--rotary-base 1e6 --seed 7 --init-method-std 0.5", {}},
+      {"--seed 1e3", {"not_a_number"}},
       {"--enable-cuda-graph --cuda-graph-scope mlp --recompute-activations --recompute-modules mlp",
        {"graph_hidden_dropout"}},
       {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",
@@ -611,6 +614,8 @@ TEST(RunRules, WhatAStepOrADeviceRefusesIsWarnedOf) {
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=8"), Codes({"max_connections_not_1"}));
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=1"), Codes());
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS="), Codes({"max_connections_not_1"}));
+  EXPECT_EQ(warnings(kDense, "--apply-rope-fusion"), Codes({"derived_names"}));
+  EXPECT_EQ(warnings(kDense, "--fp8 hybrid"), Codes({"derived_names"}));
 }
 
 }  // namespace
