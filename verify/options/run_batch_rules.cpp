@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "verify/options/batch_schedule.h"
 #include "verify/options/run_rule.h"
@@ -30,6 +31,14 @@ bool is_eval_batch_undivided(const JudgedRun& r) {
   const auto batch = r.has(kEvalBatch) ? r.number(kEvalBatch) : r.derived("global_batch_size");
   return has_eval_batch(r) &&
          is_undivided(batch, product_of({eval_micro_batch(r), r.derived("dp"), r.derived("gtp")}));
+}
+
+/// A batch of an evaluation that holds, from the one that does not hold on.
+std::string eval_batch_to_try(const JudgedRun& r) {
+  const auto batch = r.has(kEvalBatch) ? r.number(kEvalBatch) : r.derived("global_batch_size");
+  const auto held =
+      multiple_from(batch, product_of({eval_micro_batch(r), r.derived("dp"), r.derived("gtp")}));
+  return held ? fmt::format("--{} {}", kEvalBatch, *held) : "";
 }
 
 bool is_batch_undivided(const JudgedRun& r) {
@@ -99,7 +108,8 @@ std::vector<RunRule> run_batch_rules() {
        "the batch of an evaluation, which is the global batch unless given, is a multiple of its "
        "microbatch * dp",
        "--eval-global-batch-size of such a multiple",
-       {"global_batch_size", "micro_batch_size", "dp", "gtp"}},
+       {"global_batch_size", "micro_batch_size", "dp", "gtp"},
+       eval_batch_to_try},
       {"zero_division",
        {kEvalMicro},
        [](const JudgedRun& r) { return r.number(kEvalMicro) == std::int64_t{0}; },

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 
 #include "sim/base/error.h"
@@ -31,6 +32,26 @@ bool fuses_bias(const JudgedRun& r) {
   return r.flag("swiglu") ? !r.flag("no-bias-swiglu-fusion") : r.derived_flag("bias_gelu_fusion");
 }
 
+/// Numbers of layers, hidden elements, heads and positions that fit the other sizes of the run.
+std::string layers_to_try(const JudgedRun& r) {
+  const auto layers = multiple_from(24, product_of({r.pp(), r.derived("vpp").value_or(1)}));
+  return layers ? fmt::format("--num-layers {}", *layers) : "";
+}
+std::string hidden_size_to_try(const JudgedRun& r) {
+  const auto size = multiple_from(1024, product_of({r.number("num-attention-heads", 1), 64}));
+  return size ? fmt::format("--hidden-size {}", *size) : "";
+}
+std::string heads_to_try(const JudgedRun& r) {
+  const auto size = r.number("hidden-size");
+  const auto ranks = product_of({r.tp(), r.number("num-query-groups", 1)});
+  const auto heads = size && *size % 64 == 0 ? JudgedRun::Number(*size / 64) : std::nullopt;
+  return heads && ranks && !is_undivided(heads, ranks) ? fmt::format("--num-attention-heads {}", *heads) : "";
+}
+std::string positions_to_try(const JudgedRun& r) {
+  const auto sequence = r.derived("seq_length");
+  return sequence ? fmt::format("--max-position-embeddings {}", *sequence) : "";
+}
+
 bool is_required_missing(const JudgedRun& r, const char* name) { return !r.has(name); }
 
 }  // namespace
@@ -49,22 +70,30 @@ std::vector<RunRule> run_model_rules() {
        {"num-layers", "encoder-num-layers"},
        [](const JudgedRun& r) { return !r.layers(); },
        "Megatron has no default for the number of layers, and a checkpoint that holds it is not read here",
-       "--num-layers 24"},
+       "--num-layers 24",
+       {},
+       layers_to_try},
       {"required_arg_missing",
        {"hidden-size"},
        [](const JudgedRun& r) { return is_required_missing(r, "hidden-size"); },
        "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
-       "--hidden-size 1024"},
+       "--hidden-size 1024",
+       {},
+       hidden_size_to_try},
       {"required_arg_missing",
        {"num-attention-heads"},
        [](const JudgedRun& r) { return is_required_missing(r, "num-attention-heads"); },
        "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
-       "--num-attention-heads 16"},
+       "--num-attention-heads 16",
+       {},
+       heads_to_try},
       {"required_arg_missing",
        {"max-position-embeddings"},
        [](const JudgedRun& r) { return is_required_missing(r, "max-position-embeddings"); },
        "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
-       "--max-position-embeddings of the sequence length"},
+       "--max-position-embeddings of the sequence length",
+       {},
+       positions_to_try},
       {"two_seq_lengths",
        {"seq-length", "encoder-seq-length"},
        [](const JudgedRun& r) { return r.has("seq-length") && r.has("encoder-seq-length"); },

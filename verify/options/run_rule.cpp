@@ -93,6 +93,12 @@ bool is_undivided(JudgedRun::Number size, JudgedRun::Number parts) {
   return size && parts && *parts != 0 && *size % *parts != 0;
 }
 
+JudgedRun::Number multiple_from(JudgedRun::Number size, JudgedRun::Number part) {
+  constexpr std::int64_t kLargest = 1'000'000'000;
+  if (!size || !part || *size < 1 || *part < 1 || *size > kLargest || *part > kLargest) return std::nullopt;
+  return (*size + *part - 1) / *part * *part;
+}
+
 JudgedRun::Number product_of(std::initializer_list<JudgedRun::Number> factors) {
   std::int64_t all = 1;
   for (const JudgedRun::Number& factor : factors)

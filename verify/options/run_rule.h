@@ -78,6 +78,8 @@ class JudgedRun {
 
 /// Whether a size does not divide into parts. A division by zero is another rule's.
 bool is_undivided(JudgedRun::Number size, JudgedRun::Number parts);
+/// The least multiple of a part from a size on; nothing where the part is none.
+JudgedRun::Number multiple_from(JudgedRun::Number size, JudgedRun::Number part);
 /// The product; nothing where a factor is not known.
 JudgedRun::Number product_of(std::initializer_list<JudgedRun::Number> factors);
 
@@ -87,7 +89,8 @@ struct RunRule {
   bool (*broken)(const JudgedRun&);
   const char* rule;
   const char* hint;
-  std::vector<const char*> derived = {};  // derived values that the refusal tells as well
+  std::vector<const char*> derived = {};                      // derived values that the refusal tells as well
+  std::string (*numbers_to_try)(const JudgedRun&) = nullptr;  // a hint with numbers; "" where none is known
 };
 
 /// The tables, in the order in which their refusals are told.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "verify/options/run_rule.h"
 
 namespace verify {
@@ -87,7 +89,12 @@ std::vector<RunRule> run_training_rules() {
          return r.has("save") && kept && (*kept <= 0 || (saved && *saved > 0 && *kept % *saved != 0));
        },
        "of the checkpoints that are saved, every N-th is kept: the interval is a multiple of --save-interval",
-       "a multiple of --save-interval"},
+       "a multiple of --save-interval",
+       {},
+       [](const JudgedRun& r) {
+         const auto kept = multiple_from(r.number("save-retain-interval"), r.number("save-interval"));
+         return kept ? fmt::format("--save-retain-interval {}", *kept) : std::string();
+       }},
       {"save_params_gather",
        {"save-params-interval", "overlap-param-gather", "save"},
        [](const JudgedRun& r) {
@@ -101,7 +108,12 @@ std::vector<RunRule> run_training_rules() {
          return is_undivided(r.number("log-memory-interval"), r.number("log-interval", 100));
        },
        "memory is logged at a multiple of the interval of the log, which is 100 unless given",
-       "a multiple of --log-interval"},
+       "a multiple of --log-interval",
+       {},
+       [](const JudgedRun& r) {
+         const auto logged = multiple_from(r.number("log-memory-interval"), r.number("log-interval", 100));
+         return logged ? fmt::format("--log-memory-interval {}", *logged) : std::string();
+       }},
       {"override_iteration_finetune",
        {"override-ckpt-iteration", "finetune"},
        [](const JudgedRun& r) { return r.has("override-ckpt-iteration") && r.flag("finetune"); },

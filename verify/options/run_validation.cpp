@@ -46,11 +46,12 @@ std::vector<std::string> values_not_known(const RunOfFile& run) {
   const auto tell = [&](const std::string& one) { numbers += (numbers.empty() ? "" : ", ") + one; };
   for (const char* argument : rule.arguments) tell(run.told(argument));
   for (const char* name : rule.derived) tell(run.told_derived(name));
+  const std::string counted = rule.numbers_to_try == nullptr ? "" : rule.numbers_to_try(run);
   sim::refuse({.code = rule.code,
                .option = fmt::format("--{}", rule.arguments.front()),
                .numbers = numbers,
                .rule = rule.rule,
-               .hint = rule.hint});
+               .hint = counted.empty() ? rule.hint : counted});
 }
 
 /// Refuses words behind a flag, which would not read "False" as the absence of the flag.

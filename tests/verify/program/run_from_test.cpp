@@ -492,6 +492,19 @@ TEST(RunFrom, EveryCommandSaysThatMegatronRefusesTheRun) {
   EXPECT_EQ(silent.out.find("megatron_refuses"), std::string::npos) << silent.out;
 }
 
+/// What a hint says to try is taken by the rule that it belongs to.
+TEST(RunFrom, HintsHaveTheNumbersOfTheRun) {
+  const std::string text = replayed(
+      "torchrun --nnodes 5 --nproc_per_node 8 pretrain_gpt.py --pipeline-model-parallel-size 5 "
+      "--micro-batch-size 2 --global-batch-size 36 --vocab-size 1000 --seq-length 512 --hidden-size 768 "
+      "--decrease-batch-size-if-needed --save x --save-interval 100 --save-retain-interval 150 "
+      "--log-memory-interval 7 --log-interval 5\n");
+  for (const char* hint :
+       {"--num-layers 25", "--num-attention-heads 12", "--max-position-embeddings 512",
+        "--eval-global-batch-size 48", "--save-retain-interval 200", "--log-memory-interval 10"})
+    EXPECT_NE(text.find(std::string("try                     ") + hint), std::string::npos) << hint << text;
+}
+
 TEST(RunFrom, OffloadedActivationsNeedAVariable) {
   const std::string offload = "--fine-grained-activation-offloading --offload-modules core_attn";
   EXPECT_NE(replayed(kWholeScript + offload).find("offload_v1_not_1"), std::string::npos);
