@@ -293,22 +293,6 @@ std::vector<std::string> contradictions_of_name(const std::string& path, const R
   return notes;
 }
 
-void keep_contradictions(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
-  for (const RunValues::Repeated& repeated : run.values.repeated()) {
-    if (!is_used(run.account, repeated.name) || command_line.has(repeated.name)) continue;
-    refusals.keep([&] {
-      sim::refuse({.code = "run_contradiction",
-                   .option = "--" + repeated.name,
-                   .numbers = fmt::format("'{}' in line {}, and '{}' in line {}",
-                                          fmt::join(repeated.first.words, " "), repeated.first.line,
-                                          fmt::join(repeated.last.words, " "), repeated.last.line),
-                   .rule = "Megatron's parser takes the last value without a word; here a file says one",
-                   .hint = fmt::format("--{} {} on the command line", repeated.name,
-                                       fmt::join(repeated.last.words, " "))});
-    });
-  }
-}
-
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
   std::vector<std::string> variables;
@@ -458,7 +442,6 @@ void require_known_words(const RunOfFile& run) {
 
 void require_judgeable(const RunOfFile& run, const Settings& command_line) {
   sim::Refusals refusals;
-  keep_contradictions(run, command_line, refusals);
   keep_unresolved(run, command_line, refusals);
   refusals.throw_if_any();
 }

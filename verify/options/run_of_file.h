@@ -8,10 +8,10 @@
 ///
 /// Exact   A sequence length of 0 is left out, with a note. A batch that Megatron decreases is the decreased
 ///         one. Positions of all types but learned ones are rotary, which have no parameters either.
-/// Errors  those of run_file.h; run_contradiction: an argument that is used stands twice with different
-///         values; run_unresolved: the value of an argument that is used, or the number of processes, cannot
-///         be known without executing the file; run_not_modelled: an argument that changes the rank grid and
-///         is not modelled; bad_set: --set without a name and a value. All but the first are told together.
+/// Errors  those of run_file.h; run_unresolved: the value of an argument that is used, or the number of
+///         processes, cannot be known without executing the file; run_not_modelled: an argument that changes
+///         the rank grid and is not modelled; bad_set: --set without a name and a value. All but the first
+///         are told together.
 
 #include <memory>
 #include <optional>

@@ -11,6 +11,7 @@
 #include "verify/options/run_argument_values.h"
 #include "verify/options/run_rule.h"
 #include "verify/run_arguments/argument_shapes.h"
+#include "verify/run_arguments/argument_table.h"
 
 namespace verify {
 
@@ -236,6 +237,23 @@ std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
                                         first_of(names))}};
 }
 
+/// Warns of arguments that are used and stand in the file with different values, where no option replaces
+/// them.
+std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
+  std::vector<std::string> told;
+  for (const RunValues::Repeated& repeated : run.values.repeated()) {
+    const ArgumentRow* row = find_argument(repeated.name);
+    const bool is_used = row != nullptr && row->use == ArgumentUse::used;
+    if (!is_used || run.judged.words(repeated.name) != run.values.words(repeated.name)) continue;
+    told.push_back(sim::printable_text(fmt::format(
+        "--{} is '{}' in line {} and '{}' in line {}", repeated.name, fmt::join(repeated.first.words, " "),
+        repeated.first.line, fmt::join(repeated.last.words, " "), repeated.last.line)));
+  }
+  if (told.empty()) return {};
+  return {{"repeated_arguments",
+           fmt::format("{}: Megatron's parser takes the last value without a word", first_of(told))}};
+}
+
 /// Warns of words that may hold further arguments, which nobody can read.
 std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
@@ -295,6 +313,7 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
   std::ranges::move(warnings_of_underscores(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
+  std::ranges::move(warnings_of_repeated_arguments(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;

@@ -69,8 +69,8 @@
 ///         log_memory_interval, override_iteration_finetune, replication_jump, local_checkpoint_folder,
 ///         fim_data; fp8_custom_factory, fp4_custom_factory, fp8_output_layer; te_activation_function,
 ///         glu_offset, fused_residual_norm; mla_output_gate, mla_cached_latents, mla_down_projection,
-///         dsa_rope_fusion, dsa_bias, dsa_context_parallel, qk_clip; fsdp_manual_registration, fsdp_weight_hash; those of
-///         run_argument_values.h.
+///         dsa_rope_fusion, dsa_bias, dsa_context_parallel, qk_clip; fsdp_manual_registration,
+///         fsdp_weight_hash; those of run_argument_values.h.
 /// Exact   A log is not held against these rules: Megatron writes its arguments after it has checked them,
 ///         with what it has derived among them. Arguments that are not known are named, and not refused,
 ///         because a training script adds arguments of its own. A rule about a number that only a shell could
@@ -100,15 +100,15 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
 /// judge nothing else of a run.
 void require_parsed_words(const RunOfFile& run);
 
-/// The warnings about arguments that are not Megatron's, about words that nobody can read without executing
-/// the file, and about a program that trains no GPT.
+/// The warnings about arguments that are not Megatron's or stand twice with different values, about words
+/// that nobody can read without executing the file, and about a program that trains no GPT.
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
 /// These, and those about what devices that the file does not name would refuse.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
-/// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and judge
-/// no more. What the file leaves out is none of it.
+/// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and
+/// judge no more. What the file leaves out is none of it.
 std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size);
 
 /// The rules of megatron_validation.h that only a step would break, of a run whose arguments Megatron takes:

@@ -22,8 +22,8 @@ enum class ArgumentShape {
 
 ArgumentShape shape_of_argument(std::string_view name);
 
-/// Whether the one word of an argument is a number. A few whole numbers that newer versions may read as decimal
-/// ones, such as the rotary base, count as those.
+/// Whether the one word of an argument is a number. A few whole numbers that newer versions may read as
+/// decimal ones, such as the rotary base, count as those.
 enum class NumberKind { none, whole, decimal };
 
 NumberKind number_kind_of_argument(std::string_view name);

@@ -492,6 +492,20 @@ TEST(RunFrom, EveryCommandSaysThatMegatronRefusesTheRun) {
   EXPECT_EQ(silent.out.find("megatron_refuses"), std::string::npos) << silent.out;
 }
 
+/// As in Megatron's parser the last value counts, and the program says so.
+TEST(RunFrom, TheLastOfTwoValuesCounts) {
+  const std::string twice = "--tensor-model-parallel-size 2 --tensor-model-parallel-size 4";
+  const test::TemporaryFile file("run_twice.txt", kWholeScript + twice);
+  const test::RunResult result = test::run("groups --from " + file.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("8 ranks: tp 4"), std::string::npos) << result.out;
+  const char* told = "--tensor-model-parallel-size is '2' in line 1 and '4' in line 1";
+  EXPECT_NE(result.out.find(told), std::string::npos) << result.out;
+  const std::string replaced = replayed_with(kWholeScript + twice, {"--tensor-model-parallel-size", "1"});
+  EXPECT_EQ(replaced.find("repeated_arguments"), std::string::npos) << replaced;
+  EXPECT_EQ(replayed(kWholeScript + "--bf16 --bf16").find("repeated_arguments"), std::string::npos);
+}
+
 /// What a hint says to try is taken by the rule that it belongs to.
 TEST(RunFrom, HintsHaveTheNumbersOfTheRun) {
   const std::string text = replayed(
@@ -576,8 +590,6 @@ TEST(RunFrom, RefusesWhatCannotBeJudged) {
         test::run(std::vector<std::string>{"groups", "--from", file.path(), "--world-size", "8"});
     return result.exit_code == 0 ? result.out : result.err;
   };
-  EXPECT_TRUE(
-      says(refused("--tensor-model-parallel-size 2 --tensor-model-parallel-size 4"), "run_contradiction"));
   EXPECT_TRUE(says(refused("--tensor-parallel-num-weight-shards 4"), "run_not_modelled"));
   EXPECT_TRUE(says(refused(std::string("--a \x00 b", 8)), "run_file_text"));
   EXPECT_TRUE(says(refused("--a \xff"), "run_file_text"));
