@@ -4,11 +4,12 @@
 /// options of the command line replace those of the scenario.
 ///
 /// Errors  those of group_dump.h for groups, and of megatron_validation.h for layers, schedule and shards;
-///         flag_with_value, value_missing, values_too_many, list_with_commas (run_validation.h); one_scenario:
-///         more than one scenario; missing_option: inspect without a dump, and shards with neither the sizes
-///         of parameters nor the shape of a model; no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
-///         option_without_effect: an option that a program of a project does not read, or the shape of a
-///         model beside the sizes of parameters; and what layouts, placements and settings refuse.
+///         flag_with_value, value_missing, values_too_many, list_with_commas (run_validation.h);
+///         one_scenario: more than one scenario; missing_option: inspect without a dump, and shards with
+///         neither the sizes of parameters nor the shape of a model; no_such_parameter, not_a_number,
+///         buffer_sizes: wrong indices, numbers or bucket sizes for shards; option_without_effect: an option
+///         that a program of a project does not read, or the shape of a model beside the sizes of parameters;
+///         and what layouts, placements and settings refuse.
 
 #include <cstdint>
 #include <functional>

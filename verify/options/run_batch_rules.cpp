@@ -64,6 +64,13 @@ std::vector<RunRule> run_batch_rules() {
        [](const JudgedRun& r) { return !r.has("micro-batch-size"); },
        "Megatron has no default for the sequences of a microbatch",
        "--micro-batch-size 1"},
+      {"rampup_values",
+       {"rampup-batch-size"},
+       [](const JudgedRun& r) {
+         return r.has("rampup-batch-size") && r.list("rampup-batch-size").size() != 3;
+       },
+       "a batch that grows has a first size, an increment and a number of samples",
+       "--rampup-batch-size 32 32 1000000"},
       {"schedule_and_gbs",
        {kSchedule, "global-batch-size"},
        [](const JudgedRun& r) { return r.has(kSchedule) && r.has("global-batch-size"); },

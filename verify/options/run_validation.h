@@ -12,8 +12,9 @@
 ///         no_position_embedding_removed; weight_shards_below_tp, weight_shards_not_multiple,
 ///         world_not_divisible, expert_world_not_divisible, gtp_instances, gtp_average_in_collective,
 ///         gtp_ckpt_format, gtp_mem_efficient, gtp_mxfp8, gtp_fp4, sharp_group, sharp_group_uninitialized,
-///         fake_pg_flex, hybrid_cp_even, ucc_max_connections; micro_batch_missing, schedule_and_gbs,
-///         schedule_decrease, schedule_entry, schedule_first, schedule_order, schedule_size,
+///         fake_pg_flex, hybrid_cp_even, ucc_max_connections; micro_batch_missing, rampup_values,
+///         schedule_and_gbs, schedule_decrease, schedule_entry, schedule_first, schedule_order,
+///         schedule_size,
 ///         eval_gbs_not_divisible, zero_division, gbs_not_divisible, no_microbatch, rl_packing_micro_batch;
 ///         two_layer_counts, no_layer_count, required_arg_missing, two_seq_lengths, no_seq_length,
 ///         max_positions_below_decoder_seq, layer_divide, two_activations, bias_fusion_activation,

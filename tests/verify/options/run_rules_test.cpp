@@ -77,6 +77,8 @@ const std::vector<Broken>& broken_dense() {
       {"--use-sharp", {"sharp_group_uninitialized"}},
       {"CUDA_DEVICE_MAX_CONNECTIONS=1 --pipeline-model-parallel-comm-backend ucc", {"ucc_max_connections"}},
       {"-micro-batch-size", {"micro_batch_missing"}},
+      {"--rampup-batch-size 4 4", {"rampup_values"}},
+      {"--rampup-batch-size 4 4 100", {}},
       {"--step-batch-size-schedule 0:8", {"schedule_and_gbs"}},
       {"-global-batch-size --step-batch-size-schedule 0:8 --decrease-batch-size-if-needed",
        {"schedule_decrease"}},
