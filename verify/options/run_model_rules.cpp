@@ -12,6 +12,8 @@ namespace {
 
 constexpr const char* kPositions = "position-embedding-type";
 constexpr const char* kImplementation = "transformer-impl";
+constexpr const char* kNoBlanks =
+    "an expression for a list is of digits, commas, brackets, '+' and '*', without a blank";
 
 std::string positions_of(const JudgedRun& r) { return r.derived_text("position_embedding_type"); }
 
@@ -50,6 +52,12 @@ std::string heads_to_try(const JudgedRun& r) {
 std::string positions_to_try(const JudgedRun& r) {
   const auto sequence = r.derived("seq_length");
   return sequence ? fmt::format("--max-position-embeddings {}", *sequence) : "";
+}
+
+/// Whether an expression for a list has a blank. One behind a number is no expression.
+bool has_blank_in_list(const JudgedRun& r, const char* name) {
+  const std::string text = r.text(name);
+  return text.find('[') != std::string::npos && text.find(' ') != std::string::npos;
 }
 
 bool is_required_missing(const JudgedRun& r, const char* name) { return !r.has(name); }
@@ -186,6 +194,26 @@ std::vector<RunRule> run_model_rules() {
        },
        "layers of multi-token prediction have rotary positions, or none",
        "--position-embedding-type rope"},
+      {"pattern_blanks",
+       {"moe-layer-freq"},
+       [](const JudgedRun& r) { return has_blank_in_list(r, "moe-layer-freq"); },
+       kNoBlanks,
+       "--moe-layer-freq '([0]*3+[1]*58)'"},
+      {"pattern_blanks",
+       {"no-rope-freq"},
+       [](const JudgedRun& r) { return has_blank_in_list(r, "no-rope-freq"); },
+       kNoBlanks,
+       "--no-rope-freq '([0]*3+[1])*8'"},
+      {"pattern_blanks",
+       {"linear-attention-freq"},
+       [](const JudgedRun& r) { return has_blank_in_list(r, "linear-attention-freq"); },
+       kNoBlanks,
+       "--linear-attention-freq '([1]*3+[0])*8'"},
+      {"pattern_blanks",
+       {"window-attn-skip-freq"},
+       [](const JudgedRun& r) { return has_blank_in_list(r, "window-attn-skip-freq"); },
+       kNoBlanks,
+       "--window-attn-skip-freq '([1]*3+[0])*8'"},
       {"norope_layers",
        {"no-rope-freq"},
        is_layer_list_broken,

@@ -107,6 +107,8 @@ const std::vector<Broken>& broken_dense() {
       {"--position-embedding-type mrope", {"mrope_section_missing"}},
       {"--mtp-num-layers 1 --position-embedding-type yarn", {"mtp_position_embedding"}},
       {"--no-rope-freq 3", {"norope_layers"}},
+      {"--no-rope-freq [0]*4", {}},
+      {"--no-rope-freq [0]*1 +[1]*3", {"pattern_blanks", "values_too_many"}},
       {"--no-rope-freq [0]*3", {"norope_layers"}},
       {"--no-rope-freq [0", {"norope_layers"}},
       {"--rope-type yarn", {"rope_type_needs_mla"}},
@@ -548,6 +550,16 @@ void expect_broken(const char* base, const std::vector<Broken>& all, Codes& met)
   for (const Broken& one : all) {
     EXPECT_EQ(refused(script(base, one.words)), one.codes) << one.words;
     met.insert(one.codes.begin(), one.codes.end());
+  }
+}
+
+/// Megatron's parser knows no blank in such an expression, also where a shell hands it over as one word.
+TEST(RunRules, ListsHaveNoBlanks) {
+  for (const char* name :
+       {"moe-layer-freq", "no-rope-freq", "linear-attention-freq", "window-attn-skip-freq"}) {
+    std::string text = script(kExperts, "");
+    text.insert(text.size() - 1, std::string(" --") + name + " '([0] * 1+[1]*3)'");
+    EXPECT_EQ(refused(text), Codes({"pattern_blanks"})) << text;
   }
 }
 
