@@ -58,6 +58,12 @@ Names differing(const sim::RunReport& one, const sim::RunReport& other) {
   return names;
 }
 
+std::size_t calls_of(const sim::RunReport& report) {
+  std::size_t calls = 0;
+  for (const sim::RankReport& rank : report.ranks) calls += rank.calls.size();
+  return calls;
+}
+
 /// Whether no element of a tensor has a value: then no change reaches it visibly.
 bool has_no_value(const WrongTensor& tensor) {
   return std::none_of(tensor.got.begin(), tensor.got.end(), [](const sim::Field& x) {
@@ -159,20 +165,55 @@ class SiteSearch {
     return changed != nullptr && differing(run_.report, *changed).empty();
   }
 
-  /// Removes the sites at which a change does change something with other seeds: what is not used with one
-  /// seed, as a gradient of rows that no id asks for, need not be wrong. Of too many sites none is told.
-  std::vector<std::string> with_any_seed(std::vector<std::string> sites, const FaultWhere& where) {
+  /// Returns the setting with one size after another raised, where that leaves the number of calls as it is. A
+  /// size is what is counted from 1 on.
+  std::vector<CaseSetting> larger_settings() {
+    constexpr std::int64_t kSize = 3;
+    bench_.plant(planted_);
+    std::vector<CaseSetting> larger = {run_.setting};
+    for (const Dimension& dimension : run_.the_case.dimensions()) {
+      CaseSetting other = larger.back();
+      std::int64_t& size = other.dimensions[dimension.name];
+      const std::int64_t raised = std::min(kSize, dimension.most);
+      if (dimension.is_an_axis || dimension.least == 0 || size >= raised) continue;
+      size = raised;
+      const auto run = fit_run(bench_, run_.the_case, other);
+      if (run != nullptr && calls_of(*run) == calls_of(run_.report)) larger.push_back(std::move(other));
+    }
+    larger.erase(larger.begin());
+    return larger;
+  }
+
+  /// Returns settings that show more of the same calls: at larger sizes, and with other seeds.
+  std::vector<CaseSetting> other_settings() {
     constexpr std::uint64_t kSeeds = 8;
-    if (run_.setting.text || sites.size() > kMostSites) return sites;
-    for (std::uint64_t more = 1; more <= kSeeds && !sites.empty(); ++more) {
-      CaseSetting other = run_.setting;
-      other.seed += more;
+    std::vector<CaseSetting> others = larger_settings();
+    std::reverse(others.begin(), others.end());  // the largest first
+    for (std::uint64_t more = 1; more <= kSeeds; ++more) {
+      others.push_back(run_.setting);
+      others.back().seed += more;
+    }
+    return others;
+  }
+
+  /// Removes the sites at which a change does change something in other settings: what is not used with one
+  /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that is
+  /// zero because there is one key. Of too many sites none is told.
+  std::vector<std::string> in_any_setting(std::vector<std::string> sites, const FaultWhere& where) {
+    if (run_.setting.text || sites.empty()) return sites;
+    if (other_settings_.empty()) other_settings_ = other_settings();
+    for (const CaseSetting& other : other_settings_) {
+      if (sites.empty()) break;
       bench_.plant(planted_);
       const std::shared_ptr<const sim::RunReport> before = bench_.run(run_.the_case, other);
       if (!before->ok()) continue;
       std::erase_if(sites, [&](const std::string& site) {
-        const auto changed = run_with(other, site, site.starts_with("device.") ? "zero" : "nan", where);
-        return changed != nullptr && !differing(*before, *changed).empty();
+        const auto matters = [&](const char* change) {
+          const auto changed = run_with(other, site, change, where);
+          return changed != nullptr && !differing(*before, *changed).empty();
+        };
+        // Of ids none is no number, and of zeros no multiple differs.
+        return site.starts_with("device.") ? matters("zero") : matters("scale=3") || matters("nan");
       });
     }
     return sites;
@@ -231,17 +272,15 @@ class SiteSearch {
   }
 
   std::string text_of_zero() {
-    const std::string sites = one_of(with_any_seed(zero_, {}));
+    const std::string sites = one_of(in_any_setting(zero_, {}));
     return sites.empty() ? "" : text_of_zeros(sites, "all ranks");
   }
 
   /// Calls whose results are zero on some ranks, although ranks give them something else. Of parts that
   /// differ from rank to rank, some may well be zero.
   std::string text_of_zero_results() {
-    bench_.plant(planted_);
     std::map<std::set<int>, std::vector<std::string>> sites_of;
-    for (const auto& [site, of_ranks] :
-         call_values(bench_, run_.the_case, run_.setting, WatchedSide::program)) {
+    for (const auto& [site, of_ranks] : values()) {
       std::set<int> zero;
       bool gives_a_value = false, gets_parts = false;
       std::size_t getting = 0;
@@ -268,7 +307,7 @@ class SiteSearch {
   /// Behind a result that is no number nothing shows, and a site that seems unused need not be.
   std::string text_of_unused() {
     if (has_no_value(tensors_.wrong.front())) return "";
-    const std::string sites = one_of(with_any_seed(unused_, {}));
+    const std::string sites = one_of(in_any_setting(unused_, {}));
     return sites.empty() ? "" : fmt::format("the result of {} is used on no rank, or comes too late", sites);
   }
 
@@ -308,6 +347,21 @@ class SiteSearch {
     return phrases.size() <= kMostSites ? fmt::format("{}", fmt::join(phrases, "; ")) : "";
   }
 
+  /// Whether a rank gets a result at a site: the root of a broadcast gets none.
+  bool gets_a_result(const std::string& site, int rank) {
+    const auto of_ranks = values().find(site);
+    return of_ranks != values().end() && of_ranks->second[static_cast<std::size_t>(rank)].gets;
+  }
+
+  /// Returns what the program gives to the calls of the run, and gets from them.
+  const ValuesBySite& values() {
+    if (values_.empty()) {
+      bench_.plant(planted_);
+      values_ = call_values(bench_, run_.the_case, run_.setting, WatchedSide::program);
+    }
+    return values_;
+  }
+
   /// Whether each site can be changed on each rank: a training has many of both.
   bool has_few_changes() const {
     constexpr std::size_t kMostChanges = 200;
@@ -319,14 +373,15 @@ class SiteSearch {
     for (int rank = 0; rank < run_.setting.group_size; ++rank) {
       std::vector<std::string> unused, zero;
       for (const ChangedSite& site : sites_) {
+        if (!site.is_kernel() && !gets_a_result(site.site, rank)) continue;
         const auto changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
         if (changed == nullptr || !differing(run_.report, *changed).empty()) continue;
         if (site.is_kernel()) zero.push_back(site.site);
         if (!site.is_kernel() && is_unused(site.site, {.ranks = {rank}})) unused.push_back(site.site);
       }
-      if (const std::string sites = one_of(with_any_seed(unused, {.ranks = {rank}})); !sites.empty())
+      if (const std::string sites = one_of(in_any_setting(unused, {.ranks = {rank}})); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
-      if (const std::string sites = one_of(with_any_seed(zero, {.ranks = {rank}})); !sites.empty())
+      if (const std::string sites = one_of(in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
         return text_of_zeros(sites, fmt::format("rank {}", rank));
     }
     return "";
@@ -382,6 +437,8 @@ class SiteSearch {
   std::vector<ChangedSite> sites_;  // those that reach all that is wrong first, and of them the closest
   std::vector<std::string> unused_;
   std::vector<std::string> zero_;
+  ValuesBySite values_;                      // of values(), where they were needed
+  std::vector<CaseSetting> other_settings_;  // those of other_settings(), where they were needed
 };
 
 bool is_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting) {

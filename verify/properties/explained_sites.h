@@ -5,12 +5,13 @@
 ///
 ///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor
 ///   no value  every result of a call is zero on some ranks, and what ranks give to the call is not
-///   unused    the result of a call is changed, and no tensor differs, with other seeds neither: it is not
-///             used, or comes too late
+///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
+///
+/// What is zero or unused must be so with other seeds and at larger sizes, too.
 ///
 /// A training is searched without its second step and its clipping where it is wrong without them, too: they
 /// make its tensors no linear functions of the results of calls.

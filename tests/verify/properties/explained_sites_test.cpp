@@ -1,0 +1,56 @@
+// An explanation names no site that has no part in a mistake: in the smallest settings much is zero or unused
+// that need not be.
+
+#include "verify/properties/explained_sites.h"
+
+#include <gtest/gtest.h>
+#include <string>
+
+#include "verify/cases/case_list.h"
+
+namespace {
+
+using verify::Bench;
+using verify::Case;
+using verify::CaseSetting;
+using verify::Dimensions;
+
+/// The smallest setting of a case on so many ranks, but for some numbers.
+CaseSetting smallest(const Case& the_case, int ranks, const Dimensions& but_for) {
+  CaseSetting setting;
+  setting.group_size = ranks;
+  setting.ranks = the_case.ranks();
+  setting.seed = 1;
+  for (const verify::Dimension& dimension : the_case.dimensions())
+    setting.dimensions[dimension.name] = dimension.least;
+  for (const auto& [name, value] : but_for) setting.dimensions[name] = value;
+  return setting;
+}
+
+std::string explained(const std::string& name, int ranks, const Dimensions& but_for, const char* fault) {
+  const Case& the_case = *verify::find_case(name);
+  const CaseSetting setting = smallest(the_case, ranks, but_for);
+  Bench bench;
+  bench.plant({verify::parsed_fault(fault)});
+  const auto report = bench.run(the_case, setting);
+  return explain_sites(bench, the_case, setting, *report);
+}
+
+bool names(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a broadcast
+// gets no result.
+TEST(ExplainedSites, WhatIsZeroOrUnusedInARightRunIsNotNamed) {
+  const std::string text = explained("gpt_training", 2, {{"tp", 2}, {"rms_norm", 1}},
+                                     "row_parallel_linear.forward:scale=1+2^-20@layer=0");
+  EXPECT_FALSE(names(text, "device.softmax_backward")) << text;
+  EXPECT_FALSE(names(text, "get_batch")) << text;
+}
+
+TEST(ExplainedSites, AGradientThatIsZeroForAllKeysIsNamed) {
+  const std::string text =
+      explained("gpt_training", 1, {{"sequence", 3}, {"rms_norm", 1}}, "device.softmax_backward:zero");
+  EXPECT_TRUE(names(text, "every result of 'device.softmax_backward' is zero")) << text;
+}
+
+}  // namespace
