@@ -112,35 +112,35 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
     const std::string number = ratio.denominator == 1
                                    ? fmt::format("{}", ratio.numerator)
                                    : fmt::format("{}/{}", ratio.numerator, ratio.denominator);
-    repairs.push_back({{scale}, fmt::format("the result of '{}' is multiplied by {}", site.site, number)});
+    repairs.push_back({{scale}, fmt::format("the result of {} is multiplied by {}", site.name(), number)});
   }
   if (!applies(FaultKind::swap_blocks)) return;
   repairs.push_back({{change_at(site.site, "swap-blocks", where)},
-                     fmt::format("the first two blocks of '{}' change places", site.site)});
+                     fmt::format("the first two blocks of {} change places", site.name())});
   if (site.places == 2) return;
   const auto turns = static_cast<std::size_t>(site.places - 1);
   repairs.push_back({std::vector<Fault>(turns, change_at(site.site, "next-block", where)),
-                     fmt::format("each block of '{}' is the block of the place before", site.site)});
+                     fmt::format("each block of {} is the block of the place before", site.name())});
 }
 
 void add_repairs_of_kernel(const ChangedSite& site, const FaultWhere& where, std::vector<Repair>& repairs) {
   constexpr std::pair<const char*, const char*> kChanges[] = {
-      {"offset=1", "the results of '{}' are shifted by one element"},
-      {"transpose", "the results of '{}' are transposed"},
-      {"drop-accumulate", "'{}' adds to what was there"}};
+      {"offset=1", "the results of {} are shifted by one element"},
+      {"transpose", "the results of {} are transposed"},
+      {"drop-accumulate", "{} adds to what was there"}};
   for (const auto& [change, says] : kChanges) {
     Fault fault = change_at(site.site, change, where);
     fault.is_undone = true;
-    repairs.push_back({{fault}, fmt::format(fmt::runtime(says), site.site)});
+    repairs.push_back({{fault}, fmt::format(fmt::runtime(says), site.name())});
   }
 }
 
 }  // namespace
 
 std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
-                           const ChangedSite& site, const std::vector<Fault>& planted,
-                           const FaultWhere& where) {
+                           const ChangedSite& site, const std::vector<Fault>& planted, FaultWhere where) {
   std::vector<Repair> repairs;
+  where.group = site.kind;
   if (site.is_kernel()) {
     add_repairs_of_kernel(site, where, repairs);
   } else {

@@ -20,6 +20,7 @@ namespace verify {
 /// A site in a wrong run, and the run in which its results are changed: tripled, or those of a kernel zero.
 struct ChangedSite {
   std::string site;
+  std::string kind = {};  // of the groups of its calls that are changed; empty: all calls of the site
   std::set<sim::Operation> operations = {};  // none for a kernel
   int places = 1;                            // the most ranks of a group that the calls go over
   std::shared_ptr<const sim::RunReport> changed = nullptr;
@@ -27,12 +28,14 @@ struct ChangedSite {
   bool reaches_all = false;
 
   bool is_kernel() const { return operations.empty(); }
+  /// Returns "'data_parallel.all_reduce' over edp".
+  std::string name() const { return kind.empty() ? "'" + site + "'" : "'" + site + "' over " + kind; }
 };
 
 /// Returns the change that makes all right, such as "the result of 'mlp.forward' is multiplied by 2"; ""
-/// where there is none. `where` says which calls have the change. The bench has other faults afterwards.
+/// where there is none. `where` says which calls have the change, besides the site's kind. The bench has
+/// other faults afterwards.
 std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
-                           const ChangedSite& site, const std::vector<Fault>& planted,
-                           const FaultWhere& where);
+                           const ChangedSite& site, const std::vector<Fault>& planted, FaultWhere where);
 
 }  // namespace verify

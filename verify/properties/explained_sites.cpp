@@ -25,22 +25,37 @@ using Names = std::set<std::string>;
 /// More sites than these cannot be told apart, and are not named.
 constexpr std::size_t kMostSites = 3;
 
-/// The sites whose results a change may reach. Of a training on text, each run of which takes long, only
-/// calls are changed.
+/// Adds the calls of one kind of group at a site to those of another, or of none yet.
+void add_calls(ChangedSite& site, const ChangedSite& of_kind) {
+  site.site = of_kind.site;
+  site.operations.insert(of_kind.operations.begin(), of_kind.operations.end());
+  site.places = std::max(site.places, of_kind.places);
+}
+
+/// The sites whose results a change may reach: all calls of a site, and those of each kind of group where it
+/// has several, as gradients of experts are reduced over other replicas than others. Of a training on text,
+/// each run of which takes long, only all calls of a site are changed.
 std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& setting,
                                       const sim::RunReport& report) {
-  std::map<std::string, ChangedSite> calls;
+  std::map<std::string, std::map<std::string, ChangedSite>> calls;  // by site and kind
   for (const sim::RankReport& rank : report.ranks) {
     for (const sim::CallRecord& call : rank.calls) {
       if (!gives_data(call)) continue;
-      ChangedSite& site = calls[call.site.name];
-      site.site = call.site.name;
-      site.operations.insert(call.operation);
-      site.places = std::max(site.places, call.group->size());
+      const std::string& kind = call.group->kind;
+      add_calls(calls[call.site.name][kind],
+                {.site = call.site.name, .operations = {call.operation}, .places = call.group->size()});
     }
   }
   std::vector<ChangedSite> all;
-  for (auto& [name, site] : calls) all.push_back(std::move(site));
+  for (const auto& [site, of_kinds] : calls) {
+    all.emplace_back();
+    for (const auto& [kind, of_kind] : of_kinds) add_calls(all.back(), of_kind);
+    if (of_kinds.size() == 1 || setting.text) continue;
+    for (const auto& [kind, of_kind] : of_kinds) {
+      all.push_back(of_kind);
+      all.back().kind = kind;
+    }
+  }
   if (setting.text || !bench.takes_faults_of_kernels()) return all;
   for (const std::string& kernel : kernel_names()) all.push_back({.site = kernel});
   return all;
@@ -88,9 +103,15 @@ bool lacks_a_value(const WrongTensor& tensor) {
 }
 
 /// Returns "'mlp.forward' or 'device.matmul'"; "" for none, and where there are too many to tell.
-std::string one_of(const std::vector<std::string>& sites) {
+std::string one_of(const std::vector<ChangedSite>& sites) {
   if (sites.empty() || sites.size() > kMostSites) return "";
-  return fmt::format("'{}'", fmt::join(sites, "' or '"));
+  std::vector<std::string> names;
+  for (const ChangedSite& site : sites) names.push_back(site.name());
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+bool has_site(const std::vector<ChangedSite>& sites, const std::string& site) {
+  return std::any_of(sites.begin(), sites.end(), [&](const ChangedSite& one) { return one.site == site; });
 }
 
 class SiteSearch {
@@ -121,15 +142,16 @@ class SiteSearch {
   }
 
  private:
-  std::shared_ptr<const sim::RunReport> run_with(const std::string& site, const char* change,
+  std::shared_ptr<const sim::RunReport> run_with(const ChangedSite& site, const char* change,
                                                  const FaultWhere& where = {}) {
     return run_with(run_.setting, site, change, where);
   }
-  std::shared_ptr<const sim::RunReport> run_with(const CaseSetting& setting, const std::string& site,
+  std::shared_ptr<const sim::RunReport> run_with(const CaseSetting& setting, const ChangedSite& site,
                                                  const char* change, const FaultWhere& where) {
     std::vector<Fault> faults = planted_;
-    faults.push_back(parsed_fault(site + ":" + change));  // behind the others, nearest to the group
+    faults.push_back(parsed_fault(site.site + ":" + change));  // behind the others, nearest to the group
     faults.back().where = where;
+    faults.back().where.group = site.kind;
     const std::shared_ptr<std::atomic<std::int64_t>> met = faults.back().met;
     bench_.plant(std::move(faults));
     const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, setting);
@@ -143,14 +165,15 @@ class SiteSearch {
       if (!has_no_value(tensor)) wrong.insert(tensor.output.name);
     }
     for (ChangedSite& site : sites_of_run(bench_, run_.setting, run_.report)) {
-      site.changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3");
+      site.changed = run_with(site, site.is_kernel() ? "zero" : "scale=3");
       if (site.changed == nullptr) continue;
       const Names reached = differing(run_.report, *site.changed);
       site.reaches_all =
           !wrong.empty() && std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end());
       site.others = reached.size() - std::min(reached.size(), wrong.size());
-      if (site.is_kernel() && reached.empty()) zero_.push_back(site.site);
-      if (!site.is_kernel() && reached.empty() && is_unused(site.site, {})) unused_.push_back(site.site);
+      if (site.is_kernel() && reached.empty()) zero_.push_back(site);
+      if (!site.is_kernel() && reached.empty() && !has_site(unused_, site.site) && is_unused(site, {}))
+        unused_.push_back(site);
       sites_.push_back(std::move(site));
     }
     std::stable_sort(sites_.begin(), sites_.end(), [](const ChangedSite& a, const ChangedSite& b) {
@@ -160,7 +183,7 @@ class SiteSearch {
 
   /// Whether no tensor differs when the first element of a result is no number, which is another one even
   /// where the result is zero.
-  bool is_unused(const std::string& site, const FaultWhere& where) {
+  bool is_unused(const ChangedSite& site, const FaultWhere& where) {
     const auto changed = run_with(site, "nan", where);
     return changed != nullptr && differing(run_.report, *changed).empty();
   }
@@ -199,7 +222,7 @@ class SiteSearch {
   /// Removes the sites at which a change does change something in other settings: what is not used with one
   /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that is
   /// zero because there is one key. Of too many sites none is told.
-  std::vector<std::string> in_any_setting(std::vector<std::string> sites, const FaultWhere& where) {
+  std::vector<ChangedSite> in_any_setting(std::vector<ChangedSite> sites, const FaultWhere& where) {
     if (run_.setting.text || sites.empty()) return sites;
     if (other_settings_.empty()) other_settings_ = other_settings();
     for (const CaseSetting& other : other_settings_) {
@@ -207,13 +230,13 @@ class SiteSearch {
       bench_.plant(planted_);
       const std::shared_ptr<const sim::RunReport> before = bench_.run(run_.the_case, other);
       if (!before->ok()) continue;
-      std::erase_if(sites, [&](const std::string& site) {
+      std::erase_if(sites, [&](const ChangedSite& site) {
         const auto matters = [&](const char* change) {
           const auto changed = run_with(other, site, change, where);
           return changed != nullptr && !differing(*before, *changed).empty();
         };
         // Of ids none is no number, and of zeros no multiple differs.
-        return site.starts_with("device.") ? matters("zero") : matters("scale=3") || matters("nan");
+        return site.is_kernel() ? matters("zero") : matters("scale=3") || matters("nan");
       });
     }
     return sites;
@@ -223,10 +246,13 @@ class SiteSearch {
   /// reach less than one that is changed in another way. Several changes may make all right.
   std::string text_of_repairs() {
     std::vector<std::string> repairs;
+    std::vector<ChangedSite> repaired;
     for (const ChangedSite& site : sites_) {
-      if (!site.reaches_all && !site.is_kernel()) continue;
+      if ((!site.reaches_all && !site.is_kernel()) || has_site(repaired, site.site)) continue;
       std::string said = repair(site);
-      if (!said.empty()) repairs.push_back(std::move(said));
+      if (said.empty()) continue;
+      repairs.push_back(std::move(said));
+      repaired.push_back(site);
       if (repairs.size() == kMostSites) break;
     }
     return fmt::format("{}", fmt::join(repairs, ", and also "));
@@ -245,7 +271,7 @@ class SiteSearch {
                                           text_of_ranks(ranks_, run_.report.ranks.size()));
   }
   std::string repair_at(ChangedSite site, const FaultWhere& where) {
-    site.changed = run_with(site.site, "scale=3", where);
+    site.changed = run_with(site, "scale=3", where);
     return site.changed == nullptr ? "" : explain_repair(bench_, run_, tensors_, site, planted_, where);
   }
   /// What is summed afterwards may be repaired on any rank of the group: all that would do are named.
@@ -279,7 +305,7 @@ class SiteSearch {
   /// Calls whose results are zero on some ranks, although ranks give them something else. Of parts that
   /// differ from rank to rank, some may well be zero.
   std::string text_of_zero_results() {
-    std::map<std::set<int>, std::vector<std::string>> sites_of;
+    std::map<std::set<int>, std::vector<ChangedSite>> sites_of;
     for (const auto& [site, of_ranks] : values()) {
       std::set<int> zero;
       bool gives_a_value = false, gets_parts = false;
@@ -292,7 +318,7 @@ class SiteSearch {
         if (values.gets && !values.gets_a_value) zero.insert(rank);
       }
       const bool is_natural = gets_parts && zero.size() < getting;
-      if (gives_a_value && !zero.empty() && !is_natural) sites_of[zero].push_back(site);
+      if (gives_a_value && !zero.empty() && !is_natural) sites_of[zero].push_back({.site = site});
     }
     std::vector<std::string> phrases;
     for (const auto& [ranks, sites] : sites_of) {
@@ -314,14 +340,14 @@ class SiteSearch {
   /// Sites that give no number already: one more, or an element that is not written, changes nothing.
   std::string text_of_hidden() {
     if (!lacks_a_value(tensors_.wrong.front())) return "";
-    std::vector<std::string> hidden;
+    std::vector<ChangedSite> hidden;
     for (const ChangedSite& site : sites_) {
-      if (site.is_kernel()) continue;
+      if (site.is_kernel() || !site.kind.empty()) continue;
       const auto changes_nothing = [&](const char* change) {
-        const auto changed = run_with(site.site, change);
+        const auto changed = run_with(site, change);
         return changed != nullptr && differing(run_.report, *changed).empty();
       };
-      if (changes_nothing("nan") || changes_nothing("truncate=1")) hidden.push_back(site.site);
+      if (changes_nothing("nan") || changes_nothing("truncate=1")) hidden.push_back(site);
     }
     if (hidden.size() > kMostSites) hidden = {first_called(hidden)};
     const std::string sites = one_of(hidden);
@@ -337,8 +363,9 @@ class SiteSearch {
     bench_.plant(planted_);
     std::vector<std::string> phrases;
     for (const RepeatedInput& repeated : repeated_inputs(bench_, run_.the_case, run_.setting)) {
-      const auto changed = std::find_if(sites_.begin(), sites_.end(),
-                                        [&](const auto& site) { return site.site == repeated.site; });
+      const auto changed = std::find_if(sites_.begin(), sites_.end(), [&](const auto& site) {
+        return site.name() == ChangedSite{.site = repeated.site}.name();
+      });
       if (changed != sites_.end() && !changed->reaches_all) continue;
       phrases.push_back(fmt::format("call {} of '{}' on {} has the input of the call before it",
                                     repeated.call, repeated.site,
@@ -364,20 +391,23 @@ class SiteSearch {
 
   /// Whether each site can be changed on each rank: a training has many of both.
   bool has_few_changes() const {
-    constexpr std::size_t kMostChanges = 200;
-    return static_cast<std::size_t>(run_.setting.group_size) * sites_.size() <= kMostChanges;
+    constexpr std::ptrdiff_t kMostChanges = 200;
+    const auto sites =
+        std::count_if(sites_.begin(), sites_.end(), [](const auto& site) { return site.kind.empty(); });
+    return run_.setting.group_size * sites <= kMostChanges;
   }
 
   /// The result of a call may be unused, or that of a kernel zero, on one rank alone.
   std::string text_of_one_rank() {
     for (int rank = 0; rank < run_.setting.group_size; ++rank) {
-      std::vector<std::string> unused, zero;
+      std::vector<ChangedSite> unused, zero;
       for (const ChangedSite& site : sites_) {
+        if (!site.kind.empty()) continue;
         if (!site.is_kernel() && !gets_a_result(site.site, rank)) continue;
-        const auto changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
+        const auto changed = run_with(site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
         if (changed == nullptr || !differing(run_.report, *changed).empty()) continue;
-        if (site.is_kernel()) zero.push_back(site.site);
-        if (!site.is_kernel() && is_unused(site.site, {.ranks = {rank}})) unused.push_back(site.site);
+        if (site.is_kernel()) zero.push_back(site);
+        if (!site.is_kernel() && is_unused(site, {.ranks = {rank}})) unused.push_back(site);
       }
       if (const std::string sites = one_of(in_any_setting(unused, {.ranks = {rank}})); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
@@ -388,16 +418,16 @@ class SiteSearch {
   }
 
   /// Returns the site that the first rank calls first.
-  std::string first_called(const std::vector<std::string>& sites) const {
+  ChangedSite first_called(const std::vector<ChangedSite>& sites) const {
     for (const sim::CallRecord& call : run_.report.ranks.front().calls) {
-      if (std::find(sites.begin(), sites.end(), call.site.name) != sites.end()) return call.site.name;
+      if (has_site(sites, call.site.name)) return {.site = call.site.name};
     }
     return sites.front();
   }
 
   /// Whether a call of a kernel reaches the first wrong tensor and nothing that is right. A call that reaches
   /// a right tensor, which may be its own result, is right.
-  bool may_be_wrong(const std::string& kernel) {
+  bool may_be_wrong(const ChangedSite& kernel) {
     constexpr std::int64_t kMostCalls = 16;
     Names wrong;
     for (const WrongTensor& tensor : tensors_.wrong) wrong.insert(tensor.output.name);
@@ -414,12 +444,12 @@ class SiteSearch {
 
   /// Where too many sites cannot be told apart, the calls among them may be few.
   std::string text_of_reaching() {
-    std::vector<std::string> sites, calls;
+    std::vector<ChangedSite> sites, calls;
     for (const ChangedSite& site : sites_) {
-      if (!site.reaches_all || site.others != sites_.front().others) continue;
-      if (site.is_kernel() && site.others > 0 && !may_be_wrong(site.site)) continue;
-      sites.push_back(site.site);
-      if (!site.is_kernel()) calls.push_back(site.site);
+      if (!site.reaches_all || site.others != sites_.front().others || has_site(sites, site.site)) continue;
+      if (site.is_kernel() && site.others > 0 && !may_be_wrong(site)) continue;
+      sites.push_back(site);
+      if (!site.is_kernel()) calls.push_back(site);
     }
     const bool are_few = sites.size() <= kMostSites;
     const std::string named = one_of(are_few ? sites : calls);
@@ -435,8 +465,8 @@ class SiteSearch {
   WrongTensors tensors_;
   std::set<int> ranks_;             // the wrong ones, where others are right
   std::vector<ChangedSite> sites_;  // those that reach all that is wrong first, and of them the closest
-  std::vector<std::string> unused_;
-  std::vector<std::string> zero_;
+  std::vector<ChangedSite> unused_;
+  std::vector<ChangedSite> zero_;
   ValuesBySite values_;                      // of values(), where they were needed
   std::vector<CaseSetting> other_settings_;  // those of other_settings(), where they were needed
 };

@@ -53,4 +53,15 @@ TEST(ExplainedSites, AGradientThatIsZeroForAllKeysIsNamed) {
   EXPECT_TRUE(names(text, "every result of 'device.softmax_backward' is zero")) << text;
 }
 
+// Gradients of experts are averaged over other replicas than those of dense layers, at the same site.
+TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
+  const Dimensions two_experts{{"ep", 2}, {"rms_norm", 1}};
+  const std::string of_experts =
+      explained("moe_training", 4, two_experts, "data_parallel.all_reduce:scale=1/2@group=edp");
+  EXPECT_TRUE(names(of_experts, "the result of 'data_parallel.all_reduce' over edp is multiplied by 2"))
+      << of_experts;
+  const std::string of_all = explained("moe_training", 4, two_experts, "data_parallel.all_reduce:scale=1/2");
+  EXPECT_TRUE(names(of_all, "the result of 'data_parallel.all_reduce' is multiplied by 2")) << of_all;
+}
+
 }  // namespace
