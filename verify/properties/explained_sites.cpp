@@ -219,13 +219,24 @@ class SiteSearch {
     return others;
   }
 
+  const std::vector<CaseSetting>& known_other_settings() {
+    if (other_settings_.empty()) other_settings_ = other_settings();
+    return other_settings_;
+  }
+
+  /// Returns the largest of the other settings, or that of the run where there is none. A text has one size.
+  CaseSetting largest_setting() {
+    if (run_.setting.text) return run_.setting;
+    const CaseSetting& largest = known_other_settings().front();
+    return largest.seed == run_.setting.seed ? largest : run_.setting;
+  }
+
   /// Removes the sites at which a change does change something in other settings: what is not used with one
   /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that is
   /// zero because there is one key. Of too many sites none is told.
   std::vector<ChangedSite> in_any_setting(std::vector<ChangedSite> sites, const FaultWhere& where) {
     if (run_.setting.text || sites.empty()) return sites;
-    if (other_settings_.empty()) other_settings_ = other_settings();
-    for (const CaseSetting& other : other_settings_) {
+    for (const CaseSetting& other : known_other_settings()) {
       if (sites.empty()) break;
       bench_.plant(planted_);
       const std::shared_ptr<const sim::RunReport> before = bench_.run(run_.the_case, other);
@@ -360,9 +371,15 @@ class SiteSearch {
   /// Calls that are given again what the call before them was given, where that may be what is wrong: a site
   /// whose result reaches less than what is wrong is not meant. A send has no result to change.
   std::string text_of_repeated() {
+    const CaseSetting setting = largest_setting();
+    // In the smallest setting different tokens may well leave the same. In a larger one, of as many calls, even
+    // one number that is the same again is no chance, and neither are a few ids.
+    const bool is_larger = !(setting == run_.setting);
+    const ComparedInputs compared =
+        is_larger ? ComparedInputs{.least_numbers = 1, .least_ids = 4} : ComparedInputs{};
     bench_.plant(planted_);
     std::vector<std::string> phrases;
-    for (const RepeatedInput& repeated : repeated_inputs(bench_, run_.the_case, run_.setting)) {
+    for (const RepeatedInput& repeated : repeated_inputs(bench_, run_.the_case, setting, compared)) {
       const auto changed = std::find_if(sites_.begin(), sites_.end(), [&](const auto& site) {
         return site.name() == ChangedSite{.site = repeated.site}.name();
       });
@@ -468,7 +485,7 @@ class SiteSearch {
   std::vector<ChangedSite> unused_;
   std::vector<ChangedSite> zero_;
   ValuesBySite values_;                      // of values(), where they were needed
-  std::vector<CaseSetting> other_settings_;  // those of other_settings(), where they were needed
+  std::vector<CaseSetting> other_settings_;  // of known_other_settings(), where they were needed
 };
 
 bool is_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting) {

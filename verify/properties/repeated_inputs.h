@@ -4,8 +4,8 @@
 /// program has not filled anew. What reaches the group is compared, so that a planted fault is seen.
 ///
 /// Shapes  The call before is the rank's latest one at the same site, in the same group and of the same form.
-/// Exact   Inputs are compared byte by byte. Not compared are inputs of one element, of whole numbers, and of
-///         zeros alone, which may well be the same again, and a backward pass with a forward one, which
+/// Exact   Inputs are compared byte by byte. Not compared are inputs of few elements, counts, and numbers that
+///         are all zero, which may well be the same again, and a backward pass with a forward one, which
 ///         repeats the calls of the forward pass where activations are recomputed.
 
 #include <cstdint>
@@ -23,7 +23,14 @@ struct RepeatedInput {
   std::set<int> ranks;  // those on which this is the first such call
 };
 
+/// How many elements an input has at least that is compared.
+struct ComparedInputs {
+  std::int64_t least_numbers = 2;
+  std::int64_t least_ids = 0;  // of whole numbers that are broadcast; 0: they are not compared
+};
+
 /// Runs the case, and returns the first repeated input of each site and rank, in the order of the sites.
-std::vector<RepeatedInput> repeated_inputs(Bench& bench, const Case& the_case, const CaseSetting& setting);
+std::vector<RepeatedInput> repeated_inputs(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                           const ComparedInputs& compared = {});
 
 }  // namespace verify

@@ -53,6 +53,24 @@ TEST(ExplainedSites, AGradientThatIsZeroForAllKeysIsNamed) {
   EXPECT_TRUE(names(text, "every result of 'device.softmax_backward' is zero")) << text;
 }
 
+// Few ids of few values are the same again by chance, and so is what a norm leaves of one element.
+TEST(ExplainedSites, ABatchThatIsReadAgainIsNamed) {
+  const std::string text =
+      explained("gpt_training", 2, {{"tp", 2}, {"rms_norm", 1}, {"microbatches", 2}, {"sequence", 3}},
+                "get_batch.labels:stale");
+  EXPECT_TRUE(names(text, "call 1 of 'get_batch.labels' on rank 0 has the input of the call before it"))
+      << text;
+  EXPECT_FALSE(names(text, "call 1 of 'vocab_parallel_cross_entropy")) << text;
+}
+
+// Between two sends a rank of a ring receives at the same site.
+TEST(ExplainedSites, ASendThatRepeatsTheSendBeforeIsNamed) {
+  const std::string text = explained("cp_training", 2, {{"cp", 2}, {"rms_norm", 1}, {"microbatches", 2}},
+                                     "ring_attention.forward:stale");
+  EXPECT_TRUE(names(text, "of 'ring_attention.forward' on all ranks has the input of the call before it"))
+      << text;
+}
+
 // Gradients of experts are averaged over other replicas than those of dense layers, at the same site.
 TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
   const Dimensions two_experts{{"ep", 2}, {"rms_norm", 1}};
