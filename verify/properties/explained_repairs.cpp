@@ -103,8 +103,9 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
   };
   // The factor by which a tensor says it is wrong is tried first, then those of a group's size. A negative
   // one comes last: a tensor that depends on the result in another way may seem to say it.
-  const auto factor = repairing_factor(run, tensors, *site.changed);
-  std::vector<sim::Ratio> factors = {{1, site.places}, {site.places, 1}};
+  const auto factor = site.changed == nullptr ? std::nullopt : repairing_factor(run, tensors, *site.changed);
+  std::vector<sim::Ratio> factors;
+  if (site.changed != nullptr) factors = {{1, site.places}, {site.places, 1}};
   if (factor) factors.insert(factor->numerator < 0 ? factors.end() : factors.begin(), *factor);
   for (const sim::Ratio& ratio : factors) {
     Fault scale = change_at(site.site, "scale=2", where);

@@ -18,6 +18,7 @@
 namespace verify {
 
 /// A site in a wrong run, and the run in which its results are changed: tripled, or those of a kernel zero.
+/// Without such a run, as where that breaks a contract, only the order of its blocks is changed.
 struct ChangedSite {
   std::string site;
   std::string kind = {};  // of the groups of its calls that are changed; empty: all calls of the site

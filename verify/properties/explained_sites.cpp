@@ -79,6 +79,36 @@ std::size_t calls_of(const sim::RunReport& report) {
   return calls;
 }
 
+/// Returns the setting with one size after another raised, where that leaves the number of calls as it is,
+/// the largest first. A size is what is counted from 1 on.
+std::vector<CaseSetting> larger_settings(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                         const sim::RunReport& report) {
+  constexpr std::int64_t kSize = 3;
+  const std::size_t calls = calls_of(report);
+  std::vector<CaseSetting> larger = {setting};
+  for (const Dimension& dimension : the_case.dimensions()) {
+    CaseSetting other = larger.back();
+    std::int64_t& size = other.dimensions[dimension.name];
+    const std::int64_t raised = std::min(kSize, dimension.most);
+    if (dimension.is_an_axis || dimension.least == 0 || size >= raised) continue;
+    size = raised;
+    const auto run = fit_run(bench, the_case, other);
+    if (run != nullptr && calls_of(*run) == calls) larger.push_back(std::move(other));
+  }
+  larger.erase(larger.begin());
+  std::reverse(larger.begin(), larger.end());
+  return larger;
+}
+
+/// Returns the sizes that are larger: "sequence 3 and hidden 3".
+std::string text_of_larger(const CaseSetting& larger, const CaseSetting& setting) {
+  std::vector<std::string> sizes;
+  for (const auto& [name, value] : larger.dimensions) {
+    if (setting[name] != value) sizes.push_back(fmt::format("{} {}", name, value));
+  }
+  return fmt::format("{}", fmt::join(sizes, " and "));
+}
+
 /// Whether no element of a tensor has a value: then no change reaches it visibly.
 bool has_no_value(const WrongTensor& tensor) {
   return std::none_of(tensor.got.begin(), tensor.got.end(), [](const sim::Field& x) {
@@ -166,7 +196,10 @@ class SiteSearch {
     }
     for (ChangedSite& site : sites_of_run(bench_, run_.setting, run_.report)) {
       site.changed = run_with(site, site.is_kernel() ? "zero" : "scale=3");
-      if (site.changed == nullptr) continue;
+      if (site.changed == nullptr) {
+        if (!site.is_kernel()) unscaled_.push_back(std::move(site));
+        continue;
+      }
       const Names reached = differing(run_.report, *site.changed);
       site.reaches_all =
           !wrong.empty() && std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end());
@@ -174,6 +207,11 @@ class SiteSearch {
       if (site.is_kernel() && reached.empty()) zero_.push_back(site);
       if (!site.is_kernel() && reached.empty() && !has_site(unused_, site.site) && is_unused(site, {}))
         unused_.push_back(site);
+      // A block that should have gone to another rank may be all that is wrong, and have no multiple.
+      if (!site.is_kernel() && !site.reaches_all) {
+        unscaled_.push_back(site);
+        unscaled_.back().changed = nullptr;
+      }
       sites_.push_back(std::move(site));
     }
     std::stable_sort(sites_.begin(), sites_.end(), [](const ChangedSite& a, const ChangedSite& b) {
@@ -188,30 +226,11 @@ class SiteSearch {
     return changed != nullptr && differing(run_.report, *changed).empty();
   }
 
-  /// Returns the setting with one size after another raised, where that leaves the number of calls as it is. A
-  /// size is what is counted from 1 on.
-  std::vector<CaseSetting> larger_settings() {
-    constexpr std::int64_t kSize = 3;
-    bench_.plant(planted_);
-    std::vector<CaseSetting> larger = {run_.setting};
-    for (const Dimension& dimension : run_.the_case.dimensions()) {
-      CaseSetting other = larger.back();
-      std::int64_t& size = other.dimensions[dimension.name];
-      const std::int64_t raised = std::min(kSize, dimension.most);
-      if (dimension.is_an_axis || dimension.least == 0 || size >= raised) continue;
-      size = raised;
-      const auto run = fit_run(bench_, run_.the_case, other);
-      if (run != nullptr && calls_of(*run) == calls_of(run_.report)) larger.push_back(std::move(other));
-    }
-    larger.erase(larger.begin());
-    return larger;
-  }
-
   /// Returns settings that show more of the same calls: at larger sizes, and with other seeds.
   std::vector<CaseSetting> other_settings() {
     constexpr std::uint64_t kSeeds = 8;
-    std::vector<CaseSetting> others = larger_settings();
-    std::reverse(others.begin(), others.end());  // the largest first
+    bench_.plant(planted_);
+    std::vector<CaseSetting> others = larger_settings(bench_, run_.the_case, run_.setting, run_.report);
     for (std::uint64_t more = 1; more <= kSeeds; ++more) {
       others.push_back(run_.setting);
       others.back().seed += more;
@@ -232,8 +251,8 @@ class SiteSearch {
   }
 
   /// Removes the sites at which a change does change something in other settings: what is not used with one
-  /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that is
-  /// zero because there is one key. Of too many sites none is told.
+  /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that
+  /// is zero because there is one key. Of too many sites none is told.
   std::vector<ChangedSite> in_any_setting(std::vector<ChangedSite> sites, const FaultWhere& where) {
     if (run_.setting.text || sites.empty()) return sites;
     for (const CaseSetting& other : known_other_settings()) {
@@ -265,6 +284,11 @@ class SiteSearch {
       repairs.push_back(std::move(said));
       repaired.push_back(site);
       if (repairs.size() == kMostSites) break;
+    }
+    for (const ChangedSite& site : unscaled_) {
+      if (!repairs.empty()) break;
+      std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
+      if (!said.empty()) repairs.push_back(fmt::format("all is right if {} on all ranks", said));
     }
     return fmt::format("{}", fmt::join(repairs, ", and also "));
   }
@@ -372,8 +396,8 @@ class SiteSearch {
   /// whose result reaches less than what is wrong is not meant. A send has no result to change.
   std::string text_of_repeated() {
     const CaseSetting setting = largest_setting();
-    // In the smallest setting different tokens may well leave the same. In a larger one, of as many calls, even
-    // one number that is the same again is no chance, and neither are a few ids.
+    // In the smallest setting different tokens may well leave the same. In a larger one, of as many calls,
+    // even one number that is the same again is no chance, and neither are a few ids.
     const bool is_larger = !(setting == run_.setting);
     const ComparedInputs compared =
         is_larger ? ComparedInputs{.least_numbers = 1, .least_ids = 4} : ComparedInputs{};
@@ -480,8 +504,9 @@ class SiteSearch {
   std::vector<Fault> planted_;
   ComparedRun run_;
   WrongTensors tensors_;
-  std::set<int> ranks_;             // the wrong ones, where others are right
-  std::vector<ChangedSite> sites_;  // those that reach all that is wrong first, and of them the closest
+  std::set<int> ranks_;                // the wrong ones, where others are right
+  std::vector<ChangedSite> sites_;     // those that reach all that is wrong first, and of them the closest
+  std::vector<ChangedSite> unscaled_;  // calls whose results cannot be scaled, as counts of rows, or are zero
   std::vector<ChangedSite> unused_;
   std::vector<ChangedSite> zero_;
   ValuesBySite values_;                      // of values(), where they were needed
@@ -514,6 +539,18 @@ std::string explain_without(Bench& bench, const Case& the_case, CaseSetting sett
   return said.empty() ? "" : fmt::format("with {}, {}", fmt::join(without, " and "), said);
 }
 
+/// What is wrong in the smallest setting may be too little to tell anything.
+std::string explain_at_larger(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                              const sim::RunReport& report) {
+  for (const CaseSetting& larger : larger_settings(bench, the_case, setting, report)) {
+    if (!is_wrong(bench, the_case, larger)) continue;
+    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, larger);
+    const std::string said = SiteSearch(bench, the_case, larger, *run).said();
+    return said.empty() ? "" : fmt::format("with {}, {}", text_of_larger(larger, setting), said);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting& setting,
@@ -522,7 +559,8 @@ std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting&
     std::string said = explain_without(bench, the_case, setting);
     if (!said.empty()) return said;
   }
-  return SiteSearch(bench, the_case, setting, report).said();
+  std::string said = SiteSearch(bench, the_case, setting, report).said();
+  return said.empty() && !setting.text ? explain_at_larger(bench, the_case, setting, report) : said;
 }
 
 }  // namespace verify

@@ -11,6 +11,7 @@
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
 ///
+/// Where nothing can be said of a setting, a larger one is searched.
 /// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind.
 /// What is zero or unused must be so with other seeds and at larger sizes, too.
 ///

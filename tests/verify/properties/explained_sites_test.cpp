@@ -38,8 +38,8 @@ std::string explained(const std::string& name, int ranks, const Dimensions& but_
 
 bool names(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a broadcast
-// gets no result.
+// One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a
+// broadcast gets no result.
 TEST(ExplainedSites, WhatIsZeroOrUnusedInARightRunIsNotNamed) {
   const std::string text = explained("gpt_training", 2, {{"tp", 2}, {"rms_norm", 1}},
                                      "row_parallel_linear.forward:scale=1+2^-20@layer=0");
@@ -69,6 +69,17 @@ TEST(ExplainedSites, ASendThatRepeatsTheSendBeforeIsNamed) {
                                      "ring_attention.forward:stale");
   EXPECT_TRUE(names(text, "of 'ring_attention.forward' on all ranks has the input of the call before it"))
       << text;
+}
+
+// The other half of the smallest buffer is padding, no multiple of which shows; nor can counts be scaled.
+TEST(ExplainedSites, BlocksThatWentToOtherRanksAreNamedWhereNoMultipleShows) {
+  const std::string shards =
+      explained("gpt_training", 2, {{"distributed", 1}}, "data_parallel.reduce_scatter:next-block");
+  EXPECT_TRUE(names(shards, "the first two blocks of 'data_parallel.reduce_scatter' change places"))
+      << shards;
+  const std::string counts = explained("moe_layer", 2, {{"etp", 2}, {"local_experts", 2}, {"dispatcher", 1}},
+                                       "token_dispatcher.counts:next-block");
+  EXPECT_TRUE(names(counts, "the first two blocks of 'token_dispatcher.counts' change places")) << counts;
 }
 
 // Gradients of experts are averaged over other replicas than those of dense layers, at the same site.
