@@ -165,6 +165,8 @@ class SiteSearch {
     std::vector<std::string> phrases = {text_of_repeated(), text_of_zero(), text_of_zero_results(),
                                         text_of_unused(), text_of_hidden()};
     std::erase(phrases, "");
+    if (phrases.empty() && !run_.setting.text) phrases.push_back(text_of_one_layer());
+    std::erase(phrases, "");
     if (phrases.empty() && has_few_changes()) phrases.push_back(text_of_one_rank());
     phrases.push_back(text_of_reaching());
     std::erase(phrases, "");
@@ -436,6 +438,35 @@ class SiteSearch {
     const auto sites =
         std::count_if(sites_.begin(), sites_.end(), [](const auto& site) { return site.kind.empty(); });
     return run_.setting.group_size * sites <= kMostChanges;
+  }
+
+  /// The calls of one layer alone may be wrong, where those of a site are made in several.
+  std::string text_of_one_layer() {
+    constexpr std::int64_t kMostLayers = 4;
+    for (ChangedSite site : std::vector<ChangedSite>(sites_)) {
+      if (site.is_kernel() || !site.kind.empty() || !site.reaches_all) continue;
+      std::map<std::int64_t, std::shared_ptr<const sim::RunReport>> of_layers;
+      for (std::int64_t layer = 0; layer < kMostLayers; ++layer) {
+        if (auto changed = run_with(site, "scale=3", {.layer = layer})) of_layers[layer] = std::move(changed);
+      }
+      if (of_layers.size() < 2) continue;
+      for (const auto& [layer, changed] : of_layers) {
+        site.changed = changed;
+        const std::string said = text_of_layer(site, layer);
+        if (!said.empty()) return said;
+      }
+    }
+    return "";
+  }
+  std::string text_of_layer(const ChangedSite& site, std::int64_t layer) {
+    const FaultWhere where{.layer = layer};
+    const bool is_without_use = differing(run_.report, *site.changed).empty() && is_unused(site, where) &&
+                                !in_any_setting({site}, where).empty();
+    if (is_without_use)
+      return fmt::format("the result of {} in layer {} is used on no rank, or comes too late", site.name(),
+                         layer);
+    const std::string repair = explain_repair(bench_, run_, tensors_, site, planted_, where);
+    return repair.empty() ? "" : fmt::format("all is right if {} in layer {} on all ranks", repair, layer);
   }
 
   /// The result of a call may be unused, or that of a kernel zero, on one rank alone.

@@ -12,7 +12,8 @@
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
 ///
 /// Where nothing can be said of a setting, a larger one is searched.
-/// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind.
+/// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind;
+/// where it is called in several layers and that says nothing, those of each layer.
 /// What is zero or unused must be so with other seeds and at larger sizes, too.
 ///
 /// A training is searched without its second step and its clipping where it is wrong without them, too: they

@@ -82,6 +82,19 @@ TEST(ExplainedSites, BlocksThatWentToOtherRanksAreNamedWhereNoMultipleShows) {
   EXPECT_TRUE(names(counts, "the first two blocks of 'token_dispatcher.counts' change places")) << counts;
 }
 
+// The last layer may be another than those before it.
+TEST(ExplainedSites, TheLayerIsNamedWhereOneAloneIsWrong) {
+  const Dimensions two_layers{{"tp", 2}, {"rms_norm", 1}, {"layers", 2}};
+  const std::string scaled =
+      explained("gpt_training", 2, two_layers, "row_parallel_linear.forward:scale=1/2@layer=1");
+  EXPECT_TRUE(names(scaled, "the result of 'row_parallel_linear.forward' is multiplied by 2 in layer 1"))
+      << scaled;
+  const std::string unused =
+      explained("gpt_training", 2, two_layers, "row_parallel_linear.forward:own-term@layer=1");
+  EXPECT_TRUE(names(unused, "the result of 'row_parallel_linear.forward' in layer 1 is used on no rank"))
+      << unused;
+}
+
 // Gradients of experts are averaged over other replicas than those of dense layers, at the same site.
 TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
   const Dimensions two_experts{{"ep", 2}, {"rms_norm", 1}};
