@@ -63,7 +63,9 @@ void see(const SeenCall& seen, CallValues& values) {
     values.gets_a_part = values.gets_a_part || gives_parts(seen.call.operation);
     values.gets_a_value = values.gets_a_value || has_a_value(bytes);
   } else {
-    values.gives_a_value = values.gives_a_value || has_a_value(bytes);
+    const bool gives_a_value = has_a_value(bytes);
+    values.gives_a_value = values.gives_a_value || gives_a_value;
+    values.gives_a_number = values.gives_a_number || (gives_a_value && tensor.dtype() != sim::DType::i32);
     values.gives_wide = values.gives_wide || has_wide(tensor.dtype(), bytes);
   }
 }

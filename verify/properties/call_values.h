@@ -15,11 +15,12 @@
 namespace verify {
 
 struct CallValues {
-  bool gives_a_value = false;  // one that is not zero
-  bool gives_wide = false;     // one that bf16 cannot hold
-  bool gets = false;           // a result
-  bool gets_a_value = false;   // one that is not zero
-  bool gets_a_part = false;    // of what ranks give, and other ranks get other parts
+  bool gives_a_value = false;   // one that is not zero
+  bool gives_a_number = false;  // one that is not zero, and no id or count
+  bool gives_wide = false;      // one that bf16 cannot hold
+  bool gets = false;            // a result
+  bool gets_a_value = false;    // one that is not zero
+  bool gets_a_part = false;     // of what ranks give, and other ranks get other parts
 };
 
 /// By site, for each rank.

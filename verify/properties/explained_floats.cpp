@@ -96,7 +96,7 @@ std::map<std::string, Precision> precisions(Bench& bench, const Case& the_case, 
       Precision& precision = all[site];
       for (int rank = 0; rank < std::ssize(of_ranks); ++rank) {
         const CallValues& values = of_ranks[static_cast<std::size_t>(rank)];
-        if (values.gives_a_value) (values.gives_wide ? precision.wide : precision.narrow).insert(rank);
+        if (values.gives_a_number) (values.gives_wide ? precision.wide : precision.narrow).insert(rank);
       }
     }
   }

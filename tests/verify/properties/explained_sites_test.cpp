@@ -7,6 +7,7 @@
 #include <string>
 
 #include "verify/cases/case_list.h"
+#include "verify/properties/explanation.h"
 
 namespace {
 
@@ -104,6 +105,18 @@ TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
       << of_experts;
   const std::string of_all = explained("moe_training", 4, two_experts, "data_parallel.all_reduce:scale=1/2");
   EXPECT_TRUE(names(of_all, "the result of 'data_parallel.all_reduce' is multiplied by 2")) << of_all;
+}
+
+// Ids have no precision that a cast could take from them.
+TEST(ExplainedSites, IdsAreNotSaidToBeRounded) {
+  const Case& the_case = *verify::find_case("gpt_training");
+  CaseSetting setting = smallest(the_case, 2, {{"tp", 2}, {"rms_norm", 1}, {"hidden", 3}});
+  setting.dtype = sim::DType::f32;
+  Bench bench;
+  bench.plant({verify::parsed_fault("row_parallel_linear.forward:dtype=bf16")});
+  const std::string text = explanation(bench, the_case, verify::all_properties().front(), setting);
+  EXPECT_TRUE(names(text, "What ranks give to 'row_parallel_linear.forward' has the precision of bf16"))
+      << text;
 }
 
 }  // namespace
