@@ -123,9 +123,35 @@ class Inspector {
       for (const int rank : one.odd_ranks()) odd[rank] = {rank, SuspectKind::order, words};
     }
     if (leading_ == nullptr) return;
+    add_sisters(odd);
     tell_parties_apart(odd);
     result_.suspects.clear();
     for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
+  }
+
+  /// Groups of one kind may differ in one call in one way, as where all ranks of a replica of the model make a
+  /// call that the others do not make: then the ranks of all these groups are named.
+  void add_sisters(std::map<int, Suspect>& odd) {
+    for (const Disagreement& one : disagreements_) {
+      if (&one == leading_ || !one.holds_ranks || !are_sisters(one, *leading_)) continue;
+      ++sisters_;
+      for (const int rank : one.odd_ranks())
+        odd.try_emplace(rank, Suspect{rank, SuspectKind::order, words_of(one)});
+    }
+  }
+
+  /// Whether two groups of one kind differ in one way. Groups of other stages may be at another call.
+  bool are_sisters(const Disagreement& one, const Disagreement& other) const {
+    const JobGroup& group = job().groups[one.group];
+    const auto calls_of = [](const Disagreement& of) {
+      std::vector<std::string> calls;
+      for (const Disagreement::Party& party : of.parties) calls.push_back(party.call);
+      if (!of.has_majority()) std::ranges::sort(calls);
+      return calls;
+    };
+    return one.group != other.group && group.description == job().groups[other.group].description &&
+           one.what == other.what && one.is_message == other.is_message &&
+           one.has_majority() == other.has_majority() && calls_of(one) == calls_of(other);
   }
 
   /// Where no party is the smaller one, the ranks are named that depart from the calls of their pipeline
@@ -266,6 +292,10 @@ class Inspector {
     if (leading_ != nullptr) {
       result_.verdict =
           words_of(*leading_) +
+          (sisters_ == 0
+               ? ""
+               : fmt::format(" {} of this kind {} in the same way.", counted(sisters_, "other group"),
+                             sisters_ == 1 ? "differs" : "differ")) +
           fmt::format(" This is consistent with ranks that make different calls: {}.", where_to_look());
       return;
     }
@@ -296,11 +326,13 @@ class Inspector {
   }
 
   std::string where_to_look() const {
-    if (leading_->has_majority()) return "look at the smaller party first";
-    if (!departs_ && leading_->parties.size() > 2) return "no party is the largest, so look at all";
-    if (!departs_) return "no party is the smaller one, so look at both";
     std::vector<int> ranks;
     for (const Suspect& one : result_.suspects) ranks.push_back(one.rank);
+    if (leading_->has_majority())
+      return sisters_ == 0 ? "look at the smaller party first"
+                           : fmt::format("look at the smaller parties first, {}", ranks_words(ranks));
+    if (!departs_ && leading_->parties.size() > 2) return "no party is the largest, so look at all";
+    if (!departs_) return "no party is the smaller one, so look at both";
     return fmt::format("look at {} first, whose calls are not those of {}", ranks_words(ranks),
                        words_of_others(job(), ranks.size()));
   }
@@ -601,6 +633,7 @@ class Inspector {
   bool all_;
   std::vector<Disagreement> disagreements_;
   const Disagreement* leading_ = nullptr;
+  std::int64_t sisters_ = 0;  // other groups that differ as the leading one does
   OddGroupOrder order_;
   bool departs_ = false;  // the suspects of the leading disagreement are told apart by their programs
   EarlyDumps early_;

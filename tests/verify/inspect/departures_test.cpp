@@ -105,6 +105,33 @@ TEST(Departures, OfTwoPartiesTheOneThatDepartsFromItsStageIsNamed) {
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
 }
 
+/// A replica of two ranks makes a sum of its own, each rank in its group, and the others a gather. A group that
+/// differs in another way does not belong to it.
+TEST(Departures, GroupsThatDifferInOneWayAreToldTogether) {
+  std::vector<TestDump> dumps = ranks_of_world(9);
+  for (TestDump& dump : dumps) {
+    const int first = dump.rank / 3 * 3;
+    dump.groups.push_back({std::to_string(1 + first), "REPLICAS", {first, first + 1, first + 2}});
+    dump.calls = {pending(1, "nccl:_all_gather_base")};
+  }
+  for (const std::size_t rank : {2U, 5U}) dumps[rank].calls = {pending(1, "nccl:all_reduce")};
+  Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{2, 5})) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("1 other group of this kind differs in the same way. "),
+            std::string::npos)
+      << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("look at the smaller parties first, ranks 2 and 5."), std::string::npos)
+      << inspection.verdict;
+  dumps[5].calls = {pending(1, "nccl:barrier")};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{2});
+  // Where no party is the smaller one, both ranks depart from the others.
+  std::vector<TestDump> pairs = ranks_of_world(8, true);
+  for (TestDump& dump : pairs) dump.calls = {pending(1, "nccl:_all_gather_base")};
+  for (const std::size_t rank : {1U, 3U}) pairs[rank].calls = {pending(1, "nccl:all_reduce")};
+  inspection = inspected(pairs);
+  EXPECT_EQ(suspects(inspection), (Ranks{1, 3})) << inspection.verdict;
+}
+
 /// Rank 0 makes the sum of the world before that of its pair, which the other pairs have made.
 TEST(Departures, ARankThatLeavesOutACallIsNamedWithTheCall) {
   std::vector<TestDump> dumps = ranks_of_world(6, true);
