@@ -29,6 +29,12 @@ class AheadFinder {
 
   std::vector<RankAhead> find() const {
     if (!knows_all()) return {};
+    std::vector<RankAhead> found = of_groups();
+    return found.empty() ? of_the_job() : found;
+  }
+
+ private:
+  std::vector<RankAhead> of_groups() const {
     const WaitingForIdle waiting = waiting_for_idle_ranks();
     if (waiting.calls.empty() || 2 * waiting.ranks.size() >= job_.recordings.size()) return {};
     std::map<int, RankAhead> ahead;
@@ -44,7 +50,55 @@ class AheadFinder {
     return found;
   }
 
- private:
+  /// Ranks that wait for some of those without a pending call, where these are more than two thirds of all
+  /// ranks: most hosts do not stop at once. They wait in something that is not recorded, or have ended.
+  std::vector<RankAhead> of_the_job() const {
+    std::int64_t idle = 0, held = 0;
+    for (const Recording& one : job_.recordings) ++(is_idle(one.rank) ? idle : held);
+    if (idle <= 2 * held) return {};
+    std::map<int, RankAhead> ahead;
+    std::map<int, bool> are_one_behind;
+    for (const HoldingCall& call : graph_.calls) {
+      const std::size_t missing = idle_of(call).size();
+      if (missing == 0) continue;
+      if (call.waiting.size() > missing) return {};  // the others of this group are fewer
+      for (const int rank : call.waiting) {
+        ahead.try_emplace(rank, RankAhead{rank, reason_of_going_on(call, idle)});
+        compare_idle(rank, call, are_one_behind);
+      }
+    }
+    std::int64_t balance = 0;
+    for (const auto& [rank, is_behind] : are_one_behind) balance += is_behind ? 1 : -1;
+    std::vector<RankAhead> found;
+    for (auto& [rank, one] : ahead) found.push_back(std::move(one));
+    return balance > 1 ? found : std::vector<RankAhead>();
+  }
+
+  /// Finds which ranks without a pending call have made exactly the calls before this one, of those that the
+  /// call waits for, and of those at the place of the rank in groups of the kind.
+  void compare_idle(int rank, const HoldingCall& call, std::map<int, bool>& are_one_behind) const {
+    const JobGroup& group = job_.groups[call.group];
+    const auto place = std::ranges::find(group.members, rank) - group.members.begin();
+    const auto compare = [&](int other, std::uint32_t theirs) {
+      const std::int64_t last = progresses_.last_number(dump_of(other), theirs, call.is_message);
+      if (last >= 0) are_one_behind.try_emplace(other, last + 1 == call.sequence);
+    };
+    for (std::uint32_t other = 0; other < job_.groups.size(); ++other) {
+      if (other == call.group || job_.groups[other].description != group.description ||
+          job_.groups[other].members.size() != group.members.size())
+        continue;
+      const int there = job_.groups[other].rank_at(static_cast<int>(place));
+      if (there >= 0 && is_idle(there)) compare(there, other);
+    }
+    if (call.is_message) return;
+    for (const int other : idle_of(call)) compare(other, call.group);
+  }
+
+  std::string reason_of_going_on(const HoldingCall& call, std::int64_t idle) const {
+    return fmt::format("It waits in {}, and {} of {} ranks have no pending call.", call_words(job_, call),
+                       idle, std::ssize(job_.recordings));
+  }
+
   std::size_t dump_of(int rank) const {
     return static_cast<std::size_t>(job_.dump_of_rank[static_cast<std::size_t>(rank)]);
   }

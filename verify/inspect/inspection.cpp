@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -317,12 +318,28 @@ class Inspector {
                                      : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
       is_first = false;
     }
+    doubt_idle();
     const std::vector<int>& unknown = result_.waiting.suspects.unknown;
     if (!unknown.empty())
       result_.verdict +=
           fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
                       capital(ranks_words(unknown)), verb(unknown, "has", "have"),
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// Where more ranks have no pending call than wait in one, and they are no suspects, those that wait may be
+  /// the ones that went on.
+  void doubt_idle() {
+    const std::vector<int>& held = result_.waiting.held;
+    std::vector<int> idle;
+    std::ranges::copy_if(result_.waiting.idle, std::back_inserter(idle), [&](int rank) {
+      return std::ranges::find(result_.suspects, rank, &Suspect::rank) == result_.suspects.end();
+    });
+    if (ranks_of_kind(result_.suspects, SuspectKind::host).empty() || idle.size() <= held.size()) return;
+    result_.verdict += fmt::format(
+        " But {} {} no pending call either. If {} in something that is not recorded (gloo, a store, a file), "
+        "{} may have gone on without them.",
+        ranks_words(idle), verb(idle, "has", "have"), verb(idle, "it waits", "they wait"), ranks_words(held));
   }
 
   std::string where_to_look() const {
@@ -515,7 +532,8 @@ class Inspector {
     const std::vector<int> ranks = ranks_of_kind(result_.suspects, SuspectKind::order);
     result_.verdict = fmt::format(
         "{} made calls that the others did not make, which have no pending call. This is consistent with a "
-        "call, batch or step that is made twice or by some ranks only, or with others that ended too early.",
+        "call, batch or step that is made twice or by some ranks only, or with others that ended too early, "
+        "or wait in something that is not recorded (gloo, a store, a file).",
         capital(ranks_words(ranks)));
   }
 

@@ -141,6 +141,19 @@ std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) cons
   return std::max<std::int64_t>({own->last_recorded, counts ? own->status->enqueued : 0, 0});
 }
 
+std::int64_t Progresses::last_number(std::size_t dump, std::uint32_t group, bool of_messages) const {
+  const GroupOfRank* const own = job_.find(dump, group);
+  if (!of_messages && own != nullptr && own->status && job_.groups[group].has_status)
+    return own->status->enqueued;
+  if (!has_completed_calls_) return -1;
+  std::int64_t last = -1;
+  for (const RecordedCall& call : job_.recordings[dump].calls) {
+    if (job_.group_of(dump, call) == group && job_.is_collective(dump, call) != of_messages)
+      last = std::max(last, call.number(of_messages));
+  }
+  return last < 0 && job_.recordings[dump].is_whole() ? 0 : last;
+}
+
 bool Progresses::has_issued(std::size_t dump, const CollectiveId& id) const {
   return is_pending(dump, id) || last_issued(dump, id.group) >= id.sequence;
 }

@@ -48,6 +48,9 @@ class Progresses {
   bool has_completed(std::size_t dump, const CollectiveId& id) const;
   /// The last collective of a group that a rank has issued; 0 where it has issued none.
   std::int64_t last_issued(std::size_t dump, std::uint32_t group) const;
+  /// The number of the last collective, or message, of a group that a rank has issued; -1 where its dump does
+  /// not tell, because it leaves out what has completed, or because its ring has lost all of them.
+  std::int64_t last_number(std::size_t dump, std::uint32_t group, bool of_messages) const;
   /// Whether the rank has a pending call of this collective.
   bool is_pending(std::size_t dump, const CollectiveId& id) const;
   /// Whether the dumps have completed calls, and not active ones alone.

@@ -410,26 +410,12 @@ class Chooser {
         continue;
       const int there = alike.rank_at(static_cast<int>(place));
       if (there < 0 || there == rank || dump_of(there) < 0) continue;
-      const std::int64_t last = last_number(static_cast<std::size_t>(dump_of(there)), other, own.is_message);
+      const std::int64_t last =
+          progresses_.last_number(static_cast<std::size_t>(dump_of(there)), other, own.is_message);
       if (last >= own.sequence) return false;
       has_others = has_others || last >= 0;
     }
     return has_others;
-  }
-
-  /// The number of the last collective, or message, of a group that a rank has issued; -1 where its dump does
-  /// not tell, because it leaves out what has completed, or because its ring has lost all of them.
-  std::int64_t last_number(std::size_t dump, std::uint32_t group, bool of_messages) const {
-    const GroupOfRank* const own = job_.find(dump, group);
-    if (!of_messages && own != nullptr && own->status && job_.groups[group].has_status)
-      return own->status->enqueued;
-    if (!progresses_.has_completed_calls()) return -1;
-    std::int64_t last = -1;
-    for (const RecordedCall& call : recording(dump).calls) {
-      if (job_.group_of(dump, call) == group && job_.is_collective(dump, call) != of_messages)
-        last = std::max(last, of_messages ? call.p2p_sequence : call.sequence);
-    }
-    return last < 0 && recording(dump).is_whole() ? 0 : last;
   }
 
   /// Names the ranks of a circle that are missed by most members of collectives; of several such ranks, those

@@ -80,6 +80,13 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   });
   waiting.calls = std::move(graph.calls);
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    const Recording& recording = job.recordings[dump];
+    const PendingCalls& pending = progresses.of(dump);
+    if (!pending.calls.empty() || !pending.lost.empty()) {
+      waiting.held.push_back(recording.rank);
+    } else if (!recording.is_truncated && !job.is_early[dump]) {
+      waiting.idle.push_back(recording.rank);
+    }
     if (progresses.may_have_lost(dump)) waiting.lost.push_back(job.recordings[dump].rank);
   }
   return waiting;

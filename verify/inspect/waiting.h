@@ -21,6 +21,8 @@ struct Waiting {
   Suspects suspects;
   std::vector<std::string> through;  // kinds or descriptions of the groups by which the wait spreads
   std::int64_t waiting_ranks = 0;    // that wait for a suspect, by other ranks or directly
+  std::vector<int> idle;             // ranks with a whole dump and without a pending call
+  std::vector<int> held;             // ranks with a pending call
   std::vector<int> lost;             // ranks whose ring may have lost a pending call
 };
 

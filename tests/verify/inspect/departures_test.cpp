@@ -132,6 +132,25 @@ TEST(Departures, GroupsThatDifferInOneWayAreToldTogether) {
   EXPECT_EQ(suspects(inspection), (Ranks{1, 3})) << inspection.verdict;
 }
 
+/// All ranks but rank 0 wait in a barrier that is not recorded, and rank 0 has gone on in its pair.
+TEST(Departures, OfManyRanksWithoutAPendingCallNoneIsSaidToHaveStopped) {
+  std::vector<TestDump> dumps = ranks_of_world(8, true);
+  for (TestDump& dump : dumps) dump.calls = {completed(1, "nccl:all_reduce", 1)};
+  dumps[0].calls.push_back(pending(1, "nccl:all_reduce", 2));
+  Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_NE(inspection.verdict.find("wait in something that is not recorded"), std::string::npos)
+      << inspection.verdict;
+  // The other pairs have made the call, too: rank 1 has not, but it is not alone without a pending call.
+  for (std::size_t rank = 2; rank < 8; ++rank)
+    dumps[rank].calls.push_back(completed(1, "nccl:all_reduce", 2));
+  inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("But ranks 2 to 7 have no pending call either."), std::string::npos)
+      << inspection.verdict;
+}
+
 /// Rank 0 makes the sum of the world before that of its pair, which the other pairs have made.
 TEST(Departures, ARankThatLeavesOutACallIsNamedWithTheCall) {
   std::vector<TestDump> dumps = ranks_of_world(6, true);
