@@ -464,6 +464,12 @@ class Inspector {
           ranks_words(ranks), verb(ranks, "has", "have"), result_.waiting.suspects.missed, who_waits(),
           verb(ranks, "it", "they"));
     if (!result_.waiting.suspects.departed.empty()) return departure_sentence(ranks);
+    if (!result_.waiting.suspects.facing.empty())
+      return fmt::format(
+          "Two parties wait for each other: {}{}. This is consistent with a call that one party makes and "
+          "the "
+          "other has left out, or makes in another order.",
+          result_.waiting.suspects.facing, who_waits());
     const std::string text =
         result_.waiting.suspects.are_alone
             ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),

@@ -35,6 +35,7 @@ class Chooser {
     chosen.is_unreceived = is_unreceived_;
     if (departed_.size() == chosen.ranks.size()) chosen.departed = std::move(departed_);
     if (chosen.circles.size() == 1) chosen.missed = std::move(missed_);
+    if (chosen.circles.size() == 1) chosen.facing = std::move(facing_);
     return chosen;
   }
 
@@ -341,6 +342,7 @@ class Chooser {
       circles_.push_back(std::move(circle));
       return;
     }
+    if (!names_alone) widen(ranks, circle);
     are_alone_ = names_alone && (circles_.empty() || are_alone_);
     const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
@@ -351,6 +353,49 @@ class Chooser {
                           ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
     circles_.push_back(std::move(circle));
+  }
+
+  /// Adds to a circle of two ranks those that hold each other in the same ways: where a stage or a replica of
+  /// the model makes a call of its own, each of its ranks is held by another one of the others.
+  void widen(const std::vector<int>& ranks, std::vector<int>& circle) {
+    if (circle.size() != 2) return;
+    int one = circle[0], other = circle[1];  // `other` waits for fewer ranks
+    if (first_call_of(one).awaited.size() < first_call_of(other).awaited.size()) std::swap(one, other);
+    const std::pair way = way_of_holding(one), other_way = way_of_holding(other);
+    if (way == other_way) return;
+    std::set<int> party, others;
+    for (const int rank : ranks) {
+      if (way_of_holding(rank) != other_way) continue;
+      for (const int facing : first_call_of(rank).awaited) {
+        if (way_of_holding(facing) != way || !waits_for(facing, rank)) continue;
+        party.insert(facing);
+        others.insert(rank);
+      }
+    }
+    if (party.size() != others.size() || party.size() < 2) return;
+    facing_ = fmt::format("{}, and {}", words_of_party({party.begin(), party.end()}, one),
+                          words_of_party({others.begin(), others.end()}, other));
+    party.insert(others.begin(), others.end());
+    circle.assign(party.begin(), party.end());
+  }
+
+  bool waits_for(int rank, int other) const {
+    const std::vector<std::size_t>& front = graph_.fronts[static_cast<std::size_t>(dump_of(rank))];
+    return std::ranges::any_of(front, [&](std::size_t call) {
+      const std::vector<int>& awaited = graph_.calls[call].awaited;
+      return std::binary_search(awaited.begin(), awaited.end(), other);
+    });
+  }
+
+  /// Says in which calls ranks wait that are all held as one of them is.
+  std::string words_of_party(const std::vector<int>& party, int example) const {
+    const HoldingCall& call = first_call_of(example);
+    std::set<std::uint32_t> groups;
+    for (const int rank : party) groups.insert(first_call_of(rank).group);
+    const auto more = std::ssize(groups) - 1;
+    return fmt::format(
+        "{} wait in {}{}", ranks_words(party), call_words(job_, call),
+        more == 0 ? "" : fmt::format(", and in {} of this kind", counted(more, "other group")));
   }
 
   /// Names the ranks of a circle, but not all, that depart from the calls of their pipeline stage. Returns
@@ -443,18 +488,42 @@ class Chooser {
     if (smaller.empty() && call.awaited.size() < missing.size()) return false;
     const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
     if (!std::ranges::all_of(call.awaited, is_odd)) return false;
-    for (const int rank : call.awaited) {
-      const HoldingCall& own = first_call_of(rank);
-      suspect(rank, SuspectKind::order,
-              fmt::format("It has not come to {}, in which {} wait for it, and waits itself in {} for {}.",
-                          call_words(job_, call), ranks_words(call.waiting), call_words(job_, own),
-                          ranks_words(own.awaited)));
+    std::vector<int> named;
+    std::int64_t groups = 0;
+    for (const Missed& one : calls) {
+      const HoldingCall& other = graph_.calls[one.call];
+      if (&one != most && !is_missed_alike(other, call, is_odd)) continue;
+      ++groups;
+      named.insert(named.end(), other.awaited.begin(), other.awaited.end());
+      for (const int rank : other.awaited) suspect_missing(rank, other);
     }
     const HoldingCall& first = first_call_of(call.awaited.front());
-    missed_ = fmt::format("{}, in which {} {}, and {} in {}", call_words(job_, call),
-                          ranks_words(call.waiting), call.waiting.size() == 1 ? "waits" : "wait",
-                          call.awaited.size() == 1 ? "waits" : "wait", call_words(job_, first));
+    missed_ = fmt::format(
+        "{}, in which {} {},{} and {} in {}", call_words(job_, call), ranks_words(call.waiting),
+        call.waiting.size() == 1 ? "waits" : "wait",
+        groups == 1 ? ""
+                    : fmt::format(" nor to those of {} of this kind,", counted(groups - 1, "other group")),
+        named.size() == 1 ? "waits" : "wait", call_words(job_, first));
     return true;
+  }
+
+  void suspect_missing(int rank, const HoldingCall& call) {
+    const HoldingCall& own = first_call_of(rank);
+    suspect(rank, SuspectKind::order,
+            fmt::format("It has not come to {}, in which {} wait for it, and waits itself in {} for {}.",
+                        call_words(job_, call), ranks_words(call.waiting), call_words(job_, own),
+                        ranks_words(own.awaited)));
+  }
+
+  /// Whether the ranks that a call of another group misses are held by the same call as those that one of the
+  /// kind misses, as where all ranks of a replica of the model save a checkpoint.
+  template <typename IsOdd>
+  bool is_missed_alike(const HoldingCall& one, const HoldingCall& call, const IsOdd& is_odd) const {
+    const HoldingCall* const holding = &first_call_of(call.awaited.front());
+    return one.group != call.group && one.awaited.size() == call.awaited.size() &&
+           job_.groups[one.group].description == job_.groups[call.group].description &&
+           std::ranges::all_of(one.awaited,
+                               [&](int rank) { return is_odd(rank) && &first_call_of(rank) == holding; });
   }
 
   /// Whether ranks are of a circle and are missed in a collective of their component, and no other
@@ -611,6 +680,7 @@ class Chooser {
   bool is_ahead_ = false;
   bool is_unreceived_ = false;
   std::string missed_;                                // Suspects::missed
+  std::string facing_;                                // Suspects::facing
   std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
   std::vector<OddProgram> departed_;                  // Suspects::departed
   bool are_alone_ = false;

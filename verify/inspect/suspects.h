@@ -14,7 +14,8 @@
 ///           groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
 ///           they wait in a call for the larger part of its members, which are all held in one way, and where
 ///           others wait for them, and mostly for nobody else, in a collective; or else where they depart
-///           from the calls of their pipeline stage (odd_programs.h).
+///           from the calls of their pipeline stage (odd_programs.h). Where ranks of a circle of two have
+///           counterparts in other groups, held in the same calls and by each other, all of them are named.
 ///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
 ///           send, too. Where a member does in all of them, those who have not received are named.
 ///   lone    A send whose peer has ended, or has not come to receive it.
@@ -56,6 +57,10 @@ struct Suspects {
   /// The suspects of circles have not come to this call, in which more ranks wait: "nccl:barrier, call 3 of
   /// the default group, in which ranks 0 to 5 wait, and waits in ...". "": there is no such call.
   std::string missed;
+  /// The suspects of a circle are two parties, each held in calls of one kind: "ranks 0 and 1 wait in
+  /// nccl:barrier, call 3 of the default group, and ranks 2 and 3 in ... and in 1 other group of this kind".
+  /// "": there are no such parties.
+  std::string facing;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages

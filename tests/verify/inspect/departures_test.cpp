@@ -132,6 +132,39 @@ TEST(Departures, GroupsThatDifferInOneWayAreToldTogether) {
   EXPECT_EQ(suspects(inspection), (Ranks{1, 3})) << inspection.verdict;
 }
 
+/// Four pairs, of which the first rank of each goes to a barrier of all, and the second one waits for it in their
+/// pair: each pair is a circle. Nobody can tell which party is right, but all of both are named.
+TEST(Departures, BothPartiesThatWaitForEachOtherInTheirGroupsAreNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(8, true);
+  for (TestDump& dump : dumps) {
+    const bool saves = dump.rank % 2 == 0;
+    dump.calls = {saves ? pending(0, "nccl:barrier") : pending(1, "nccl:all_reduce")};
+  }
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 2, 3, 4, 5, 6, 7})) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with(
+      "Two parties wait for each other: ranks 0, 2, 4 and 6 wait in nccl:barrier, call 1 of the default "
+      "group, and ranks 1, 3, 5 and 7 wait in nccl:all_reduce, call 1 of "))
+      << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("and in 3 other groups of this kind"), std::string::npos)
+      << inspection.verdict;
+}
+
+/// Three groups of three ranks, of which the last rank of each goes to a barrier of all.
+TEST(Departures, RanksThatAreMissedInSeveralGroupsAreNamedTogether) {
+  std::vector<TestDump> dumps = ranks_of_world(9);
+  for (TestDump& dump : dumps) {
+    const int first = dump.rank / 3 * 3;
+    dump.groups.push_back({std::to_string(1 + first), "REPLICAS", {first, first + 1, first + 2}});
+    dump.calls = {pending(1, "nccl:all_reduce")};
+  }
+  for (const std::size_t rank : {2U, 5U, 8U}) dumps[rank].calls = {pending(0, "nccl:barrier")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{2, 5, 8})) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("nor to those of 2 other groups of this kind"), std::string::npos)
+      << inspection.verdict;
+}
+
 /// All ranks but rank 0 wait in a barrier that is not recorded, and rank 0 has gone on in its pair.
 TEST(Departures, OfManyRanksWithoutAPendingCallNoneIsSaidToHaveStopped) {
   std::vector<TestDump> dumps = ranks_of_world(8, true);
