@@ -205,7 +205,7 @@ class Inspector {
     for (const std::vector<int>& circle : result_.waiting.suspects.circles)
       find("circle", fmt::format("{} wait for each other in a circle.", capital(ranks_words(circle))),
            circle);
-    if (!result_.waiting.suspects.is_stuck) return;
+    if (!result_.waiting.suspects.is_stuck && result_.waiting.suspects.running == 0) return;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (!call.awaits() && call.waiting.size() > 1)
         find("stuck",
@@ -273,6 +273,15 @@ class Inspector {
     if (result_.suspects.empty() && !result_.waiting.lost.empty()) {
       result_.verdict =
           "It cannot be told which rank keeps the others waiting. " + result_.findings.back().text;
+      return;
+    }
+    if (result_.suspects.empty() && result_.waiting.suspects.running > 0) {
+      result_.verdict = fmt::format(
+          "{} of different ranks are pending to which every member has come: no rank keeps all of them "
+          "waiting. This is consistent with dumps that were written while the job ran, or with a network "
+          "that "
+          "stopped for many ranks at once.",
+          capital(counted(static_cast<std::int64_t>(result_.waiting.suspects.running), "call")));
       return;
     }
     if (result_.suspects.empty()) {

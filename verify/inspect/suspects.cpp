@@ -32,6 +32,7 @@ class Chooser {
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
     chosen.is_ahead = is_ahead_;
+    chosen.running = running_;
     chosen.is_unreceived = is_unreceived_;
     if (departed_.size() == chosen.ranks.size()) chosen.departed = std::move(departed_);
     if (chosen.circles.size() == 1) chosen.missed = std::move(missed_);
@@ -71,6 +72,7 @@ class Chooser {
     for (const auto& circle : circles) add_circle(circle);
     if (!suspects_.empty()) return;
     add_stuck_calls(stuck);
+    if (running_ > 0) return;
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
     if (!suspects_.empty()) return;
@@ -589,15 +591,25 @@ class Chooser {
   /// have not received are named.
   void add_stuck_calls(const std::vector<std::vector<std::size_t>>& stuck) {
     std::vector<std::size_t> unreceived;
+    std::vector<const HoldingCall*> certain;
     for (const auto& component : stuck) {
       const HoldingCall& call = graph_.calls[component.front() - graph_.world];
       const std::vector<std::size_t> others = calls_that_await(call.waiting);
       if (!others.empty()) {
         unreceived.insert(unreceived.end(), others.begin(), others.end());
       } else if (is_certain(call)) {
-        add_stuck(call);
+        certain.push_back(&call);
       }
     }
+    const auto is_collective = [](const HoldingCall* call) {
+      return !call->is_message && call->waiting.size() > 1;
+    };
+    const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_collective));
+    if (collectives > 1 && unreceived.empty()) {
+      running_ = collectives;
+      return;
+    }
+    for (const HoldingCall* call : certain) add_stuck(*call);
     if (suspects_.empty()) add_unreceived(unreceived);
   }
 
@@ -678,6 +690,7 @@ class Chooser {
   std::vector<int> early_roots_;  // ranks whose dumps are early, and for which others wait
   bool is_stuck_ = false;
   bool is_ahead_ = false;
+  std::size_t running_ = 0;  // Suspects::running
   bool is_unreceived_ = false;
   std::string missed_;                                // Suspects::missed
   std::string facing_;                                // Suspects::facing

@@ -17,7 +17,8 @@
 ///           from the calls of their pipeline stage (odd_programs.h). Where ranks of a circle of two have
 ///           counterparts in other groups, held in the same calls and by each other, all of them are named.
 ///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
-///           send, too. Where a member does in all of them, those who have not received are named.
+///           send, too, and unless there are several of them: those are calls of a job that ran while the
+///           dumps were written, or of a network that stopped. Where a member does in all of them, those who have not received are named.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks that others wait for and whose dumps are early (early_dumps.h).
 ///
@@ -63,6 +64,9 @@ struct Suspects {
   std::string facing;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
+  /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
+  /// single rank explains this.
+  std::size_t running = 0;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages
 };
 
