@@ -327,7 +327,7 @@ class Inspector {
                                      : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
       is_first = false;
     }
-    doubt_idle();
+    doubt_hosts();
     const std::vector<int>& unknown = result_.waiting.suspects.unknown;
     if (!unknown.empty())
       result_.verdict +=
@@ -336,19 +336,36 @@ class Inspector {
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
   }
 
-  /// Where more ranks have no pending call than wait in one, and they are no suspects, those that wait may be
-  /// the ones that went on.
-  void doubt_idle() {
+  /// Hosts that stopped keep all others waiting, sooner or later. Where more ranks have no pending call than
+  /// wait in one, and they are no suspects, those that wait may be the ones that went on.
+  void doubt_hosts() {
+    if (ranks_of_kind(result_.suspects, SuspectKind::host).empty()) return;
     const std::vector<int>& held = result_.waiting.held;
     std::vector<int> idle;
     std::ranges::copy_if(result_.waiting.idle, std::back_inserter(idle), [&](int rank) {
       return std::ranges::find(result_.suspects, rank, &Suspect::rank) == result_.suspects.end();
     });
-    if (ranks_of_kind(result_.suspects, SuspectKind::host).empty() || idle.size() <= held.size()) return;
+    if (idle.size() > held.size()) {
+      result_.verdict += fmt::format(
+          " But {} {} no pending call either. If {} in something that is not recorded (gloo, a store, a "
+          "file), {} may have gone on without them.",
+          ranks_words(idle), verb(idle, "has", "have"), verb(idle, "it waits", "they wait"),
+          ranks_words(held));
+      return;
+    }
+    const std::int64_t others =
+        job().world_size - std::ssize(result_.suspects) - result_.waiting.waiting_ranks - std::ssize(idle);
+    if (others <= 0 || !knows_all()) return;
     result_.verdict += fmt::format(
-        " But {} {} no pending call either. If {} in something that is not recorded (gloo, a store, a file), "
-        "{} may have gone on without them.",
-        ranks_words(idle), verb(idle, "has", "have"), verb(idle, "it waits", "they wait"), ranks_words(held));
+        " But {} with pending calls {} not wait for {}: the dumps may have been written while the job ran.",
+        counted(others, "other rank"), others == 1 ? "does" : "do",
+        result_.suspects.size() == 1 ? "it" : "them");
+  }
+
+  /// Whether every rank has a dump that has all that is pending.
+  bool knows_all() const {
+    return std::ssize(job().recordings) == job().world_size && result_.waiting.lost.empty() &&
+           early_.ranks.empty() && std::ranges::none_of(job().recordings, &Recording::is_truncated);
   }
 
   std::string where_to_look() const {

@@ -165,6 +165,33 @@ TEST(Departures, RanksThatAreMissedInSeveralGroupsAreNamedTogether) {
       << inspection.verdict;
 }
 
+/// Each pair is in its call: no rank keeps four ranks waiting. Of one pair, a rank may.
+TEST(Departures, SeveralCallsToWhichAllHaveComeAreOfARunningJob) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (TestDump& dump : dumps) dump.calls = {pending(1, "nccl:all_reduce")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(inspection.suspects.empty()) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("2 calls of different ranks are pending to which every member "))
+      << inspection.verdict;
+  EXPECT_TRUE(test::has_finding(inspection, "stuck"));
+  for (const std::size_t rank : {2U, 3U}) dumps[rank].calls = {pending(0, "nccl:all_reduce")};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Rank 1 computes, and the other two pairs are in their calls: if rank 1 had stopped, they would wait for it.
+TEST(Departures, AHostThatOthersDoNotWaitForIsDoubted) {
+  std::vector<TestDump> dumps = ranks_of_world(6, true);
+  for (TestDump& dump : dumps) dump.calls = {pending(1, "nccl:all_reduce")};
+  dumps[1].calls.clear();
+  const std::string doubt = "But 4 other ranks with pending calls do not wait for it";
+  Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1});
+  EXPECT_NE(inspection.verdict.find(doubt), std::string::npos) << inspection.verdict;
+  for (std::size_t rank = 2; rank < 6; ++rank) dumps[rank].calls = {pending(0, "nccl:all_reduce")};
+  inspection = inspected(dumps);
+  EXPECT_EQ(inspection.verdict.find("But "), std::string::npos) << inspection.verdict;
+}
+
 /// All ranks but rank 0 wait in a barrier that is not recorded, and rank 0 has gone on in its pair.
 TEST(Departures, OfManyRanksWithoutAPendingCallNoneIsSaidToHaveStopped) {
   std::vector<TestDump> dumps = ranks_of_world(8, true);
