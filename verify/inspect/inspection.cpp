@@ -314,6 +314,13 @@ class Inspector {
       return;
     }
     if (result_.waiting.suspects.is_stuck) return write_stuck();
+    if (!result_.waiting.suspects.counted.empty()) {
+      result_.verdict = fmt::format(
+          "{}. This is consistent with another call that was made under this number, which dumps of active "
+          "calls alone do not tell, or with a device that stopped on those that wait.",
+          capital(result_.waiting.suspects.counted));
+      return;
+    }
     if (result_.waiting.suspects.is_ahead) return write_ahead();
     if (result_.waiting.suspects.is_unreceived) return write_unreceived();
     bool is_first = true;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -104,10 +105,29 @@ class LagFinder {
       // Gloo has no device: a call that has ended on a member only has ended there with an error.
       if (operation.kind != Operation::Kind::collective || operation.backend == "gloo") continue;
       const std::uint32_t group = job_.group_of(dump, call);
-      if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted))
-        behind({group, call.sequence});
+      const CollectiveId id{group, call.sequence};
+      const bool is_all_to_all = operation.name == "all_to_all";
+      if (furthest_[group].is_counted && !is_all_to_all && is_completed_by_few(id)) continue;
+      if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
+  }
+
+  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on. They
+  /// do not tell which call it was: those few may have made another one, as a broadcast that ends early.
+  bool is_completed_by_few(const CollectiveId& id) {
+    const bool is_behind = furthest_[id.group].completed >= id.sequence;
+    if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;
+    const auto [known, is_new] = are_completed_by_few_.try_emplace(id, false);
+    if (!is_new) return known->second;
+    std::int64_t balance = 0;
+    for (const int member : job_.groups[id.group].members) {
+      const int dump = job_.dump_of_rank[static_cast<std::size_t>(member)];
+      if (dump < 0) continue;
+      const auto there = static_cast<std::size_t>(dump);
+      balance += (progresses_.is_pending(there, id) ? 1 : 0) - (progresses_.has_completed(there, id) ? 1 : 0);
+    }
+    return known->second = balance > 0;
   }
 
   /// A send that holds the rank and that its peer has received. Of a batch another message may be pending.
@@ -133,7 +153,8 @@ class LagFinder {
   const Progresses& progresses_;
   bool takes_all_to_alls_;
   std::vector<Furthest> furthest_;  // by group
-  std::vector<Lag> lags_;           // by dump
+  std::map<CollectiveId, bool> are_completed_by_few_;
+  std::vector<Lag> lags_;  // by dump
 };
 
 }  // namespace

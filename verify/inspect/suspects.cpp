@@ -32,6 +32,7 @@ class Chooser {
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
     chosen.is_ahead = is_ahead_;
+    chosen.counted = std::move(counted_);
     chosen.running = running_;
     chosen.is_unreceived = is_unreceived_;
     if (departed_.size() == chosen.ranks.size()) chosen.departed = std::move(departed_);
@@ -609,7 +610,8 @@ class Chooser {
       running_ = collectives;
       return;
     }
-    for (const HoldingCall* call : certain) add_stuck(*call);
+    for (const HoldingCall* call : certain)
+      if (!add_counted(*call)) add_stuck(*call);
     if (suspects_.empty()) add_unreceived(unreceived);
   }
 
@@ -649,6 +651,30 @@ class Chooser {
               fmt::format("It has not come to {}, in which {} waits for it.", call_words(job_, call),
                           ranks_words(call.waiting)));
     }
+  }
+
+  /// Dumps of active calls alone count what has completed, and do not tell which calls these were. Where few
+  /// members have completed a call by their count, in which the others wait, they may have made another one.
+  /// Returns whether there are such members.
+  bool add_counted(const HoldingCall& call) {
+    const bool is_counted = job_.groups[call.group].has_status && !progresses_.has_completed_calls();
+    if (call.is_message || !is_counted) return false;
+    const RecordedCall& recorded = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+    if (job_.operation(call.dump, recorded).name == "all_to_all") return false;  // it may end on some members
+    std::vector<int> few;
+    for (const int member : job_.groups[call.group].members)
+      if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);
+    if (few.empty() || few.size() > call.waiting.size()) return false;
+    std::sort(few.begin(), few.end());
+    counted_ = fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
+                           few.size() == 1 ? "has" : "have", call_words(job_, call),
+                           few.size() == 1 ? "its" : "their", ranks_words(call.waiting),
+                           call.waiting.size() == 1 ? "waits" : "wait");
+    std::vector<int> named = few;
+    if (few.size() == call.waiting.size())
+      named.insert(named.end(), call.waiting.begin(), call.waiting.end());
+    for (const int rank : named) suspect(rank, SuspectKind::order, "R" + counted_.substr(1) + ".");
+    return true;
   }
 
   /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
@@ -693,6 +719,7 @@ class Chooser {
   std::size_t running_ = 0;  // Suspects::running
   bool is_unreceived_ = false;
   std::string missed_;                                // Suspects::missed
+  std::string counted_;                               // Suspects::counted
   std::string facing_;                                // Suspects::facing
   std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
   std::vector<OddProgram> departed_;                  // Suspects::departed

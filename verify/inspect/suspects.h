@@ -18,7 +18,9 @@
 ///           counterparts in other groups, held in the same calls and by each other, all of them are named.
 ///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
 ///           send, too, and unless there are several of them: those are calls of a job that ran while the
-///           dumps were written, or of a network that stopped. Where a member does in all of them, those who have not received are named.
+///           dumps were written, or of a network that stopped. Members are named instead that have completed
+///           such a call, where dumps of active calls alone do not tell which it was. Where a member waits
+///           in a send in all of them, those who have not received are named.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks that others wait for and whose dumps are early (early_dumps.h).
 ///
@@ -64,6 +66,9 @@ struct Suspects {
   std::string facing;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
+  /// The suspects may have made another call than the others, or those wait: "rank 0 has completed nccl:gather,
+  /// call 3 of ..., by its count, and ranks 1 to 3 wait in it". "": there are no such calls.
+  std::string counted;
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
   /// single rank explains this.
   std::size_t running = 0;

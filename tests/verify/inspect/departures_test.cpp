@@ -132,8 +132,8 @@ TEST(Departures, GroupsThatDifferInOneWayAreToldTogether) {
   EXPECT_EQ(suspects(inspection), (Ranks{1, 3})) << inspection.verdict;
 }
 
-/// Four pairs, of which the first rank of each goes to a barrier of all, and the second one waits for it in their
-/// pair: each pair is a circle. Nobody can tell which party is right, but all of both are named.
+/// Four pairs, of which the first rank of each goes to a barrier of all, and the second one waits for it in
+/// their pair: each pair is a circle. Nobody can tell which party is right, but all of both are named.
 TEST(Departures, BothPartiesThatWaitForEachOtherInTheirGroupsAreNamed) {
   std::vector<TestDump> dumps = ranks_of_world(8, true);
   for (TestDump& dump : dumps) {
@@ -163,6 +163,28 @@ TEST(Departures, RanksThatAreMissedInSeveralGroupsAreNamedTogether) {
   EXPECT_EQ(suspects(inspection), (Ranks{2, 5, 8})) << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("nor to those of 2 other groups of this kind"), std::string::npos)
       << inspection.verdict;
+}
+
+/// Rank 0 has made a broadcast, which ended there, where the others gather, and dumps of active calls do not
+/// have it.
+TEST(Departures, AFewRanksThatHaveCompletedAPendingCallByTheirCountAreNamed) {
+  for (const char* operation : {"nccl:gather", "nccl:all_reduce"}) {
+    std::vector<TestDump> dumps = ranks_of_world(4);
+    for (TestDump& dump : dumps) {
+      dump.calls = {completed(0, "nccl:all_reduce", 1), pending(0, operation, 2)};
+      dump.is_active_only = true;
+    }
+    dumps[0].calls = {completed(0, "nccl:all_reduce", 1), completed(0, "nccl:broadcast", 2),
+                      pending(0, "nccl:all_reduce", 3)};
+    const Inspection inspection = inspected(dumps);
+    EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
+    EXPECT_TRUE(inspection.verdict.starts_with("Rank 0 has completed nccl:")) << inspection.verdict;
+    // Where most have completed it, the device of the other one is behind.
+    for (const std::size_t rank : {1U, 2U}) dumps[rank].calls = dumps[0].calls;
+    if (std::string(operation) == "nccl:all_reduce") {
+      EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
+    }
+  }
 }
 
 /// Each pair is in its call: no rank keeps four ranks waiting. Of one pair, a rank may.
