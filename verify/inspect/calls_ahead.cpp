@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "verify/inspect/holding_call.h"
@@ -57,42 +58,51 @@ class AheadFinder {
     for (const Recording& one : job_.recordings) ++(is_idle(one.rank) ? idle : held);
     if (idle <= 2 * held) return {};
     std::map<int, RankAhead> ahead;
-    std::map<int, bool> are_one_behind;
+    Compared compared;
     for (const HoldingCall& call : graph_.calls) {
       const std::size_t missing = idle_of(call).size();
       if (missing == 0) continue;
       if (call.waiting.size() > missing) return {};  // the others of this group are fewer
       for (const int rank : call.waiting) {
         ahead.try_emplace(rank, RankAhead{rank, reason_of_going_on(call, idle)});
-        compare_idle(rank, call, are_one_behind);
+        compare_idle(rank, call, compared);
       }
     }
     std::int64_t balance = 0;
-    for (const auto& [rank, is_behind] : are_one_behind) balance += is_behind ? 1 : -1;
+    for (const auto& [rank, is_behind] : compared.are_one_behind) balance += is_behind ? 1 : -1;
     std::vector<RankAhead> found;
     for (auto& [rank, one] : ahead) found.push_back(std::move(one));
     return balance > 1 ? found : std::vector<RankAhead>();
   }
 
+  /// The ranks without a pending call that were compared with one that waits, and in which call.
+  struct Compared {
+    std::map<int, bool> are_one_behind;
+    std::set<std::tuple<int, std::uint32_t, bool, std::int64_t>> seen;
+  };
+
   /// Finds which ranks without a pending call have made exactly the calls before this one, of those that the
-  /// call waits for, and of those at the place of the rank in groups of the kind.
-  void compare_idle(int rank, const HoldingCall& call, std::map<int, bool>& are_one_behind) const {
+  /// call waits for, and of those of its pipeline stage at its place in groups of the kind.
+  void compare_idle(int rank, const HoldingCall& call, Compared& compared) const {
     const JobGroup& group = job_.groups[call.group];
     const auto place = std::ranges::find(group.members, rank) - group.members.begin();
     const auto compare = [&](int other, std::uint32_t theirs) {
+      if (!compared.seen.insert({other, theirs, call.is_message, call.sequence}).second) return;
       const std::int64_t last = progresses_.last_number(dump_of(other), theirs, call.is_message);
-      if (last >= 0) are_one_behind.try_emplace(other, last + 1 == call.sequence);
+      if (last >= 0) compared.are_one_behind.try_emplace(other, last + 1 == call.sequence);
     };
     for (std::uint32_t other = 0; other < job_.groups.size(); ++other) {
       if (other == call.group || job_.groups[other].description != group.description ||
           job_.groups[other].members.size() != group.members.size())
         continue;
       const int there = job_.groups[other].rank_at(static_cast<int>(place));
-      if (there >= 0 && is_idle(there)) compare(there, other);
+      if (there >= 0 && is_idle(there) && stage_of(there) == stage_of(rank)) compare(there, other);
     }
     if (call.is_message) return;
     for (const int other : idle_of(call)) compare(other, call.group);
   }
+
+  std::ptrdiff_t stage_of(int rank) const { return job_.stage_of(dump_of(rank)); }
 
   std::string reason_of_going_on(const HoldingCall& call, std::int64_t idle) const {
     return fmt::format("It waits in {}, and {} of {} ranks have no pending call.", call_words(job_, call),

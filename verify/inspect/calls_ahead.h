@@ -6,8 +6,9 @@
 /// behind it, and others may wait for them.
 ///
 /// Where more than two thirds of all ranks have no pending call, the rest is ahead too if most of the ranks
-/// that it waits for, and of those at its place of other groups of the kind, have made exactly the calls
-/// before: hosts of most ranks do not stop at once, but may wait in what is not recorded, as in gloo.
+/// that it waits for, and of those of its pipeline stage at its place of other groups of the kind, have made
+/// exactly the calls before: hosts of most ranks do not stop at once, but may wait in what is not recorded,
+/// as in gloo.
 ///
 /// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are
 ///         named: they are fewer than half of all, and in no group more than those that have not made the

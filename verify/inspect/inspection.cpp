@@ -32,11 +32,6 @@ std::vector<int> ranks_of_kind(const std::vector<Suspect>& suspects, SuspectKind
   return ranks;
 }
 
-std::string capital(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
-  return text;
-}
-
 const char* verb(const std::vector<int>& ranks, const char* one, const char* several) {
   return ranks.size() == 1 ? one : several;
 }
@@ -278,9 +273,8 @@ class Inspector {
     if (result_.suspects.empty() && result_.waiting.suspects.running > 0) {
       result_.verdict = fmt::format(
           "{} of different ranks are pending to which every member has come: no rank keeps all of them "
-          "waiting. This is consistent with dumps that were written while the job ran, or with a network "
-          "that "
-          "stopped for many ranks at once.",
+          "waiting. This is consistent with dumps that were written while the job ran, or with a "
+          "network that stopped for many ranks at once.",
           capital(counted(static_cast<std::int64_t>(result_.waiting.suspects.running), "call")));
       return;
     }
@@ -499,9 +493,8 @@ class Inspector {
     if (!result_.waiting.suspects.departed.empty()) return departure_sentence(ranks);
     if (!result_.waiting.suspects.facing.empty())
       return fmt::format(
-          "Two parties wait for each other: {}{}. This is consistent with a call that one party makes and "
-          "the "
-          "other has left out, or makes in another order.",
+          "Two parties wait for each other: {}{}. This is consistent with a call that one party makes, "
+          "and the other leaves out or makes in another order.",
           result_.waiting.suspects.facing, who_waits());
     const std::string text =
         result_.waiting.suspects.are_alone

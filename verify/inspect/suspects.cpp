@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -366,11 +367,16 @@ class Chooser {
     if (first_call_of(one).awaited.size() < first_call_of(other).awaited.size()) std::swap(one, other);
     const std::pair way = way_of_holding(one), other_way = way_of_holding(other);
     if (way == other_way) return;
-    std::set<int> party, others;
+    std::set<int> held_as_one, held_as_other;
     for (const int rank : ranks) {
-      if (way_of_holding(rank) != other_way) continue;
+      const std::pair own = way_of_holding(rank);
+      if (own == way) held_as_one.insert(rank);
+      if (own == other_way) held_as_other.insert(rank);
+    }
+    std::set<int> party, others;
+    for (const int rank : held_as_other) {
       for (const int facing : first_call_of(rank).awaited) {
-        if (way_of_holding(facing) != way || !waits_for(facing, rank)) continue;
+        if (!held_as_one.contains(facing) || !waits_for(facing, rank)) continue;
         party.insert(facing);
         others.insert(rank);
       }
@@ -602,8 +608,11 @@ class Chooser {
         certain.push_back(&call);
       }
     }
-    const auto is_collective = [](const HoldingCall* call) {
-      return !call->is_message && call->waiting.size() > 1;
+    // Of a call that some devices have begun, the dumps tell which have not, whatever else runs.
+    if (std::ranges::any_of(certain, [&](const HoldingCall* call) { return tells_who_is_behind(*call); }))
+      std::erase_if(certain, [&](const HoldingCall* call) { return !tells_who_is_behind(*call); });
+    const auto is_collective = [&](const HoldingCall* call) {
+      return !call->is_message && call->waiting.size() > 1 && !tells_who_is_behind(*call);
     };
     const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_collective));
     if (collectives > 1 && unreceived.empty()) {
@@ -660,7 +669,10 @@ class Chooser {
     const bool is_counted = job_.groups[call.group].has_status && !progresses_.has_completed_calls();
     if (call.is_message || !is_counted) return false;
     const RecordedCall& recorded = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
-    if (job_.operation(call.dump, recorded).name == "all_to_all") return false;  // it may end on some members
+    const Operation& operation = job_.operation(call.dump, recorded);
+    // These may well end on a root, or on some members, before they end on others.
+    if (operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all")
+      return false;
     std::vector<int> few;
     for (const int member : job_.groups[call.group].members)
       if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);
@@ -671,20 +683,17 @@ class Chooser {
                            few.size() == 1 ? "its" : "their", ranks_words(call.waiting),
                            call.waiting.size() == 1 ? "waits" : "wait");
     std::vector<int> named = few;
-    if (few.size() == call.waiting.size())
+    if (few.size() == call.waiting.size() || operation.kind == Operation::Kind::rooted)
       named.insert(named.end(), call.waiting.begin(), call.waiting.end());
-    for (const int rank : named) suspect(rank, SuspectKind::order, "R" + counted_.substr(1) + ".");
+    for (const int rank : named) suspect(rank, SuspectKind::order, capital(counted_) + ".");
     return true;
   }
 
   /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
   /// named.
   void add_stuck(const HoldingCall& call) {
-    std::vector<int> behind;
-    for (const int rank : call.waiting) {
-      if (!has_started(rank, call)) behind.push_back(rank);
-    }
-    const bool tells = !call.is_message && behind.size() < call.waiting.size() && !behind.empty();
+    const std::vector<int> behind = ranks_behind(call);
+    const bool tells = tells_who_is_behind(call);
     is_stuck_ = true;
     std::vector<int> members = call.waiting;
     if (call.is_message && call.peer >= 0) members.push_back(call.peer);
@@ -694,6 +703,20 @@ class Chooser {
           tells ? fmt::format("Its device has not begun {}, which others have begun.", call_words(job_, call))
                 : fmt::format("Every member has come to {}, and none has completed it.",
                               call_words(job_, call)));
+  }
+
+  /// The ranks that wait in a call which their devices have not begun.
+  std::vector<int> ranks_behind(const HoldingCall& call) const {
+    std::vector<int> behind;
+    std::ranges::copy_if(call.waiting, std::back_inserter(behind),
+                         [&](int rank) { return !has_started(rank, call); });
+    return behind;
+  }
+
+  /// Whether some of the devices have begun a collective to which all have come, and others have not.
+  bool tells_who_is_behind(const HoldingCall& call) const {
+    const std::size_t behind = ranks_behind(call).size();
+    return !call.is_message && behind > 0 && behind < call.waiting.size();
   }
 
   bool has_started(int rank, const HoldingCall& holding) const {

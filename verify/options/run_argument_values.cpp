@@ -68,12 +68,24 @@ const std::vector<Choices>& all_choices() {
                .hint = fmt::format("--{} 1", argument)});
 }
 
+/// Returns what Python reads of a number behind blanks and a sign.
+std::string_view without_sign_and_blanks(std::string_view word) {
+  constexpr std::string_view kBlanks = " \t\n";
+  word.remove_prefix(std::min(word.find_first_not_of(kBlanks), word.size()));
+  word = word.substr(0, word.find_last_not_of(kBlanks) + 1);
+  if (word.starts_with('+') || word.starts_with('-')) word.remove_prefix(1);
+  return word;
+}
+
 /// Refuses a word that is no number where one is read. No word and several are refused otherwise.
 void require_number(const std::string& argument, const std::vector<std::string>& words) {
   const NumberKind kind = number_kind_of_argument(argument);
   if (kind == NumberKind::none || words.size() != 1) return;
-  if (kind == NumberKind::whole && !whole_number(words[0])) refuse_number(argument, words[0], "whole");
-  if (!decimal_number(words[0])) refuse_number(argument, words[0], "decimal");
+  const std::string_view number = without_sign_and_blanks(words[0]);
+  const bool are_digits = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+  if (are_digits) return;
+  if (kind == NumberKind::whole) refuse_number(argument, words[0], "whole");
+  if (!decimal_number(number)) refuse_number(argument, words[0], "decimal");
 }
 
 void require_choice(const RunValues& values, const Choices& choices) {
@@ -92,6 +104,10 @@ void require_choice(const RunValues& values, const Choices& choices) {
 }
 
 }  // namespace
+
+bool is_choice_argument(std::string_view name) {
+  return std::ranges::any_of(all_choices(), [&](const Choices& one) { return one.argument == name; });
+}
 
 bool is_number_argument(std::string_view name) { return number_kind_of_argument(name) != NumberKind::none; }
 

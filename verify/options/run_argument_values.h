@@ -17,6 +17,8 @@ namespace verify {
 
 /// Whether Megatron reads the value of an argument as a number.
 bool is_number_argument(std::string_view name);
+/// Whether the value of an argument is one of a few words.
+bool is_choice_argument(std::string_view name);
 
 /// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);

@@ -20,17 +20,6 @@ bool has_graph(const JudgedRun& r, std::string_view graph) {
   return r.derived_text("cuda_graph_impl") == graph;
 }
 bool has_any_graph(const JudgedRun& r) { return !has_graph(r, "none"); }
-/// Whether each layer has graphs of its own, of all its modules or of some.
-bool captures_layers(const JudgedRun& r) {
-  return has_graph(r, "local") || has_graph(r, "transformer_engine");
-}
-/// The modules that have graphs: those of the older argument where the newer one is not given.
-std::vector<std::string> captured_modules(const JudgedRun& r) {
-  std::vector<std::string> modules = r.list(kModules);
-  if (modules.empty()) modules = r.list("cuda-graph-scope");
-  std::erase_if(modules, [](const std::string& one) { return one.starts_with("full"); });
-  return modules;
-}
 bool captures_module(const JudgedRun& r, std::string_view module) {
   const std::vector<std::string> modules = captured_modules(r);
   return std::ranges::find(modules, module) != modules.end();
@@ -151,7 +140,7 @@ std::vector<RunRule> run_graph_rules() {
       {"graph_preprocess_capacity",
        {kModules, "moe-token-dispatcher-type", "moe-expert-capacity-factor"},
        [](const JudgedRun& r) {
-         return captures_layers(r) && captures_module(r, "moe_preprocess") && has_many_experts(r) &&
+         return has_layer_graphs(r) && captures_module(r, "moe_preprocess") && has_many_experts(r) &&
                 !pads_to_capacity(r) && r.derived_text("moe_token_dispatcher_type") == "alltoall" &&
                 !r.is_absent("moe_expert_capacity_factor");
        },
@@ -182,48 +171,48 @@ std::vector<RunRule> run_graph_rules() {
       {"graph_full_recompute",
        {kGraph, kGranularity},
        [](const JudgedRun& r) {
-         return captures_layers(r) && r.derived_text("recompute_granularity") == "full";
+         return has_layer_graphs(r) && r.derived_text("recompute_granularity") == "full";
        },
        "full recomputation goes with graphs of a whole step alone",
        "leave one of them out"},
       {"graph_moe_modules",
        {kModules, "num-experts"},
        [](const JudgedRun& r) {
-         return captures_layers(r) && !has_many_experts(r) &&
+         return has_layer_graphs(r) && !has_many_experts(r) &&
                 (captures(r, "moe") || captures(r, "moe_router"));
        },
        "graphs of experts and of their router need experts",
        "leave moe and moe_router out"},
       {"graph_cpu_offload",
        {kGraph, "cpu-offloading-num-layers"},
-       [](const JudgedRun& r) { return captures_layers(r) && r.number("cpu-offloading-num-layers", 0) > 0; },
+       [](const JudgedRun& r) { return has_layer_graphs(r) && r.number("cpu-offloading-num-layers", 0) > 0; },
        "activations of a graph are not kept on the host",
        "one of them"},
       {"graph_moe_and_router",
        {kModules},
        [](const JudgedRun& r) {
-         return captures_layers(r) && captures(r, "moe") && captures(r, "moe_router");
+         return has_layer_graphs(r) && captures(r, "moe") && captures(r, "moe_router");
        },
        "a graph has the whole expert layer, or its router",
        "one of moe and moe_router"},
       {"graph_preprocess_router",
        {kModules},
        [](const JudgedRun& r) {
-         return captures_layers(r) && captures(r, "moe_preprocess") && !captures(r, "moe_router");
+         return has_layer_graphs(r) && captures(r, "moe_preprocess") && !captures(r, "moe_router");
        },
        "a graph of what comes before the dispatch of tokens has the router too",
        "--cuda-graph-modules moe_router moe_preprocess"},
       {"graph_mlp_without_dense_layers",
        {kModules, "moe-layer-freq"},
        [](const JudgedRun& r) {
-         return captures_layers(r) && captures(r, "mlp") && have_all_layers_experts(r);
+         return has_layer_graphs(r) && captures(r, "mlp") && have_all_layers_experts(r);
        },
        "a graph of the MLP needs layers without experts",
        "leave mlp out"},
       {"graph_moe_capacity",
        {kModules, "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity"},
        [](const JudgedRun& r) {
-         return captures_layers(r) && captures(r, "moe") && has_many_experts(r) && !pads_to_capacity(r);
+         return has_layer_graphs(r) && captures(r, "moe") && has_many_experts(r) && !pads_to_capacity(r);
        },
        "a graph of experts needs as many tokens in each step: a capacity, and padding to it",
        "--moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity"},

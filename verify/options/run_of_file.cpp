@@ -112,14 +112,14 @@ void Options::layers() {
 }
 
 /// Megatron reads how attention communicates over context-parallel ranks where there are several. Sparse
-/// attention (dsa) takes a second spelling of one way.
+/// attention (dsa) takes other spellings of one way.
 void Options::context() {
   if (!settings_.has("cp-comm-type")) return;
   std::vector<std::string> kinds = settings_.given("cp-comm-type");
   settings_.remove("cp-comm-type");
   if (number("context-parallel-size", 1) <= 1) return;
   if (values_.text("experimental-attention-variant") == "dsa")
-    std::ranges::replace(kinds, std::string("allgather"), std::string("all_gather"));
+    std::ranges::replace_if(kinds, gathers_tokens, std::string("all_gather"));
   settings_.append("cp-comm-type", kinds);
 }
 

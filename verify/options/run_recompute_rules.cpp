@@ -40,21 +40,17 @@ bool has_unknown_offload(const JudgedRun& r) {
          });
 }
 
+bool is_part_of_experts(const std::string& module) {
+  return module == "expert_fc1" || module == "moe_act" || module == "fused_group_mlp";
+}
+
 /// Whether parts of the experts are kept on the host.
 bool offloads_experts(const JudgedRun& r) {
-  return offloads_modules(r) && (r.lists(kOffloaded, "expert_fc1") || r.lists(kOffloaded, "moe_act") ||
-                                 r.lists(kOffloaded, "fused_group_mlp"));
+  return offloads_modules(r) && std::ranges::any_of(r.list(kOffloaded), is_part_of_experts);
 }
 
 bool offloads_nothing_else(const JudgedRun& r) {
-  return std::ranges::all_of(r.list(kOffloaded), [](const std::string& one) {
-    return one == "expert_fc1" || one == "moe_act" || one == "fused_group_mlp";
-  });
-}
-
-bool has_layer_graphs(const JudgedRun& r) {
-  const std::string graph = r.derived_text("cuda_graph_impl");
-  return graph == "local" || graph == "transformer_engine";
+  return std::ranges::all_of(r.list(kOffloaded), is_part_of_experts);
 }
 
 bool offloads(const JudgedRun& r) { return r.number(kOffload, 0) > 0; }
@@ -204,7 +200,9 @@ std::vector<RunRule> run_recompute_rules() {
       {"offload_graph_moe",
        {kFineOffload, "cuda-graph-modules"},
        [](const JudgedRun& r) {
-         return offloads_modules(r) && has_layer_graphs(r) && r.lists("cuda-graph-modules", "moe");
+         const std::vector<std::string> captured = captured_modules(r);
+         return offloads_modules(r) && has_layer_graphs(r) &&
+                std::ranges::find(captured, "moe") != captured.end();
        },
        "activations of modules are kept on the host without graphs of whole expert layers",
        "leave moe out of --cuda-graph-modules"},
@@ -212,7 +210,7 @@ std::vector<RunRule> run_recompute_rules() {
        {kFineOffload, "cuda-graph-impl", kOffloaded},
        [](const JudgedRun& r) {
          return offloads_modules(r) && r.derived_text("cuda_graph_impl") == "local" &&
-                !(offloads_experts(r) && offloads_nothing_else(r) && !r.list("cuda-graph-modules").empty());
+                !(offloads_experts(r) && offloads_nothing_else(r) && !captured_modules(r).empty());
        },
        "beside local graphs of some modules, only expert_fc1, moe_act and fused_group_mlp are kept on the "
        "host",

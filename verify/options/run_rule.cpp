@@ -90,7 +90,26 @@ std::string JudgedRun::told_derived(const char* name) const {
 }
 
 bool is_undivided(JudgedRun::Number size, JudgedRun::Number parts) {
-  return size && parts && *parts != 0 && *size % *parts != 0;
+  return size && parts && *parts != 0 && *parts != -1 && *size % *parts != 0;
+}
+
+bool has_layer_graphs(const JudgedRun& run) {
+  const std::string graph = run.derived_text("cuda_graph_impl");
+  return graph == "local" || graph == "transformer_engine";
+}
+
+std::vector<std::string> captured_modules(const JudgedRun& run) {
+  std::vector<std::string> modules = run.list("cuda-graph-modules");
+  if (modules.empty()) modules = run.list("cuda-graph-scope");
+  std::erase_if(modules, [](const std::string& one) { return one.starts_with("full"); });
+  return modules;
+}
+
+bool gathers_tokens(std::string cp_comm_type) {
+  std::erase(cp_comm_type, '_');
+  for (char& letter : cp_comm_type)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return cp_comm_type == "allgather";
 }
 
 JudgedRun::Number multiple_from(JudgedRun::Number size, JudgedRun::Number part) {

@@ -83,6 +83,15 @@ JudgedRun::Number multiple_from(JudgedRun::Number size, JudgedRun::Number part);
 /// The product; nothing where a factor is not known.
 JudgedRun::Number product_of(std::initializer_list<JudgedRun::Number> factors);
 
+/// Whether each layer has CUDA graphs of its own, of all its modules or of some.
+bool has_layer_graphs(const JudgedRun& run);
+/// The modules that have CUDA graphs: those of the older argument where the newer one is not given. None: all.
+std::vector<std::string> captured_modules(const JudgedRun& run);
+
+/// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
+/// letters of any case.
+bool gathers_tokens(std::string cp_comm_type);
+
 struct RunRule {
   const char* code;
   std::vector<const char*> arguments;  // the refusal names the first, and the values of all of them

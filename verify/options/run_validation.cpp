@@ -30,14 +30,18 @@ const std::vector<RunRule>& all_rules() {
   return rules;
 }
 
-/// Returns the arguments of the file whose values only a shell could tell, and which are numbers or names of
-/// modules. Of others the rules mostly ask whether they are given.
+/// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
+bool has_judged_value(const std::string& argument) {
+  return is_number_argument(argument) || is_choice_argument(argument) ||
+         shape_of_argument(argument) == ArgumentShape::list;
+}
+
+/// Returns the arguments of the file whose values only a shell could tell, and which rules judge.
 std::vector<std::string> values_not_known(const RunOfFile& run) {
   std::vector<std::string> names;
   for (const Unresolved& unknown : run.run.unresolved) {
     const bool is_judged = run.judged.text(unknown.argument) == run.values.text(unknown.argument);
-    const bool is_value = is_number_argument(unknown.argument) || unknown.argument == "recompute-modules";
-    if (is_judged && is_value) names.push_back(unknown.argument);
+    if (is_judged && has_judged_value(unknown.argument)) names.push_back(unknown.argument);
   }
   return names;
 }
@@ -81,13 +85,15 @@ bool is_expanded(const std::string& word) { return word.find_first_of("$`") != s
 void refuse_further_values(const RunArgument& argument) {
   if (argument.values.size() < 2 || std::ranges::any_of(argument.values, is_expanded)) return;
   const std::string words = fmt::format("{}", fmt::join(argument.values, " "));
+  const std::string first = sim::printable_text(argument.values.front()).substr(0, 100);
+  const bool is_whole = !first.ends_with(',');
   sim::refuse(
       {.code = "values_too_many",
        .option = fmt::format("--{}", argument.name),
        .numbers = fmt::format("'{}' in line {}", sim::printable_text(words).substr(0, 100), argument.line),
        .rule = "Megatron's parser takes one word behind this argument, and stops at the next one",
-       .hint = fmt::format("--{} {}, or quotes around all of it", argument.name,
-                           sim::printable_text(argument.values.front()).substr(0, 100))});
+       .hint = is_whole ? fmt::format("--{} {}, or quotes around all of it", argument.name, first)
+                        : fmt::format("--{} with quotes around all of its value", argument.name)});
 }
 
 /// Refuses "a,b", which Megatron's parser takes for one word.

@@ -84,11 +84,8 @@ std::vector<RunRule> run_variant_rules() {
        {kVariant, "context-parallel-size", "cp-comm-type"},
        [](const JudgedRun& r) {
          const auto kinds = r.list("cp-comm-type");
-         const auto gathers = [](const std::string& kind) {
-           return kind == "allgather" || kind == "all_gather";
-         };
          return r.is(kVariant, "dsa") && JudgedRun::above(r.cp(), 1) &&
-                (kinds.empty() || !std::ranges::all_of(kinds, gathers));
+                (kinds.empty() || !std::ranges::all_of(kinds, gathers_tokens));
        },
        "sparse attention (dsa) gathers the tokens of context-parallel ranks",
        "--cp-comm-type all_gather"},

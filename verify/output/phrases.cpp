@@ -17,6 +17,11 @@ std::string counted(std::int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : hisses ? "es" : "s");
 }
 
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
+  return text;
+}
+
 std::string reduced_size(const char* name, int reduced, int whole) {
   return reduced == whole ? fmt::format("{} {}", name, whole)
                           : fmt::format("{} {} for {}", name, reduced, whole);

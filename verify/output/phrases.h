@@ -14,6 +14,9 @@ namespace verify {
 /// Returns a number with its noun: "1 rank", "2 ranks", "3 microbatches".
 std::string counted(std::int64_t count, const char* noun);
 
+/// Returns a text with a capital first letter, as a sentence begins.
+std::string capital(std::string text);
+
 /// Returns "tp 4", or "dp 8 for 64" if a reduced size stands for a larger one.
 std::string reduced_size(const char* name, int reduced, int whole);
 

@@ -177,14 +177,28 @@ TEST(Departures, AFewRanksThatHaveCompletedAPendingCallByTheirCountAreNamed) {
     dumps[0].calls = {completed(0, "nccl:all_reduce", 1), completed(0, "nccl:broadcast", 2),
                       pending(0, "nccl:all_reduce", 3)};
     const Inspection inspection = inspected(dumps);
-    EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
+    // A sender may have left a gather before the others, so that both parties are named.
+    const bool is_gather = std::string(operation) == "nccl:gather";
+    EXPECT_EQ(suspects(inspection), (is_gather ? Ranks{0, 1, 2, 3} : Ranks{0})) << inspection.verdict;
     EXPECT_TRUE(inspection.verdict.starts_with("Rank 0 has completed nccl:")) << inspection.verdict;
     // Where most have completed it, the device of the other one is behind.
     for (const std::size_t rank : {1U, 2U}) dumps[rank].calls = dumps[0].calls;
-    if (std::string(operation) == "nccl:all_reduce") {
-      EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
-    }
+    if (is_gather) continue;
+    EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+    EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
   }
+}
+
+/// A broadcast ends on its root while the others wait for what comes next to it.
+TEST(Departures, ARootThatHasCompletedItsBroadcastIsNotNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:broadcast", 2)};
+    dump.is_active_only = true;
+  }
+  dumps[0].calls = {completed(0, "nccl:all_reduce", 1), completed(0, "nccl:broadcast", 2),
+                    pending(0, "nccl:all_reduce", 3)};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 2, 3}));
 }
 
 /// Each pair is in its call: no rank keeps four ranks waiting. Of one pair, a rank may.
@@ -198,6 +212,10 @@ TEST(Departures, SeveralCallsToWhichAllHaveComeAreOfARunningJob) {
   EXPECT_TRUE(test::has_finding(inspection, "stuck"));
   for (const std::size_t rank : {2U, 3U}) dumps[rank].calls = {pending(0, "nccl:all_reduce")};
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+  // What the dumps tell of devices counts where several calls are pending, too.
+  for (TestDump& dump : dumps) dump.calls = {pending(1, "nccl:all_reduce")};
+  for (const std::size_t rank : {0U, 2U}) dumps[rank].calls.front().state = "started";
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 3}));
 }
 
 /// Rank 1 computes, and the other two pairs are in their calls: if rank 1 had stopped, they would wait for it.

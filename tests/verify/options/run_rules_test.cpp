@@ -259,6 +259,12 @@ const std::vector<Broken>& broken_dense() {
       {"--fine-grained-activation-offloading --offload-modules core_attn --cuda-graph-impl "
        "transformer_engine --cuda-graph-modules attn",
        {}},
+      {"--fine-grained-activation-offloading --offload-modules expert_fc1 --cuda-graph-impl local "
+       "--cuda-graph-scope attn",
+       {}},
+      {"--fine-grained-activation-offloading --offload-modules expert_fc1 --cuda-graph-impl local "
+       "--cuda-graph-modules full",
+       {"offload_local_graph"}},
       {"--fp8-format hybrid --fp8-recipe custom", {"fp8_custom_factory"}},
       {"--fp4-format e2m1 --fp4-recipe custom", {"fp4_custom_factory"}},
       {"--fp8-format hybrid --fp8-output-proj", {"fp8_output_layer"}},
@@ -307,6 +313,7 @@ const std::vector<Broken>& broken_dense() {
        {"save_params_gather"}},
       {"--log-memory-interval 150", {"log_memory_interval"}},
       {"--log-memory-interval 150 --log-interval 50", {}},
+      {"--log-memory-interval -9223372036854775808 --log-interval -1", {}},
       {"--override-ckpt-iteration 3 --finetune", {"override_iteration_finetune"}},
       {"--replication", {"replication_jump"}},
       {"--non-persistent-ckpt-type local", {"local_checkpoint_folder"}},

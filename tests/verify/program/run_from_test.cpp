@@ -560,7 +560,11 @@ TEST(RunFrom, WordsThatMegatronsParserDoesNotTakeAreRefused) {
 TEST(RunFrom, WordsThatMegatronsParserTakesAreNotRefused) {
   const std::string text = replayed(kWholeScript +
                                     "--overlap-grad-reduce $MORE --lr=0.5 --min-lr $LR --data-path a,b c,d "
-                                    "--cp-comm-type p2p --spec --an-argument-of-the-script 1 2");
+                                    "--cp-comm-type p2p --spec --an-argument-of-the-script 1 2 "
+                                    "--optimizer $OPT --timing-log-level ${LEVEL} --rampup-batch-size $R "
+                                    "--cuda-graph-impl local --cuda-graph-modules $GRAPHS "
+                                    "--lr-warmup-iters +5 --weight-decay ' +0.5' "
+                                    "--seed 99999999999999999999");
   EXPECT_EQ(text.find("REFUSED"), std::string::npos) << text;
 }
 
