@@ -140,7 +140,8 @@ std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
   return all_same(&Signature::dtype) ? "size" : "dtype";
 }
 
-/// Makes a disagreement of its parties, the largest first. `words` says what the ranks of a party have in common.
+/// Makes a disagreement of its parties, the largest first. `words` says what the ranks of a party have in
+/// common.
 template <typename Common, typename Words>
 Disagreement disagreement_of(const std::map<Common, std::vector<int>>& parties, std::string what,
                              const Words& words) {

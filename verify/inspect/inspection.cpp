@@ -125,8 +125,8 @@ class Inspector {
     for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
   }
 
-  /// Groups of one kind may differ in one call in one way, as where all ranks of a replica of the model make a
-  /// call that the others do not make: then the ranks of all these groups are named.
+  /// Groups of one kind may differ in one call in one way, as where all ranks of a replica of the model make
+  /// a call that the others do not make: then the ranks of all these groups are named.
   void add_sisters(std::map<int, Suspect>& odd) {
     for (const Disagreement& one : disagreements_) {
       if (&one == leading_ || !one.holds_ranks || !are_sisters(one, *leading_)) continue;

@@ -113,8 +113,8 @@ class LagFinder {
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
   }
 
-  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on. They
-  /// do not tell which call it was: those few may have made another one, as a broadcast that ends early.
+  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
+  /// They do not tell which call it was: those few may have made another one, as a broadcast that ends early.
   bool is_completed_by_few(const CollectiveId& id) {
     const bool is_behind = furthest_[id.group].completed >= id.sequence;
     if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;

@@ -66,8 +66,8 @@ struct Suspects {
   std::string facing;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
-  /// The suspects may have made another call than the others, or those wait: "rank 0 has completed nccl:gather,
-  /// call 3 of ..., by its count, and ranks 1 to 3 wait in it". "": there are no such calls.
+  /// The suspects may have made another call than the others, or those wait: "rank 0 has completed
+  /// nccl:gather, call 3 of ..., by its count, and ranks 1 to 3 wait in it". "": there are no such calls.
   std::string counted;
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
   /// single rank explains this.

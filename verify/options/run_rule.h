@@ -85,7 +85,8 @@ JudgedRun::Number product_of(std::initializer_list<JudgedRun::Number> factors);
 
 /// Whether each layer has CUDA graphs of its own, of all its modules or of some.
 bool has_layer_graphs(const JudgedRun& run);
-/// The modules that have CUDA graphs: those of the older argument where the newer one is not given. None: all.
+/// The modules that have CUDA graphs: those of the older argument where the newer one is not given. None:
+/// all.
 std::vector<std::string> captured_modules(const JudgedRun& run);
 
 /// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in

@@ -44,8 +44,8 @@ struct Quotient {
   Field of, to;
 };
 
-/// Returns the number that the quotients of all wrong elements are, if they are one number. `quotient_of` gives
-/// the quotient of an element, or none.
+/// Returns the number that the quotients of all wrong elements are, if they are one number. `quotient_of`
+/// gives the quotient of an element, or none.
 template <typename QuotientOf>
 std::optional<sim::Ratio> common_factor(const WrongTensor& tensor, const QuotientOf& quotient_of) {
   std::optional<sim::Ratio> factor;

@@ -4,8 +4,8 @@
 /// program has not filled anew. What reaches the group is compared, so that a planted fault is seen.
 ///
 /// Shapes  The call before is the rank's latest one at the same site, in the same group and of the same form.
-/// Exact   Inputs are compared byte by byte. Not compared are inputs of few elements, counts, and numbers that
-///         are all zero, which may well be the same again, and a backward pass with a forward one, which
+/// Exact   Inputs are compared byte by byte. Not compared are inputs of few elements, counts, and numbers
+///         that are all zero, which may well be the same again, and a backward pass with a forward one, which
 ///         repeats the calls of the forward pass where activations are recomputed.
 
 #include <cstdint>
