@@ -41,6 +41,32 @@ std::string scenario_text(const RunOfFile& run) {
 
 std::optional<std::int64_t> world_of(const RunOfFile& run) { return run.settings.number("world-size"); }
 
+/// Writes the file of --from-as, and runs the command.
+int judge_run(const CommandLine& line, const Call& call, int (*command)(const Call& call),
+              const Output& output) {
+  const std::optional<OutputFile> file = scenario_file(line);
+  require_judgeable(*line.run, line.settings);
+  if (file) {
+    require_modelled(*line.run, Unproved::groups);
+    file->write(scenario_text(*line.run));
+  }
+  return command({line, call.backends, output, call.called});
+}
+
+/// Shows what becomes of the arguments behind the answer, also where that is a refusal.
+int run_as_text(const CommandLine& line, const Call& call, int (*command)(const Call& call)) {
+  const auto show_lists = [&] { call.output.out << run_lists(*line.run, call.output.columns); };
+  call.output.out << run_title(*line.run);
+  try {
+    const int code = judge_run(line, call, command, call.output);
+    show_lists();
+    return code;
+  } catch (const sim::Error&) {
+    show_lists();
+    throw;
+  }
+}
+
 }  // namespace
 
 void RunMembers::add_to(Json& document) const {
@@ -53,24 +79,12 @@ int run_from(const Call& call, int (*command)(const Call& call), RunMembers& mem
   CommandLine line = call.line;
   line.run = requested_run(line.settings);
   if (line.run == nullptr) return command(call);
-  const RunOfFile& run = *line.run;
-  const bool as_json = asks_for_json(line);
-  if (as_json) {
-    members.from = run_json(run);
-    members.effective = effective_values(run.values, world_of(run));
-  } else {
-    call.output.out << run_text(run, call.output.columns);
-  }
-  const std::optional<OutputFile> file = scenario_file(line);
-  require_judgeable(run, line.settings);
-  if (file) {
-    require_modelled(run, Unproved::groups);
-    file->write(scenario_text(run));
-  }
-  if (!as_json) return command({line, call.backends, call.output, call.called});
+  if (!asks_for_json(line)) return run_as_text(line, call, command);
+  members.from = run_json(*line.run);
+  members.effective = effective_values(line.run->values, world_of(*line.run));
   std::ostringstream text;
   const Output inner{text, call.output.err, false, call.output.progress, call.output.columns};
-  const int code = command({line, call.backends, inner, call.called});
+  const int code = judge_run(line, call, command, inner);
   Json document = parse_json(text.str());
   members.add_to(document);
   call.output.out << one_line(document);

@@ -110,14 +110,18 @@ std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>
   return sentences;
 }
 
-std::string run_text(const RunOfFile& run, int columns) {
+std::string run_title(const RunOfFile& run) {
   const RunArguments& arguments = run.run;
   std::string text =
       fmt::format("from {}: {}, {}", sim::printable_text(run.path), kind_phrase(arguments.kind),
                   counted(std::ssize(run.values.all()), "argument"));
   if (arguments.world_size)
     text += fmt::format(", {} ({})", counted(*arguments.world_size, "rank"), arguments.world_size_source);
-  text += "\n";
+  return text + "\n\n";
+}
+
+std::string run_lists(const RunOfFile& run, int columns) {
+  std::string text = fmt::format("\narguments of {}\n", sim::printable_text(run.path));
   std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
   for (const AccountedArgument& argument : run.account.without_effect)
@@ -129,7 +133,7 @@ std::string run_text(const RunOfFile& run, int columns) {
         fmt::format("--{} in line {}{}", sim::printable_text(argument.name), argument.line, nearest));
   }
   std::size_t others = 0;
-  for (const Unresolved& entry : arguments.unresolved) {
+  for (const Unresolved& entry : run.run.unresolved) {
     const std::string line = text_of(entry);
     const bool is_repeated = std::ranges::find(unresolved, line) != unresolved.end();
     const bool has_effect = !is_without_effect(run.account, entry.argument);
@@ -145,7 +149,7 @@ std::string run_text(const RunOfFile& run, int columns) {
                         unresolved.empty() ? "  unresolved" : "", kIndent, others);
   add_list(text, "without effect", without_effect, columns);
   add_lines(text, "notes", run.notes);
-  return text + "\n";
+  return text;
 }
 
 Json run_json(const RunOfFile& run) {

@@ -15,8 +15,11 @@ namespace verify {
 /// modelled".
 std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>& arguments);
 
-/// The lists as text, wrapped at `columns`.
-std::string run_text(const RunOfFile& run, int columns);
+/// The first line of an answer: the file, and what it says of arguments and ranks.
+std::string run_title(const RunOfFile& run);
+
+/// The lists as text, wrapped at `columns`. They come behind the answer.
+std::string run_lists(const RunOfFile& run, int columns);
 
 /// {"kind": "log", "used": {...}, "without_effect": [...], "not_modelled": {...}, "unknown": [...],
 /// "unresolved": [...], "notes": [...]}. Flags have their dashes, and used values are numbers, texts or true.
