@@ -8,7 +8,7 @@ namespace verify {
 
 namespace {
 
-// Names with a blank behind each.
+// Names with blanks between them.
 
 constexpr std::string_view kFlags =
     "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
@@ -351,9 +351,9 @@ constexpr std::string_view kDecimal =
 template <typename Value>
 void add(std::string_view names, Value value, std::map<std::string_view, Value>& values) {
   while (!names.empty()) {
-    const std::size_t end = names.find(' ');
-    values.emplace(names.substr(0, end), value);
-    names.remove_prefix(end + 1);
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (end > 0) values.emplace(names.substr(0, end), value);
+    names.remove_prefix(std::min(end + 1, names.size()));
   }
 }
 
