@@ -10,7 +10,7 @@ namespace {
 
 // Names with blanks between them.
 
-constexpr std::string_view kFlags =
+constexpr std::string_view kFlagArguments =
     "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
     "accumulate-allreduce-grads-in-fp32 add-qkv-bias adlr-autoresume allow-ambiguous-pad-tokens "
     "apply-layernorm-1p apply-query-key-layer-scaling apply-residual-connection-post-layernorm "
@@ -121,7 +121,7 @@ constexpr std::string_view kFlags =
     "use-transformer-engine-op-fuser verify-integrity vision-pretraining "
     "yarn-correction-range-round-to-int ";
 
-constexpr std::string_view kValues =
+constexpr std::string_view kValueArguments =
     "activation-func-clamp-value activation-offload-fraction adam-beta1 adam-beta2 adam-eps "
     "adlr-autoresume-interval app-tag-run-name app-tag-run-version async-ckpt-cpu-priority "
     "async-ckpt-io-priority async-strategy attention-backend attention-dropout batch-size "
@@ -248,20 +248,20 @@ constexpr std::string_view kValues =
     "window-attn-skip-freq window-size yaml-cfg yarn-beta-fast yarn-beta-slow "
     "yarn-original-max-position-embeddings ";
 
-constexpr std::string_view kLists =
+constexpr std::string_view kListArguments =
     "cp-comm-type cuda-graph-modules cuda-graph-scope "
     "ddp-param-name-patterns-for-fp32-local-accumulation hierarchical-context-parallel-sizes "
     "iterations-to-skip moe-aux-loss-coeff moe-router-load-balancing-type mrope-section "
     "offload-modules profile-ranks rampup-batch-size recompute-modules "
     "retriever-report-topk-accuracies tokenizer-special-tokens validation-set-names ";
 
-constexpr std::string_view kMaybes =
+constexpr std::string_view kMaybeArguments =
     "data-path high-priority-stream-groups rl-inference-parsers spec test-data-path train-data-path "
     "valid-data-path ";
 
 // Of the arguments with one word, those whose words are numbers.
 
-constexpr std::string_view kWhole =
+constexpr std::string_view kWholeNumbers =
     "adlr-autoresume-interval async-ckpt-cpu-priority async-ckpt-io-priority batch-size "
     "biencoder-projection-dim check-weight-hash-across-dp-replicas-interval ckpt-step "
     "context-parallel-size cpu-offloading-num-layers cuda-graph-warmup-steps ddp-bucket-size "
@@ -311,7 +311,7 @@ constexpr std::string_view kWhole =
     "v-head-dim vocab-extra-ids vocab-size warmup wgrad-deferral-limit "
     "yarn-original-max-position-embeddings ";
 
-constexpr std::string_view kDecimal =
+constexpr std::string_view kDecimalNumbers =
     "activation-func-clamp-value activation-offload-fraction adam-beta1 adam-beta2 adam-eps "
     "attention-dropout classes-fraction clip-grad data-per-class-fraction decoupled-lr "
     "decoupled-min-lr dino-freeze-last-layer dino-teacher-temp dino-warmup-teacher-temp "
@@ -362,10 +362,10 @@ void add(std::string_view names, Value value, std::map<std::string_view, Value>&
 ArgumentShape shape_of_argument(std::string_view name) {
   static const auto shapes = [] {
     std::map<std::string_view, ArgumentShape> all;
-    add(kFlags, ArgumentShape::flag, all);
-    add(kValues, ArgumentShape::value, all);
-    add(kLists, ArgumentShape::list, all);
-    add(kMaybes, ArgumentShape::maybes, all);
+    add(kFlagArguments, ArgumentShape::flag, all);
+    add(kValueArguments, ArgumentShape::value, all);
+    add(kListArguments, ArgumentShape::list, all);
+    add(kMaybeArguments, ArgumentShape::maybes, all);
     return all;
   }();
   const auto found = shapes.find(name);
@@ -375,8 +375,8 @@ ArgumentShape shape_of_argument(std::string_view name) {
 NumberKind number_kind_of_argument(std::string_view name) {
   static const auto kinds = [] {
     std::map<std::string_view, NumberKind> all;
-    add(kWhole, NumberKind::whole, all);
-    add(kDecimal, NumberKind::decimal, all);
+    add(kWholeNumbers, NumberKind::whole, all);
+    add(kDecimalNumbers, NumberKind::decimal, all);
     return all;
   }();
   const auto found = kinds.find(name);
@@ -384,18 +384,18 @@ NumberKind number_kind_of_argument(std::string_view name) {
 }
 
 bool has_plain_words(std::string_view name) {
-  static constexpr std::string_view kPlain[] = {"hierarchical-context-parallel-sizes",
-                                                "recompute-modules",
-                                                "mrope-section",
-                                                "offload-modules",
-                                                "profile-ranks",
-                                                "rampup-batch-size",
-                                                "iterations-to-skip",
-                                                "cp-comm-type",
-                                                "moe-router-load-balancing-type",
-                                                "moe-aux-loss-coeff",
-                                                "cuda-graph-modules"};
-  return std::ranges::find(kPlain, name) != std::end(kPlain);
+  static constexpr std::string_view kPlainLists[] = {"hierarchical-context-parallel-sizes",
+                                                     "recompute-modules",
+                                                     "mrope-section",
+                                                     "offload-modules",
+                                                     "profile-ranks",
+                                                     "rampup-batch-size",
+                                                     "iterations-to-skip",
+                                                     "cp-comm-type",
+                                                     "moe-router-load-balancing-type",
+                                                     "moe-aux-loss-coeff",
+                                                     "cuda-graph-modules"};
+  return std::ranges::find(kPlainLists, name) != std::end(kPlainLists);
 }
 
 }  // namespace verify
