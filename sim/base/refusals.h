@@ -48,6 +48,7 @@ class Refusals {
   }
   void throw_if_any() const;
   bool empty() const { return all_.empty(); }
+  const std::vector<Refusal>& all() const { return all_; }
 
  private:
   void add(const Error& error);

@@ -84,20 +84,13 @@ class AheadFinder {
   /// Finds which ranks without a pending call have made exactly the calls before this one, of those that the
   /// call waits for, and of those of its pipeline stage at its place in groups of the kind.
   void compare_idle(int rank, const HoldingCall& call, Compared& compared) const {
-    const JobGroup& group = job_.groups[call.group];
-    const auto place = std::ranges::find(group.members, rank) - group.members.begin();
     const auto compare = [&](int other, std::uint32_t theirs) {
       if (!compared.seen.insert({other, theirs, call.is_message, call.sequence}).second) return;
       const std::int64_t last = progresses_.last_number(dump_of(other), theirs, call.is_message);
       if (last >= 0) compared.are_one_behind.try_emplace(other, last + 1 == call.sequence);
     };
-    for (std::uint32_t other = 0; other < job_.groups.size(); ++other) {
-      if (other == call.group || job_.groups[other].description != group.description ||
-          job_.groups[other].members.size() != group.members.size())
-        continue;
-      const int there = job_.groups[other].rank_at(static_cast<int>(place));
-      if (there >= 0 && is_idle(there) && stage_of(there) == stage_of(rank)) compare(there, other);
-    }
+    for (const auto& [there, group] : job_.counterparts(rank, call.group))
+      if (is_idle(there) && stage_of(there) == stage_of(rank)) compare(there, group);
     if (call.is_message) return;
     for (const int other : idle_of(call)) compare(other, call.group);
   }

@@ -415,6 +415,21 @@ const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
   return nullptr;
 }
 
+std::vector<Job::Member> Job::counterparts(int rank, std::uint32_t group) const {
+  const JobGroup& own = groups[group];
+  const auto place = static_cast<int>(std::ranges::find(own.members, rank) - own.members.begin());
+  std::vector<Member> found;
+  for (std::uint32_t other = 0; other < groups.size(); ++other) {
+    const JobGroup& alike = groups[other];
+    if (other == group || alike.description != own.description || alike.kind != own.kind ||
+        alike.members.size() != own.members.size())
+      continue;
+    const int there = alike.rank_at(place);
+    if (there >= 0 && there != rank && find_recording(there) != nullptr) found.push_back({there, other});
+  }
+  return found;
+}
+
 bool Job::has_pipelines() const {
   return std::ranges::any_of(groups, [](const JobGroup& group) { return group.kind == "pp"; });
 }

@@ -92,6 +92,14 @@ struct Job {
     return own.is_message() && theirs.is_message() && own.kind != theirs.kind && own.from == theirs.from &&
            own.to == theirs.to && group_of(dump, call) == group_of(other_dump, other);
   }
+  /// A member of a group.
+  struct Member {
+    int rank;
+    std::uint32_t group;
+  };
+  /// Returns the ranks at the place of a rank in other groups of the kind and size of one of its groups, but
+  /// for those without a dump.
+  std::vector<Member> counterparts(int rank, std::uint32_t group) const;
   bool has_pipelines() const;
   /// Returns the pipeline stage of the rank of a dump: its place in its pipeline group, or 0.
   std::ptrdiff_t stage_of(std::size_t dump) const;

@@ -454,18 +454,10 @@ class Chooser {
   /// the call that holds it.
   bool is_ahead_of_alike(int rank) const {
     const HoldingCall& own = first_call_of(rank);
-    const JobGroup& group = job_.groups[own.group];
-    const auto place = std::ranges::find(group.members, rank) - group.members.begin();
     bool has_others = false;
-    for (std::uint32_t other = 0; other < job_.groups.size(); ++other) {
-      const JobGroup& alike = job_.groups[other];
-      if (other == own.group || alike.description != group.description || alike.kind != group.kind ||
-          alike.members.size() != group.members.size())
-        continue;
-      const int there = alike.rank_at(static_cast<int>(place));
-      if (there < 0 || there == rank || dump_of(there) < 0) continue;
+    for (const auto& [there, group] : job_.counterparts(rank, own.group)) {
       const std::int64_t last =
-          progresses_.last_number(static_cast<std::size_t>(dump_of(there)), other, own.is_message);
+          progresses_.last_number(static_cast<std::size_t>(dump_of(there)), group, own.is_message);
       if (last >= own.sequence) return false;
       has_others = has_others || last >= 0;
     }
@@ -609,16 +601,18 @@ class Chooser {
       }
     }
     // Of a call that some devices have begun, the dumps tell which have not, whatever else runs.
-    if (std::ranges::any_of(certain, [&](const HoldingCall* call) { return tells_who_is_behind(*call); }))
-      std::erase_if(certain, [&](const HoldingCall* call) { return !tells_who_is_behind(*call); });
-    const auto is_collective = [&](const HoldingCall* call) {
-      return !call->is_message && call->waiting.size() > 1 && !tells_who_is_behind(*call);
+    std::vector<const HoldingCall*> telling;
+    std::ranges::copy_if(certain, std::back_inserter(telling),
+                         [&](const HoldingCall* call) { return !ranks_behind(*call).empty(); });
+    const auto is_collective = [](const HoldingCall* call) {
+      return !call->is_message && call->waiting.size() > 1;
     };
     const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_collective));
-    if (collectives > 1 && unreceived.empty()) {
+    if (telling.empty() && collectives > 1 && unreceived.empty()) {
       running_ = collectives;
       return;
     }
+    if (!telling.empty()) certain = std::move(telling);
     for (const HoldingCall* call : certain)
       if (!add_counted(*call)) add_stuck(*call);
     if (suspects_.empty()) add_unreceived(unreceived);
@@ -693,7 +687,7 @@ class Chooser {
   /// named.
   void add_stuck(const HoldingCall& call) {
     const std::vector<int> behind = ranks_behind(call);
-    const bool tells = tells_who_is_behind(call);
+    const bool tells = !behind.empty();
     is_stuck_ = true;
     std::vector<int> members = call.waiting;
     if (call.is_message && call.peer >= 0) members.push_back(call.peer);
@@ -705,18 +699,13 @@ class Chooser {
                               call_words(job_, call)));
   }
 
-  /// The ranks that wait in a call which their devices have not begun.
+  /// The ranks whose devices have not begun a collective that the devices of others have begun.
   std::vector<int> ranks_behind(const HoldingCall& call) const {
     std::vector<int> behind;
+    if (call.is_message) return behind;
     std::ranges::copy_if(call.waiting, std::back_inserter(behind),
                          [&](int rank) { return !has_started(rank, call); });
-    return behind;
-  }
-
-  /// Whether some of the devices have begun a collective to which all have come, and others have not.
-  bool tells_who_is_behind(const HoldingCall& call) const {
-    const std::size_t behind = ranks_behind(call).size();
-    return !call.is_message && behind > 0 && behind < call.waiting.size();
+    return behind.size() < call.waiting.size() ? behind : std::vector<int>();
   }
 
   bool has_started(int rank, const HoldingCall& holding) const {

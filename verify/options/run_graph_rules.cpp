@@ -20,10 +20,6 @@ bool has_graph(const JudgedRun& r, std::string_view graph) {
   return r.derived_text("cuda_graph_impl") == graph;
 }
 bool has_any_graph(const JudgedRun& r) { return !has_graph(r, "none"); }
-bool captures_module(const JudgedRun& r, std::string_view module) {
-  const std::vector<std::string> modules = captured_modules(r);
-  return std::ranges::find(modules, module) != modules.end();
-}
 bool captures(const JudgedRun& r, const char* module) {
   const bool is_router = std::string_view(module).starts_with("moe_");
   if (captures_module(r, module)) return true;

@@ -200,9 +200,7 @@ std::vector<RunRule> run_recompute_rules() {
       {"offload_graph_moe",
        {kFineOffload, "cuda-graph-modules"},
        [](const JudgedRun& r) {
-         const std::vector<std::string> captured = captured_modules(r);
-         return offloads_modules(r) && has_layer_graphs(r) &&
-                std::ranges::find(captured, "moe") != captured.end();
+         return offloads_modules(r) && has_layer_graphs(r) && captures_module(r, "moe");
        },
        "activations of modules are kept on the host without graphs of whole expert layers",
        "leave moe out of --cuda-graph-modules"},

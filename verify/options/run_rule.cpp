@@ -105,6 +105,11 @@ std::vector<std::string> captured_modules(const JudgedRun& run) {
   return modules;
 }
 
+bool captures_module(const JudgedRun& run, std::string_view module) {
+  const std::vector<std::string> modules = captured_modules(run);
+  return std::ranges::find(modules, module) != modules.end();
+}
+
 bool gathers_tokens(std::string cp_comm_type) {
   std::erase(cp_comm_type, '_');
   for (char& letter : cp_comm_type)

@@ -88,6 +88,8 @@ bool has_layer_graphs(const JudgedRun& run);
 /// The modules that have CUDA graphs: those of the older argument where the newer one is not given. None:
 /// all.
 std::vector<std::string> captured_modules(const JudgedRun& run);
+/// Whether a module is among those that are named to have CUDA graphs.
+bool captures_module(const JudgedRun& run, std::string_view module);
 
 /// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
 /// letters of any case.

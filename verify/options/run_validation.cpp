@@ -335,20 +335,13 @@ std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
 std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size) {
   sim::Refusals refusals;
   keep_run_refusals(run, world_size, refusals);
-  try {
-    refusals.throw_if_any();
-  } catch (const sim::Error& error) {
-    std::vector<sim::Refusal> all = sim::further_refusals(error);
-    all.insert(all.begin(), error.refusal());
-    std::vector<std::string> told;
-    for (const sim::Refusal& one : all)
-      if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));
-    if (told.empty()) return {};
-    return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
-                                             "what to try",
-                                             first_of(told))}};
-  }
-  return {};
+  std::vector<std::string> told;
+  for (const sim::Refusal& one : refusals.all())
+    if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));
+  if (told.empty()) return {};
+  return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
+                                           "what to try",
+                                           first_of(told))}};
 }
 
 std::vector<std::string> rules_of_a_step(const RunOfFile& run) {

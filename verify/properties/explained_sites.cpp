@@ -162,14 +162,18 @@ class SiteSearch {
     change_all();
     std::string repairs = text_of_repairs();
     if (!repairs.empty()) return repairs;
-    std::vector<std::string> phrases = {text_of_repeated(), text_of_zero(), text_of_zero_results(),
-                                        text_of_unused(), text_of_hidden()};
-    std::erase(phrases, "");
-    if (phrases.empty() && !run_.setting.text) phrases.push_back(text_of_one_layer());
-    std::erase(phrases, "");
-    if (phrases.empty() && has_few_changes()) phrases.push_back(text_of_one_rank());
-    phrases.push_back(text_of_reaching());
-    std::erase(phrases, "");
+    std::vector<std::string> phrases;
+    const auto say = [&](std::string phrase) {
+      if (!phrase.empty()) phrases.push_back(std::move(phrase));
+    };
+    say(text_of_repeated());
+    say(text_of_zero());
+    say(text_of_zero_results());
+    say(text_of_unused());
+    say(text_of_hidden());
+    if (phrases.empty() && !run_.setting.text) say(text_of_one_layer());
+    if (phrases.empty() && has_few_changes()) say(text_of_one_rank());
+    say(text_of_reaching());
     return fmt::format("{}", fmt::join(phrases, "; "));
   }
 
@@ -443,7 +447,7 @@ class SiteSearch {
   /// The calls of one layer alone may be wrong, where those of a site are made in several.
   std::string text_of_one_layer() {
     constexpr std::int64_t kMostLayers = 4;
-    for (ChangedSite site : std::vector<ChangedSite>(sites_)) {
+    for (ChangedSite site : sites_) {
       if (site.is_kernel() || !site.kind.empty() || !site.reaches_all) continue;
       std::map<std::int64_t, std::shared_ptr<const sim::RunReport>> of_layers;
       for (std::int64_t layer = 0; layer < kMostLayers; ++layer) {
