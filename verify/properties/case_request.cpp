@@ -123,15 +123,18 @@ std::vector<std::string> dtype_names() {
   return names;
 }
 
+CampaignRequest named_campaign(const CaseOptions& options, const CaseList& cases) {
+  return {.cases = chosen_cases(options, cases),
+          .properties = chosen_properties(options),
+          .dtypes = chosen_dtypes(options),
+          .runs = options.runs.value_or(100),
+          .seed = options.seed,
+          .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world")),
+          .faults = parsed_faults(options.plants)};
+}
+
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases) {
-  CampaignRequest request{
-      .cases = chosen_cases(options, cases),
-      .properties = chosen_properties(options),
-      .dtypes = chosen_dtypes(options),
-      .runs = options.runs.value_or(100),
-      .seed = options.seed,
-      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world")),
-      .faults = parsed_faults(options.plants)};
+  CampaignRequest request = named_campaign(options, cases);
   require_declarations(request.cases, request.max_world);
   return request;
 }

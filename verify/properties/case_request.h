@@ -18,7 +18,10 @@ namespace verify {
 /// Returns the names of the dtypes in which cases are judged.
 std::vector<std::string> dtype_names();
 
-/// Returns the campaign that the options ask for. They choose among `cases`.
+/// Returns the campaign that the options name. They choose among `cases`, which may declare what cannot be.
+CampaignRequest named_campaign(const CaseOptions& options, const CaseList& cases);
+
+/// Returns the campaign that the options name, and refuses a case that declares what cannot be.
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases);
 
 /// One case, one property and one setting, as a scenario of check names them.

@@ -11,6 +11,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "verify/cases/case_rules.h"
 #include "verify/options/nearest_name.h"
 #include "verify/output/input_file.h"
 #include "verify/properties/case_request.h"
@@ -172,7 +173,7 @@ CatalogueEntry entry_of(const WrittenBug& bug, const CaseOptions& options, const
                         .plants = bug.values.at("fault")};
   told_at([&](const std::string& code) { return bug.lines.at(key_of(code)); },
           [&] {
-            entry.request = requested_campaign(one, cases);
+            entry.request = named_campaign(one, cases);
             if (campaign_rows(entry.request).empty()) refuse_nothing_to_check();
           });
   return entry;
@@ -212,12 +213,20 @@ CatalogueRow row_of(const CatalogueEntry& entry, Bench& bench) {
   return row;
 }
 
-void require_sites_of(std::span<const CatalogueEntry> entries, std::span<Bench> benches) {
+/// Returns each case once, in the order of the entries.
+std::vector<const Case*> cases_of(std::span<const CatalogueEntry> entries) {
   std::vector<const Case*> cases;
-  std::map<const Case*, std::vector<SiteOperation>> sites;  // it is looked up and never gone through
   for (const CatalogueEntry& entry : entries) {
-    if (sites.try_emplace(&entry.the_case()).second) cases.push_back(&entry.the_case());
+    const Case* the_case = &entry.the_case();
+    if (std::find(cases.begin(), cases.end(), the_case) == cases.end()) cases.push_back(the_case);
   }
+  return cases;
+}
+
+void require_sites_of(std::span<const CatalogueEntry> entries, std::span<Bench> benches) {
+  const std::vector<const Case*> cases = cases_of(entries);
+  std::map<const Case*, std::vector<SiteOperation>> sites;  // it is looked up and never gone through
+  for (const Case* the_case : cases) sites[the_case] = {};
   over_benches(cases.size(), benches, [&](Bench& bench, std::size_t i) {
     const auto entry = std::find_if(entries.begin(), entries.end(),
                                     [&](const CatalogueEntry& one) { return &one.the_case() == cases[i]; });
@@ -277,6 +286,7 @@ std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files
 
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,
                                         const CatalogueGoesOn& goes_on) {
+  if (!entries.empty()) require_declarations(cases_of(entries), entries.front().request.max_world);
   require_sites_of(entries, benches);
   std::vector<CatalogueRow> rows(entries.size());
   std::mutex mutex;  // guards what follows

@@ -67,7 +67,8 @@ struct CatalogueRow {
 /// Called before every bug, by one thread at a time. Returns whether the work goes on.
 using CatalogueGoesOn = std::function<bool(std::size_t done, const CatalogueEntry& next)>;
 
-/// Refuses faults that no call of their case has (no_such_site), and then runs every entry.
+/// Refuses cases that declare what cannot be (case_rules.h) and faults that no call of their case has
+/// (no_such_site), and then runs every entry.
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,
                                         const CatalogueGoesOn& goes_on);
 
