@@ -426,18 +426,29 @@ Settings with_decreased_batch(const RunOfFile& run, Settings options) {
 }
 
 void require_known_words(const RunOfFile& run) {
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::string> words;
+  std::vector<std::string> variables;
   for (const Unresolved& unknown : run.run.unresolved) {
     if (!unknown.argument.empty() || unknown.is_of_world) continue;
-    sim::refuse({.code = "run_unresolved",
-                 .option = "--from " + sim::printable_text(run.path),
-                 .numbers = fmt::format("line {}: {}, {}", unknown.line,
-                                        sim::printable_text(unknown.text.substr(0, 80)), unknown.reason),
-                 .rule =
-                     "the word may hold further arguments, and nothing is executed: what else is refused may "
-                     "follow from that",
-                 .hint = unknown.variable.empty() ? "these arguments in the place of the word"
-                                                  : fmt::format("--set {}=VALUE", unknown.variable)});
+    words.push_back(fmt::format("line {}: {}, {}", unknown.line,
+                                sim::printable_text(unknown.text.substr(0, 80)), unknown.reason));
+    const bool is_new = std::ranges::find(variables, unknown.variable) == variables.end();
+    if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
   }
+  if (words.empty()) return;
+  const std::size_t told = std::min(words.size(), kMostTold);
+  const std::string more = words.size() == told ? "" : fmt::format("; and {} more", words.size() - told);
+  words.resize(told);
+  sim::refuse({.code = "run_unresolved",
+               .option = "--from " + sim::printable_text(run.path),
+               .numbers = fmt::format("{}{}", fmt::join(words, "; "), more),
+               .rule =
+                   "the word may hold further arguments, and nothing is executed: what else is refused may "
+                   "follow from that",
+               .hint = variables.empty() ? "these arguments in the place of the word"
+                                         : fmt::format("--set {}=VALUE, and no VALUE where it is not set",
+                                                       fmt::join(variables, "=VALUE --set "))});
 }
 
 void require_judgeable(const RunOfFile& run, const Settings& command_line) {

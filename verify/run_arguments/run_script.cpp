@@ -334,7 +334,10 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
     return;
   }
   const ShellRuns runs = branches_.runs(command);
-  if (runs == ShellRuns::no) return;
+  if (runs == ShellRuns::no) {
+    for (const ShellAssignment& assignment : command.assignments) values_.leave_unassigned(assignment);
+    return;
+  }
   if (++commands_ > kMostCommands) {
     sim::refuse({.code = "run_file_size",
                  .option = fmt::format("line {}", command.line),

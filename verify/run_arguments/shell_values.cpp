@@ -301,6 +301,15 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
   return true;
 }
 
+void ShellValues::leave_unassigned(const ShellAssignment& assignment) {
+  const bool gives_arguments = std::ranges::any_of(assignment.values, [](const ShellWord& word) {
+    return std::ranges::any_of(word.parts, [](const ShellPart& part) {
+      return part.kind == ShellPart::Kind::literal && part.text.find("--") != std::string::npos;
+    });
+  });
+  if (gives_arguments && assignment.key == nullptr) left_unassigned_.insert(assignment.name);
+}
+
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
   if (assignment.key != nullptr || tables_.contains(assignment.name))
     return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
@@ -474,6 +483,8 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return fallback;
   }
   if (is_there) return chosen;
+  if (value == nullptr && left_unassigned_.contains(part.text))
+    return is_list(part) ? Fields() : Fields{{"", line}};
   return unknown(calls_.empty() ? given_name(part.text) : part.text, kNotAssigned);
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,9 @@ class ShellValues {
   /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "". A
   /// value that is only made longer (X="$X ...") keeps what it had.
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
+  /// Follows an assignment in a branch that is not taken. A variable that it would give arguments is one of the
+  /// script's own, and is empty as long as nothing else gives it a value.
+  void leave_unassigned(const ShellAssignment& assignment);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
   /// Returns the value that a variable has, to give it back later; none: it is not assigned.
@@ -129,6 +133,7 @@ class ShellValues {
   std::vector<Call> calls_;
   std::map<std::string, Fields> values_;
   std::map<std::string, Table> tables_;
+  std::set<std::string> left_unassigned_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;
   std::size_t expanded_bytes_ = 0;

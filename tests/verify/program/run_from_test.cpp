@@ -437,6 +437,8 @@ TEST(RunFrom, WhatIsRefusedMayFollowFromAWordThatIsNotKnown) {
   const std::size_t unknown = text.find("REFUSED  run_unresolved"), missing = text.find("no_layer_count");
   EXPECT_NE(text.find("--set MODEL_ARGS=VALUE"), std::string::npos) << text;
   EXPECT_LT(unknown, missing) << text;
+  const std::string two = replayed("torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 $SIZES ${MORE}");
+  EXPECT_NE(two.find("--set SIZES=VALUE --set MORE=VALUE"), std::string::npos) << two;
   EXPECT_EQ(replayed(kWholeScript + "$EXTRA").find("REFUSED"), std::string::npos);
 }
 

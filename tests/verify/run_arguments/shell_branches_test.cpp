@@ -116,6 +116,21 @@ TEST(ShellBranches, AValueThatIsSetDecidesABranch) {
   EXPECT_NE(read(script).find("|"), std::string::npos);
 }
 
+TEST(ShellBranches, AVariableOfArgumentsIsEmptyWhereItsBranchIsNotTaken) {
+  const auto read = [](const std::string& branch, const std::string& words) {
+    const RunArguments run = read_run_script("M=off\n" + branch + "\npython train.py --begin " + words, {});
+    std::string text = test::text_of(run);
+    for (const verify::Unresolved& unknown : run.unresolved) text += " | " + unknown.text;
+    return text;
+  };
+  EXPECT_EQ(read("if [ $M = on ]; then L=\" --load x\"; fi", "$L ${L} --end 1"), "begin end=1");
+  EXPECT_EQ(read("[ $M = on ] && L=(--load x)", "${L[@]} \"${L[@]}\" --end 1"), "begin end=1");
+  EXPECT_EQ(read("if [ $M = on ]; then L=\"$L --a\"; fi\nL=\"$L --b\"", "$L"), "begin b");
+  EXPECT_EQ(read("if [ $M = on ]; then L=\"--a\"; else L=\"--b\"; fi", "$L"), "begin b");
+  EXPECT_EQ(read("if [ $M = on ]; then T=8; fi", "--tp $T"), "begin tp=$T | $T");
+  EXPECT_EQ(read("if [ $1 = on ]; then L=\"--a\"; fi", "$L"), "begin | L=--a");
+}
+
 TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
   const auto asked = [](const std::string& script) {
     const RunArguments run = read_run_script("A=()\n" + script + "\npython train.py --tp $TP ${A[@]}\n", {});
