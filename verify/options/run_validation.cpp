@@ -32,6 +32,7 @@ const std::vector<RunRule>& all_rules() {
 
 /// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
 bool has_judged_value(const std::string& argument) {
+  if (argument == "hybrid-layer-pattern" || argument == "hybrid-override-pattern") return true;
   return is_number_argument(argument) || is_choice_argument(argument) ||
          shape_of_argument(argument) == ArgumentShape::list;
 }

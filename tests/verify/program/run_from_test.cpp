@@ -446,6 +446,9 @@ TEST(RunFrom, AValueThatIsNotKnownIsNotJudged) {
   const std::string modules = "--recompute-granularity selective --recompute-modules ";
   EXPECT_NE(replayed(kWholeScript + modules + "all").find("recompute_unknown_module"), std::string::npos);
   EXPECT_EQ(replayed(kWholeScript + modules + "$M").find("recompute_unknown_module"), std::string::npos);
+  const std::string pattern = replayed(kWholeScript + "--hybrid-layer-pattern M-$P");
+  EXPECT_EQ(pattern.find("hybrid_symbol"), std::string::npos) << pattern;
+  EXPECT_NE(pattern.find("--set P=VALUE"), std::string::npos) << pattern;
 }
 
 TEST(RunFrom, AnOptionReplacesAnArgumentThatMegatronHasRemoved) {
