@@ -61,6 +61,59 @@ bool is_yaml(const std::string& text) {
   return first_is_key;
 }
 
+/// Returns the first line that is neither blank nor a comment.
+std::string first_line_of(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin != std::string::npos && line[begin] != '#')
+      return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+  }
+  return "";
+}
+
+bool is_python(const std::string& text) {
+  const std::string first = first_line_of(text);
+  const bool names_python =
+      text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") != std::string::npos;
+  const bool imports_from = first.starts_with("from ") && first.find(" import ") != std::string::npos;
+  return names_python || imports_from || first.starts_with("import ") || first.starts_with("\"\"\"");
+}
+
+/// Whether the text begins with a section of TOML or of INI: "[model]".
+bool begins_with_section(const std::string& text) {
+  const std::string first = first_line_of(text);
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+  };
+  return first.size() > 2 && first.front() == '[' && first.back() == ']' &&
+         std::all_of(first.begin() + 1, first.end() - 1, is_of_name);
+}
+
+/// Refuses a text of a kind that has no reader, and that a shell would read as something else.
+void require_known_format(const std::string& text) {
+  constexpr const char* kRule =
+      "a run is read from a log, a YAML file, a launch script or the text of a command line";
+  if (is_python(text)) {
+    sim::refuse({.code = "run_file_format",
+                 .option = "--from",
+                 .numbers = "a program in Python",
+                 .rule = kRule,
+                 .hint =
+                     "the command that the program starts, as print(shlex.join(command)) shows it, or the "
+                     "log of the run"});
+  }
+  if (begins_with_section(text)) {
+    sim::refuse({.code = "run_file_format",
+                 .option = "--from",
+                 .numbers = fmt::format("a file of sections, which begins with {}", first_line_of(text)),
+                 .rule = kRule,
+                 .hint =
+                     "the sizes on the command line, as in --world-size 64 --tensor-model-parallel-size 8; a "
+                     "configuration of torchtitan is none of Megatron's"});
+  }
+}
+
 /// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
 bool holds_a_ruler(std::istream& file) {
   constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, behind a prefix
@@ -91,6 +144,7 @@ void require_bytes(std::size_t bytes, std::size_t most) {
 RunArguments read_run_text(const std::string& text, const RunVariables& set) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
+  require_known_format(text);
   return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
 }
 

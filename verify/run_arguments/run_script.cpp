@@ -142,6 +142,20 @@ bool trains(const Launch& launch) {
   });
 }
 
+/// Returns the argument of Megatron that a key of a configuration is named for, as an option with its value:
+/// "--tensor-model-parallel-size 2" of "model.tensor_model_parallel_size=2"; "" for other words.
+std::string option_of_override(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || is_option(word)) return "";
+  std::string_view key = word.substr(0, equals);
+  if (key.find_first_of("/ \"'") != std::string_view::npos) return "";
+  key.remove_prefix(key.rfind('.') + 1);
+  const ArgumentRow* row =
+      key.find('_') == std::string_view::npos ? nullptr : find_argument(run_argument_name(key));
+  if (row == nullptr || row->use != ArgumentUse::used) return "";
+  return fmt::format("--{} {}", run_argument_name(key), word.substr(equals + 1));
+}
+
 /// Returns the index of the keyword that ends what begins here, or that of the last command.
 std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, ShellKeyword begins,
                    ShellKeyword ends) {
@@ -200,6 +214,8 @@ class ScriptReader {
   void take_world(RunArguments& run);
   void take_environment(RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const Launch&));
+  void keep_overrides(const Fields& arguments);
+  void refuse_overrides() const;
   void refuse_arguments_apart() const;
   void refuse_what_is_not_known() const;
 
@@ -215,6 +231,7 @@ class ScriptReader {
   int open_calls_ = 0;                         // functions that are read where they are called
   bool has_returned_ = false;                  // the function that is read has come to its `return`
   Fields not_known_;                           // words that look like a training, but are not known
+  Fields overrides_;                           // the options that keys of a configuration stand for
   Started started_;                            // the last one
 
   struct Function {
@@ -560,6 +577,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     const bool has_arguments = std::any_of(arguments.begin(), arguments.end(), [](const ShellField& word) {
       return is_flag(word.text) || word.has_unknown();
     });
+    keep_overrides(arguments);
     if (has_arguments) launches_.push_back(std::move(launch));
     return;
   }
@@ -725,6 +743,36 @@ void ScriptReader::keep_those_that(bool (*has_property)(const Launch&)) {
   std::erase_if(launches_, [&](const Launch& launch) { return !has_property(launch); });
 }
 
+/// Remembers the keys of a configuration that a command gives its program.
+void ScriptReader::keep_overrides(const Fields& arguments) {
+  Fields found;
+  for (const ShellField& word : arguments) {
+    const std::string option = option_of_override(values_.shown(word.text));
+    if (!option.empty()) found.push_back({option, word.line});
+  }
+  if (!found.empty()) overrides_ = std::move(found);
+}
+
+/// Refuses a file whose command gives its program keys of a configuration, and no argument.
+void ScriptReader::refuse_overrides() const {
+  if (overrides_.empty() || std::ranges::any_of(launches_, trains)) return;
+  std::string sizes;
+  for (const ShellField& option : overrides_) {
+    const bool is_size = option.text.find("-parallel-size ") != std::string::npos &&
+                         option.text.find_first_of("$`") == std::string::npos;
+    if (is_size && sizes.find(option.text) == std::string::npos) sizes += " " + option.text;
+  }
+  sim::refuse(
+      {.code = "run_overrides",
+       .option = fmt::format("line {}", overrides_.front().line),
+       .numbers = fmt::format("{} as a key of a configuration",
+                              sim::printable_text(overrides_.front().text.substr(0, 80))),
+       .rule = "a command gives Megatron's own arguments; what a configuration becomes, its program "
+               "alone can tell",
+       .hint = fmt::format("the log of the run, or the layout on the command line, as in --world-size N{}",
+                           sim::printable_text(sizes.substr(0, 300)))});
+}
+
 /// Refuses arguments that a shell would take for a command: the line before them does not go on.
 void ScriptReader::refuse_arguments_apart() const {
   const auto apart = std::ranges::find_if(launches_, [](const Launch& l) { return l.is_apart && trains(l); });
@@ -757,6 +805,7 @@ void ScriptReader::refuse_what_is_not_known() const {
 RunArguments ScriptReader::arguments() {
   RunArguments run;
   if (launches_.empty()) read_functions_without_a_call();
+  refuse_overrides();
   const bool has_command = !launches_.empty();
   if (!has_command) take_assigned_arguments();
   if (launches_.empty()) {

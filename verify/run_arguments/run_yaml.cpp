@@ -1,6 +1,9 @@
 #include "verify/run_arguments/run_yaml.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <fmt/format.h>
 #include <optional>
 #include <sstream>
@@ -35,6 +38,7 @@ class Arguments : public YAML::EventHandler {
   std::map<std::string, std::string> environment;
   bool has_section = false;
   std::optional<RunArgument> nested;  // the first argument in another section, with the name of the section
+  std::string nested_sizes;           // the sizes of groups there, as options: " --context-parallel-size 2"
 
   /// The parser begins the same document again, for ever, at text that it cannot take.
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -98,6 +102,7 @@ class Arguments : public YAML::EventHandler {
       if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
       if (!nested && list == nullptr && is_used(level.key) && levels_[0].is_map)
         nested = {run_argument_name(level.key), {levels_[0].key}, level.key_line};
+      if (list == nullptr) keep_nested_size(run_argument_name(level.key), value);
     } else if (list != nullptr && !list->empty()) {
       list->back().values.push_back(value);
     }
@@ -124,6 +129,13 @@ class Arguments : public YAML::EventHandler {
     if (!levels_.empty()) levels_.back().has_key = false;
   }
 
+  void keep_nested_size(const std::string& name, const std::string& value) {
+    constexpr std::string_view kSize = "-parallel-size";
+    if (!name.ends_with(kSize) || !is_used(name) || !whole_number(value)) return;
+    const std::string option = fmt::format(" --{} ", name);
+    if (nested_sizes.find(option) == std::string::npos) nested_sizes += option + value;
+  }
+
   static bool is_used(const std::string& key) {
     const ArgumentRow* row = find_argument(run_argument_name(key));
     return row != nullptr && row->use == ArgumentUse::used;
@@ -143,6 +155,31 @@ class Arguments : public YAML::EventHandler {
   std::vector<Level> levels_;
   int document_ = -1;  // where the current one begins
 };
+
+/// The sizes of a layout in a configuration of GPT-NeoX, and Megatron's names for them.
+constexpr std::array<std::pair<const char*, const char*>, 2> kSizesOfNeox = {{
+    {"model-parallel-size", "tensor-model-parallel-size"},
+    {"pipe-parallel-size", "pipeline-model-parallel-size"},
+}};
+
+/// Refuses a configuration of GPT-NeoX, whose keys look like Megatron's arguments and mostly are none.
+void require_no_neox(const std::vector<RunArgument>& given) {
+  const auto of = [&](std::string_view name) { return std::ranges::find(given, name, &RunArgument::name); };
+  if (of("pipe-parallel-size") == given.end() && of("train-micro-batch-size-per-gpu") == given.end()) return;
+  std::string sizes;
+  for (const auto& [name, option] : kSizesOfNeox) {
+    const auto argument = of(name);
+    const auto size = argument == given.end() || argument->values.empty()
+                          ? std::nullopt
+                          : whole_number(argument->values.front());
+    if (size) sizes += fmt::format(" --{} {}", option, std::max<std::int64_t>(*size, 1));
+  }
+  sim::refuse({.code = "run_yaml_neox",
+               .option = "--from",
+               .numbers = "YAML with keys of GPT-NeoX",
+               .rule = "YAML holds Megatron's own arguments",
+               .hint = fmt::format("the layout on the command line, as in --world-size N{}", sizes)});
+}
 
 /// Gives variables in values their values. Those that have none are unresolved.
 void expand_variables(RunArguments& run, const RunVariables& set) {
@@ -180,17 +217,24 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
                  .hint = "a map of flags: '--num-layers: 12'"});
   }
   if (!arguments.has_section && arguments.nested) {
-    sim::refuse({.code = "run_yaml_nested",
-                 .option = fmt::format("line {}", arguments.nested->line),
-                 .numbers = fmt::format("{} in the section '{}'", arguments.nested->name,
-                                        sim::printable_text(arguments.nested->values.front())),
-                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
-                 .hint = "the log of the run, which has all arguments"});
+    sim::refuse(
+        {.code = "run_yaml_nested",
+         .option = fmt::format("line {}", arguments.nested->line),
+         .numbers = fmt::format("{} in the section '{}'", arguments.nested->name,
+                                sim::printable_text(arguments.nested->values.front())),
+         .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
+         .hint = fmt::format("the log of the run, which has all arguments{}",
+                             arguments.nested_sizes.empty()
+                                 ? ""
+                                 : fmt::format(", or the layout on the command line, as in --world-size "
+                                               "N{}",
+                                               arguments.nested_sizes))});
   }
   RunArguments run{
       .kind = RunFileKind::yaml,
       .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
   run.environment = std::move(arguments.environment);
+  require_no_neox(run.given);
   expand_variables(run, set);
   if (run.given.empty()) {
     sim::refuse({.code = "run_without_arguments",

@@ -603,6 +603,10 @@ TEST(RunFrom, RefusesWhatCannotBeJudged) {
   EXPECT_TRUE(says(refused(std::string("--a \x00 b", 8)), "run_file_text"));
   EXPECT_TRUE(says(refused("--a \xff"), "run_file_text"));
   EXPECT_TRUE(says(refused("no argument"), "run_without_arguments"));
+  const std::string list = "c = [\"torchrun\", \"x.py\", \"--tensor-model-parallel-size\", \"4\"]\n";
+  EXPECT_TRUE(says(refused("# runs it\nimport subprocess\n" + list), "run_file_format"));
+  EXPECT_TRUE(says(refused("#!/usr/bin/env python3\n" + list), "run_file_format"));
+  EXPECT_TRUE(says(refused("# torchtitan\n[job]\ntensor_parallel_degree = 8\n"), "run_file_format"));
   EXPECT_NE(refused("--sequence-parallel").find("--sequence-parallel has no effect with tp 1"),
             std::string::npos);
   const test::RunResult missing = test::run(std::vector<std::string>{"groups", "--from", "nowhere.sh"});

@@ -245,6 +245,15 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
             "which line 2 starts");
 }
 
+TEST(RunScript, KeysOfAConfigurationAreNoArguments) {
+  const std::string keys = "a.b.tensor_model_parallel_size=4 +a.context_parallel_size=$C trainer.nnodes=2";
+  EXPECT_EQ(code_of("python3 -m verl.trainer.main_ppo --config-path=c \\\n  " + keys + " $@"),
+            at("run_overrides", "line 2"));
+  EXPECT_EQ(code_of("torchrun x.py " + keys), at("run_overrides", "line 1"));
+  EXPECT_EQ(read("python x.py --num-layers 4 --data-path a.tensor_model_parallel_size=4"),
+            "num-layers=4 data-path=a.tensor_model_parallel_size=4");
+}
+
 TEST(RunScript, AFileWithoutACommandSaysItsWorldInTheOptionsOfTorchrun) {
   const RunArguments run = read_run_script(
       "#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n"

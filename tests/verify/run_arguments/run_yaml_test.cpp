@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "sim/base/error.h"
 #include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
@@ -48,6 +49,27 @@ TEST(RunYaml, VariablesHaveTheValuesThatAreSet) {
   EXPECT_EQ(unknown.unresolved[0].argument, "tp");
   EXPECT_EQ(unknown.unresolved[0].variable, "TP");
   EXPECT_EQ(unknown.unresolved[0].line, 5);
+}
+
+TEST(RunYaml, KeysOfOtherProgramsAreRefusedWithTheLayoutThatTheySay) {
+  const auto hint = [](const std::string& text) {
+    try {
+      read(text);
+    } catch (const sim::Error& error) {
+      return error.refusal().code + ": " + error.refusal().hint;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(hint("{\"pipe-parallel-size\": 4, \"model-parallel-size\": 2, \"num-layers\": 44}"),
+            "run_yaml_neox: the layout on the command line, as in --world-size N "
+            "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4");
+  EXPECT_EQ(hint("pipe_parallel_size: 0\nnum_layers: 12\n"),
+            "run_yaml_neox: the layout on the command line, as in --world-size N "
+            "--pipeline-model-parallel-size 1");
+  EXPECT_EQ(
+      hint("model:\n  num_layers: 4\n  tensor_model_parallel_size: 8\n  context_parallel_size: ${C}\n"),
+      "run_yaml_nested: the log of the run, which has all arguments, or the layout on the command line, "
+      "as in --world-size N --tensor-model-parallel-size 8");
 }
 
 TEST(RunYaml, RefusesWhatIsNoMapOfFlags) {
