@@ -80,6 +80,11 @@ void refuse_missing_value(const RunArgument& argument) {
                .hint = fmt::format("--{} with its value, or no --{}", argument.name, argument.name)});
 }
 
+/// Whether the arguments are those of another program around Megatron Core, which gives defaults of its own.
+bool has_rules_of_its_own(const RunOfFile& run) {
+  return run.judged.has("deepspeed") || run.judged.has("actor-num-nodes");
+}
+
 /// Whether a word holds what a shell would replace: by nothing, by one word or by several.
 bool is_expanded(const std::string& word) { return word.find_first_of("$`") != std::string::npos; }
 
@@ -151,7 +156,7 @@ void require_parsed_words(const RunOfFile& run) {
 
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
                        sim::Refusals& refusals) {
-  if (run.run.kind == RunFileKind::log) return false;
+  if (run.run.kind == RunFileKind::log || has_rules_of_its_own(run)) return false;
   const std::vector<std::string> unknown = values_not_known(run);
   RunValues readable = run.judged;
   for (const std::string& name : unknown) readable.remove(name);

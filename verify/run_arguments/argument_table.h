@@ -6,7 +6,8 @@
 /// Shapes  Names are without leading dashes and with "-" in place of "_". Arguments of one purpose share a
 ///         row.
 /// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py, the dataclasses of
-///         which it makes arguments, and the arguments of its functional tests and examples.
+///         which it makes arguments, and the arguments of its functional tests and examples. Those of
+///         Megatron-DeepSpeed are there as far as they say that it runs.
 
 #include <cstddef>
 #include <string>

@@ -685,7 +685,9 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       run.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
       current = &run.given.back();
       const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
-      if (written.find('_') != std::string::npos && find_argument(current->name) != nullptr)
+      const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
+      if (written.find('_') != std::string::npos && !is_of_deepspeed &&
+          find_argument(current->name) != nullptr)
         run.with_underscores.push_back({written, {}, word.line});
       if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
       keep_unresolved(word);
@@ -704,7 +706,29 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
   }
 }
 
+/// Takes the world that a run of slime gives its actors, which are the ranks that train. Returns whether there
+/// is one.
+bool takes_world_of_actors(RunArguments& run) {
+  const auto of = [&](std::string_view name) -> const RunArgument* {
+    const auto last = std::find_if(run.given.rbegin(), run.given.rend(),
+                                   [&](const RunArgument& argument) { return argument.name == name; });
+    return last == run.given.rend() || last->values.size() != 1 ? nullptr : &*last;
+  };
+  const RunArgument *nodes = of("actor-num-nodes"), *gpus = of("actor-num-gpus-per-node");
+  const auto count = nodes == nullptr ? std::nullopt : whole_number(nodes->values.front());
+  const auto per_node = gpus == nullptr ? std::nullopt : whole_number(gpus->values.front());
+  std::int64_t ranks = 0;
+  if (!count || !per_node || *count < 1 || *per_node < 1 || __builtin_mul_overflow(*count, *per_node, &ranks))
+    return false;
+  run.world_size = ranks;
+  run.gpus_per_node = per_node;
+  run.world_size_source = fmt::format("--actor-num-nodes {} x --actor-num-gpus-per-node {}, line {}", *count,
+                                      *per_node, gpus->line);
+  return true;
+}
+
 void ScriptReader::take_world(RunArguments& run) {
+  if (takes_world_of_actors(run)) return;
   run.gpus_per_node = world_.gpus_per_node();
   if (const auto processes = world_.processes()) {
     run.world_size = processes;

@@ -451,6 +451,19 @@ TEST(RunFrom, AValueThatIsNotKnownIsNotJudged) {
   EXPECT_NE(pattern.find("--set P=VALUE"), std::string::npos) << pattern;
 }
 
+TEST(RunFrom, MegatronsRulesAreNotHeldAgainstRunsOfOtherPrograms) {
+  const std::string removed = kWholeScript + "--checkpoint-activations --position-embedding-type alibi";
+  EXPECT_NE(replayed(removed).find("checkpoint_activations_removed"), std::string::npos);
+  const std::string deepspeed = replayed(removed + " --deepspeed --deepspeed_config c.json");
+  EXPECT_EQ(deepspeed.find("REFUSED"), std::string::npos) << deepspeed;
+  EXPECT_NE(deepspeed.find("no row: --deepspeed: a run of Megatron-DeepSpeed"), std::string::npos);
+  const std::string slime = replayed(
+      "python3 train.py --num-layers 8 --pipeline-model-parallel-size 2 --use-precision-aware-optimizer "
+      "--actor-num-nodes 2 --actor-num-gpus-per-node 8");
+  EXPECT_EQ(slime.find("REFUSED"), std::string::npos) << slime;
+  EXPECT_NE(slime.find("8 layers on 2 ranks"), std::string::npos) << slime;
+}
+
 TEST(RunFrom, AnOptionReplacesAnArgumentThatMegatronHasRemoved) {
   const std::string script = kWholeScript + "--checkpoint-activations";
   EXPECT_NE(replayed(script).find("checkpoint_activations_removed"), std::string::npos);

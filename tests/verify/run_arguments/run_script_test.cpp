@@ -224,6 +224,22 @@ TEST(RunScript, ReadsTheWorldOfDeepspeed) {
   EXPECT_EQ(world(""), std::nullopt);
 }
 
+TEST(RunScript, TheActorsOfSlimeAreItsWorld) {
+  const std::string script =
+      "srun -n 4 ray job submit -- python3 train.py --num-layers 4 --actor-num-nodes 4 \\\n"
+      "  --actor-num-gpus-per-node ";
+  const RunArguments run = read_run_script(script + "8", {});
+  EXPECT_EQ(run.world_size, 32);
+  EXPECT_EQ(run.gpus_per_node, 8);
+  EXPECT_EQ(run.world_size_source, "--actor-num-nodes 4 x --actor-num-gpus-per-node 8, line 2");
+  EXPECT_EQ(read_run_script(script + "$G", {}).world_size, 4);
+}
+
+TEST(RunScript, DeepspeedWritesItsNamesWithUnderscores) {
+  EXPECT_TRUE(read_run_script("deepspeed x.py --deepspeed_config a.json", {}).with_underscores.empty());
+  EXPECT_EQ(read_run_script("deepspeed x.py --num_layers 4", {}).with_underscores.size(), 1U);
+}
+
 TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
   const auto hint = [](const std::string& script) {
     try {
