@@ -706,6 +706,27 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
   }
 }
 
+/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in JSON
+/// ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
+std::optional<std::string> value_handed_on(std::string_view text, std::string_view name) {
+  constexpr std::string_view kBefore = "\"\\', =";
+  constexpr std::string_view kBetween = "\"\\':= ";
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::string_view line = text.substr(text.rfind('\n', at) + 1, at - text.rfind('\n', at) - 1);
+    const std::size_t begin = line.find_first_not_of(" \t");
+    const bool is_comment = begin != std::string_view::npos && line[begin] == '#';
+    const bool is_alone = begin == std::string_view::npos || line.ends_with("export ");
+    if (is_comment || is_alone || kBefore.find(line.back()) == std::string_view::npos) continue;
+    const std::size_t end = at + name.size();
+    const std::size_t value = text.find_first_not_of(kBetween, end);
+    std::size_t stop = value;
+    while (stop < text.size() && std::isdigit(static_cast<unsigned char>(text[stop])) != 0) ++stop;
+    if (value != std::string_view::npos && value > end && stop > value)
+      return std::string(text.substr(value, stop - value));
+  }
+  return std::nullopt;
+}
+
 /// Takes the world that a run of slime gives its actors, which are the ranks that train. Returns whether there
 /// is one.
 bool takes_world_of_actors(RunArguments& run) {
@@ -880,6 +901,10 @@ RunArguments read_run_script(std::string_view text, const RunVariables& set) {
   reader.read(text, 1, 0);
   RunArguments run = reader.arguments();
   run.kind = RunFileKind::script;
+  constexpr const char* kConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const auto handed_on =
+      run.environment.contains(kConnections) ? std::nullopt : value_handed_on(text, kConnections);
+  if (handed_on) run.environment[kConnections] = *handed_on;
   return run;
 }
 

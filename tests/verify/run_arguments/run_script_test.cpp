@@ -235,6 +235,23 @@ TEST(RunScript, TheActorsOfSlimeAreItsWorld) {
   EXPECT_EQ(read_run_script(script + "$G", {}).world_size, 4);
 }
 
+TEST(RunScript, TheNumberOfConnectionsMayBeHandedOnByALauncher) {
+  const auto connections = [](const std::string& before) {
+    const auto environment = read_run_script(before + " python x.py --num-layers 4", {}).environment;
+    const auto found = environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
+    return found == environment.end() ? "none" : found->second;
+  };
+  EXPECT_EQ(
+      connections("R=\"{\n  \\\"CUDA_DEVICE_MAX_CONNECTIONS\\\": \\\"1\\\", \\\"A\\\": \\\"${A}\\\"}\"\n"),
+      "1");
+  EXPECT_EQ(connections("R='{\"CUDA_DEVICE_MAX_CONNECTIONS\": 8}'\n"), "8");
+  EXPECT_EQ(connections("mpirun -np 8 -x CUDA_DEVICE_MAX_CONNECTIONS=1"), "1");
+  EXPECT_EQ(connections("srun --export=ALL,CUDA_DEVICE_MAX_CONNECTIONS=1"), "1");
+  EXPECT_EQ(connections("CUDA_DEVICE_MAX_CONNECTIONS=1"), "1");
+  EXPECT_EQ(connections("# \"CUDA_DEVICE_MAX_CONNECTIONS\": \"1\"\n"), "none");
+  EXPECT_EQ(connections("if [ 1 = 2 ]; then export CUDA_DEVICE_MAX_CONNECTIONS=1; fi\n"), "none");
+}
+
 TEST(RunScript, DeepspeedWritesItsNamesWithUnderscores) {
   EXPECT_TRUE(read_run_script("deepspeed x.py --deepspeed_config a.json", {}).with_underscores.empty());
   EXPECT_EQ(read_run_script("deepspeed x.py --num_layers 4", {}).with_underscores.size(), 1U);
