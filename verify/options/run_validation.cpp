@@ -327,6 +327,8 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_repeated_arguments(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
+  if (!run.run.contradictions.empty())
+    warnings.push_back({"launch_contradicts", fmt::format("{}", fmt::join(run.run.contradictions, "; "))});
   std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;
 }

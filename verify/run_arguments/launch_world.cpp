@@ -12,6 +12,8 @@ namespace verify {
 
 namespace {
 
+constexpr std::int64_t kManyNodes = std::int64_t{1} << 40U;  // of an allocation whose nodes are not known
+
 struct FactorRow {
   std::string_view launcher;
   std::string_view option;
@@ -100,13 +102,20 @@ std::optional<std::int64_t> size_of(const ShellField& value) {
 
 void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& launcher) {
   std::string_view current = launcher;
+  bool is_in_srun = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const ShellField& word = words[i];
     if (const std::string_view found = launcher_of(word.text); !found.empty()) {
+      is_in_srun = is_in_srun || base_name(word.text) == "srun";
+      starts_torchrun_by_srun_ = starts_torchrun_by_srun_ || (is_in_srun && found == "torchrun");
       current = found;
       factors_[std::string(found)];
       continue;
     }
+    const bool chooses_nodes =
+        current == "srun" && (word.text.starts_with("-w") || word.text.starts_with("--nodelist"));
+    if (chooses_nodes) most_nodes_of_slurm_ = kManyNodes;  // a script starts one step for each node so
+    is_standalone_ = is_standalone_ || (current == "torchrun" && word.text == "--standalone");
     const std::size_t equals = word.text.find('=');
     const std::optional<Attached> one_word = attached(current, word.text);
     const std::string option = one_word ? one_word->option : word.text.substr(0, equals);
@@ -122,6 +131,8 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
       value = words[++i];
     }
     if (std::string_view(row->name) == "gpus per node") value.text = count_of(value.text);
+    if (current == "srun" && std::string_view(row->name) == "nodes")
+      most_nodes_of_slurm_ = std::max(most_nodes_of_slurm_, size_of(value).value_or(kManyNodes));
     factors_[std::string(current)][row->name] = {option, value};
   }
 }
@@ -213,6 +224,46 @@ std::vector<ShellField> LaunchWorld::unknown() const {
       unknown.push_back({factor.written + "=" + factor.value.text, factor.value.line});
   }
   return unknown;
+}
+
+std::optional<std::int64_t> LaunchWorld::size(const char* launcher, const char* name) const {
+  const auto factors = factors_.find(launcher);
+  if (factors == factors_.end()) return std::nullopt;
+  const auto factor = factors->second.find(name);
+  return factor == factors->second.end() ? std::nullopt : size_of(factor->second.value);
+}
+
+std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) const {
+  std::vector<std::string> told;
+  if (!factors_.contains("torchrun")) return told;
+  const std::int64_t nodes = size("torchrun", "nodes").value_or(1);
+  const std::int64_t processes = size("torchrun", "per node").value_or(1);
+  const auto slurm_nodes = size("srun", "nodes"), tasks = size("srun", "tasks");
+  auto tasks_of_node = size("srun", "per node");
+  if (tasks && slurm_nodes) tasks_of_node = (*tasks + *slurm_nodes - 1) / *slurm_nodes;
+  const auto gpus = size("srun", "gpus per node");
+  if (most_nodes_of_slurm_ > 0 && nodes > most_nodes_of_slurm_)
+    told.push_back(
+        fmt::format("torchrun waits for {} nodes, and Slurm gives {}", nodes, most_nodes_of_slurm_));
+  if (starts_torchrun_by_srun_ && tasks_of_node.value_or(1) > 1) {
+    told.push_back(
+        fmt::format("srun starts torchrun {} times on each node, and each starts {} {}: one task per "
+                    "node is enough",
+                    *tasks_of_node, processes, processes == 1 ? "process" : "processes"));
+  }
+  if (gpus && processes > *gpus)
+    told.push_back(
+        fmt::format("torchrun starts {} processes on a node, and Slurm gives it {} GPUs", processes, *gpus));
+  const bool is_list = !visible.empty() && visible.find_first_not_of("0123456789,") == std::string_view::npos;
+  const auto seen = 1 + std::count(visible.begin(), visible.end(), ',');
+  if (is_list && processes > seen)
+    told.push_back(
+        fmt::format("torchrun starts {} processes on a node, and CUDA_VISIBLE_DEVICES shows them {} "
+                    "GPUs",
+                    processes, seen));
+  if (is_standalone_ && nodes > 1)
+    told.push_back(fmt::format("--standalone is for one node, and torchrun waits for {}", nodes));
+  return told;
 }
 
 std::map<std::string, ShellField> LaunchWorld::slurm_variables() const {

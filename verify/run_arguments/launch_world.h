@@ -40,6 +40,9 @@ class LaunchWorld {
   std::string source() const;
   /// The factors that are not known, as fields with marks.
   std::vector<ShellField> unknown() const;
+  /// Sentences about what cannot start so: processes, nodes and GPUs that contradict each other. `visible` is
+  /// the list of CUDA_VISIBLE_DEVICES; "" where it is not known.
+  std::vector<std::string> contradictions(std::string_view visible) const;
   /// The variables that Slurm sets from #SBATCH lines: SLURM_NNODES and its like.
   std::map<std::string, ShellField> slurm_variables() const;
 
@@ -55,9 +58,14 @@ class LaunchWorld {
     std::vector<Factor> factors;
   };
   std::optional<Product> product() const;
+  /// Returns what a launcher says under the name of a row of kFactors, where it is known.
+  std::optional<std::int64_t> size(const char* launcher, const char* name) const;
 
   std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", ...
   std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node
+  std::int64_t most_nodes_of_slurm_ = 0;  // of an allocation, whose nodes a step may share out; 0: not known
+  bool starts_torchrun_by_srun_ = false;
+  bool is_standalone_ = false;  // torchrun is
 };
 
 }  // namespace verify

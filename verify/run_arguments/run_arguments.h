@@ -53,6 +53,7 @@ struct RunArguments {
       with_underscores;            // names as a command writes them, where the table has "-" for "_"
   std::string script;              // the name of the Python file that a command starts; "" where none does
   std::vector<std::string> notes;  // sentences about how the file was read
+  std::vector<std::string> contradictions;  // processes, nodes and GPUs that cannot start so: launch_world.h
   std::optional<std::int64_t> world_size;
   std::optional<std::int64_t> gpus_per_node;
   std::map<std::string, std::string> environment;  // variables that the file sets for the run

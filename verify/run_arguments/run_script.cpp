@@ -891,6 +891,8 @@ RunArguments ScriptReader::arguments() {
     for (Unresolved& unknown : values_.unresolved(word.text)) run.unresolved.push_back(std::move(unknown));
   }
   for (const auto& [name, value] : launch.environment) run.environment[name] = value;
+  const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
+  run.contradictions = world_.contradictions(visible == run.environment.end() ? "" : visible->second);
   return run;
 }
 

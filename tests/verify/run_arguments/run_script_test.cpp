@@ -224,6 +224,33 @@ TEST(RunScript, ReadsTheWorldOfDeepspeed) {
   EXPECT_EQ(world(""), std::nullopt);
 }
 
+TEST(RunScript, ProcessesNodesAndGpusThatContradictEachOtherAreTold) {
+  const auto told = [](const std::string& before, const std::string& options) {
+    const RunArguments run =
+        read_run_script(before + "torchrun " + options + " --nproc_per_node 8 x.py --num-layers 4", {});
+    return run.contradictions.empty() ? "" : run.contradictions.front();
+  };
+  const std::string two = "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n";
+  EXPECT_EQ(told(two + "srun ", "--nnodes 2"), "");
+  EXPECT_EQ(told(two + "srun ", "--nnodes 4"), "torchrun waits for 4 nodes, and Slurm gives 2");
+  EXPECT_EQ(told(two + "srun ", "--nnodes 1"), "");
+  EXPECT_EQ(told(two + "srun -N 1 -n 1 ", "--nnodes 2"), "");
+  EXPECT_EQ(told("srun -N 1 -n 1 -w $NODE ", "--nnodes 2"), "");
+  EXPECT_EQ(
+      told("#SBATCH -N 2\n#SBATCH --ntasks-per-node=8\nsrun ", "--nnodes 2"),
+      "srun starts torchrun 8 times on each node, and each starts 8 processes: one task per node is enough");
+  EXPECT_EQ(told("#SBATCH -N 2\n#SBATCH --ntasks-per-node=8\nsrun -n 2 ", "--nnodes 2"), "");
+  EXPECT_EQ(told("#SBATCH -N 2\n#SBATCH --ntasks-per-node=8\nsrun --ntasks-per-node=1 ", "--nnodes 2"), "");
+  EXPECT_EQ(told("#SBATCH --ntasks-per-node=8\n", ""), "");
+  EXPECT_EQ(told("#SBATCH --gres=gpu:a100:4\n", ""),
+            "torchrun starts 8 processes on a node, and Slurm gives it 4 GPUs");
+  EXPECT_EQ(told("export CUDA_VISIBLE_DEVICES=0,1,2,3\n", ""),
+            "torchrun starts 8 processes on a node, and CUDA_VISIBLE_DEVICES shows them 4 GPUs");
+  EXPECT_EQ(told("CUDA_VISIBLE_DEVICES=$LIST ", ""), "");
+  EXPECT_EQ(told("", "--standalone --nnodes 2"), "--standalone is for one node, and torchrun waits for 2");
+  EXPECT_EQ(told("", "--standalone --nnodes 1"), "");
+}
+
 TEST(RunScript, TheActorsOfSlimeAreItsWorld) {
   const std::string script =
       "srun -n 4 ray job submit -- python3 train.py --num-layers 4 --actor-num-nodes 4 \\\n"
