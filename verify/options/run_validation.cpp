@@ -291,7 +291,8 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
                           values.flag("overlap-moe-expert-parallel-comm");
   const auto connections = run.run.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
   const bool is_set = connections != run.run.environment.end();
-  if (!is_cut || needs_more || (is_set ? connections->second == "1" : run.run.kind != RunFileKind::script))
+  if (!is_cut || needs_more || values.has("deepspeed") ||
+      (is_set ? connections->second == "1" : run.run.kind != RunFileKind::script))
     return {};
   return {{"max_connections_not_1",
            fmt::format("the file {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "

@@ -456,6 +456,8 @@ TEST(RunFrom, MegatronsRulesAreNotHeldAgainstRunsOfOtherPrograms) {
   EXPECT_NE(replayed(removed).find("checkpoint_activations_removed"), std::string::npos);
   const std::string deepspeed = replayed(removed + " --deepspeed --deepspeed_config c.json");
   EXPECT_EQ(deepspeed.find("REFUSED"), std::string::npos) << deepspeed;
+  const std::string cut = replayed(kWholeScript + "--tensor-model-parallel-size 2 --deepspeed");
+  EXPECT_EQ(cut.find("max_connections_not_1"), std::string::npos) << cut;
   EXPECT_NE(deepspeed.find("no row: --deepspeed: a run of Megatron-DeepSpeed"), std::string::npos);
   const std::string slime = replayed(
       "python3 train.py --num-layers 8 --pipeline-model-parallel-size 2 --use-precision-aware-optimizer "
