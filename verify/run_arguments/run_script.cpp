@@ -706,8 +706,8 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
   }
 }
 
-/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in JSON
-/// ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
+/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in
+/// JSON ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
 std::optional<std::string> value_handed_on(std::string_view text, std::string_view name) {
   constexpr std::string_view kBefore = "\"\\', =";
   constexpr std::string_view kBetween = "\"\\':= ";
@@ -727,8 +727,8 @@ std::optional<std::string> value_handed_on(std::string_view text, std::string_vi
   return std::nullopt;
 }
 
-/// Takes the world that a run of slime gives its actors, which are the ranks that train. Returns whether there
-/// is one.
+/// Takes the world that a run of slime gives its actors, which are the ranks that train. Returns whether
+/// there is one.
 bool takes_world_of_actors(RunArguments& run) {
   const auto of = [&](std::string_view name) -> const RunArgument* {
     const auto last = std::find_if(run.given.rbegin(), run.given.rend(),

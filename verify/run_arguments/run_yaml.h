@@ -12,9 +12,9 @@
 ///         in a value (${TP}, ${TP:-8}) has the value that `set` or the map ENV_VARS gives it; a value with
 ///         another one is Unresolved.
 /// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_nested: flags are in a
-///         section of another name, as in the files of --yaml-cfg; run_yaml_neox: the keys are GPT-NeoX's; run_yaml_alias: an anchor is used again (a
-///         short text can stand for gigabytes that way); run_without_arguments: neither MODEL_ARGS nor a flat
-///         map of flags.
+///         section of another name, as in the files of --yaml-cfg; run_yaml_neox: the keys are GPT-NeoX's;
+///         run_yaml_alias: an anchor is used again (a short text can stand for gigabytes that way);
+///         run_without_arguments: neither MODEL_ARGS nor a flat map of flags.
 
 #include <string_view>
 

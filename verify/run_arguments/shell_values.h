@@ -46,8 +46,8 @@ class ShellValues {
   /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "". A
   /// value that is only made longer (X="$X ...") keeps what it had.
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
-  /// Follows an assignment in a branch that is not taken. A variable that it would give arguments is one of the
-  /// script's own, and is empty as long as nothing else gives it a value.
+  /// Follows an assignment in a branch that is not taken. A variable that it would give arguments is one of
+  /// the script's own, and is empty as long as nothing else gives it a value.
   void leave_unassigned(const ShellAssignment& assignment);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
