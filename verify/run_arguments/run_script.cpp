@@ -188,6 +188,7 @@ class ScriptReader {
     std::string script;   // "" where the file starts none
     std::string options;  // " --set TP=2": what the file gives it
     int line = 0;
+    bool is_sourced = false;  // its variables are those of the file, too
   };
 
   void read(Commands commands, int depth);
@@ -625,7 +626,8 @@ void ScriptReader::keep_started(const Fields& words, int line) {
     if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
     const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
     if (!is_started) continue;
-    started_ = {std::string(base_name(values_.shown(words[i].text))), "", line};
+    const bool is_sourced = i > 0 && (words[i - 1].text == "source" || words[i - 1].text == ".");
+    started_ = {std::string(base_name(values_.shown(words[i].text))), "", line, is_sourced};
     for (const std::string& name : given_to_command_) {
       const std::optional<Fields> value = values_.kept(name, line);
       if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
@@ -886,6 +888,13 @@ RunArguments ScriptReader::arguments() {
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);
+  const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
+  if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {
+    run.notes.push_back(
+        fmt::format("{}, which line {} sources, is not read: a file that has its lines in the "
+                    "place of that line says what it assigns",
+                    started_.script, started_.line));
+  }
   take_environment(run);
   for (const ShellField& word : not_known_) {
     for (Unresolved& unknown : values_.unresolved(word.text)) run.unresolved.push_back(std::move(unknown));

@@ -22,8 +22,6 @@ constexpr const char* kBlanks = " \t\r\n";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
 constexpr std::size_t kMostShifted = 1'000'000;    // arguments of a script
 
-constexpr const char* kNotAssigned = "it is not assigned in the file";
-
 std::string reason_of_branch(const char* done, const std::string& asked) {
   return fmt::format("it is {} in a branch{}", done,
                      asked.empty() ? "" : fmt::format(" that depends on ${}", asked));

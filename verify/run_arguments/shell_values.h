@@ -31,6 +31,9 @@ inline constexpr char kUnknownEnd = '\x02';
 /// Where they are not quoted, a shell makes other words of what holds them.
 inline constexpr std::string_view kPatternSigns = "*?[{";
 
+/// Why a variable has no value.
+inline constexpr const char* kNotAssigned = "it is not assigned in the file";
+
 struct ShellField {
   std::string text;
   int line = 0;

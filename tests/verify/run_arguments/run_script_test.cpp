@@ -251,6 +251,19 @@ TEST(RunScript, ProcessesNodesAndGpusThatContradictEachOtherAreTold) {
   EXPECT_EQ(told("", "--standalone --nnodes 1"), "");
 }
 
+TEST(RunScript, AFileThatIsSourcedIsNamedWhereSomethingIsNotAssigned) {
+  const auto notes = [](const std::string& words) {
+    return read_run_script("source \"${HERE}/models/sizes.sh\"\npython train.py --num-layers 4 " + words, {})
+        .notes;
+  };
+  ASSERT_EQ(notes("${MODEL_ARGS[@]}").size(), 1U);
+  EXPECT_EQ(
+      notes("${MODEL_ARGS[@]}").front(),
+      "sizes.sh, which line 1 sources, is not read: a file that has its lines in the place of that line "
+      "says what it assigns");
+  EXPECT_TRUE(notes("--bf16").empty());
+}
+
 TEST(RunScript, TheActorsOfSlimeAreItsWorld) {
   const std::string script =
       "srun -n 4 ray job submit -- python3 train.py --num-layers 4 --actor-num-nodes 4 \\\n"
