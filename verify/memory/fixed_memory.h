@@ -8,6 +8,10 @@
 ///                     Transformer Engine and without experts have two of the three; a grouped product of
 ///                     experts has 4 streams with 32 MiB each; a dense model has 2 MiB less than one with
 ///                     experts.
+///         placeholders   where the matrix products add the gradients of weights to the buffers themselves
+///                     (--no-gradient-accumulation-fusion is not given), PyTorch is handed a tensor instead
+///                     that nobody reads: one of the weight's dtype for each shape of a weight, which is made
+///                     once and kept. Embeddings, norms, biases and routers have none.
 ///         buffers     with pipeline stages, tensors of e H n_s bytes that were sent or received: 2, or
 ///                     5/2 for each chunk of an interleaved rank; the input of the output layer, gathered
 ///                     over tp, e H n, on the last stage with sequence parallelism; scores of attention, in
@@ -17,8 +21,9 @@
 ///                     a ring sends, and those that it receives.
 /// Exact   The workspace, and the numbers of tensors that are sent, were read off measured runs on H100s
 ///         (README.md); the other rules are those of the sources.
-/// Source  PyTorch, aten/src/ATen/cuda/CUDABlas.cpp; TransformerEngine, module/base.py; Megatron-LM,
-///         core/utils.py (GlobalMemoryBuffer), core/transformer/dot_product_attention.py.
+/// Source  PyTorch, aten/src/ATen/cuda/CUDABlas.cpp; TransformerEngine, module/base.py (get_dummy_wgrad);
+///         Megatron-LM, core/utils.py (GlobalMemoryBuffer), core/tensor_parallel/layers.py,
+///         core/transformer/dot_product_attention.py.
 
 #include <cstdint>
 
@@ -28,6 +33,14 @@ namespace verify {
 
 /// Returns the bytes of the workspaces: those of --workspace-memory, or those above.
 std::int64_t workspace_bytes(const ActivationShape& shape);
+
+/// What a stage has beside its embedding.
+struct LayerKinds {
+  bool dense = false, with_experts = false;
+  bool is_last = false;
+};
+/// Returns the bytes of the tensors that stand for gradients of weights.
+std::int64_t placeholder_gradient_bytes(const ActivationShape& shape, const LayerKinds& kinds);
 
 /// Returns the bytes of the buffers of a stage of `pp` pipeline ranks, each of which has `chunks` chunks.
 std::int64_t communication_buffer_bytes(const ActivationShape& shape, int pp, std::int64_t chunks,

@@ -56,9 +56,8 @@ std::string text_of_most(const MemoryReport& report, bool has_experts) {
       "workspaces and buffers; {} a rank ({}, {}){}",
       fullest, byte_text(most.parameters), byte_text(most.gradients), byte_text(most.optimizer()),
       counted(report.owners, "owner"), text_of_experts(report, most), activations,
-      byte_text(most.workspace + most.communication_buffers), byte_text(most.peak_bytes()),
-      report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1",
-      text_of_judgement(report, fullest));
+      byte_text(most.workspaces_and_buffers()), byte_text(most.peak_bytes()), report.state.dtypes,
+      report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1", text_of_judgement(report, fullest));
 }
 
 void add_activations(const ActivationShape& shape, const sim::LayerPlacement& placement,
@@ -230,6 +229,17 @@ StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryRepor
   return memory;
 }
 
+LayerKinds kinds_of(const ModelShape& shape, const Stage& stage) {
+  LayerKinds kinds{.is_last = stage.is_last};
+  const auto add = [&](std::int64_t layer) {
+    (shape.experts.are_in(layer) ? kinds.with_experts : kinds.dense) = true;
+  };
+  for (const sim::StageLayers& chunk : stage.layers)
+    for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) add(layer);
+  if (stage.is_last && shape.mtp_num_layers > 0) add(shape.num_layers - 1);
+  return kinds;
+}
+
 }  // namespace
 
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
@@ -319,6 +329,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
     held_before = std::move(held);
     StageMemory memory = of_buffers;
     memory.workspace = workspace_bytes(activations);
+    memory.placeholder_gradients = placeholder_gradient_bytes(activations, kinds_of(shape, stage));
     memory.communication_buffers =
         communication_buffer_bytes(activations, stages, std::ssize(stage.layers), stage.is_last);
     report.stages.push_back(std::move(memory));

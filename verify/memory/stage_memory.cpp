@@ -12,6 +12,7 @@ std::span<const MemoryPart> memory_parts() {
       {"optimizer_moments", &StageMemory::optimizer_moments, true, true},
       {"gradient_copies", &StageMemory::gradient_copies, true, false},
       {"workspace", &StageMemory::workspace, true, true},
+      {"placeholder_gradients", &StageMemory::placeholder_gradients, true, true},
       {"communication_buffers", &StageMemory::communication_buffers, true, true},
       {"activations", &StageMemory::activations, false, true},
       {"attention_mask", &StageMemory::attention_mask, false, true},

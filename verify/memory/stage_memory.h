@@ -22,6 +22,7 @@ struct StageMemory {
   std::int64_t optimizer_moments = 0;
   std::int64_t gradient_copies = 0;        // in fp32, of gradients of 16 bits
   std::int64_t workspace = 0;              // of libraries
+  std::int64_t placeholder_gradients = 0;  // where the matrix products add gradients to the buffers
   std::int64_t communication_buffers = 0;  // between steps
   std::int64_t activations = 0;            // of the microbatches in flight
   std::int64_t attention_mask = 0;         // of a microbatch, where activations keep none
@@ -36,6 +37,9 @@ struct StageMemory {
   std::int64_t passing_bytes() const;  // those of them that are not static
   std::int64_t peak_bytes() const;
   std::int64_t optimizer() const { return main_parameters + optimizer_moments + gradient_copies; }
+  std::int64_t workspaces_and_buffers() const {
+    return workspace + placeholder_gradients + communication_buffers;
+  }
 };
 
 struct MemoryPart {

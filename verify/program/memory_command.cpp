@@ -87,7 +87,7 @@ std::string table_of(const MemoryReport& report) {
       return report.has_activations ? byte_text(bytes) : "-";
     };
     table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
-               byte_text(memory.optimizer()), byte_text(memory.workspace + memory.communication_buffers),
+               byte_text(memory.optimizer()), byte_text(memory.workspaces_and_buffers()),
                byte_text(memory.static_bytes()), in_a_step(memory.activations + memory.attention_mask),
                in_a_step(memory.logits_and_loss), in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
                report.has_activations ? memory.peak_in : "-"});

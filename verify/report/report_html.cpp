@@ -208,7 +208,7 @@ std::string memory_html(const MemoryReport& memory, const std::string& id) {
                                    number_column("together")});
   for (std::size_t stage = 0; stage < shown; ++stage) {
     const StageMemory& held = memory.stages[stage];
-    const std::int64_t workspaces = held.workspace + held.communication_buffers;
+    const std::int64_t workspaces = held.workspaces_and_buffers();
     const std::int64_t activations = held.passing_bytes();
     const std::int64_t states = held.main_parameters + held.optimizer_moments;
     table.add({number_cell(static_cast<std::int64_t>(stage)),

@@ -147,7 +147,7 @@ RC_GTEST_PROP(MemoryLaws, PartsAddUpAndAreNotNegative, ()) {
     // The parts are named here, because the sums of the stage are made from their table.
     const std::int64_t between_steps = stage.parameters + stage.gradients + stage.main_parameters +
                                        stage.optimizer_moments + stage.gradient_copies + stage.workspace +
-                                       stage.communication_buffers;
+                                       stage.placeholder_gradients + stage.communication_buffers;
     const std::int64_t of_the_step =
         stage.activations + stage.attention_mask + stage.logits_and_loss + stage.temporary;
     RC_ASSERT(between_steps == stage.static_bytes());
@@ -173,6 +173,25 @@ TEST(MemoryLaws, AGivenWorkspaceReplacesTheUsualOne) {
   EXPECT_EQ(setting.report().stages[0].workspace, 98LL << 20U);
   setting.options.workspace = 1000;
   EXPECT_EQ(setting.report().stages[0].static_bytes(), usual - (98LL << 20U) + 1000);
+}
+
+/// Transformer Engine keeps one tensor of the weight's dtype for each shape of a weight: H is 64, F 256, with
+/// 512 words. A shape that two weights have is there once, and the embedding of the first stage has none.
+TEST(MemoryLaws, WhatStandsForFusedGradientsIsHeldOnceForEachShape) {
+  Setting setting{.shape = {.num_layers = 8,
+                            .hidden_size = 64,
+                            .ffn_hidden_size = 256,
+                            .num_attention_heads = 4,
+                            .num_query_groups = 4,
+                            .vocab_size = 512,
+                            .seq_length = 16}};
+  const auto held = [&](std::size_t stage) { return setting.report().stages[stage].placeholder_gradients; };
+  const std::int64_t attention = 192 * 64 + 64 * 64, mlp = 2 * 256 * 64, output = 512 * 64;
+  EXPECT_EQ(held(0), 2 * (attention + mlp + output));
+  setting.shape.ffn_hidden_size = 64;  // both shapes are that of the output of attention
+  EXPECT_EQ(held(0), 2 * (attention + output));
+  setting.options.fused_weight_gradient = false;
+  EXPECT_EQ(held(0), 0);
 }
 
 }  // namespace
