@@ -157,7 +157,9 @@ class Inspector {
     std::map<int, Suspect> departing;
     for (const OddProgram& one : odd_programs(job(), Elements::compared)) {
       const auto known = odd.find(one.rank);
-      if (known != odd.end()) departing.insert(*known);
+      if (known == odd.end()) continue;
+      departing.insert(*known);
+      by_habit_ = by_habit_ || one.by_habit;
     }
     if (departing.empty() || departing.size() == odd.size()) return;
     odd = std::move(departing);
@@ -377,6 +379,11 @@ class Inspector {
                            : fmt::format("look at the smaller parties first, {}", ranks_words(ranks));
     if (!departs_ && leading_->parties.size() > 2) return "no party is the largest, so look at all";
     if (!departs_) return "no party is the smaller one, so look at both";
+    if (by_habit_)
+      return fmt::format(
+          "look at {} first, of the two parties the one that did not make what both have made before after "
+          "the same calls",
+          ranks_words(ranks));
     return fmt::format("look at {} first, whose calls are not those of {}", ranks_words(ranks),
                        words_of_others(job(), ranks.size()));
   }
@@ -510,6 +517,15 @@ class Inspector {
   /// Ranks of circles that depart from the calls of their pipeline stages.
   std::string departure_sentence(const std::vector<int>& ranks) const {
     const Suspect& first = result_.suspects.front();
+    const std::vector<OddProgram>& departed = result_.waiting.suspects.departed;
+    if (departed.front().by_habit)
+      return fmt::format(
+          "{} {} not go on as before{}. {}{} This is consistent with a call that is left out, made twice or "
+          "made in another order there, or, where something begins that is done now and then (an "
+          "evaluation, a checkpoint), with rank {} leaving it out.",
+          ranks_words(ranks), verb(ranks, "does", "do"), who_waits(),
+          ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason,
+          job().recordings[departed.front().others.dump].rank);
     return fmt::format(
         "{} {} made other calls than {}{}. {}{} "
         "This is consistent with a call that is left out, made twice or made in another order there.",
@@ -685,7 +701,8 @@ class Inspector {
   const Disagreement* leading_ = nullptr;
   std::int64_t sisters_ = 0;  // other groups that differ as the leading one does
   OddGroupOrder order_;
-  bool departs_ = false;  // the suspects of the leading disagreement are told apart by their programs
+  bool departs_ = false;   // the suspects of the leading disagreement are told apart by their programs
+  bool by_habit_ = false;  // one of them by what it made before (odd_programs.h)
   EarlyDumps early_;
 };
 

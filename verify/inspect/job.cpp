@@ -46,6 +46,14 @@ std::string kind_of_description(const std::string& description) {
   return sim::kind_described_as(plain);
 }
 
+/// Whether a description says that the members are the stages of a pipeline: Megatron's, or a dimension of a
+/// mesh ("mesh_pp").
+bool is_of_pipeline(const std::string& kind, std::string_view description) {
+  constexpr std::string_view kMesh = "mesh_";
+  if (description.starts_with(kMesh)) description.remove_prefix(kMesh.size());
+  return kind == "pp" || description == "pp" || description == "pipe" || description == "pipeline";
+}
+
 /// Numbers for lists of ranks: equal lists have one number.
 class ListNumbers {
  public:
@@ -162,11 +170,13 @@ class JobBuilder {
     for (const Place& place : places)
       job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());
     const bool is_ascending = std::is_sorted(members.begin(), members.end());
+    const std::string kind = kind_of_description(first.description);
     job_.groups.push_back({.name = first.name,
                            .description = first.description,
-                           .kind = kind_of_description(first.description),
+                           .kind = kind,
                            .members = members,
                            .has_known_members = known,
+                           .is_pipeline = is_of_pipeline(kind, first.description),
                            .is_ascending = is_ascending});
   }
 
@@ -430,13 +440,11 @@ std::vector<Job::Member> Job::counterparts(int rank, std::uint32_t group) const 
   return found;
 }
 
-bool Job::has_pipelines() const {
-  return std::ranges::any_of(groups, [](const JobGroup& group) { return group.kind == "pp"; });
-}
+bool Job::has_pipelines() const { return std::ranges::any_of(groups, &JobGroup::is_pipeline); }
 
 std::ptrdiff_t Job::stage_of(std::size_t dump) const {
   for (const GroupOfRank& own : groups_of[dump]) {
-    if (own.group == kNoGroup || groups[own.group].kind != "pp") continue;
+    if (own.group == kNoGroup || !groups[own.group].is_pipeline) continue;
     const std::vector<int>& members = groups[own.group].members;
     return std::ranges::find(members, recordings[dump].rank) - members.begin();
   }

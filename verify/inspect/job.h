@@ -36,6 +36,7 @@ struct JobGroup {
   std::vector<int> members;  // global ranks, in the order of the group
   bool has_known_members = true;
   bool has_messages = false;  // a call of the group is a send or a recv
+  bool is_pipeline = false;   // its members are the stages of a pipeline, by its description
   /// Whether "pg_status" counts the collectives of the group on every rank. In a group with messages it
   /// counts those, too.
   bool has_status = false;

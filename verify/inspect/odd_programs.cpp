@@ -25,11 +25,106 @@ struct Token {
 
 struct Made {
   Token token;
-  std::uint32_t call = 0;  // the first of the dump's calls that it is
+  std::uint32_t call = 0;     // the first of the dump's calls that it is
+  std::int64_t elements = 0;  // of a collective whose elements are alike in every step
 };
 
 /// The ranks of a stage, as places in it, by the call that they made.
 using ByToken = std::map<Token, std::vector<std::size_t>>;
+
+/// Two ranks of which each made another call after the same calls.
+struct Fork {
+  const std::vector<Made>* program = nullptr;  // of one of them
+  std::size_t begin = 0, end = 0;              // of the calls that both made
+  Token own, other;                            // what the rank of the program made then, and the other one
+  std::int64_t own_elements = 0, other_elements = 0;
+};
+
+/// Says which of two calls comes next by what the ranks made before, after the longest run of calls that is
+/// like the last ones.
+class Habit {
+ public:
+  explicit Habit(const Fork& fork) : fork_(fork) {
+    for (std::size_t i = fork.end; i-- > fork.begin;)
+      backwards_.push_back(number_of((*fork.program)[i].token, (*fork.program)[i].elements));
+    seen_ = numbers_.size();
+    own_ = number_of(fork.own, fork.own_elements);
+    other_ = number_of(fork.other, fork.other_elements);
+  }
+
+  /// Returns the one of the two calls that comes next; null where that cannot be told.
+  const Token* next() const {
+    const Expected expected = expected_next();
+    if (expected.call == own_ && is_departure(other_, expected.ago)) return &fork_.own;
+    if (expected.call == other_ && is_departure(own_, expected.ago)) return &fork_.other;
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kLeastRun = 4;  // calls: shorter runs may be alike by chance
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  /// Calls have one number that are alike but for their sequence.
+  std::size_t number_of(Token token, std::int64_t elements) {
+    token.sequence = -1;
+    token.elements = elements;
+    return numbers_.try_emplace(std::move(token), numbers_.size()).first->second;
+  }
+
+  /// What came next at the last place that was like this one, so many calls ago.
+  struct Expected {
+    std::size_t call = kNone;
+    std::size_t ago = 0;
+  };
+
+  /// Whether a call that came in place of the expected one is out of its order: the ranks have made it since
+  /// they were at such a place. Otherwise it may end a loop for the first time, or be one that is made now
+  /// and then, and the other rank has left it out. It differs from the expected one in its messages or its
+  /// size alone, or tells nothing.
+  bool is_departure(std::size_t call, std::size_t ago) const {
+    const auto end = backwards_.begin() + static_cast<std::ptrdiff_t>(ago);
+    const bool is_of_one_kind =
+        fork_.own.group == fork_.other.group && fork_.own.operation == fork_.other.operation;
+    return (call >= seen_ && is_of_one_kind) || std::find(backwards_.begin(), end, call) != end;
+  }
+
+  /// Returns what followed the longest earlier run that is like the last calls; nothing where different calls
+  /// followed the longest ones. Where all runs are short, one call must have followed all of them, and twice.
+  Expected expected_next() const {
+    const std::vector<std::size_t> runs = runs_like_the_last();
+    const std::size_t longest = runs.size() < 2 ? 0 : *std::max_element(runs.begin() + 1, runs.end());
+    const std::size_t least = longest < kLeastRun ? 1 : longest;
+    Expected expected;
+    std::size_t times = 0;
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      if (runs[i] < least) continue;
+      if (times++ == 0) expected = {.call = backwards_[i - 1], .ago = i};
+      if (expected.call != backwards_[i - 1]) return {};
+    }
+    return longest < kLeastRun && times < 2 ? Expected() : expected;
+  }
+
+  /// Returns, by place in the calls from the last one to the first, how many calls from there on are like
+  /// those from the last one on (the Z function).
+  std::vector<std::size_t> runs_like_the_last() const {
+    const std::size_t size = backwards_.size();
+    std::vector<std::size_t> runs(size);
+    for (std::size_t i = 1, left = 0, right = 0; i < size; ++i) {
+      if (i < right) runs[i] = std::min(right - i, runs[i - left]);
+      while (i + runs[i] < size && backwards_[runs[i]] == backwards_[i + runs[i]]) ++runs[i];
+      if (i + runs[i] <= right) continue;
+      left = i;
+      right = i + runs[i];
+    }
+    return runs;
+  }
+
+  const Fork& fork_;
+  std::map<Token, std::size_t> numbers_;
+  std::vector<std::size_t> backwards_;  // numbers of the calls that both made, the last one first
+  std::size_t seen_ = 0;                // larger numbers are those of calls that were not made before
+  std::size_t own_ = 0, other_ = 0;
+};
 
 class Stage {
  public:
@@ -45,6 +140,7 @@ class Stage {
   void find_odd(std::vector<OddProgram>& odd) const {
     std::vector<std::size_t> at(dumps_.size());
     if (!have_no_gaps_ || (!are_whole_ && !find_common_start(at))) return;
+    const std::vector<std::size_t> start = at;
     std::vector<bool> goes_on(dumps_.size(), true);
     for (;; advance(at)) {
       ByToken made;
@@ -52,7 +148,9 @@ class Stage {
         if (goes_on[i] && at[i] < programs_[i].size()) made[programs_[i][at[i]].token].push_back(i);
       if (made.empty()) return;
       if (made.size() == 1) continue;
-      const Token* const most = majority_of(made);
+      const Token* most = majority_of(made);
+      const bool by_habit = most == nullptr;
+      if (by_habit) most = habitual(made, start, at);
       if (most == nullptr) return;
       const std::size_t other = made.at(*most).front();
       for (const auto& [token, ranks] : made) {
@@ -60,7 +158,7 @@ class Stage {
           if (&token == most) continue;
           goes_on[i] = false;
           if (has_groups_of(made, i))
-            odd.push_back({job_.recordings[dumps_[i]].rank, call_at(i, at), call_at(other, at)});
+            odd.push_back({job_.recordings[dumps_[i]].rank, call_at(i, at), call_at(other, at), by_habit});
         }
       }
     }
@@ -100,6 +198,28 @@ class Stage {
     return first >= 2 && 2 * first > all ? most : nullptr;
   }
 
+  /// Returns the one of two calls of two ranks that both ranks made before at such a place; null where that
+  /// cannot be told.
+  const Token* habitual(const ByToken& made, const std::vector<std::size_t>& start,
+                        const std::vector<std::size_t>& at) const {
+    const auto is_of_one = [&](const auto& one) {
+      return one.second.size() == 1 && has_groups_of(made, one.second.front());
+    };
+    if (made.size() != 2 || !std::ranges::all_of(made, is_of_one)) return nullptr;
+    const std::size_t own = made.begin()->second.front(), other = made.rbegin()->second.front();
+    const Fork fork{.program = &programs_[own],
+                    .begin = start[own],
+                    .end = at[own],
+                    .own = made.begin()->first,
+                    .other = made.rbegin()->first,
+                    .own_elements = programs_[own][at[own]].elements,
+                    .other_elements = programs_[other][at[other]].elements};
+    const Habit habit(fork);
+    const Token* const next = habit.next();
+    if (next == nullptr) return nullptr;
+    return next == &fork.own ? &made.begin()->first : &made.rbegin()->first;
+  }
+
   /// Finds the earliest collective that all dumps have. Returns whether there is one.
   bool find_common_start(std::vector<std::size_t>& at) const {
     std::map<Token, std::vector<std::size_t>> places;  // by collective: where the first dumps have it
@@ -128,7 +248,7 @@ class Stage {
     for (std::uint32_t i = 0; i < calls.size();) {
       const std::uint32_t end = end_of_batch(dump, i);
       if (job_.groups[job_.group_of(dump, calls[i])].members.size() > 1)
-        program.push_back({token_of(dump, i, end), i});
+        program.push_back({token_of(dump, i, end), i, elements_of(dump, i, end)});
       i = end;
     }
     return program;
@@ -155,9 +275,7 @@ class Stage {
     if (job_.is_collective(dump, first)) {
       token.operation = job_.operation(dump, first).name;
       token.sequence = first.sequence;
-      const bool counts = elements_ == Elements::compared && !token.operation.starts_with("all_to_all");
-      for (std::uint32_t i = begin; counts && i < end; ++i)
-        token.elements += job_.recordings[dump].sizes[calls[i].input_sizes].elements;
+      if (elements_ == Elements::compared) token.elements = elements_of(dump, begin, end);
       return token;
     }
     const auto size = static_cast<int>(group.members.size());
@@ -173,6 +291,17 @@ class Stage {
     return token;
   }
 
+  /// Returns the elements that go into a collective; 0 of messages, and of an all_to_all, which differ.
+  std::int64_t elements_of(std::size_t dump, std::uint32_t begin, std::uint32_t end) const {
+    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
+    if (!job_.is_collective(dump, calls[begin])) return 0;
+    if (job_.operation(dump, calls[begin]).name.starts_with("all_to_all")) return 0;
+    std::int64_t elements = 0;
+    for (std::uint32_t i = begin; i < end; ++i)
+      elements += job_.recordings[dump].sizes[calls[i].input_sizes].elements;
+    return elements;
+  }
+
   const Job& job_;
   Elements elements_;
   std::vector<std::size_t> dumps_;
@@ -180,11 +309,16 @@ class Stage {
   bool are_whole_ = true, have_no_gaps_ = true;
 };
 
+/// Whether messages go around a ring of ranks that share long sequences, and all make the same calls.
+bool is_of_context(const JobGroup& group) {
+  return !group.kind.empty() || group.description == "cp" || group.description == "mesh_cp";
+}
+
 /// Whether the pipeline stages of a job are known: it has none, or its groups say what they are.
 bool knows_stages(const Job& job) {
-  const bool has_messages =
-      std::ranges::any_of(job.groups, [](const JobGroup& group) { return group.has_messages; });
-  return !has_messages || job.has_pipelines();
+  return job.has_pipelines() || std::ranges::none_of(job.groups, [](const JobGroup& group) {
+           return group.has_messages && !is_of_context(group);
+         });
 }
 
 std::string words_of(const Job& job, const CallOfDump& made) {
@@ -204,6 +338,10 @@ std::string words_of_others(const Job& job, std::size_t ranks) {
 }
 
 std::string departure_words(const Job& job, const OddProgram& one) {
+  if (one.by_habit)
+    return fmt::format("It made {}, where rank {} made {}, which both have made before after the same calls.",
+                       words_of(job, one.own), job.recordings[one.others.dump].rank,
+                       words_of(job, one.others));
   return fmt::format("It made {}, where {} made {} (as rank {}).", words_of(job, one.own),
                      words_of_others(job, 1), words_of(job, one.others),
                      job.recordings[one.others.dump].rank);

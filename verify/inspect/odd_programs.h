@@ -7,6 +7,11 @@
 /// strict majority, of two at least, go on, and the others depart; a rank counts that has groups of all kinds
 /// in which the calls were made. Where no such majority is, nothing is said of the stage from there on.
 ///
+/// Habit   Of two ranks, the one departs that did not make what both have made before after the longest run of
+///         calls that is like their last ones, as one step is like the step before. A call that they have
+///         not made since tells nothing, as it may end a loop for the first time or be made now and then: but
+///         for messages and sizes in place of those that were made before.
+///
 /// Shapes  A call is the description of its group, its operation and its collective_seq_id; a batch of
 ///         messages is its sends and recvs with the distances of their peers. A call in a group of one rank
 ///         is left out.
@@ -35,6 +40,7 @@ struct OddProgram {
   int rank = 0;
   CallOfDump own;     // the first call that is another one
   CallOfDump others;  // what a rank of the majority made in its place
+  bool by_habit = false;
 };
 
 /// Whether the elements of collectives are compared, too. Those of an all_to_all never are.

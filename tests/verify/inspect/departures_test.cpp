@@ -328,4 +328,73 @@ TEST(Departures, ARankThatStandsStillIsNamedBesideOneWithoutADump) {
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
 }
 
+/// Three steps of a pair, each with a sum, a gather and a barrier of all; then rank 0 makes the sum again.
+std::vector<TestDump> pair_after_three_steps() {
+  std::vector<TestDump> dumps = ranks_of_world(2, true);
+  for (TestDump& dump : dumps) {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      dump.calls.push_back(completed(1, "nccl:all_reduce", 2 * step + 1));
+      dump.calls.push_back(completed(1, "nccl:_all_gather_base", 2 * step + 2));
+      dump.calls.push_back(completed(0, "nccl:barrier", step + 1));
+    }
+  }
+  dumps[0].calls.push_back(pending(1, "nccl:all_reduce", 7));
+  return dumps;
+}
+
+/// Of two ranks there is no majority, but each step before had the sum in front of the gather.
+TEST(Departures, OfTwoRanksTheOneThatDoesNotGoOnAsBeforeIsNamed) {
+  std::vector<TestDump> dumps = pair_after_three_steps();
+  dumps[1].calls.push_back(pending(1, "nccl:_all_gather_base", 7));
+  Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("look at rank 1 first, of the two parties the one that did not make what "
+                                    "both have made before"),
+            std::string::npos)
+      << inspection.verdict;
+  // They wait for each other in two groups.
+  dumps[1].calls.back() = pending(0, "nccl:barrier", 4);
+  inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 1 does not go on as before;")) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("or, where something begins that is done now and then"),
+            std::string::npos)
+      << inspection.verdict;
+}
+
+/// A call that no step before has made may be one that is made now and then, and that rank 0 has left out.
+TEST(Departures, OfTwoRanksNoneIsNamedAloneForACallThatIsNew) {
+  std::vector<TestDump> dumps = pair_after_three_steps();
+  dumps[1].calls.push_back(pending(1, "nccl:gather", 7));
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+  // Another size of the call that comes next is none of those.
+  dumps[1].calls.back() = pending(1, "nccl:all_reduce", 7);
+  dumps[1].calls.back().elements = 8;
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+  // Without earlier steps nothing is known of the next call.
+  for (TestDump& dump : dumps) dump.calls.erase(dump.calls.begin(), dump.calls.end() - 1);
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// Two stages of three ranks. Rank 0 goes to the barrier of all without its message to rank 3.
+TEST(Departures, AMeshTellsItsPipelineStages) {
+  for (const char* description : {"mesh_pp", "undefined"}) {
+    std::vector<TestDump> dumps = ranks_of_world(6);
+    for (TestDump& dump : dumps) {
+      const int first = dump.rank % 3;
+      dump.groups.push_back({std::to_string(1 + first), description, {first, first + 3}});
+      test::DumpedTestCall call =
+          message(dump.rank < 3 ? "nccl:send 0->1" : "nccl:recv 1<-0", 1, "completed");
+      call.group = 1;
+      dump.calls = {call, pending(0, "nccl:barrier")};
+    }
+    dumps[0].calls.erase(dumps[0].calls.begin());
+    dumps[3].calls.pop_back();
+    dumps[3].calls.front().state = "scheduled";
+    const bool is_mesh = std::string(description) == "mesh_pp";
+    const Inspection inspection = inspected(dumps);
+    EXPECT_EQ(suspects(inspection), (is_mesh ? Ranks{0} : Ranks{0, 3})) << inspection.verdict;
+  }
+}
+
 }  // namespace
