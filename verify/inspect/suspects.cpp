@@ -347,6 +347,7 @@ class Chooser {
       return;
     }
     if (!names_alone) widen(ranks, circle);
+    if (!names_alone) add_other_peers(circle);
     are_alone_ = names_alone && (circles_.empty() || are_alone_);
     const std::vector<int>& chosen = names_alone ? alone : circle;
     for (const int rank : chosen) {
@@ -386,6 +387,22 @@ class Chooser {
                           words_of_party({others.begin(), others.end()}, other));
     party.insert(others.begin(), others.end());
     circle.assign(party.begin(), party.end());
+  }
+
+  /// Of two ranks that wait for each other, a batch of messages may hold one that waits for other ranks, too,
+  /// which wait for it in the same way: then these have left out their halves as likely.
+  void add_other_peers(std::vector<int>& circle) const {
+    if (circle.size() != 2) return;
+    const std::vector<int> ends = circle;
+    for (const int rank : ends) {
+      for (const std::size_t call : graph_.fronts[static_cast<std::size_t>(dump_of(rank))]) {
+        if (!graph_.calls[call].is_message) continue;
+        for (const int peer : graph_.calls[call].awaited)
+          if (std::ranges::find(circle, peer) == circle.end() && waits_for(peer, rank))
+            circle.push_back(peer);
+      }
+    }
+    std::ranges::sort(circle);
   }
 
   bool waits_for(int rank, int other) const {

@@ -88,20 +88,22 @@ class GraphBuilder {
   }
 
   /// A message whose peer is at the other half, in a batch, waits for the peer all the same, where the peer
-  /// is held by another message of that batch.
+  /// is held by another message of that batch, and nothing else explains why its own rank is held.
   void hold_matched_messages() {
     for (bool any = true; any;) {
       any = false;
+      std::vector<bool> is_held;  // by dump
+      for (const std::vector<std::size_t>& front : graph_.fronts)
+        is_held.push_back(std::ranges::any_of(front, [&](std::size_t call) {
+          return graph_.calls[call].is_message && graph_.calls[call].awaits();
+        }));
       for (HoldingCall& call : graph_.calls) {
-        if (!call.is_message || call.awaits()) continue;
-        if (call.peer < 0 || dump_of(call.peer) < 0) continue;
-        const auto& others = graph_.fronts[static_cast<std::size_t>(dump_of(call.peer))];
-        const bool is_held = std::ranges::any_of(others, [&](std::size_t other) {
-          return graph_.calls[other].is_message && graph_.calls[other].awaits();
-        });
+        if (!call.is_message || call.awaits() || is_held[call.dump]) continue;
+        if (call.peer < 0 || dump_of(call.peer) < 0 || has_completed_half(call, call.peer)) continue;
+        const auto there = static_cast<std::size_t>(dump_of(call.peer));
         const bool is_of_batch = std::ranges::any_of(
-            others, [&](std::size_t other) { return are_halves(call, graph_.calls[other]); });
-        if (!is_held || !is_of_batch) continue;
+            graph_.fronts[there], [&](std::size_t other) { return are_halves(call, graph_.calls[other]); });
+        if (!is_held[there] || !is_of_batch) continue;
         call.awaited.push_back(call.peer);
         any = true;
       }
@@ -143,6 +145,14 @@ class GraphBuilder {
     return job_.are_halves(one.dump, recorded(one), other.dump, recorded(other));
   }
 
+  /// Whether the peer of a message has completed its half: then it does not wait for that of the message,
+  /// whatever it is held by now.
+  bool has_completed_half(const HoldingCall& call, int peer) const {
+    return dump_of(peer) >= 0 &&
+           progresses_.messages().has_completed_half(static_cast<std::size_t>(dump_of(peer)), call.dump,
+                                                     static_cast<std::uint32_t>(call.call));
+  }
+
   /// Returns the rank to which a message goes, or from which it comes; -1 if there is none.
   int peer_of(const HoldingCall& call) const {
     const Operation& operation = job_.operation(call.dump, recorded(call));
@@ -155,11 +165,7 @@ class GraphBuilder {
     const Operation& operation = job_.operation(call.dump, own);
     const bool receives = operation.kind == Operation::Kind::recv;
     const int peer = call.peer = peer_of(call);
-    if (peer < 0) return;
-    if (dump_of(peer) >= 0 &&
-        progresses_.messages().has_completed_half(static_cast<std::size_t>(dump_of(peer)), call.dump,
-                                                  static_cast<std::uint32_t>(call.call)))
-      return;
+    if (peer < 0 || has_completed_half(call, peer)) return;
     if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
       call.absent.push_back(peer);
       return;

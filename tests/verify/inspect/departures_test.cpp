@@ -397,4 +397,29 @@ TEST(Departures, AMeshTellsItsPipelineStages) {
   }
 }
 
+/// Rank 0 waits in one batch for ranks 1 and 2, which both wait for it in a barrier.
+TEST(Departures, AllPeersOfABatchThatWaitForItsRankAreNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps)
+    dump.calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:barrier", 2)};
+  dumps[0].calls = {completed(0, "nccl:all_reduce", 1), message("nccl:send 0->1", 1, "scheduled"),
+                    message("nccl:recv 0<-2", 1, "scheduled")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 2})) << inspection.verdict;
+}
+
+/// Four ranks in a ring, of which rank 1 receives from rank 3 in place of rank 0. Rank 3 has sent to rank 0
+/// what this one waits for in its batch, and is at the next message to it.
+TEST(Departures, ARankThatHasMadeItsHalfIsNotAwaitedForTheNextOne) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled"), message("nccl:recv 0<-3", 1, "scheduled")};
+  dumps[1].calls = {message("nccl:send 1->2", 1, "scheduled"), message("nccl:recv 1<-3", 1, "scheduled")};
+  dumps[2].calls = {message("nccl:send 2->3", 1, "completed"), message("nccl:recv 2<-1", 1, "completed"),
+                    message("nccl:send 2->3", 2, "scheduled"), message("nccl:recv 2<-1", 2, "scheduled")};
+  dumps[3].calls = {message("nccl:send 3->0", 1, "completed"), message("nccl:recv 3<-2", 1, "completed"),
+                    message("nccl:send 3->0", 2, "scheduled"), message("nccl:recv 3<-2", 2, "scheduled")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 3})) << inspection.verdict;
+}
+
 }  // namespace
