@@ -70,9 +70,22 @@ class AheadFinder {
     }
     std::int64_t balance = 0;
     for (const auto& [rank, is_behind] : compared.are_one_behind) balance += is_behind ? 1 : -1;
+    if (balance < 1) return {};
+    if (balance == 1) add_awaited(ahead);
     std::vector<RankAhead> found;
     for (auto& [rank, one] : ahead) found.push_back(std::move(one));
-    return balance > 1 ? found : std::vector<RankAhead>();
+    return found;
+  }
+
+  /// Where one rank alone could be compared, those that are awaited may have left out the call.
+  void add_awaited(std::map<int, RankAhead>& ahead) const {
+    for (const HoldingCall& call : graph_.calls)
+      for (const int rank : idle_of(call))
+        ahead.try_emplace(rank,
+                          RankAhead{.rank = rank,
+                                    .reason = fmt::format("It has no pending call, and has not come to {}.",
+                                                          call_words(job_, call)),
+                                    .is_awaited = true});
   }
 
   /// The ranks without a pending call that were compared with one that waits, and in which call.

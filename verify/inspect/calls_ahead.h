@@ -8,7 +8,7 @@
 /// Where more than two thirds of all ranks have no pending call, the rest is ahead too if most of the ranks
 /// that it waits for, and of those of its pipeline stage at its place of other groups of the kind, have made
 /// exactly the calls before: hosts of most ranks do not stop at once, but may wait in what is not recorded,
-/// as in gloo.
+/// as in gloo. Where this is so of one more rank than not, those that are awaited are named, too.
 ///
 /// Exact   Such dumps are also those of ranks that all ended too early at one place. The fewer ranks are
 ///         named: they are fewer than half of all, and in no group more than those that have not made the
@@ -27,7 +27,8 @@ namespace verify {
 
 struct RankAhead {
   int rank = 0;
-  std::string reason;  // a sentence
+  std::string reason;       // a sentence
+  bool is_awaited = false;  // it has not come to the call, and the ranks that are ahead wait for it
 };
 
 /// Returns the ranks that are ahead, ascending; none where this does not explain all ranks that wait.

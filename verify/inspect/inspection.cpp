@@ -583,6 +583,11 @@ class Inspector {
         "call, batch or step that is made twice or by some ranks only, or with others that ended too early, "
         "or wait in something that is not recorded (gloo, a store, a file).",
         capital(ranks_words(ranks)));
+    const std::vector<int> awaited = ranks_of_kind(result_.suspects, SuspectKind::host);
+    if (!awaited.empty())
+      result_.verdict +=
+          fmt::format(" It is as consistent with {}, which {} for, having stopped or left out the call.",
+                      ranks_words(awaited), ranks.size() == 1 ? "it waits" : "they wait");
   }
 
   bool is_early(int rank) const { return std::ranges::find(early_.ranks, rank) != early_.ranks.end(); }

@@ -103,7 +103,8 @@ class Chooser {
     if (ahead.empty()) return;
     suspects_.clear();
     is_ahead_ = true;
-    for (const RankAhead& one : ahead) suspect(one.rank, SuspectKind::order, one.reason);
+    for (const RankAhead& one : ahead)
+      suspect(one.rank, one.is_awaited ? SuspectKind::host : SuspectKind::order, one.reason);
   }
 
   /// Where nothing holds a rank but a send that nobody receives, its peer is named.

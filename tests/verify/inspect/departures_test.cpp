@@ -422,4 +422,22 @@ TEST(Departures, ARankThatHasMadeItsHalfIsNotAwaitedForTheNextOne) {
   EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 3})) << inspection.verdict;
 }
 
+/// All ranks but rank 0 wait in what is not recorded, or have ended, and nothing but the pair of rank 0 tells
+/// of it: rank 1 may have left out the call.
+TEST(Departures, WhereOneRankAloneIsOneCallBehindBothAreNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(8);
+  for (TestDump& dump : dumps) dump.calls = {completed(0, "nccl:barrier", 1)};
+  for (const std::size_t rank : {0U, 1U}) {
+    dumps[rank].groups.push_back({"1", "undefined", {0, 1}});
+    dumps[rank].calls.push_back(completed(1, "nccl:all_reduce", 1));
+  }
+  dumps[0].calls.push_back(pending(1, "nccl:all_reduce", 2));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1})) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 0 made calls that the others did not make"))
+      << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("It is as consistent with rank 1, which it waits for"), std::string::npos)
+      << inspection.verdict;
+}
+
 }  // namespace
