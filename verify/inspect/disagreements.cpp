@@ -162,6 +162,7 @@ class Collector {
     add_collectives();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
     add_parts();
+    add_splits();
     return std::move(found_);
   }
 
@@ -255,6 +256,73 @@ class Collector {
     disagreement.sequence = id.sequence;
     disagreement.holds_ranks = is_pending(id);
     return disagreement;
+  }
+
+  /// What the members of an all_to_all send and expect.
+  struct Exchange {
+    std::int64_t sent = 0, expected = 0;
+    std::string dtypes;
+    std::vector<int> ranks;
+    bool is_comparable = true, is_pending = false;
+  };
+
+  std::map<CollectiveId, Exchange> exchanges() const {
+    std::map<CollectiveId, Exchange> found;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const RecordedCall& call : job_.recordings[dump].calls) {
+        if (!job_.is_collective(dump, call) || job_.operation(dump, call).name != "all_to_all") continue;
+        add_exchange(dump, call, found[{job_.group_of(dump, call), call.sequence}]);
+      }
+    }
+    std::erase_if(found, [&](const auto& one) {
+      return !one.second.is_comparable ||
+             one.second.ranks.size() != job_.groups[one.first.group].members.size();
+    });
+    return found;
+  }
+
+  /// Finds pending calls of all_to_all in which the members send more or less in all than they expect. Calls
+  /// that have completed must show that the sizes are those of what is sent, and not of larger buffers.
+  void add_splits() {
+    const std::map<CollectiveId, Exchange> all = exchanges();
+    std::int64_t completed = 0;
+    for (const auto& [id, one] : all) {
+      if (one.is_pending) continue;
+      if (one.sent != one.expected) return;
+      ++completed;
+    }
+    if (completed == 0) return;
+    for (const auto& [id, one] : all) {
+      if (found_.size() == kMostDisagreements) return;
+      if (!one.is_pending || one.sent == one.expected) continue;
+      Disagreement disagreement;
+      disagreement.group = id.group;
+      disagreement.sequence = id.sequence;
+      disagreement.what = "splits";
+      disagreement.parties = {
+          {fmt::format("all_to_all that sends {} elements in all and expects {}", one.sent, one.expected),
+           one.ranks}};
+      std::ranges::sort(disagreement.parties.front().ranks);
+      disagreement.holds_ranks = true;
+      found_.push_back(std::move(disagreement));
+    }
+  }
+
+  void add_exchange(std::size_t dump, const RecordedCall& call, Exchange& exchange) const {
+    const Recording& recording = job_.recordings[dump];
+    const std::int64_t sent = recording.sizes[call.input_sizes].elements;
+    const std::int64_t expected = recording.sizes[call.output_sizes].elements;
+    if (exchange.ranks.empty()) exchange.dtypes = recording.text(call.dtypes);
+    constexpr std::size_t kLongText = 4000;  // of sizes: longer ones are cut (recorded_fields.cpp)
+    const bool is_cut = recording.text(recording.sizes[call.input_sizes].text).size() > kLongText ||
+                        recording.text(recording.sizes[call.output_sizes].text).size() > kLongText;
+    const bool is_second_part = !exchange.ranks.empty() && exchange.ranks.back() == recording.rank;
+    exchange.is_comparable = exchange.is_comparable && !is_second_part && !is_cut && sent >= 0 &&
+                             expected >= 0 && exchange.dtypes == recording.text(call.dtypes) &&
+                             !__builtin_add_overflow(exchange.sent, sent, &exchange.sent) &&
+                             !__builtin_add_overflow(exchange.expected, expected, &exchange.expected);
+    exchange.is_pending = exchange.is_pending || call.state != CallState::completed;
+    exchange.ranks.push_back(recording.rank);
   }
 
   /// Whether a call is pending on a rank.

@@ -5,8 +5,10 @@
 ///
 /// Exact   Elements are compared where every member has as many: those that go into an all_reduce, broadcast,
 ///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all
-///         are not in a dump, so only its name and dtype are compared. The halves of a message are compared
-///         where both are pending. Only calls that are in the dumps of several members can be compared.
+///         are not in a dump: beside its name and dtype only the sums are compared, of what all members of a
+///         pending one send and of what they expect, where completed ones have equal sums. The
+///         halves of a message are compared where both are pending. Only calls that are in the dumps of
+///         several members can be compared.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,7 @@ struct Disagreement {
   };
   std::uint32_t group = 0;
   std::int64_t sequence = 0;
-  std::string what;            // "operation", "dtype", "size" or "parts"
+  std::string what;            // "operation", "dtype", "size", "parts" or "splits"
   std::vector<Party> parties;  // the largest first
   bool holds_ranks = false;    // the call is pending on a member
   bool is_message = false;

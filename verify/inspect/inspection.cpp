@@ -115,6 +115,7 @@ class Inspector {
       const std::string words = words_of(one);
       find(one.what, words, one.odd_ranks());
       if (!one.holds_ranks || leading_ != nullptr) continue;
+      if (one.what == "splits" && !is_in_calls_of_all()) continue;
       leading_ = &one;
       for (const int rank : one.odd_ranks()) odd[rank] = {rank, SuspectKind::order, words};
     }
@@ -123,6 +124,11 @@ class Inspector {
     tell_parties_apart(odd);
     result_.suspects.clear();
     for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
+  }
+
+  /// Whether nothing is known but calls to which all of their members have come.
+  bool is_in_calls_of_all() const {
+    return result_.waiting.suspects.is_stuck || result_.waiting.suspects.running > 0;
   }
 
   /// Groups of one kind may differ in one call in one way, as where all ranks of a replica of the model make
@@ -172,6 +178,9 @@ class Inspector {
       parties.push_back(fmt::format("{} {} {}", ranks_words(party.ranks),
                                     party.ranks.size() == 1 ? "makes" : "make", party.call));
     const JobGroup& group = job().groups[one.group];
+    if (one.what == "splits")
+      return fmt::format("The members of {} make call {} as an {}: the splits of two of them do not fit.",
+                         group_words(group), one.sequence, one.parties.front().call);
     if (one.is_message)
       return fmt::format("The halves of a message in {} differ in {}: {}.", group_words(group), one.what,
                          fmt::join(parties, ", "));
@@ -374,6 +383,8 @@ class Inspector {
   std::string where_to_look() const {
     std::vector<int> ranks;
     for (const Suspect& one : result_.suspects) ranks.push_back(one.rank);
+    if (leading_->what == "splits")
+      return "the dumps have no splits, so compare the counts of tokens that each of them sends and expects";
     if (leading_->has_majority())
       return sisters_ == 0 ? "look at the smaller party first"
                            : fmt::format("look at the smaller parties first, {}", ranks_words(ranks));

@@ -440,4 +440,30 @@ TEST(Departures, WhereOneRankAloneIsOneCallBehindBothAreNamed) {
       << inspection.verdict;
 }
 
+/// Nobody ends an exchange of tokens to which all have come: what is sent is not what is expected.
+TEST(Departures, SplitsThatDoNotFitAreFoundByTheirSums) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) {
+    dump.calls = {completed(0, "nccl:all_to_all", 1), pending(0, "nccl:all_to_all", 2)};
+    for (test::DumpedTestCall& call : dump.calls) {
+      call.elements = 8 + dump.rank;
+      call.output_elements = 10 - dump.rank;
+    }
+  }
+  EXPECT_FALSE(test::has_finding(inspected(dumps), "splits"));
+  dumps[1].calls[1].elements = 12;
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(test::has_finding(inspection, "splits"));
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 2}));
+  EXPECT_NE(inspection.verdict.find("sends 30 elements in all and expects 27"), std::string::npos)
+      << inspection.verdict;
+  // A call that has ended with other sums shows that the sizes are those of buffers.
+  dumps[1].calls[0].elements = 12;
+  EXPECT_FALSE(test::has_finding(inspected(dumps), "splits"));
+  dumps[1].calls[0].elements = 9;
+  // A member that has not come sends nothing yet.
+  dumps[2].calls.pop_back();
+  EXPECT_FALSE(test::has_finding(inspected(dumps), "splits"));
+}
+
 }  // namespace
