@@ -7,8 +7,8 @@
 /// strict majority, of two at least, go on, and the others depart; a rank counts that has groups of all kinds
 /// in which the calls were made. Where no such majority is, nothing is said of the stage from there on.
 ///
-/// Habit   Of two ranks, the one departs that did not make what both have made before after the longest run of
-///         calls that is like their last ones, as one step is like the step before. A call that they have
+/// Habit   Of two ranks, the one departs that did not make what both have made before after the longest run
+///         of calls that is like their last ones, as one step is like the step before. A call that they have
 ///         not made since tells nothing, as it may end a loop for the first time or be made now and then: but
 ///         for messages and sizes in place of those that were made before.
 ///

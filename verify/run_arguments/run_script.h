@@ -26,9 +26,9 @@
 ///
 /// Errors  script_syntax (shell_words.h), and more than 200 subshells, loops and calls one in the other;
 ///         run_without_arguments; run_overrides: keys of a configuration in the place of arguments, as Hydra
-///         takes them (model.tensor_model_parallel_size=2); arguments_apart: arguments that begin a command
-///         of their own, since the line before does not go on; run_file_size: more than a million commands,
-///         where functions or loops repeat others.
+///         takes them (model.layers=2); arguments_apart: arguments that begin a command of their own, since
+///         the line before does not go on; run_file_size: more than a million commands, where functions or
+///         loops repeat others.
 
 #include <string_view>
 

@@ -63,6 +63,7 @@ TEST(RunYaml, KeysOfOtherProgramsAreRefusedWithTheLayoutThatTheySay) {
   EXPECT_EQ(hint("{\"pipe-parallel-size\": 4, \"model-parallel-size\": 2, \"num-layers\": 44}"),
             "run_yaml_neox: the layout on the command line, as in --world-size N "
             "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4");
+  EXPECT_EQ(code_of("pipe_parallel_size: 0\nnum_layers: 12\n"), at("run_yaml_neox", "--from"));
   EXPECT_EQ(hint("pipe_parallel_size: 0\nnum_layers: 12\n"),
             "run_yaml_neox: the layout on the command line, as in --world-size N "
             "--pipeline-model-parallel-size 1");
