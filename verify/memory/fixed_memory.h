@@ -26,7 +26,9 @@
 ///         core/transformer/dot_product_attention.py.
 
 #include <cstdint>
+#include <vector>
 
+#include "verify/memory/model_memory.h"
 #include "verify/memory/saved_tensors.h"
 
 namespace verify {
@@ -34,13 +36,8 @@ namespace verify {
 /// Returns the bytes of the workspaces: those of --workspace-memory, or those above.
 std::int64_t workspace_bytes(const ActivationShape& shape);
 
-/// What a stage has beside its embedding.
-struct LayerKinds {
-  bool dense = false, with_experts = false;
-  bool is_last = false;
-};
-/// Returns the bytes of the tensors that stand for gradients of weights.
-std::int64_t placeholder_gradient_bytes(const ActivationShape& shape, const LayerKinds& kinds);
+/// Returns the elements of the tensors that stand for the gradients of the weights that a rank holds.
+std::int64_t placeholder_elements(const std::vector<HeldParameter>& held);
 
 /// Returns the bytes of the buffers of a stage of `pp` pipeline ranks, each of which has `chunks` chunks.
 std::int64_t communication_buffer_bytes(const ActivationShape& shape, int pp, std::int64_t chunks,

@@ -82,8 +82,10 @@ class Holder {
  public:
   Holder(const ModelShape& shape, const ShardSizes& sizes) : shape_(shape), sizes_(sizes) {}
 
-  void embedding(bool is_tied) {
+  /// `is_output`: the output layer has no weight but this one.
+  void embedding(bool is_tied, bool is_output) {
     sharded(vocabulary() * shape_.hidden_size, is_tied);
+    if (is_output) multiplies(shape_.hidden_size);
     if (shape_.learned_positions) replicated(shape_.positions() * shape_.hidden_size);
   }
   void layer(std::int64_t number) {
@@ -105,6 +107,7 @@ class Holder {
     for (std::int64_t i = 0; i < shape_.mtp_num_layers; ++i) {
       for (int norms = 0; norms < 3; ++norms) norm();
       sharded(2 * shape_.hidden_size * shape_.hidden_size);
+      multiplies(2 * shape_.hidden_size);
       layer(shape_.num_layers - 1);
     }
   }
@@ -116,10 +119,12 @@ class Holder {
     const auto copy = [&](bool is_shared) {
       sharded(words, is_shared);
       held_.back().is_copy = true;
+      if (!shape_.untied_output) multiplies(shape_.hidden_size);
     };
     if (has_copy) copy(true);
     if (shape_.untied_output) {
       sharded(words);
+      multiplies(shape_.hidden_size);
     } else if (has_copy && shape_.mtp_num_layers > 0) {
       copy(false);
     }
@@ -134,6 +139,8 @@ class Holder {
   void sharded(std::int64_t elements, bool is_shared = false) {
     held_.push_back({.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared});
   }
+  /// The last parameter is the weight of a matrix product with so many inputs on the rank.
+  void multiplies(std::int64_t inputs) { held_.back().inputs = inputs; }
   void norm() { norm(shape_.hidden_size); }
   void norm(std::int64_t width) {
     replicated(width);
@@ -153,16 +160,22 @@ class Holder {
   void latent_attention(const LatentAttention& latent) {
     const std::int64_t h = shape_.hidden_size, heads = shape_.num_attention_heads, rank = latent.q_lora_rank;
     const std::int64_t queries = heads * (latent.qk_head_dim + latent.qk_pos_emb_head_dim);
-    if (rank > 0) replicated(rank * h);
+    if (rank > 0) down(rank);
     if (rank > 0 && shape_.qk_norm) norm(rank);
-    sharded(queries * (rank > 0 ? rank : h));
-    replicated((latent.kv_lora_rank + latent.qk_pos_emb_head_dim) * h);
+    linear(queries, rank > 0 ? rank : h, true, false);
+    down(latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
     if (shape_.qk_norm) norm(latent.kv_lora_rank);
-    sharded(heads * (latent.qk_head_dim + latent.v_head_dim) * latent.kv_lora_rank);
+    linear(heads * (latent.qk_head_dim + latent.v_head_dim), latent.kv_lora_rank, true, false);
     linear(h, heads * latent.v_head_dim, false, shape_.linear_bias);
+  }
+  /// A matrix into a narrow hidden state, whole on every rank.
+  void down(std::int64_t outputs) {
+    replicated(outputs * shape_.hidden_size);
+    multiplies(shape_.hidden_size);
   }
   void linear(std::int64_t outputs, std::int64_t inputs, bool by_rows, bool has_bias) {
     sharded(outputs * inputs);
+    multiplies(by_rows ? inputs : inputs / sizes_.tp);
     if (!has_bias) return;
     if (by_rows) {
       sharded(outputs);
@@ -183,8 +196,10 @@ class Holder {
                        .is_expert = true});
     };
     cut(up(f) * h);
+    multiplies(h);
     if (shape_.linear_bias) cut(up(f));
     cut(h * f);
+    multiplies(f / sizes_.etp);
     if (shape_.linear_bias) cut(h);
   }
   void experts() {
@@ -229,24 +244,13 @@ StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryRepor
   return memory;
 }
 
-LayerKinds kinds_of(const ModelShape& shape, const Stage& stage) {
-  LayerKinds kinds{.is_last = stage.is_last};
-  const auto add = [&](std::int64_t layer) {
-    (shape.experts.are_in(layer) ? kinds.with_experts : kinds.dense) = true;
-  };
-  for (const sim::StageLayers& chunk : stage.layers)
-    for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) add(layer);
-  if (stage.is_last && shape.mtp_num_layers > 0) add(shape.num_layers - 1);
-  return kinds;
-}
-
 }  // namespace
 
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
                                            const ShardSizes& sizes) {
   Holder holder(shape, sizes);
   const bool two = has_two_embeddings(shape, stage);
-  if (stage.is_first) holder.embedding(two);
+  if (stage.is_first) holder.embedding(two, stage.is_last && !shape.untied_output);
   for (const sim::StageLayers& chunk : stage.layers)
     for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) holder.layer(layer);
   if (stage.is_last) holder.predictions();
@@ -325,11 +329,14 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
       if (!parameter.is_copy) elements += parameter.elements * parameter.shards;
     }
     // Most stages hold what the one before them holds.
-    if (s == 0 || held != held_before) of_buffers = memory_of_buffers(held, report);
+    if (s == 0 || held != held_before) {
+      of_buffers = memory_of_buffers(held, report);
+      if (options.fused_weight_gradient)
+        of_buffers.placeholder_gradients = state.parameter * placeholder_elements(held);
+    }
     held_before = std::move(held);
     StageMemory memory = of_buffers;
     memory.workspace = workspace_bytes(activations);
-    memory.placeholder_gradients = placeholder_gradient_bytes(activations, kinds_of(shape, stage));
     memory.communication_buffers =
         communication_buffer_bytes(activations, stages, std::ssize(stage.layers), stage.is_last);
     report.stages.push_back(std::move(memory));

@@ -161,14 +161,18 @@ RC_GTEST_PROP(MemoryLaws, PartsAddUpAndAreNotNegative, ()) {
   }
 }
 
+Setting small_setting() {
+  return {.shape = {.num_layers = 8,
+                    .hidden_size = 64,
+                    .ffn_hidden_size = 256,
+                    .num_attention_heads = 4,
+                    .num_query_groups = 4,
+                    .vocab_size = 512,
+                    .seq_length = 16}};
+}
+
 TEST(MemoryLaws, AGivenWorkspaceReplacesTheUsualOne) {
-  Setting setting{.shape = {.num_layers = 8,
-                            .hidden_size = 64,
-                            .ffn_hidden_size = 256,
-                            .num_attention_heads = 4,
-                            .num_query_groups = 4,
-                            .vocab_size = 512,
-                            .seq_length = 16}};
+  Setting setting = small_setting();
   const std::int64_t usual = setting.report().stages[0].static_bytes();
   EXPECT_EQ(setting.report().stages[0].workspace, 98LL << 20U);
   setting.options.workspace = 1000;
@@ -178,13 +182,7 @@ TEST(MemoryLaws, AGivenWorkspaceReplacesTheUsualOne) {
 /// Transformer Engine keeps one tensor of the weight's dtype for each shape of a weight: H is 64, F 256, with
 /// 512 words. A shape that two weights have is there once, and the embedding of the first stage has none.
 TEST(MemoryLaws, WhatStandsForFusedGradientsIsHeldOnceForEachShape) {
-  Setting setting{.shape = {.num_layers = 8,
-                            .hidden_size = 64,
-                            .ffn_hidden_size = 256,
-                            .num_attention_heads = 4,
-                            .num_query_groups = 4,
-                            .vocab_size = 512,
-                            .seq_length = 16}};
+  Setting setting = small_setting();
   const auto held = [&](std::size_t stage) { return setting.report().stages[stage].placeholder_gradients; };
   const std::int64_t attention = 192 * 64 + 64 * 64, mlp = 2 * 256 * 64, output = 512 * 64;
   EXPECT_EQ(held(0), 2 * (attention + mlp + output));
