@@ -46,12 +46,10 @@ std::string kind_of_description(const std::string& description) {
   return sim::kind_described_as(plain);
 }
 
-/// Whether a description says that the members are the stages of a pipeline: Megatron's, or a dimension of a
-/// mesh ("mesh_pp").
+/// Whether a description says that the members are the stages of a pipeline.
 bool is_of_pipeline(const std::string& kind, std::string_view description) {
-  constexpr std::string_view kMesh = "mesh_";
-  if (description.starts_with(kMesh)) description.remove_prefix(kMesh.size());
-  return kind == "pp" || description == "pp" || description == "pipe" || description == "pipeline";
+  const std::string_view dimension = mesh_dimension(description);
+  return kind == "pp" || dimension == "pp" || dimension == "pipe" || dimension == "pipeline";
 }
 
 /// Numbers for lists of ranks: equal lists have one number.

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "verify/inspect/operation.h"
@@ -28,6 +29,13 @@ namespace verify {
 /// A job of 16,384 ranks has fewer than a million.
 inline constexpr std::size_t kMostMembers = std::size_t{1} << 25U;
 inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
+
+/// Returns the dimension of a mesh that a description names: "pp" of "mesh_pp". Other descriptions are
+/// returned as they are.
+inline std::string_view mesh_dimension(std::string_view description) {
+  constexpr std::string_view kMesh = "mesh_";
+  return description.substr(description.starts_with(kMesh) ? kMesh.size() : 0);
+}
 
 struct JobGroup {
   std::string name;          // on its first rank

@@ -4,6 +4,7 @@
 #include <compare>
 #include <fmt/format.h>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -32,12 +33,11 @@ struct Made {
 /// The ranks of a stage, as places in it, by the call that they made.
 using ByToken = std::map<Token, std::vector<std::size_t>>;
 
-/// Two ranks of which each made another call after the same calls.
+/// The calls that two ranks both made, and what each made then.
 struct Fork {
-  const std::vector<Made>* program = nullptr;  // of one of them
-  std::size_t begin = 0, end = 0;              // of the calls that both made
-  Token own, other;                            // what the rank of the program made then, and the other one
-  std::int64_t own_elements = 0, other_elements = 0;
+  std::span<const Made> both;
+  const Made& own;
+  const Made& other;
 };
 
 /// Says which of two calls comes next by what the ranks made before, after the longest run of calls that is
@@ -45,18 +45,17 @@ struct Fork {
 class Habit {
  public:
   explicit Habit(const Fork& fork) : fork_(fork) {
-    for (std::size_t i = fork.end; i-- > fork.begin;)
-      backwards_.push_back(number_of((*fork.program)[i].token, (*fork.program)[i].elements));
+    for (std::size_t i = fork.both.size(); i-- > 0;) backwards_.push_back(number_of(fork.both[i]));
     seen_ = numbers_.size();
-    own_ = number_of(fork.own, fork.own_elements);
-    other_ = number_of(fork.other, fork.other_elements);
+    own_ = number_of(fork.own);
+    other_ = number_of(fork.other);
   }
 
   /// Returns the one of the two calls that comes next; null where that cannot be told.
   const Token* next() const {
     const Expected expected = expected_next();
-    if (expected.call == own_ && is_departure(other_, expected.ago)) return &fork_.own;
-    if (expected.call == other_ && is_departure(own_, expected.ago)) return &fork_.other;
+    if (expected.call == own_ && is_departure(other_, expected.ago)) return &fork_.own.token;
+    if (expected.call == other_ && is_departure(own_, expected.ago)) return &fork_.other.token;
     return nullptr;
   }
 
@@ -65,9 +64,10 @@ class Habit {
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   /// Calls have one number that are alike but for their sequence.
-  std::size_t number_of(Token token, std::int64_t elements) {
+  std::size_t number_of(const Made& made) {
+    Token token = made.token;
     token.sequence = -1;
-    token.elements = elements;
+    token.elements = made.elements;
     return numbers_.try_emplace(std::move(token), numbers_.size()).first->second;
   }
 
@@ -83,8 +83,8 @@ class Habit {
   /// size alone, or tells nothing.
   bool is_departure(std::size_t call, std::size_t ago) const {
     const auto end = backwards_.begin() + static_cast<std::ptrdiff_t>(ago);
-    const bool is_of_one_kind =
-        fork_.own.group == fork_.other.group && fork_.own.operation == fork_.other.operation;
+    const bool is_of_one_kind = fork_.own.token.group == fork_.other.token.group &&
+                                fork_.own.token.operation == fork_.other.token.operation;
     return (call >= seen_ && is_of_one_kind) || std::find(backwards_.begin(), end, call) != end;
   }
 
@@ -119,7 +119,7 @@ class Habit {
     return runs;
   }
 
-  const Fork& fork_;
+  const Fork fork_;
   std::map<Token, std::size_t> numbers_;
   std::vector<std::size_t> backwards_;  // numbers of the calls that both made, the last one first
   std::size_t seen_ = 0;                // larger numbers are those of calls that were not made before
@@ -207,17 +207,11 @@ class Stage {
     };
     if (made.size() != 2 || !std::ranges::all_of(made, is_of_one)) return nullptr;
     const std::size_t own = made.begin()->second.front(), other = made.rbegin()->second.front();
-    const Fork fork{.program = &programs_[own],
-                    .begin = start[own],
-                    .end = at[own],
-                    .own = made.begin()->first,
-                    .other = made.rbegin()->first,
-                    .own_elements = programs_[own][at[own]].elements,
-                    .other_elements = programs_[other][at[other]].elements};
-    const Habit habit(fork);
+    const std::span<const Made> program(programs_[own]);
+    const Habit habit({program.subspan(start[own], at[own] - start[own]), programs_[own][at[own]],
+                       programs_[other][at[other]]});
     const Token* const next = habit.next();
-    if (next == nullptr) return nullptr;
-    return next == &fork.own ? &made.begin()->first : &made.rbegin()->first;
+    return next == nullptr ? nullptr : &made.find(*next)->first;
   }
 
   /// Finds the earliest collective that all dumps have. Returns whether there is one.
@@ -311,7 +305,7 @@ class Stage {
 
 /// Whether messages go around a ring of ranks that share long sequences, and all make the same calls.
 bool is_of_context(const JobGroup& group) {
-  return !group.kind.empty() || group.description == "cp" || group.description == "mesh_cp";
+  return !group.kind.empty() || mesh_dimension(group.description) == "cp";
 }
 
 /// Whether the pipeline stages of a job are known: it has none, or its groups say what they are.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verify {
@@ -18,6 +19,11 @@ struct HybridPattern {
   std::vector<std::string> predictions;  // the layers of each depth of multi-token prediction
   std::int64_t layers() const;
 };
+
+/// Whether an argument of this name gives the pattern.
+inline bool is_hybrid_pattern(std::string_view argument) {
+  return argument == "hybrid-layer-pattern" || argument == "hybrid-override-pattern";
+}
 
 HybridPattern parse_hybrid_pattern(const std::string& text);
 

@@ -293,18 +293,13 @@ std::vector<std::string> contradictions_of_name(const std::string& path, const R
   return notes;
 }
 
-/// Whether a value says something of the layout: that of an argument that is used, or a pattern of layers.
-bool says_layout(const RunAccount& account, const std::string& argument) {
-  return is_used(account, argument) || argument == "hybrid-layer-pattern" ||
-         argument == "hybrid-override-pattern";
-}
-
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
   std::vector<std::string> variables;
   for (const Unresolved& unknown : run.run.unresolved) {
     if (unknown.argument.empty()) continue;  // it may hold further arguments, which are listed
-    const bool counts = unknown.is_of_world || says_layout(run.account, unknown.argument);
+    const bool counts =
+        unknown.is_of_world || is_used(run.account, unknown.argument) || is_hybrid_pattern(unknown.argument);
     if (!counts || command_line.has(unknown.is_of_world ? "world-size" : unknown.argument)) continue;
     what += fmt::format("{}line {}: --{} {}, {}", what.empty() ? "" : "; ", unknown.line, unknown.argument,
                         sim::printable_text(unknown.text.substr(0, 80)), unknown.reason);

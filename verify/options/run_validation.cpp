@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/options/hybrid_pattern.h"
 #include "verify/options/program_warnings.h"
 #include "verify/options/run_argument_values.h"
 #include "verify/options/run_rule.h"
@@ -32,8 +33,7 @@ const std::vector<RunRule>& all_rules() {
 
 /// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
 bool has_judged_value(const std::string& argument) {
-  if (argument == "hybrid-layer-pattern" || argument == "hybrid-override-pattern") return true;
-  return is_number_argument(argument) || is_choice_argument(argument) ||
+  return is_hybrid_pattern(argument) || is_number_argument(argument) || is_choice_argument(argument) ||
          shape_of_argument(argument) == ArgumentShape::list;
 }
 
