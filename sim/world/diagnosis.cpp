@@ -194,7 +194,7 @@ class Diagnosis {
   }
 
   void report(const GroupState& group, const Channel& channel) {
-    const Message& send = channel.sends.front();
+    const PostedSend& send = channel.sends.front();
     const PostedCall& receive = *channel.receives.front();
     const auto difference = disagreement(send.call(), receive.call);
     const int sender = group.group.rank_at(receive.call.peer);
@@ -347,7 +347,7 @@ class Diagnosis {
                 group->group.rank_at(places.second)),
             .rule = "each send has a recv on the other side",
             .hint = "add a recv on the other side, or remove the send"};
-        for (const Message& message : channel.sends) {
+        for (const PostedSend& message : channel.sends) {
           add_facts(finding, facts_of(message.call(), group->group, sender, "sends"));
         }
         findings_.push_back(std::move(finding));

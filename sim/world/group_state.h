@@ -39,7 +39,7 @@ struct Instance {
 
 /// A send that has been posted. An eager send is already done for its sender, and the message keeps a copy of
 /// the call and of the data.
-struct Message {
+struct PostedSend {
   PostedCall* posted;                // null if the send is eager
   std::unique_ptr<const Call> kept;  // null unless the send is eager
 
@@ -48,7 +48,7 @@ struct Message {
 
 /// The unmatched messages from one place to another, in order.
 struct Channel {
-  std::deque<Message> sends;
+  std::deque<PostedSend> sends;
   std::deque<PostedCall*> receives;
 };
 

@@ -332,7 +332,7 @@ void VirtualWorld::arrive_message(PostedCall& call) {
 
 void VirtualWorld::match_message(GroupState& group, Channel& channel) {
   if (channel.sends.empty() || channel.receives.empty()) return;
-  Message& send = channel.sends.front();
+  PostedSend& send = channel.sends.front();
   PostedCall* receive = channel.receives.front();
   if (disagreement(send.call(), receive->call)) return;
   Calls calls = empty_list();

@@ -100,7 +100,7 @@ class VirtualWorld {
   struct Completed {
     GroupState* group;
     Calls calls;  // of a collective, by place; of a message: the recv and, unless it was eager, the send
-    Message message = {nullptr, nullptr};  // of a message: its send
+    PostedSend message = {nullptr, nullptr};  // of a message: its send
     bool is_message() const { return message.posted != nullptr || message.kept != nullptr; }
   };
 

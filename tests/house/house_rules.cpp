@@ -41,6 +41,29 @@ bool is_written_once(const std::string& room) {
          room == "sim/optimizer" || room == "sim/pipeline" || room == "sim/model";
 }
 
+/// Returns the types that a source defines in namespaces with a name, as "sim::Layout". Types in others, and
+/// types within types, are not the linker's.
+std::vector<std::string> types_for_the_linker(const std::string& source) {
+  static const std::regex opens("namespace ?([\\w:]*) \\{"), closes("\\}  // namespace ?[\\w:]*");
+  static const std::regex defines("(?:struct|class|enum|enum class|union) (\\w+)(?: final)?(?: :.*)? \\{.*");
+  std::vector<std::string> types, namespaces;
+  std::istringstream lines(source);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, opens)) {
+      namespaces.push_back(match[1].str());
+    } else if (std::regex_match(line, closes) && !namespaces.empty()) {
+      namespaces.pop_back();
+    } else if (std::regex_match(line, match, defines) &&
+               std::find(namespaces.begin(), namespaces.end(), "") == namespaces.end()) {
+      std::string type;
+      for (const std::string& name : namespaces) type += name + "::";
+      types.push_back(type + match[1].str());
+    }
+  }
+  return types;
+}
+
 bool knows_a_scalar(const std::string& included) {
   static const std::vector<std::string> headers = {
       "sim/base/bfloat16.h",           "sim/base/field.h",         "sim/base/field_sum.h",
@@ -120,6 +143,20 @@ std::vector<std::string> headers_without_manual(const std::vector<SourceFile>& f
     if (!ends_in(file.path, ".h")) continue;
     if (!file.text.starts_with("#pragma once\n\n/// ")) {
       violations.push_back(file.path + ": does not open with '#pragma once' and a manual in '///' lines");
+    }
+  }
+  return violations;
+}
+
+std::vector<std::string> types_defined_twice(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::string> defined;  // by type: the file that defines it first
+  std::vector<std::string> violations;
+  for (const SourceFile& file : files) {
+    if (is_in(file.path, "gpu/on_host") || is_in(file.path, "tests/outside")) continue;
+    for (const std::string& type : types_for_the_linker(file.text)) {
+      const auto [first, is_new] = defined.emplace(type, file.path);
+      if (!is_new && first->second != file.path)
+        violations.push_back(file.path + ": " + first->second + " defines " + type + ", too");
     }
   }
   return violations;

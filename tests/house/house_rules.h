@@ -21,6 +21,11 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files);
 /// Finds headers that do not open with a manual.
 std::vector<std::string> headers_without_manual(const std::vector<SourceFile>& files);
 
+/// Finds types that two files define under one name in one namespace. A linker keeps one destructor, or one
+/// function of a container of them, for both. Code of gpu/on_host stands in for code of gpu/cuda and is not
+/// linked with it; the sources of tests/outside are a program of their own.
+std::vector<std::string> types_defined_twice(const std::vector<SourceFile>& files);
+
 /// Finds sources that no target compiles, and headers that nothing includes.
 std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
                                        const std::string& compile_commands);

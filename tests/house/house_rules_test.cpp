@@ -88,6 +88,26 @@ TEST(HouseRules, HeadersAreManuals) {
   EXPECT_EQ(test::headers_without_manual({{"sim/a.h", "#pragma once\n\nstruct A {};\n"}}).size(), 1U);
 }
 
+TEST(HouseRules, NoTypeIsDefinedTwice) {
+  EXPECT_EQ(test::types_defined_twice(sources()), Lines{});
+  const auto twice = [](const std::string& one, const std::string& other) {
+    return test::types_defined_twice({{"sim/a.h", one}, {"sim/b.cpp", other}});
+  };
+  const std::string message =
+      "namespace sim {\n\nstruct Message {\n  int bytes;\n};\n\n}  // namespace sim\n";
+  EXPECT_EQ(twice(message, message), (Lines{"sim/b.cpp: sim/a.h defines sim::Message, too"}));
+  EXPECT_EQ(twice(message, "namespace sim {\nclass Message final : public Base {\n};\n}  // namespace sim\n")
+                .size(),
+            1U);
+  EXPECT_EQ(twice(message, "namespace sim {\nstruct Message;\n}  // namespace sim\n"), Lines{});
+  EXPECT_EQ(twice(message, "namespace verify {\nstruct Message {\n};\n}  // namespace verify\n"), Lines{});
+  EXPECT_EQ(
+      twice(
+          message,
+          "namespace sim {\n\nnamespace {\n\nstruct Message {\n};\n\n}  // namespace\n}  // namespace sim\n"),
+      Lines{});
+}
+
 /// Returns the sources of tests/outside as compile_commands.json would name them.
 /// tests/verify/outside_test.cpp builds them as a project of its own.
 std::string outside_commands() {

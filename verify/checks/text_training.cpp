@@ -85,14 +85,14 @@ std::string key_of(const Case& the_case, const TrainedModel& model) {
 
 }  // namespace
 
-Training train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved) {
+TextTraining train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved) {
   const Case& the_case = *find_case(case_of_training(model.setting));
   const auto train = [&] { return trained(the_case, model.setting, bench); };
   ProvedTraining trained =
       bench.faults().empty() ? proved.trainings.get(key_of(the_case, model), train) : train();
   const Judgement& judgement = trained.judgement;
-  Training training{.check = {"training", judgement.holds, ""},
-                    .curve = {.world = model.world, .model = model.model}};
+  TextTraining training{.check = {"training", judgement.holds, ""},
+                        .curve = {.world = model.world, .model = model.model}};
   training.curve.is_equal_in_field = trained.is_equal_in_field;
   training.curve.losses = std::move(trained.losses);
   training.curve.reference = std::move(trained.reference);

@@ -24,13 +24,13 @@ namespace verify {
 /// all later steps are like the second.
 inline constexpr std::int64_t kMostTracedSteps = 2;
 
-struct Training {
+struct TextTraining {
   CheckResult check;
   TrainingCurve curve;
 };
 
 /// A training that is `proved` does not run again.
-Training train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved);
+TextTraining train_on_text(const TrainedModel& model, Bench& bench, ProvedSettings& proved);
 
 /// Runs the first kMostTracedSteps steps again with the faults that are planted, on a counting device, in a
 /// world of virtual ranks with the options of `world`. Calls that have a fault here are not counted as met.

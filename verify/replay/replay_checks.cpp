@@ -214,7 +214,7 @@ std::size_t steps_of_sharded_layers(const Replaying& scenario) {
 }
 
 void run_training(Replaying& scenario) {
-  Training training = train_on_text(*scenario.model, scenario.bench, scenario.proved);
+  TextTraining training = train_on_text(*scenario.model, scenario.bench, scenario.proved);
   scenario.add(std::move(training.check));
   scenario.report.training = std::move(training.curve);
   if (scenario.request.is_traced)
