@@ -1,6 +1,5 @@
 #include "verify/properties/call_values.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +18,16 @@ std::vector<std::byte> bytes_of(const sim::Tensor& tensor) {
   return bytes;
 }
 
-bool has_a_value(std::span<const std::byte> bytes) {
-  return std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{0}; });
+/// Whether an element is not zero. The zero of floats has two signs.
+bool has_a_value(sim::DType dtype, std::span<const std::byte> bytes) {
+  constexpr std::byte kSign{0x80};
+  const bool has_sign = dtype != sim::DType::field && dtype != sim::DType::i32;
+  const auto size = static_cast<std::size_t>(sim::size_of(dtype));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const bool is_last = (i + 1) % size == 0;
+    if ((has_sign && is_last ? bytes[i] & ~kSign : bytes[i]) != std::byte{0}) return true;
+  }
+  return false;
 }
 
 /// Whether bf16, which is the upper half of an f32, cannot hold a number.
@@ -61,9 +68,9 @@ void see(const SeenCall& seen, CallValues& values) {
   if (seen.is_over) {
     values.gets = true;
     values.gets_a_part = values.gets_a_part || gives_parts(seen.call.operation);
-    values.gets_a_value = values.gets_a_value || has_a_value(bytes);
+    values.gets_a_value = values.gets_a_value || has_a_value(tensor.dtype(), bytes);
   } else {
-    const bool gives_a_value = has_a_value(bytes);
+    const bool gives_a_value = has_a_value(tensor.dtype(), bytes);
     values.gives_a_value = values.gives_a_value || gives_a_value;
     values.gives_a_number = values.gives_a_number || (gives_a_value && tensor.dtype() != sim::DType::i32);
     values.gives_wide = values.gives_wide || has_wide(tensor.dtype(), bytes);

@@ -107,6 +107,18 @@ TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
   EXPECT_TRUE(names(of_all, "the result of 'data_parallel.all_reduce' is multiplied by 2")) << of_all;
 }
 
+// The copy of a tied embedding begins as zeros of both signs.
+TEST(ExplainedSites, NegativeZerosHaveNoPrecision) {
+  const Case& the_case = *verify::find_case("gpt_training");
+  CaseSetting setting = smallest(the_case, 2, {{"pp", 2}, {"tied", 1}, {"vocabulary", 2}});
+  setting.dtype = sim::DType::f32;
+  Bench bench;
+  bench.plant({verify::parsed_fault("tied_embeddings.grads:dtype=bf16")});
+  const std::string text = explanation(bench, the_case, verify::all_properties().front(), setting);
+  EXPECT_TRUE(names(text, "What ranks give to 'tied_embeddings.grads' has the precision of bf16")) << text;
+  EXPECT_FALSE(names(text, "'tied_embeddings.tie'")) << text;
+}
+
 // Ids have no precision that a cast could take from them.
 TEST(ExplainedSites, IdsAreNotSaidToBeRounded) {
   const Case& the_case = *verify::find_case("gpt_training");
