@@ -67,16 +67,19 @@ void FaultyDevice::run(const char* name, Tensor& out, bool adds, const Kernel& k
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     if (has(i, name)) planted.push_back(&faults_[i]);
   }
-  Tensor before;
+  // Where the change is reversed, the kernel adds to what was there, whatever it does otherwise.
+  bool is_dropped = false, is_kept = false;
   for (const Fault* fault : planted) {
     if (fault->kind != FaultKind::drop_accumulate || !adds) continue;
-    if (fault->is_undone) {
-      before = empty(out.dtype(), out.shape());
-      copy(out, before);
-    } else {
-      fill(out, 0);
-    }
+    is_dropped = true;
+    is_kept = is_kept || fault->is_undone;
   }
+  Tensor before;
+  if (is_kept) {
+    before = empty(out.dtype(), out.shape());
+    copy(out, before);
+  }
+  if (is_dropped) fill(out, 0);
   kernel();
   for (const Fault* fault : planted) change_result(*fault, out);
   if (!before.is_none()) combine(sim::ReduceOp::sum, before, out, out);

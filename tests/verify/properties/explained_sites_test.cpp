@@ -107,6 +107,21 @@ TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
   EXPECT_TRUE(names(of_all, "the result of 'data_parallel.all_reduce' is multiplied by 2")) << of_all;
 }
 
+// The gradient of the output layer is in memory before that of the embedding is added.
+TEST(ExplainedSites, AKernelThatForgetsWhatWasThereIsNamed) {
+  const std::string text = explained("tied_embedding", 2, {}, "device.add_to_rows:drop-accumulate");
+  EXPECT_EQ(text, "all is right if 'device.add_to_rows' adds to what was there on all ranks");
+}
+
+// Half of that gradient is missing, and twice of what was there would make it right.
+TEST(ExplainedSites, AKernelThatAddsIsNotSaidToForgetWhatWasThere) {
+  const std::string text = explained("tied_embedding", 2, {{"sequence_parallel", 1}},
+                                     "column_parallel_linear.backward_input:scale=1/tp");
+  EXPECT_TRUE(names(text, "the result of 'column_parallel_linear.backward_input' is multiplied by 2 on all"))
+      << text;
+  EXPECT_FALSE(names(text, "device.add_to_rows")) << text;
+}
+
 // The copy of a tied embedding begins as zeros of both signs.
 TEST(ExplainedSites, NegativeZerosHaveNoPrecision) {
   const Case& the_case = *verify::find_case("gpt_training");
