@@ -14,12 +14,6 @@ namespace {
 
 using sim::Field;
 
-/// What is planted on top of a run, and what it does to the site, in words.
-struct Repair {
-  std::vector<Fault> faults;
-  std::string says;
-};
-
 Fault change_at(const std::string& site, const char* what, const FaultWhere& where) {
   Fault fault = parsed_fault(site + ":" + what);
   fault.where = where;
@@ -138,8 +132,21 @@ void add_repairs_of_kernel(const ChangedSite& site, const FaultWhere& where, std
 
 }  // namespace
 
-std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
-                           const ChangedSite& site, const std::vector<Fault>& planted, FaultWhere where) {
+bool makes_all_right(Bench& bench, const ComparedRun& run, std::vector<Fault> planted,
+                     const std::vector<Fault>& on_top) {
+  planted.insert(planted.end(), on_top.begin(), on_top.end());
+  bench.plant(std::move(planted));
+  const std::shared_ptr<const sim::RunReport> repaired = bench.run(run.the_case, run.setting);
+  if (!repaired->ok() || repaired->run_hash == run.report.run_hash) return false;
+  const auto outputs = bench.outputs_of(run.the_case, run.setting);
+  if (!check_outputs(*repaired, *outputs, run.setting.dtype).empty()) return false;
+  const ComparedRun compared{run.the_case, run.setting, *repaired, run.number, run.serial, run.inputs};
+  const WrongTensors left = wrong_tensors(compared);
+  return left.wrong.empty() && left.right.size() == outputs->size();
+}
+
+Repair find_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
+                   const std::vector<Fault>& planted, FaultWhere where) {
   std::vector<Repair> repairs;
   where.group = site.kind;
   if (site.is_kernel()) {
@@ -147,19 +154,10 @@ std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTens
   } else {
     add_repairs_of_call(run, tensors, site, where, repairs);
   }
-  for (const Repair& repair : repairs) {
-    std::vector<Fault> all = planted;
-    all.insert(all.end(), repair.faults.begin(), repair.faults.end());
-    bench.plant(std::move(all));
-    const std::shared_ptr<const sim::RunReport> repaired = bench.run(run.the_case, run.setting);
-    if (!repaired->ok() || repaired->run_hash == run.report.run_hash) continue;
-    const auto outputs = bench.outputs_of(run.the_case, run.setting);
-    if (!check_outputs(*repaired, *outputs, run.setting.dtype).empty()) continue;
-    const ComparedRun compared{run.the_case, run.setting, *repaired, run.number, run.serial, run.inputs};
-    const WrongTensors left = wrong_tensors(compared);
-    if (left.wrong.empty() && left.right.size() == outputs->size()) return repair.says;
+  for (Repair& repair : repairs) {
+    if (makes_all_right(bench, run, planted, repair.faults)) return std::move(repair);
   }
-  return "";
+  return {};
 }
 
 }  // namespace verify

@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "verify/faults/fault.h"
 #include "verify/properties/wrong_tensor.h"
@@ -33,10 +34,22 @@ struct ChangedSite {
   std::string name() const { return kind.empty() ? "'" + site + "'" : "'" + site + "' over " + kind; }
 };
 
-/// Returns the change that makes all right, such as "the result of 'mlp.forward' is multiplied by 2"; ""
-/// where there is none. `where` says which calls have the change, besides the site's kind. The bench has
-/// other faults afterwards.
-std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
-                           const ChangedSite& site, const std::vector<Fault>& planted, FaultWhere where);
+/// What is planted on top of a wrong run, and what it does to the site: "the result of 'mlp.forward' is
+/// multiplied by 2".
+struct Repair {
+  std::vector<Fault> faults;
+  std::string says;
+  bool is_none() const { return says.empty(); }
+};
+
+/// Whether no tensor of a wrong run is wrong with these faults on top of those that are planted. The bench
+/// has other faults afterwards.
+bool makes_all_right(Bench& bench, const ComparedRun& run, std::vector<Fault> planted,
+                     const std::vector<Fault>& on_top);
+
+/// Returns the change that makes all right, or none. `where` says which calls have the change, besides the
+/// site's kind. The bench has other faults afterwards.
+Repair find_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
+                   const std::vector<Fault>& planted, FaultWhere where);
 
 }  // namespace verify

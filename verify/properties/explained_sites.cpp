@@ -173,7 +173,7 @@ class SiteSearch {
     say(text_of_hidden());
     if (phrases.empty() && !run_.setting.text) say(text_of_one_layer());
     if (phrases.empty() && has_few_changes()) say(text_of_one_rank());
-    say(text_of_reaching());
+    say(text_of_reaching(fmt::format("{}", fmt::join(phrases, "; "))));
     return fmt::format("{}", fmt::join(phrases, "; "));
   }
 
@@ -278,57 +278,92 @@ class SiteSearch {
     return sites;
   }
 
+  /// A repair, with the ranks on which it makes all right.
+  struct RepairOnRanks {
+    std::string text;
+    std::vector<Fault> faults;  // on top of those that are planted
+  };
+
   /// Tries the sites that reach all that is wrong, and every kernel, because a kernel that is made zero may
   /// reach less than one that is changed in another way. Several changes may make all right.
   std::string text_of_repairs() {
-    std::vector<std::string> repairs;
+    std::vector<RepairOnRanks> repairs;
     std::vector<ChangedSite> repaired;
     for (const ChangedSite& site : sites_) {
       if ((!site.reaches_all && !site.is_kernel()) || has_site(repaired, site.site)) continue;
-      std::string said = repair(site);
-      if (said.empty()) continue;
-      repairs.push_back(std::move(said));
+      RepairOnRanks found = repair(site);
+      if (found.text.empty()) continue;
+      repairs.push_back(std::move(found));
       repaired.push_back(site);
       if (repairs.size() == kMostSites) break;
     }
     for (const ChangedSite& site : unscaled_) {
       if (!repairs.empty()) break;
-      std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
-      if (!said.empty()) repairs.push_back(fmt::format("all is right if {} on all ranks", said));
+      RepairOnRanks found = repair_on_all_ranks(site);
+      if (!found.text.empty()) repairs.push_back(std::move(found));
     }
-    return fmt::format("{}", fmt::join(repairs, ", and also "));
+    keep_those_that_hold(repairs);
+    std::vector<std::string> texts;
+    for (const RepairOnRanks& one : repairs) texts.push_back(one.text);
+    return fmt::format("{}", fmt::join(texts, ", and also "));
+  }
+
+  /// Of several repairs, those are kept that make all right in other settings, too, where any does.
+  void keep_those_that_hold(std::vector<RepairOnRanks>& repairs) {
+    if (repairs.size() < 2 || run_.setting.text) return;
+    for (const CaseSetting& other : known_other_settings()) {
+      if (repairs.size() < 2) return;
+      bench_.plant(planted_);
+      const std::shared_ptr<const sim::RunReport> report = fit_run(bench_, run_.the_case, other);
+      if (report == nullptr) continue;
+      const ComparedRun run = compared_run(bench_, run_.the_case, other, *report);
+      if (wrong_tensors(run).wrong.empty()) continue;
+      std::vector<RepairOnRanks> holding;
+      for (const RepairOnRanks& one : repairs) {
+        if (makes_all_right(bench_, run, planted_, one.faults)) holding.push_back(one);
+      }
+      if (!holding.empty()) repairs = std::move(holding);
+    }
   }
 
   /// Changes all ranks first, and then the wrong ones alone, where others are right, or one of each group.
-  std::string repair(const ChangedSite& site) {
-    const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
-    if (!said.empty()) return fmt::format("all is right if {} on all ranks", said);
-    if (site.is_kernel()) return "";
+  RepairOnRanks repair(const ChangedSite& site) {
+    RepairOnRanks found = repair_on_all_ranks(site);
+    if (!found.text.empty() || site.is_kernel()) return found;
     if (ranks_.empty())
-      return run_.setting.text ? "" : repair_at_one_place(site);  // of a text each takes long
-    const std::string of_wrong = repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}});
-    return of_wrong.empty() ? ""
-                            : fmt::format("all is right if {} on {}", of_wrong,
-                                          text_of_ranks(ranks_, run_.report.ranks.size()));
+      return run_.setting.text ? RepairOnRanks() : repair_at_one_place(site);  // of a text each takes long
+    const Repair of_wrong = repair_at(site, {.ranks = {ranks_.begin(), ranks_.end()}});
+    if (of_wrong.is_none()) return {};
+    return {fmt::format("all is right if {} on {}", of_wrong.says,
+                        text_of_ranks(ranks_, run_.report.ranks.size())),
+            of_wrong.faults};
   }
-  std::string repair_at(ChangedSite site, const FaultWhere& where) {
+  RepairOnRanks repair_on_all_ranks(const ChangedSite& site) {
+    const Repair found = find_repair(bench_, run_, tensors_, site, planted_, {});
+    if (found.is_none()) return {};
+    return {fmt::format("all is right if {} on all ranks", found.says), found.faults};
+  }
+  Repair repair_at(ChangedSite site, const FaultWhere& where) {
     site.changed = run_with(site, "scale=3", where);
-    return site.changed == nullptr ? "" : explain_repair(bench_, run_, tensors_, site, planted_, where);
+    return site.changed == nullptr ? Repair() : find_repair(bench_, run_, tensors_, site, planted_, where);
   }
   /// What is summed afterwards may be repaired on any rank of the group: all that would do are named.
-  std::string repair_at_one_place(const ChangedSite& site) {
-    std::vector<std::pair<std::string, std::vector<int>>> repairs;  // each with its places
+  RepairOnRanks repair_at_one_place(const ChangedSite& site) {
+    std::vector<std::pair<Repair, std::vector<int>>> repairs;  // each with its places
     for (int place = 0; place < site.places; ++place) {
-      const std::string said = repair_at(site, {.place = place});
-      if (said.empty()) continue;
-      if (repairs.empty() || repairs.back().first != said) repairs.push_back({said, {}});
+      Repair found = repair_at(site, {.place = place});
+      if (found.is_none()) continue;
+      if (repairs.empty() || repairs.back().first.says != found.says)
+        repairs.push_back({std::move(found), {}});
       repairs.back().second.push_back(place);
     }
-    std::string text;
-    for (const auto& [said, places] : repairs)
-      text += fmt::format("{} if {} on rank {} of each group", text.empty() ? "all is right" : ", or", said,
-                          fmt::join(places, " or "));
-    return text;
+    RepairOnRanks all;
+    for (const auto& [found, places] : repairs) {
+      all.text += fmt::format("{} if {} on rank {} of each group", all.text.empty() ? "all is right" : ", or",
+                              found.says, fmt::join(places, " or "));
+      if (all.faults.empty()) all.faults = found.faults;
+    }
+    return all;
   }
 
   /// The experiment does not tell a result that is zero from one that nobody uses, nor whether a right run
@@ -427,6 +462,21 @@ class SiteSearch {
     return of_ranks != values().end() && of_ranks->second[static_cast<std::size_t>(rank)].gets;
   }
 
+  /// Whether a rank gets a result that is not zero, here or in another setting: a part of padding never is.
+  bool gets_a_value(const std::string& site, int rank) {
+    const auto has_one = [&](const ValuesBySite& values) {
+      const auto of_ranks = values.find(site);
+      return of_ranks != values.end() && of_ranks->second[static_cast<std::size_t>(rank)].gets_a_value;
+    };
+    if (has_one(values())) return true;
+    const std::vector<CaseSetting>& others = known_other_settings();
+    return std::any_of(others.begin(), others.end(), [&](const CaseSetting& other) {
+      bench_.plant(planted_);
+      return fit_run(bench_, run_.the_case, other) != nullptr &&
+             has_one(call_values(bench_, run_.the_case, other, WatchedSide::program));
+    });
+  }
+
   /// Returns what the program gives to the calls of the run, and gets from them.
   const ValuesBySite& values() {
     if (values_.empty()) {
@@ -469,8 +519,9 @@ class SiteSearch {
     if (is_without_use)
       return fmt::format("the result of {} in layer {} is used on no rank, or comes too late", site.name(),
                          layer);
-    const std::string repair = explain_repair(bench_, run_, tensors_, site, planted_, where);
-    return repair.empty() ? "" : fmt::format("all is right if {} in layer {} on all ranks", repair, layer);
+    const Repair repair = find_repair(bench_, run_, tensors_, site, planted_, where);
+    return repair.is_none() ? ""
+                            : fmt::format("all is right if {} in layer {} on all ranks", repair.says, layer);
   }
 
   /// The result of a call may be unused, or that of a kernel zero, on one rank alone.
@@ -485,7 +536,9 @@ class SiteSearch {
         if (site.is_kernel()) zero.push_back(site);
         if (!site.is_kernel() && is_unused(site, {.ranks = {rank}})) unused.push_back(site);
       }
-      if (const std::string sites = one_of(in_any_setting(unused, {.ranks = {rank}})); !sites.empty())
+      unused = in_any_setting(std::move(unused), {.ranks = {rank}});
+      std::erase_if(unused, [&](const ChangedSite& site) { return !gets_a_value(site.site, rank); });
+      if (const std::string sites = one_of(unused); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
       if (const std::string sites = one_of(in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
         return text_of_zeros(sites, fmt::format("rank {}", rank));
@@ -518,11 +571,13 @@ class SiteSearch {
     return true;
   }
 
-  /// Where too many sites cannot be told apart, the calls among them may be few.
-  std::string text_of_reaching() {
+  /// Where too many sites cannot be told apart, the calls among them may be few. Where one of them is named
+  /// already, the others have no part in it.
+  std::string text_of_reaching(const std::string& said) {
     std::vector<ChangedSite> sites, calls;
     for (const ChangedSite& site : sites_) {
       if (!site.reaches_all || site.others != sites_.front().others || has_site(sites, site.site)) continue;
+      if (said.find("'" + site.site + "'") != std::string::npos) return "";
       if (site.is_kernel() && site.others > 0 && !may_be_wrong(site)) continue;
       sites.push_back(site);
       if (!site.is_kernel()) calls.push_back(site);

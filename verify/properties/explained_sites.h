@@ -14,7 +14,8 @@
 /// Where nothing can be said of a setting, a larger one is searched.
 /// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind;
 /// where it is called in several layers and that says nothing, those of each layer.
-/// What is zero or unused must be so with other seeds and at larger sizes, too.
+/// What is zero or unused must be so with other seeds and at larger sizes, too, and of several repairs those
+/// are named that make all right there.
 ///
 /// A training is searched without its second step and its clipping where it is wrong without them, too: they
 /// make its tensors no linear functions of the results of calls.
@@ -22,7 +23,7 @@
 /// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
 ///         Where there is none, those are named that reach all wrong tensors and the fewest others, without
 ///         kernels none of whose calls reaches wrong tensors alone. Nothing is said where more than three
-///         calls cannot be told apart.
+///         calls cannot be told apart, or one of them is named already.
 
 #include <string>
 

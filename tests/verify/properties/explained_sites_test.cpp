@@ -107,6 +107,24 @@ TEST(ExplainedSites, TheKindOfGroupIsNamedWhereASiteHasSeveral) {
   EXPECT_TRUE(names(of_all, "the result of 'data_parallel.all_reduce' is multiplied by 2")) << of_all;
 }
 
+// Padding is reduced, too, and the rank that holds nothing else uses none of it.
+TEST(ExplainedSites, AShardOfPaddingIsNotNamedAsUnused) {
+  const std::string text =
+      explained("gpt_training", 2, {{"distributed", 1}, {"bucket", 1}, {"vocabulary", 2}},
+                "data_parallel.reduce_scatter:scale=dp@call=1");
+  EXPECT_TRUE(names(text, "'data_parallel.reduce_scatter'")) << text;
+  EXPECT_FALSE(names(text, "is not used on rank 1")) << text;
+}
+
+// The gradient that is not summed was made by another call, which is right.
+TEST(ExplainedSites, WhatReachesTheSameTensorsIsNotNamedBesideTheCallThatIsWrong) {
+  const std::string text =
+      explained("gpt_training", 2, {{"tp", 2}, {"sequence_parallel", 1}, {"vocabulary", 2}},
+                "sequence_parallel_grads.sum:own-term@rank=1");
+  EXPECT_TRUE(names(text, "'sequence_parallel_grads.sum' is not used on rank 1")) << text;
+  EXPECT_FALSE(names(text, "column_parallel_linear.backward")) << text;
+}
+
 // The gradient of the output layer is in memory before that of the embedding is added.
 TEST(ExplainedSites, AKernelThatForgetsWhatWasThereIsNamed) {
   const std::string text = explained("tied_embedding", 2, {}, "device.add_to_rows:drop-accumulate");
