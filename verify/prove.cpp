@@ -33,8 +33,8 @@ int run_replay(const std::string& called, const CommandLine& line, const CaseLis
   const CaseOptions options = case_request(line, Reader::replay_of_project);
   const std::vector<Fault> faults = parsed_faults(options.plants);
   auto [row, finding] = replay_case(options, faults, cases);
-  if (const std::vector<std::string> unmet = unmet_faults(faults); row.holds && !unmet.empty())
-    row = {row.check, false, fmt::format("nothing that ran has '{}'", fmt::join(unmet, "', '"))};
+  if (const std::string unmet = text_of_unmet(faults); row.holds && !unmet.empty())
+    row = {row.check, false, unmet};
   const char* verdict = row.holds ? "verified" : finding ? "broken" : "falsified";
   if (asks_for_json(line)) {
     Json json = {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}};

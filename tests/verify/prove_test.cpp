@@ -66,7 +66,8 @@ TEST(Prove, ReplaysOneSetting) {
   planted.insert(planted.end(), {"--plant", fault});
   const test::RunResult unmet = prove(planted);
   EXPECT_EQ(unmet.exit_code, 1);
-  EXPECT_EQ(unmet.out, "FAILED  nothing that ran has '" + fault + "'\n\nfalsified\n");
+  EXPECT_EQ(unmet.out,
+            "FAILED  nothing that ran has '" + fault + "': no call there has rank=9\n\nfalsified\n");
 }
 
 /// A case whose tenth run is interrupted from the keyboard. `is_wrong` makes it fail before.

@@ -104,14 +104,65 @@ const FaultInfo& info_of(FaultKind kind) {
 
 std::string form_of(const FaultInfo& info) { return fmt::format("{}{}", info.name, form_of(info.argument)); }
 
-bool FaultWhere::has(int rank, int place_in_group, std::string_view kind) const {
-  const bool is_of_rank = ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-  return is_of_rank && place.value_or(place_in_group) == place_in_group && (group.empty() || group == kind);
+bool FaultWhere::has(const CallPlace& at) const {
+  const sim::WorkPart& part = at.part;
+  const bool is_of_rank = ranks.empty() || std::find(ranks.begin(), ranks.end(), at.rank) != ranks.end();
+  return is_of_rank && place.value_or(at.place) == at.place && (group.empty() || group == at.kind) &&
+         (pass.empty() || pass == part.pass) && microbatch.value_or(part.microbatch) == part.microbatch &&
+         layer.value_or(part.layer) == part.layer && step.value_or(part.step) == part.step;
 }
 
-bool FaultWhere::has(const sim::WorkPart& part) const {
-  return (pass.empty() || pass == part.pass) && microbatch.value_or(part.microbatch) == part.microbatch &&
-         layer.value_or(part.layer) == part.layer && step.value_or(part.step) == part.step;
+std::vector<WherePart> FaultWhere::parts(const CallPlace& at) const {
+  std::vector<WherePart> all;
+  if (!ranks.empty()) {
+    all.push_back({.text = fmt::format("rank={}", fmt::join(ranks, " or rank=")),
+                   .has = std::find(ranks.begin(), ranks.end(), at.rank) != ranks.end()});
+  }
+  if (place) all.push_back({.text = fmt::format("place={}", *place), .has = *place == at.place});
+  if (!group.empty()) all.push_back({.text = "group=" + group, .has = group == at.kind});
+  if (!pass.empty()) {
+    const std::string_view own = at.part.pass;
+    all.push_back({.text = "pass=" + pass, .of = "a pass", .is_of_one = !own.empty(), .has = pass == own});
+  }
+  const auto add = [&](const char* name, const char* of, const auto& wanted, std::int64_t own) {
+    if (!wanted) return;
+    all.push_back({.text = fmt::format("{}={}", name, *wanted),
+                   .of = of,
+                   .is_of_one = own != sim::WorkPart::kNone,
+                   .has = *wanted == own});
+  };
+  add("microbatch", "a microbatch", microbatch, at.part.microbatch);
+  add("layer", "a layer", layer, at.part.layer);
+  add("step", "a step", step, at.part.step);
+  return all;
+}
+
+void SeenPlaces::add(const FaultWhere& where, const CallPlace& call) {
+  const std::lock_guard lock(mutex_);
+  ++calls_;
+  bool has_all = true;
+  for (const WherePart& part : where.parts(call)) {
+    has_all = has_all && part.has;
+    if (part.has) had_.insert(part.text);
+    if (!part.has && part.is_of_one) had_another_.insert(part.text);
+  }
+  have_all_ = have_all_ || has_all;
+}
+
+std::string SeenPlaces::why_unmet(const FaultWhere& where, const char* noun) const {
+  const std::lock_guard lock(mutex_);
+  if (calls_ == 0) return fmt::format("there was no {} of this name", noun);
+  std::vector<std::string> given, missing;
+  for (const WherePart& part : where.parts({})) {
+    given.push_back(part.text);
+    if (had_.contains(part.text)) continue;
+    missing.push_back(had_another_.contains(part.text) ? fmt::format("no {} there has {}", noun, part.text)
+                                                       : fmt::format("no {} there is of {}", noun, part.of));
+  }
+  if (!missing.empty()) return fmt::format("{}", fmt::join(missing, ", and "));
+  if (!have_all_) return fmt::format("no {} there has {}", noun, fmt::join(given, " and "));
+  if (where.call) return fmt::format("no rank makes a {} there that is number {}, from 0", noun, *where.call);
+  return fmt::format("the {} there is the first of its rank", noun);  // early
 }
 
 void CallsBefore::add(int rank, std::int64_t call, const std::string& site) {
@@ -125,12 +176,28 @@ bool Fault::fits(const std::string& call_site, sim::Operation operation) const {
   return is_of_calls() && info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);
 }
 
+bool Fault::is_at(const CallPlace& call) const {
+  if (*met == 0) seen->add(where, call);
+  return where.has(call);
+}
+
 std::vector<std::string> unmet_faults(const std::vector<Fault>& faults) {
   std::vector<std::string> unmet;
   for (const Fault& fault : faults) {
     if (*fault.met == 0) unmet.push_back(fault.text);
   }
   return unmet;
+}
+
+std::string text_of_unmet(const std::vector<Fault>& faults) {
+  std::vector<std::string> unmet;
+  for (const Fault& fault : faults) {
+    if (*fault.met > 0) continue;
+    const char* noun = fault.is_of_tensors() ? "tensor" : fault.is_of_kernels() ? "call of a kernel" : "call";
+    unmet.push_back(
+        fmt::format("nothing that ran has '{}': {}", fault.text, fault.seen->why_unmet(fault.where, noun)));
+  }
+  return fmt::format("{}", fmt::join(unmet, "; "));
 }
 
 bool fits_pattern(std::string_view pattern, std::string_view text) {

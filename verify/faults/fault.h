@@ -88,6 +88,22 @@ const FaultInfo& info_of(FaultKind kind);
 /// Returns how the fault is written: "op=max|min|average|product|sum".
 std::string form_of(const FaultInfo& info);
 
+/// A call, kernel or tensor, as far as WHERE may name it.
+struct CallPlace {
+  int rank = 0;
+  int place = 0;
+  std::string_view kind = "";
+  sim::WorkPart part = {};
+};
+
+/// A part of WHERE other than call=N, and whether a call has it.
+struct WherePart {
+  std::string text;       // "layer=0"
+  const char* of = "";    // "a layer", where calls need not be of any
+  bool is_of_one = true;  // whether the call is of any
+  bool has = false;
+};
+
 /// Where a fault is, among the calls of its site.
 struct FaultWhere {
   std::vector<int> ranks = {};  // global ranks; empty: all
@@ -99,9 +115,10 @@ struct FaultWhere {
   std::optional<std::int64_t> layer = std::nullopt;
   std::optional<std::int64_t> step = std::nullopt;
 
-  bool has(int rank, int place_in_group, std::string_view kind) const;
-  /// Whether a part of a training is one in which the fault is.
-  bool has(const sim::WorkPart& part) const;
+  /// Whether a call has all parts but call=N.
+  bool has(const CallPlace& at) const;
+  /// Returns the parts that are given, but for call=N, and which of them a call has.
+  std::vector<WherePart> parts(const CallPlace& at) const;
   bool names_a_part() const { return !pass.empty() || microbatch || layer || step; }
 };
 
@@ -127,6 +144,21 @@ class CallsBefore {
   std::set<std::string> sites_;
 };
 
+/// What calls at the site of a fault have of its WHERE, so that it can be said why none has all of it. Ranks
+/// may add theirs at the same time.
+class SeenPlaces {
+ public:
+  void add(const FaultWhere& where, const CallPlace& call);
+  /// Returns "no call there has layer=7", with the name of what can have the fault.
+  std::string why_unmet(const FaultWhere& where, const char* noun) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::int64_t calls_ = 0;
+  bool have_all_ = false;                    // whether a call had all parts but call=N
+  std::set<std::string> had_, had_another_;  // the parts that calls had, and those of which they had another
+};
+
 struct Fault {
   std::string text;  // as it is written
   std::string site;
@@ -140,11 +172,14 @@ struct Fault {
   bool is_undone = false;                        // offset, transpose, drop-accumulate: the change is reversed
   /// How many calls have had the fault, in all runs of it and of its copies.
   std::shared_ptr<std::atomic<std::int64_t>> met = std::make_shared<std::atomic<std::int64_t>>(0);
+  std::shared_ptr<SeenPlaces> seen = std::make_shared<SeenPlaces>();  // until a call has the fault
   std::shared_ptr<const CallsBefore> before = nullptr;  // early: faulty_calls.h sets it for a run
 
   bool is_of_kernels() const { return site.starts_with("device."); }
   bool is_of_tensors() const { return site.starts_with("tensor."); }
   bool is_of_calls() const { return !is_of_kernels() && !is_of_tensors(); }
+  /// Whether a call, kernel or tensor of the site has all parts of WHERE but call=N.
+  bool is_at(const CallPlace& call) const;
   /// Whether the fault is planted in a call, wherever it is made.
   bool fits(const std::string& call_site, sim::Operation operation) const;
 };
@@ -157,6 +192,9 @@ Fault parsed_fault(const std::string& text);
 std::vector<Fault> parsed_faults(const std::vector<std::string>& texts);
 /// Returns, as they are written, the faults that no call, kernel or tensor has had.
 std::vector<std::string> unmet_faults(const std::vector<Fault>& faults);
+/// Returns of each of them which part of WHERE nothing had: "nothing that ran has 'mlp.forward:skip@rank=9':
+/// no call there has rank=9". The sentences have "; " between them; "" where there is no such fault.
+std::string text_of_unmet(const std::vector<Fault>& faults);
 
 /// A site, and an operation that is called there; or a published tensor, "tensor." and its name.
 struct SiteOperation {

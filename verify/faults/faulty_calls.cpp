@@ -98,10 +98,8 @@ class FaultOfRank {
  private:
   /// Whether a call has the fault. It counts the calls of the site.
   bool has_fault(const Call& call, const Communicator& group) {
-    const std::string& kind = group.group().kind;
-    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind) ||
-        !fault_.where.has(record_.part()))
-      return false;
+    const CallPlace place{rank_, group.rank(), group.group().kind, record_.part()};
+    if (!fault_.fits(call.site.name, call.operation) || !fault_.is_at(place)) return false;
     const std::int64_t number = calls_at_[call.site.name]++;
     return fault_.where.call.value_or(number) == number;
   }

@@ -24,9 +24,7 @@ const std::vector<std::string>& kernel_names() {
 /// Whether this call of a kernel has the fault. It counts the calls.
 bool FaultyDevice::has(std::size_t fault, const char* name) {
   const Fault& one = faults_[fault];
-  constexpr int kNoPlace = 0;
-  if (!one.is_of_kernels() || !fits_pattern(one.site, name) || !one.where.has(rank_, kNoPlace, ""))
-    return false;
+  if (!one.is_of_kernels() || !fits_pattern(one.site, name) || !one.is_at({.rank = rank_})) return false;
   const std::int64_t number = calls_[{fault, name}]++;
   const bool is_met = one.where.call.value_or(number) == number;
   if (is_met) ++*one.met;

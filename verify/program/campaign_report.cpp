@@ -119,8 +119,7 @@ void write_campaign(const CampaignRequest& request, const std::vector<CampaignRo
                verdict_text(row, request.runs)});
     if (row.failure) failures += as_text(row, request.faults, path, called);
   }
-  for (const std::string& fault : verdict.unmet_faults)
-    failures += fmt::format("\nplant: nothing that ran has '{}'\n", fault);
+  if (!verdict.unmet_faults.empty()) failures += fmt::format("\nplant: {}\n", text_of_unmet(request.faults));
   if (as_json_text) {
     output.out << one_line({{"verdict", verdict.name()},
                             {"seed", request.seed},

@@ -304,9 +304,8 @@ void run_finding(Replaying& scenario) {
 }
 
 void run_plants(Replaying& scenario) {
-  const std::vector<std::string> unmet = unmet_faults(scenario.faults);
-  if (!unmet.empty())
-    return scenario.add({"plant", false, fmt::format("nothing that ran has '{}'", fmt::join(unmet, "', '"))});
+  const std::string unmet = text_of_unmet(scenario.faults);
+  if (!unmet.empty()) return scenario.add({"plant", false, unmet});
   std::int64_t met = 0;
   for (const Fault& fault : scenario.faults) met += *fault.met;
   scenario.add(

@@ -297,6 +297,31 @@ TEST(FaultyCalls, OfOneRankAreFoundByTheWorld) {
   EXPECT_EQ(code("test.next:early@rank=1", sum_that_is_used), "collective_type_mismatch");
 }
 
+/// What is said of faults that nothing had in a run.
+std::string unmet(const char* plant, const sim::RankProgram& program) {
+  const std::vector<verify::Fault> faults = verify::parsed_faults({plant});
+  verify::FaultyDevice device(faults);
+  const sim::WorldSpec spec = sim::world_of(kRanks);
+  sim::simulate(spec, device, with_faults(program, with_calls_before(faults, spec, device, program)));
+  const std::string said = text_of_unmet(faults), begins = fmt::format("nothing that ran has '{}': ", plant);
+  return said.starts_with(begins) ? said.substr(begins.size()) : said;
+}
+
+TEST(FaultyCalls, OfWhichThereAreNoneSayWhatNoCallHad) {
+  EXPECT_EQ(unmet("test.call:scale=2@rank=1", training), "");
+  EXPECT_EQ(unmet("test.call:scale=2@rank=7,rank=8", sum), "no call there has rank=7 or rank=8");
+  EXPECT_EQ(unmet("test.call:scale=2@layer=0", sum), "no call there is of a layer");
+  EXPECT_EQ(unmet("test.call:scale=2@layer=2", training), "no call there has layer=2");
+  EXPECT_EQ(unmet("test.call:scale=2@group=tp,step=0", sum),
+            "no call there has group=tp, and no call there is of a step");
+  EXPECT_EQ(unmet("test.call:scale=2@rank=0,place=1", sum), "no call there has rank=0 and place=1");
+  EXPECT_EQ(unmet("test.call:scale=2@call=2", two_sums),
+            "no rank makes a call there that is number 2, from 0");
+  EXPECT_EQ(unmet("test.call:early", sum), "the call there is the first of its rank");
+  EXPECT_EQ(unmet("test.cal:scale=2", sum), "there was no call of this name");
+  EXPECT_EQ(unmet("device.matmul:zero@rank=3", add_products), "no call of a kernel there has rank=3");
+}
+
 TEST(FaultyCalls, AreCounted) {
   const std::vector<verify::Fault> faults = verify::parsed_faults({"test.call:scale=2@rank=1"});
   sim::CpuDevice device;
