@@ -4,6 +4,8 @@
 #include <cstring>
 #include <exception>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -66,6 +68,29 @@ std::string sentences(const std::vector<std::string>& phrases) {
   return text;
 }
 
+/// Returns where the sites of a run are called that a text names without a line: "'mlp.forward' is called at
+/// sim/parallel/mlp.cpp:40." A site that many lines call says little by them.
+std::string lines_of_sites(const std::string& text, const sim::RunReport& report) {
+  constexpr std::size_t kMostLines = 2;
+  std::map<std::string, std::set<std::string>> lines;
+  for (const sim::RankReport& rank : report.ranks) {
+    for (const sim::CallRecord& call : rank.calls) {
+      if (call.group->size() == 1) continue;
+      lines[call.site.name].insert(fmt::format("{}:{}", call.site.file, call.site.line));
+    }
+  }
+  std::vector<std::string> phrases;
+  for (const auto& [site, places] : lines) {
+    const std::string name = fmt::format("'{}'", site);
+    const bool needs_lines =
+        text.find(name) != std::string::npos && text.find(name + " (") == std::string::npos;
+    if (needs_lines && places.size() <= kMostLines)
+      phrases.push_back(fmt::format("{}{} {}", name, phrases.empty() ? " is called at" : " at",
+                                    fmt::join(places, " and ")));
+  }
+  return sentences({fmt::format("{}", fmt::join(phrases, ", "))});
+}
+
 std::string explained_in_field(Bench& bench, const Case& the_case, const Property& property,
                                const CaseSetting& setting) {
   CaseSetting in_field = setting;
@@ -83,12 +108,16 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
   const bool has_sites = beginnings.empty() && calls.empty() && !tensors.empty();
   const std::string sites = has_sites ? explain_sites(bench, the_case, in_field, report) : "";
   const std::string text = sentences({beginnings, calls, tensors, sites});
-  if (!text.empty()) return text;
+  const auto with_lines = [&](const std::string& said) {
+    const std::string lines = lines_of_sites(said, report);
+    return lines.empty() ? said : said + " " + lines;
+  };
+  if (!text.empty()) return with_lines(text);
   if (!check_published(report, outputs, in_field.dtype).empty())
     return sentences({explain_published(report, outputs), "every tensor that outputs() names is right"});
   if (is_named(property, "resumes")) return sentences({explain_resume(bench, the_case, in_field)});
   const bool compares = is_named(property, "serial") && setting.dtype != sim::DType::field;
-  return compares ? explain_floats(bench, the_case, setting) : "";
+  return compares ? with_lines(explain_floats(bench, the_case, setting)) : "";
 }
 
 }  // namespace

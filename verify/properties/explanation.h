@@ -15,6 +15,8 @@
 ///
 /// What is told of a small tensor is tried at larger sizes and on one rank more, where a coincidence ends.
 ///
+/// A call that is named is followed by the line that makes it.
+///
 /// Exact   an explanation states only what an experiment has shown, for every element of the tensor.
 
 #include <string>

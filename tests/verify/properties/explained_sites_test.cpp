@@ -140,6 +140,19 @@ TEST(ExplainedSites, AKernelThatAddsIsNotSaidToForgetWhatWasThere) {
   EXPECT_FALSE(names(text, "device.add_to_rows")) << text;
 }
 
+// The reader finds the call without a search.
+TEST(ExplainedSites, TheLineOfACallIsSaid) {
+  const Case& layer = *verify::find_case("row_parallel_linear");
+  Bench bench;
+  bench.plant({verify::parsed_fault("row_parallel_linear.forward:scale=1/tp")});
+  const std::string text =
+      explanation(bench, layer, verify::all_properties().front(), smallest(layer, 2, {}));
+  EXPECT_TRUE(names(text,
+                    " is multiplied by 2 on all ranks. 'row_parallel_linear.forward' is called at "
+                    "sim/parallel/row_parallel_linear.cpp:"))
+      << text;
+}
+
 // The copy of a tied embedding begins as zeros of both signs.
 TEST(ExplainedSites, NegativeZerosHaveNoPrecision) {
   const Case& the_case = *verify::find_case("gpt_training");
