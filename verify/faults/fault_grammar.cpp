@@ -229,7 +229,7 @@ void require_kernel(const Fault& fault) {
   const std::string nearest = nearest_name(fault.site, kernels);
   refuse_fault("no_such_site", fault.text, "no kernel has this site",
                fmt::format("the kernels are {}", fmt::join(kernels, ", ")),
-               fmt::format("{}:{}", nearest.empty() ? kernels.front() : nearest, info_of(fault.kind).name));
+               (nearest.empty() ? kernels.front() : nearest) + fault.text.substr(fault.site.size()));
 }
 
 /// Returns the names with commas between them, as many as a refusal has room for, and the number of others.
@@ -254,7 +254,42 @@ void require_tensor(const Fault& fault, std::span<const SiteOperation> sites) {
   refuse_fault("no_such_site", fault.text, "no tensor that is published here has this name",
                fmt::format("the tensors are {}", listed(names)),
                nearest.empty() ? "a tensor of this list, or a pattern such as tensor.grad*"
-                               : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
+                               : nearest + fault.text.substr(fault.site.size()));
+}
+
+/// Returns a fault that may have been meant: this one at the nearest site that takes it, or another one here.
+std::string hint_of_call(const Fault& fault, std::span<const SiteOperation> sites) {
+  const FaultInfo& info = info_of(fault.kind);
+  std::vector<std::string> taking;
+  bool is_site = false, has_calls = false;
+  for (const SiteOperation& one : sites) {
+    if (one.is_tensor()) continue;
+    has_calls = true;
+    is_site = is_site || fits_pattern(fault.site, one.site);
+    if (info.applies(one.operation)) taking.push_back(one.site);
+  }
+  if (!has_calls) return "another --case, or a kernel such as device.matmul";
+  const std::string nearest = nearest_name(fault.site, taking);
+  if (!nearest.empty()) return nearest + fault.text.substr(fault.site.size());
+  return is_site ? "another fault of those that shardproof list shows, or another site of this list"
+                 : "a site of this list, or a pattern such as *.forward";
+}
+
+void require_call(const Fault& fault, std::span<const SiteOperation> sites) {
+  std::vector<std::string> names, others;
+  for (const SiteOperation& one : sites) {
+    if (one.is_tensor()) continue;
+    if (fault.fits(one.site, one.operation)) return;
+    if (fits_pattern(fault.site, one.site)) others.emplace_back(sim::name_of(one.operation));
+    if (names.empty() || names.back() != one.site) names.push_back(one.site);
+  }
+  refuse_fault("no_such_site", fault.text,
+               others.empty() ? std::string("no call of these cases has this site")
+                              : fmt::format("'{}' does not apply to {}", info_of(fault.kind).name,
+                                            fmt::join(others, ", ")),
+               names.empty() ? std::string("these cases make no calls")
+                             : fmt::format("the sites are {}", listed(names)),
+               hint_of_call(fault, sites));
 }
 
 }  // namespace
@@ -263,32 +298,11 @@ void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperati
   for (const Fault& fault : faults) {
     if (fault.is_of_kernels()) {
       require_kernel(fault);
-      continue;
-    }
-    if (fault.is_of_tensors()) {
+    } else if (fault.is_of_tensors()) {
       require_tensor(fault, sites);
-      continue;
+    } else {
+      require_call(fault, sites);
     }
-    const bool has_calls = std::any_of(sites.begin(), sites.end(), [&](const SiteOperation& one) {
-      return !one.is_tensor() && fault.fits(one.site, one.operation);
-    });
-    if (has_calls) continue;
-    std::vector<std::string> names, others;
-    for (const SiteOperation& one : sites) {
-      if (one.is_tensor()) continue;
-      if (fits_pattern(fault.site, one.site)) others.emplace_back(sim::name_of(one.operation));
-      if (names.empty() || names.back() != one.site) names.push_back(one.site);
-    }
-    const std::string nearest = nearest_name(fault.site, names);
-    refuse_fault("no_such_site", fault.text,
-                 others.empty() ? std::string("no call of these cases has this site")
-                                : fmt::format("'{}' does not apply to {}", info_of(fault.kind).name,
-                                              fmt::join(others, ", ")),
-                 names.empty() ? std::string("these cases make no calls")
-                               : fmt::format("the sites are {}", listed(names)),
-                 names.empty()     ? "another --case, or a kernel such as device.matmul"
-                 : nearest.empty() ? "a site of this list, or a pattern such as *.forward"
-                                   : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
   }
 }
 

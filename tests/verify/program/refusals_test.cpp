@@ -653,6 +653,13 @@ TEST(Refusals, AHintDoesNotSendTheReaderInCircles) {
 }
 
 TEST(Refusals, ASuggestionIsTheNearestName) {
+  // A fault is tried whole, and at a site that takes it.
+  const std::string plant = "check --case mlp --plant row_parallel_linear.";
+  EXPECT_NE(
+      test::run(plant + "forwrd:scale=1/tp").err.find("try    row_parallel_linear.forward:scale=1/tp\n"),
+      std::string::npos);
+  EXPECT_NE(test::run(plant + "forward:root=next").err.find("try    another fault of those"),
+            std::string::npos);
   EXPECT_NE(test::run("groups --wrld-size 8").err.find("--world-size"), std::string::npos);
   EXPECT_NE(test::run("layer").err.find("shardproof layers"), std::string::npos);
   EXPECT_NE(test::run("groups --world-size 8 --kind tp-dpcp").err.find("--kind tp-dp-cp"), std::string::npos);
