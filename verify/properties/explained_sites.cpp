@@ -184,6 +184,12 @@ class SiteSearch {
   }
   std::shared_ptr<const sim::RunReport> run_with(const CaseSetting& setting, const ChangedSite& site,
                                                  const char* change, const FaultWhere& where) {
+    const std::shared_ptr<const sim::RunReport> run = changed_run(setting, site, change, where);
+    return run != nullptr && run->ok() ? run : nullptr;
+  }
+  /// Returns the run with a change, which may break a contract; or null, where no call has it.
+  std::shared_ptr<const sim::RunReport> changed_run(const CaseSetting& setting, const ChangedSite& site,
+                                                    const char* change, const FaultWhere& where) {
     std::vector<Fault> faults = planted_;
     faults.push_back(parsed_fault(site.site + ":" + change));  // behind the others, nearest to the group
     faults.back().where = where;
@@ -191,7 +197,7 @@ class SiteSearch {
     const std::shared_ptr<std::atomic<std::int64_t>> met = faults.back().met;
     bench_.plant(std::move(faults));
     const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, setting);
-    return *met > 0 && run->ok() ? run : nullptr;
+    return *met > 0 ? run : nullptr;
   }
 
   /// Changes the results of one site after another.
@@ -268,10 +274,10 @@ class SiteSearch {
       if (!before->ok()) continue;
       std::erase_if(sites, [&](const ChangedSite& site) {
         const auto matters = [&](const char* change) {
-          const auto changed = run_with(other, site, change, where);
-          return changed != nullptr && !differing(*before, *changed).empty();
+          const auto changed = changed_run(other, site, change, where);
+          return changed != nullptr && (!changed->ok() || !differing(*before, *changed).empty());
         };
-        // Of ids none is no number, and of zeros no multiple differs.
+        // Of ids none is no number, and a multiple may be refused; and of zeros no multiple differs.
         return site.is_kernel() ? matters("zero") : matters("scale=3") || matters("nan");
       });
     }
