@@ -168,12 +168,13 @@ class SiteSearch {
     };
     say(text_of_repeated());
     say(text_of_zero());
+    const bool has_zeros = !phrases.empty();
     say(text_of_zero_results());
-    say(text_of_unused());
+    if (!has_zeros) say(text_of_unused());  // where a kernel gives only zeros, nothing uses what it is given
     say(text_of_hidden());
     if (phrases.empty() && !run_.setting.text) say(text_of_one_layer());
     if (phrases.empty() && has_few_changes()) say(text_of_one_rank());
-    say(text_of_reaching(fmt::format("{}", fmt::join(phrases, "; "))));
+    if (phrases.empty()) say(text_of_reaching());
     return fmt::format("{}", fmt::join(phrases, "; "));
   }
 
@@ -380,8 +381,20 @@ class SiteSearch {
   }
 
   std::string text_of_zero() {
-    const std::string sites = one_of(in_any_setting(zero_, {}));
+    const std::string sites = one_of(in_any_setting(that_reach_the_first(zero_, {}), {}));
     return sites.empty() ? "" : text_of_zeros(sites, "all ranks");
+  }
+
+  /// Removes the kernels of which no result reaches the first wrong tensor, as an element that is no number
+  /// would: what they give is no reason for it.
+  std::vector<ChangedSite> that_reach_the_first(std::vector<ChangedSite> kernels, const FaultWhere& where) {
+    const WrongTensor& first = tensors_.wrong.front();
+    if (has_no_value(first)) return kernels;
+    std::erase_if(kernels, [&](const ChangedSite& kernel) {
+      const auto changed = run_with(kernel, "nan", where);
+      return changed != nullptr && !differing(run_.report, *changed).contains(first.output.name);
+    });
+    return kernels;
   }
 
   /// Calls whose results are zero on some ranks, although ranks give them something else. Of parts that
@@ -542,12 +555,13 @@ class SiteSearch {
         if (site.is_kernel()) zero.push_back(site);
         if (!site.is_kernel() && is_unused(site, {.ranks = {rank}})) unused.push_back(site);
       }
+      zero = that_reach_the_first(std::move(zero), {.ranks = {rank}});
+      if (const std::string sites = one_of(in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
+        return text_of_zeros(sites, fmt::format("rank {}", rank));
       unused = in_any_setting(std::move(unused), {.ranks = {rank}});
       std::erase_if(unused, [&](const ChangedSite& site) { return !gets_a_value(site.site, rank); });
       if (const std::string sites = one_of(unused); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
-      if (const std::string sites = one_of(in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
-        return text_of_zeros(sites, fmt::format("rank {}", rank));
     }
     return "";
   }
@@ -577,13 +591,11 @@ class SiteSearch {
     return true;
   }
 
-  /// Where too many sites cannot be told apart, the calls among them may be few. Where one of them is named
-  /// already, the others have no part in it.
-  std::string text_of_reaching(const std::string& said) {
+  /// Where too many sites cannot be told apart, the calls among them may be few.
+  std::string text_of_reaching() {
     std::vector<ChangedSite> sites, calls;
     for (const ChangedSite& site : sites_) {
       if (!site.reaches_all || site.others != sites_.front().others || has_site(sites, site.site)) continue;
-      if (said.find("'" + site.site + "'") != std::string::npos) return "";
       if (site.is_kernel() && site.others > 0 && !may_be_wrong(site)) continue;
       sites.push_back(site);
       if (!site.is_kernel()) calls.push_back(site);
@@ -591,9 +603,9 @@ class SiteSearch {
     const bool are_few = sites.size() <= kMostSites;
     const std::string named = one_of(are_few ? sites : calls);
     if (named.empty()) return "";
-    return fmt::format("the wrong tensors are {} {}{} reaches",
+    return fmt::format("the wrong tensors are {} {} {}",
                        sites_.front().others == 0 ? "those that" : "among those that", named,
-                       are_few ? "" : ", or a kernel,");
+                       are_few ? "reaches" : "and several kernels reach: what is wrong may lie between them");
   }
 
   Bench& bench_;

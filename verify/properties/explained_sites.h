@@ -3,13 +3,15 @@
 /// Names the calls and kernels that make a run in the field wrong, by changes at one site after another. A
 /// change of a call is made between the program and its group: it sees what the program really calls.
 ///
-///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor
+///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor,
+///             and an element of it that is no number reaches the first wrong one
 ///   no value  every result of a call is zero on some ranks, and what ranks give to the call is not
 ///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
-///   reaching  the tensors that differ when a result is changed are the wrong ones
+///   reaching  where nothing else is found: the tensors that differ when a result is changed are the wrong
+///             ones
 ///
 /// Where nothing can be said of a setting, a larger one is searched.
 /// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind;
@@ -23,7 +25,7 @@
 /// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
 ///         Where there is none, those are named that reach all wrong tensors and the fewest others, without
 ///         kernels none of whose calls reaches wrong tensors alone. Nothing is said where more than three
-///         calls cannot be told apart, or one of them is named already.
+///         calls cannot be told apart.
 
 #include <string>
 

@@ -54,6 +54,14 @@ TEST(ExplainedSites, AGradientThatIsZeroForAllKeysIsNamed) {
   EXPECT_TRUE(names(text, "every result of 'device.softmax_backward' is zero")) << text;
 }
 
+// A kernel of the backward pass gives zeros, too, and the result of a call is of no use. Neither is a reason.
+TEST(ExplainedSites, WhatFollowsFromZerosIsNotNamedBesideThem) {
+  const std::string text = explained("mlp", 2, {{"bias", 1}}, "device.add_bias:zero");
+  EXPECT_TRUE(names(text, "every result of 'device.add_bias' is zero")) << text;
+  EXPECT_FALSE(names(text, "device.activate_backward")) << text;
+  EXPECT_FALSE(names(text, "row_parallel_linear.forward")) << text;
+}
+
 // Few ids of few values are the same again by chance, and so is what a norm leaves of one element.
 TEST(ExplainedSites, ABatchThatIsReadAgainIsNamed) {
   const std::string text =
@@ -148,10 +156,8 @@ TEST(ExplainedSites, TheLineOfACallIsSaid) {
   bench.plant({verify::parsed_fault("row_parallel_linear.forward:scale=1/tp")});
   const std::string text =
       explanation(bench, layer, verify::all_properties().front(), smallest(layer, 2, {}));
-  EXPECT_TRUE(names(text,
-                    " is multiplied by 2 on all ranks. 'row_parallel_linear.forward' is called at "
-                    "sim/parallel/row_parallel_linear.cpp:"))
-      << text;
+  EXPECT_TRUE(names(text, " by 2 on all ranks. 'row_parallel_linear.forward' is called at ")) << text;
+  EXPECT_TRUE(names(text, "sim/parallel/row_parallel_linear.cpp:")) << text;
 }
 
 // The copy of a tied embedding begins as zeros of both signs.
@@ -164,6 +170,14 @@ TEST(ExplainedSites, NegativeZerosHaveNoPrecision) {
   const std::string text = explanation(bench, the_case, verify::all_properties().front(), setting);
   EXPECT_TRUE(names(text, "What ranks give to 'tied_embeddings.grads' has the precision of bf16")) << text;
   EXPECT_FALSE(names(text, "'tied_embeddings.tie'")) << text;
+}
+
+// One loss is all that is wrong, and whatever kernels compute on the way to it may be the reason.
+TEST(ExplainedSites, ACallIsNotBlamedAloneForWhatKernelsReachToo) {
+  const std::string text = explained("tied_embedding", 2, {{"sequence_parallel", 1}},
+                                     "vocab_parallel_cross_entropy.sum:scale=1+2^-10");
+  EXPECT_TRUE(names(text, "'vocab_parallel_cross_entropy.sum' or ")) << text;
+  EXPECT_TRUE(names(text, "' and several kernels reach: what is wrong may lie between them")) << text;
 }
 
 // Ids have no precision that a cast could take from them.
