@@ -117,14 +117,16 @@ class Test {
     return compared(first, operation, words_[at_++]);
   }
 
-  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator are an error, which is no success.
+  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator of one word (-f) are an error, which
+  /// is no success: [ -eq 1 ] is what an empty value leaves of [ $X -eq 1 ].
   Truth short_test() {
     at_ = words_.size();
     const TestWord& word = words_.back();
     const std::string& sign = words_.front().bare;
     if (words_.size() == 2 && sign != "-z" && sign != "-n") {
-      const bool is_error = words_.front().is_known && !words_.front().text.starts_with('-');
-      return is_error ? Truth(false) : std::nullopt;
+      const std::string& text = words_.front().text;
+      const bool may_be_operator = text.size() == 2 && text[0] == '-';
+      return words_.front().is_known && !may_be_operator ? Truth(false) : std::nullopt;
     }
     if (!word.is_known) return std::nullopt;
     return words_.size() == 2 && sign == "-z" ? word.text.empty() : !word.text.empty();
