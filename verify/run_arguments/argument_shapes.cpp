@@ -398,4 +398,8 @@ bool has_plain_words(std::string_view name) {
   return std::ranges::find(kPlainLists, name) != std::end(kPlainLists);
 }
 
+bool is_known_with_underscores(std::string_view written) {
+  return written == "override-opt_param-scheduler" || written == "use-checkpoint-opt_param-scheduler";
+}
+
 }  // namespace verify

@@ -31,4 +31,7 @@ NumberKind number_kind_of_argument(std::string_view name);
 /// Whether the words of a list are numbers or names, so that a comma in one is a mistake.
 bool has_plain_words(std::string_view name);
 
+/// Whether Megatron's parser knows a name, written without its dashes, with the "_" that it has.
+bool is_known_with_underscores(std::string_view written);
+
 }  // namespace verify

@@ -666,6 +666,20 @@ void ScriptReader::take_assigned_arguments() {
   if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
 }
 
+bool takes_many(std::string_view argument) {
+  const ArgumentShape shape = shape_of_argument(argument);
+  return shape == ArgumentShape::list || shape == ArgumentShape::maybes;
+}
+
+/// Whether a word has a '/' outside of what is not known: ${DATA}/a is a path, and no bundle of arguments.
+bool names_a_file(std::string_view text) {
+  bool is_known = true;
+  return std::ranges::any_of(text, [&](char c) {
+    if (c == kUnknownBegin || c == kUnknownEnd) is_known = c == kUnknownEnd;
+    return is_known && c == '/';
+  });
+}
+
 /// Takes the arguments of the training script: each flag with the words up to the next one.
 void ScriptReader::take(const Fields& words, RunArguments& run) {
   RunArgument* current = nullptr;
@@ -688,7 +702,7 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       current = &run.given.back();
       const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
       const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
-      if (written.find('_') != std::string::npos && !is_of_deepspeed &&
+      if (written.find('_') != std::string::npos && !is_of_deepspeed && !is_known_with_underscores(written) &&
           find_argument(current->name) != nullptr)
         run.with_underscores.push_back({written, {}, word.line});
       if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
@@ -700,7 +714,9 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
     const bool is_complete = current == nullptr || !current->values.empty() ||
                              shape_of_argument(current->name) == ArgumentShape::flag;
     const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
-    const bool stands_alone = word.has_unknown() && (is_complete || holds_flags);
+    const bool is_of_list = current != nullptr && !current->values.empty() && takes_many(current->name);
+    const bool is_another = is_of_list && names_a_file(word.text);
+    const bool stands_alone = word.has_unknown() && !is_another && (is_complete || holds_flags);
     if (stands_alone) current = nullptr;
     keep_unresolved(word);
     if (current == nullptr) continue;

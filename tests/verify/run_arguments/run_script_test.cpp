@@ -141,6 +141,20 @@ TEST(RunScript, NamesWithUnderscoresAreKept) {
   EXPECT_EQ(text_of(run), "num-layers=8 hidden-size=4 my-own=1");
   ASSERT_EQ(run.with_underscores.size(), 1U);
   EXPECT_EQ(run.with_underscores[0].name, "num_layers");
+  // Two of Megatron's own names have an underscore.
+  const RunArguments own = read_run_script(
+      "python train.py --override-opt_param-scheduler --use-checkpoint-opt_param-scheduler --a 1", {});
+  EXPECT_EQ(text_of(own), "override-opt-param-scheduler use-checkpoint-opt-param-scheduler a=1");
+  EXPECT_TRUE(own.with_underscores.empty());
+}
+
+TEST(RunScript, APathInAListIsNoBundleOfArguments) {
+  const RunArguments run =
+      read_run_script("python x.py --data-path 0.3 ${DATA}/a 0.7 $DATA/b $EXTRA --lr 1 $C/d --seed 2", {});
+  EXPECT_EQ(text_of(run), "data-path=0.3=${DATA}/a=0.7=$DATA/b lr=1 seed=2");
+  EXPECT_EQ(unresolved_of(run), "1:data-path:${DATA} 1:data-path:$DATA 1::$EXTRA 1::$C ");
+  EXPECT_EQ(unresolved_of(read_run_script("python x.py --data-path 1 $(cat x/args)", {})),
+            "1::$(cat x/args) ");
 }
 
 TEST(RunScript, WhatIsSetCountsFirst) {
