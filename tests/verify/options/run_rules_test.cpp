@@ -610,6 +610,20 @@ TEST(RunRules, EverythingIsToldTogether) {
   EXPECT_EQ(test::run("groups --world-size 8 --from '" + file.path() + "'").exit_code, 0);
 }
 
+TEST(RunRules, AValueOfAForkIsToldAsThat) {
+  const auto told = [](const std::string& more) {
+    const test::TemporaryFile file("run.sh", script(kDense, more));
+    return test::run("replay --layout-only --world-size 8 --from '" + file.path() + "'").out;
+  };
+  const std::string balancing = told("--moe-router-load-balancing-type noaux_tc");
+  EXPECT_NE(balancing.find("this one is known to MindSpeed-LLM alone"), std::string::npos) << balancing;
+  EXPECT_NE(balancing.find("none, with --moe-router-enable-expert-bias"), std::string::npos) << balancing;
+  const std::string optimizer = told("--optimizer ademamix");
+  EXPECT_NE(optimizer.find("this one is known to the fork of swiss-ai alone"), std::string::npos)
+      << optimizer;
+  EXPECT_EQ(told("--optimizer adamw").find("known to"), std::string::npos);
+}
+
 TEST(RunRules, ALogIsNotHeldAgainstThem) {
   verify::RunArguments run = verify::read_run_script(script(kDense, "--encoder-num-layers 4"), {});
   EXPECT_EQ(test::judged(run, 8).refused, Codes({"two_layer_counts"}));
