@@ -60,6 +60,7 @@ class Options {
   void context();
   void gate_by_gelu();
   void model();
+  void experts_of_deepspeed();
   void vocabulary();
   void dtypes();
   void batch();
@@ -132,6 +133,21 @@ void Options::vocabulary() {
   replace("make-vocab-size-divisible-by", "1");
 }
 
+/// Megatron-DeepSpeed takes numbers of experts layer by layer, and one expert is a dense layer.
+void Options::experts_of_deepspeed() {
+  if (const auto ranks = values_.number("moe-expert-parallel-size"); ranks && *ranks > 1) {
+    notes_.push_back(fmt::format(
+        "--moe-expert-parallel-size {}: the groups that DeepSpeed makes for experts are not shown", *ranks));
+  }
+  const std::vector<std::string> numbers = values_.words("num-experts");
+  const bool is_dense = std::ranges::all_of(numbers, [](const std::string& word) { return word == "1"; });
+  if (!values_.has("deepspeed") || (numbers.size() == 1 && !is_dense)) return;
+  settings_.remove("num-experts");
+  if (is_dense) return;
+  notes_.push_back(fmt::format("--num-experts {}: experts that differ from layer to layer are not shown",
+                               fmt::join(numbers, " ")));
+}
+
 /// A run is in bf16 only where it says so.
 void Options::dtypes() {
   if (!values_.flag("bf16")) replace("bf16", "false");
@@ -150,6 +166,7 @@ void Options::gate_by_gelu() {
 }
 
 void Options::model() {
+  experts_of_deepspeed();
   vocabulary();
   if (!values_.has("seq-length") && values_.has("encoder-seq-length"))
     replace("seq-length", values_.text("encoder-seq-length"));

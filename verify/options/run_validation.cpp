@@ -149,6 +149,7 @@ bool keep_unparsed_words(const RunOfFile& run, sim::Refusals& refusals) {
 }  // namespace
 
 void require_parsed_words(const RunOfFile& run) {
+  if (has_rules_of_its_own(run)) return;
   sim::Refusals refusals;
   keep_unparsed_words(run, refusals);
   refusals.throw_if_any();

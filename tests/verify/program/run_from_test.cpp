@@ -466,6 +466,19 @@ TEST(RunFrom, MegatronsRulesAreNotHeldAgainstRunsOfOtherPrograms) {
   EXPECT_NE(slime.find("8 layers on 2 ranks"), std::string::npos) << slime;
 }
 
+TEST(RunFrom, ExpertsOfMegatronDeepspeedMayDifferFromLayerToLayer) {
+  const std::string script = kWholeScript + "--deepspeed --num-experts ";
+  const std::string pyramid = replayed(script + "4 4 8");
+  EXPECT_EQ(pyramid.find("REFUSED"), std::string::npos) << pyramid;
+  EXPECT_NE(pyramid.find("--num-experts 4 4 8: experts that differ"), std::string::npos) << pyramid;
+  const test::TemporaryFile file("run.sh", script + "4 4 8 --moe-expert-parallel-size 4");
+  const test::RunResult groups = test::run("groups --from '" + file.path() + "'");
+  EXPECT_EQ(groups.exit_code, 0) << groups.err;
+  EXPECT_NE(groups.out.find("the groups that DeepSpeed makes for experts are not shown"), std::string::npos);
+  // One expert is a dense layer, and is not warned of as less than the top-k.
+  EXPECT_EQ(replayed(script + "1").find("topk_above_experts"), std::string::npos);
+}
+
 TEST(RunFrom, AnOptionReplacesAnArgumentThatMegatronHasRemoved) {
   const std::string script = kWholeScript + "--checkpoint-activations";
   EXPECT_NE(replayed(script).find("checkpoint_activations_removed"), std::string::npos);
