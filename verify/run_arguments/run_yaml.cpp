@@ -18,6 +18,8 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/run_manifest.h"
+#include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
@@ -198,6 +200,21 @@ void expand_variables(RunArguments& run, const RunVariables& set) {
   }
 }
 
+/// Reads the commands of a manifest. What torchrun's command does not say of the world, the operator of the
+/// job gives it in variables.
+RunArguments read_manifest(const std::string& script, const RunVariables& set) {
+  RunArguments run = read_run_script(script, set);
+  run.notes.emplace_back("the commands of the containers in the manifest are read");
+  const std::string& source = run.world_size_source;
+  const bool is_whole =
+      source.find(" x ") != std::string::npos || script.find("--standalone") != std::string::npos;
+  if (source.find("torchrun") == std::string::npos || is_whole) return run;
+  run.notes.push_back(fmt::format("{} is not the number of ranks where an operator adds nodes", source));
+  run.world_size.reset();
+  run.world_size_source.clear();
+  return run;
+}
+
 }  // namespace
 
 RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
@@ -245,6 +262,8 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
   }
   const auto is_known = [](const RunArgument& argument) { return find_argument(argument.name) != nullptr; };
   if (std::ranges::none_of(run.given, is_known)) {
+    if (const std::string script = script_of_manifest(text); !script.empty())
+      return read_manifest(script, set);
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",
                  .numbers = fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",

@@ -51,6 +51,48 @@ TEST(RunYaml, VariablesHaveTheValuesThatAreSet) {
   EXPECT_EQ(unknown.unresolved[0].line, 5);
 }
 
+const std::string kManifest =
+    "apiVersion: v1\nkind: Service\nmetadata: {name: etcd}\n---\nkind: PyTorchJob\nspec:\n  containers:\n"
+    "  - name: side\n    command: [/bin/etcd, --data-dir, /var]\n"
+    "  - name: pytorch\n    env:\n    - {name: CUDA_DEVICE_MAX_CONNECTIONS, value: \"1\"}\n"
+    "    - name: HIDDEN\n      value: \"4096\"\n";
+
+TEST(RunYaml, CommandsOfContainersAreALaunchScript) {
+  const verify::RunArguments run = verify::read_run_yaml(
+      kManifest +
+          "    command: [\"/usr/bin/torchrun\", --nproc_per_node=8, '--nnodes=${NODES}']\n    args:\n"
+          "    - pretrain_gpt.py\n    - --num-layers=36\n    - --hidden-size=$(HIDDEN)\n    - --bf16\n",
+      {{"NODES", "2"}});
+  EXPECT_EQ(test::text_of(run), "num-layers=36 hidden-size=4096 bf16");
+  EXPECT_EQ(run.kind, verify::RunFileKind::script);
+  EXPECT_EQ(run.world_size, 16);
+  EXPECT_EQ(run.given.at(0).line, 18);
+  EXPECT_EQ(run.environment.at("CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+}
+
+TEST(RunYaml, TheTextBehindAShellOfAContainerIsOfThatShell) {
+  const verify::RunArguments run =
+      verify::read_run_yaml(kManifest +
+                            "    command: [/bin/bash, -xc]\n    args:\n    - |\n      TP=4\n"
+                            "      torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 8 \\\n"
+                            "        --tp $TP --name 'a b'\n");
+  EXPECT_EQ(test::text_of(run), "num-layers=8 tp=4 name=a b");
+  EXPECT_EQ(run.world_size, 16);
+}
+
+TEST(RunYaml, AnOperatorMayGiveTorchrunOfAContainerItsNodes) {
+  const auto world = [](const std::string& options) {
+    return verify::read_run_yaml(kManifest + "    args: [torchrun, " + options + "x.py, --num-layers, '8']\n")
+        .world_size;
+  };
+  EXPECT_EQ(world(""), std::nullopt);
+  EXPECT_EQ(world("--nproc_per_node=8, "), std::nullopt);
+  EXPECT_EQ(world("--standalone, --nproc_per_node=8, "), 8);
+  EXPECT_EQ(world("--nnodes=1, --nproc_per_node=8, "), 8);
+  // A manifest without a training has no arguments.
+  EXPECT_EQ(code_of(kManifest), test::at("run_without_arguments", "--from"));
+}
+
 TEST(RunYaml, KeysOfOtherProgramsAreRefusedWithTheLayoutThatTheySay) {
   const auto hint = [](const std::string& text) {
     try {
