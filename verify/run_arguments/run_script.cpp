@@ -133,13 +133,27 @@ Fields::const_iterator script_of(const Fields& words) {
   return words.end();
 }
 
-/// Whether a command gives an argument that says something about the training.
-bool trains(const Launch& launch) {
-  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellField& word) {
-    if (!is_flag(word.text)) return false;
-    const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
-    return row != nullptr && row->use != ArgumentUse::without_effect;
-  });
+/// Whether a word is an argument that says something about the training.
+bool says_training(const ShellField& word) {
+  if (!is_flag(word.text)) return false;
+  const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
+  return row != nullptr && row->use != ArgumentUse::without_effect;
+}
+
+bool trains(const Launch& launch) { return std::ranges::any_of(launch.arguments, says_training); }
+
+/// Returns the training script of a command whose name is not known, as in `$LAUNCH $SCRIPT --num-layers 4`:
+/// the last word that is not known before the first argument, where arguments follow that say something about
+/// the training. The value of an option is none.
+Fields::const_iterator unknown_script_of(const Fields& words) {
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool is_value =
+        word != words.begin() && is_flag((word - 1)->text) && (word - 1)->text.find('=') == std::string::npos;
+    const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
+    const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value;
+    if (is_script && std::any_of(word, words.end(), says_training)) return word;
+  }
+  return words.end();
 }
 
 /// Returns the argument of Megatron that a key of a configuration is named for, as an option with its value:
@@ -556,7 +570,11 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     launch.is_apart = launch.is_apart || open_documents_ == 0;
     return;
   }
-  const auto script = script_of(words);
+  const bool starts_shell = std::ranges::any_of(words, [](const ShellField& word) {
+    return is_shell(word.text) || only_starts(word.text) || word.text.ends_with(".sh");
+  });
+  auto script = script_of(words);
+  if (script == words.end() && !starts_shell) script = unknown_script_of(words);
   const auto dashes =
       std::find_if(words.rbegin(), words.rend(), [](const ShellField& word) { return word.text == "--"; });
   if (dashes != words.rend() && dashes.base() > script) {  // a launcher of somebody's own, and its command

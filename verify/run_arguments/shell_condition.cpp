@@ -117,8 +117,8 @@ class Test {
     return compared(first, operation, words_[at_++]);
   }
 
-  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator of one word (-f) are an error, which
-  /// is no success: [ -eq 1 ] is what an empty value leaves of [ $X -eq 1 ].
+  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator of one word (-f) are an error,
+  /// which is no success: [ -eq 1 ] is what an empty value leaves of [ $X -eq 1 ].
   Truth short_test() {
     at_ = words_.size();
     const TestWord& word = words_.back();

@@ -466,6 +466,22 @@ TEST(RunScript, ACommandThatIsNotKnownIsAskedFor) {
   EXPECT_EQ(read("for lr in 1 2; do C=\"python x.py --lr $lr\"; eval $C; done"), "lr=2");
 }
 
+TEST(RunScript, ATrainingScriptWhoseNameIsNotKnownIsOne) {
+  // A script whose name depends on a test, as Megatron's examples of post-training choose theirs.
+  const std::string choice = "A='--num-layers 8'\nif [ -f x ]; then S=/x/a.py; else S=/x/b.py; fi\n";
+  const RunArguments run = read_run_script(
+      choice + "torchrun --nproc_per_node=16 $S \\\n  --save ck $A --pipeline-model-parallel-size 2\n", {});
+  EXPECT_EQ(text_of(run), "save=ck num-layers=8 pipeline-model-parallel-size=2");
+  EXPECT_EQ(run.world_size, 16);
+  EXPECT_TRUE(run.notes.empty());
+  EXPECT_EQ(text_of(read_run_script("torchrun --nproc_per_node 8 $SCRIPT --num-layers 4", {})),
+            "num-layers=4");
+  // A value is no script, and what another shell script gets is its own.
+  const std::string assigned = "A=(--num-layers 8)\n";
+  EXPECT_EQ(text_of(read_run_script(assigned + "prog --nodes $N --num-layers 4", {})), "num-layers=8");
+  EXPECT_EQ(text_of(read_run_script(assigned + "bash run.sh $N --num-layers 4", {})), "num-layers=8");
+}
+
 TEST(RunScript, ALauncherOfSomebodysOwnIsNoTraining) {
   EXPECT_EQ(read("python launch.py --nodes 4 -- python pretrain_gpt.py --a 1"), "a=1");
   EXPECT_EQ(read_run_script("python l.py --n 9 -- torchrun --nproc_per_node 8 x.py --a 1", {}).world_size, 8);
