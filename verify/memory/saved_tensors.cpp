@@ -36,6 +36,8 @@ class Layer {
         add("query and key norm statistics", statistics_of((heads + groups) * n_));
       }
       add("queries, keys, values", e_ * (heads + 2 * groups) * head * n_);
+      add("queries and keys beside their product", e_ * beside_product(heads, groups) * head * n_);
+      if (!model_.learned_positions) rotary_tables(head);
       core(heads * head);
     }
     dropout("attention dropout mask");
@@ -83,6 +85,25 @@ class Layer {
   std::int64_t statistics_of(std::int64_t rows) const {
     return (model_.rms_norm ? 1 : 2) * kFloatBytes * rows;
   }
+  /// The heads of queries and keys that are apart from the product which made them with the values, where a
+  /// view of the values keeps that product whole. A flash kernel copies the values, and keeps it no longer.
+  std::int64_t beside_product(std::int64_t heads, std::int64_t groups) const {
+    const bool rotates = !model_.learned_positions;
+    if (shape_.options.recomputes("core_attn")) {
+      if (rotates || model_.qk_norm) return heads + groups;
+      return groups < heads ? heads : 0;
+    }
+    if (!shape_.options.local_layers) return 0;
+    // Grouped keys and values are repeated for each query, and norms have kept the product already.
+    if (groups < heads) return 2 * (heads - groups);
+    return rotates && !model_.qk_norm ? heads + groups : 0;
+  }
+  /// Without a kernel of its own a rotation keeps the cosines and sines by which it multiplies queries and
+  /// keys.
+  void rotary_tables(std::int64_t width) {
+    if (shape_.options.fused_rope) return;
+    add("rotary tables", 2 * 2 * e_ * width * (n_ / std::max<std::int64_t>(shape_.micro_batch_size, 1)));
+  }
   void latent(const LatentAttention& latent) {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;
     const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
@@ -95,11 +116,25 @@ class Layer {
     }
     add("key positions", e_ * latent.qk_pos_emb_head_dim * n_);
     add("queries, keys, values", e_ * heads * (2 * head + latent.v_head_dim) * n_, "mla_up_proj");
+    if (!model_.learned_positions) rotary_tables(latent.qk_pos_emb_head_dim);
     core(heads * latent.v_head_dim);
+  }
+  /// Of one score. A softmax in fp32 is converted, for the product with the values or for dropout.
+  std::int64_t bytes_of_softmax() const {
+    if (!converts_softmax()) return e_;
+    return kFloatBytes + (shape_.options.attention_dropout ? 0 : e_);
+  }
+  /// Megatron's own kernel of a softmax takes sequences of up to 4096 tokens, in fours as heads are.
+  bool converts_softmax() const {
+    if (!shape_.options.local_layers || !shape_.options.softmax_in_fp32) return false;
+    const std::int64_t heads = shape_.micro_batch_size * model_.num_attention_heads / shape_.tp;
+    const std::int64_t length = model_.seq_length;
+    return !shape_.options.fused_softmax || length <= 16 || length > 4096 || length % 4 != 0 ||
+           heads % 4 != 0;
   }
   void core(std::int64_t attended) {
     if (shape_.options.keeps_scores) {
-      add("attention scores", score_bytes(shape_), "core_attn");
+      add("attention scores", score_bytes(shape_) / e_ * bytes_of_softmax(), "core_attn");
       if (shape_.options.attention_dropout)
         add("dropout of scores", score_bytes(shape_) / e_ * (e_ + kMaskBytes), "core_attn");
     } else {

@@ -13,6 +13,13 @@
 ///   output of a norm (two)            e H n_s                     the matrix products behind it
 ///   statistics of a norm (two)        8 n_s (RMSNorm: 4 n_s)      the norm
 ///   queries, keys, values             e (heads + 2 G) d n / tp    the kernel of attention
+///   the same in their product         e (heads + G) d n / tp      a view of the values, where core_attn is
+///                                                                 computed again, or in local layers: beside
+///                                                                 rotated or normed queries and keys
+///   grouped queries in their product  e heads d n / tp            the same, where they are neither
+///   repeated keys and values          2 e (heads - G) d n / tp    local layers with grouped queries
+///   rotary tables                     4 e d n / b                 rotations without a kernel of their own; b
+///                                                                 sequences are in a microbatch
 ///   queries, keys before their norms  e (heads + G) d n / tp      the norms of --qk-layernorm, which keep
 ///                                                                 8 (heads + G) n / tp, too (RMSNorm: half)
 ///   latent states                     e (R_q + R_kv) n_s, e d_r n          the up-projections, or the norms
@@ -21,6 +28,8 @@
 ///   latent queries, keys and values   e heads (2 (d_n + d_r) + d_v) n / tp   the kernel of attention
 ///   statistics of attention           4 heads n / tp              a flash kernel (Dao et al. 2022)
 ///   scores                            e heads S n / tp            attention without one: the softmax
+///   scores in fp32                    4 heads S n / tp            unfused softmax of local layers in fp32;
+///                                                                 dropout takes the copy of 16 bits
 ///   dropout of scores                 (e + 1) heads S n / tp      the same, with dropout: mask and result
 ///   output of attention               e heads d n / tp            attention and the output projection
 ///   its two steps                     e heads d n / tp            attention over gathered keys, with cp

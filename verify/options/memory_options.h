@@ -40,6 +40,9 @@ struct MemoryOptions {
   bool fused_gate = true;      // one kernel multiplies the gate's activation, and keeps its input alone
   bool te_activation = false;  // Transformer Engine's kernel of the activation, which keeps its input alone
   bool fused_squared_relu = false;  // one kernel squares in experts, and multiplies by the probabilities
+  bool fused_softmax = true;        // a kernel scales, masks and normalizes the scores of local layers
+  bool softmax_in_fp32 = false;     // that of local layers, where no fused kernel computes it
+  bool fused_rope = true;           // a kernel rotates queries and keys, and keeps no tables
   bool grouped_experts = false;
   bool gathers_keys = false;  // --cp-comm-type all_gather in all layers
   LossKernel loss = LossKernel::unfused;

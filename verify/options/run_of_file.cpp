@@ -225,6 +225,7 @@ void Options::step() {
     settings_.remove("recompute-method");
     settings_.remove("recompute-num-layers");
   }
+  if (values_.flag("apply-query-key-layer-scaling")) replace("attention-softmax-in-fp32", "true");
   const bool has_tp = values_.has("tensor-model-parallel-size");
   const auto tp = values_.number("tensor-model-parallel-size");
   if (values_.flag("sequence-parallel") && (!has_tp || tp == std::int64_t{1}))

@@ -34,6 +34,7 @@ const LogName* find_log_name(std::string_view name) {
       {"add-bias-linear", "disable-bias-linear", true},
       {"overlap-p2p-comm", "no-overlap-p2p-communication", true},
       {"bias-swiglu-fusion", "no-bias-swiglu-fusion", true},
+      {"masked-softmax-fusion", "no-masked-softmax-fusion", true},
       {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion", true},
       {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader", true},
       {"use-gloo-process-groups", "disable-gloo-process-groups", true},

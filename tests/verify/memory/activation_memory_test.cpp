@@ -199,6 +199,71 @@ TEST(ActivationMemory, KernelsKeepWhatTheyReadAgain) {
   EXPECT_EQ(kept() - gated, 2 * 8 * 4);
 }
 
+/// A layer of 4 heads of 2 in `groups`, whose microbatch is one sequence of 8 tokens.
+ActivationShape shape_of_heads(std::int64_t groups) {
+  return {.model = {.num_layers = 1,
+                    .hidden_size = 8,
+                    .ffn_hidden_size = 16,
+                    .num_attention_heads = 4,
+                    .num_query_groups = groups,
+                    .seq_length = 8},
+          .tokens = 8};
+}
+
+// Values are a view of the product that made them with queries and keys, until a flash kernel copies them.
+TEST(ActivationMemory, AViewOfTheValuesKeepsTheirProduct) {
+  ActivationShape shape = shape_of_heads(4);
+  const auto kept_by = [&](const char* name) {
+    for (const SavedTensor& tensor : saved_tensors(shape, false))
+      if (std::string_view(tensor.name) == name) return tensor.bytes;
+    return std::int64_t{-1};
+  };
+  const auto beside = [&] { return kept_by("queries and keys beside their product"); };
+  constexpr std::int64_t kHead = 2 * 2 * 8;  // e d n
+  EXPECT_EQ(beside(), 0);
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = {"core_attn"};
+  EXPECT_EQ(beside(), 0) << "queries, keys and values are views of it";
+  shape.model.num_query_groups = 2;
+  EXPECT_EQ(beside(), 4 * kHead) << "grouped queries are copied";
+  shape.model.learned_positions = false;
+  EXPECT_EQ(beside(), 6 * kHead) << "rotated queries and keys are tensors of their own";
+  EXPECT_EQ(kept_by("rotary tables"), -1);
+  shape.options.fused_rope = false;
+  EXPECT_EQ(kept_by("rotary tables"), 4 * kHead) << "a cosine and a sine for queries and for keys";
+  shape.options.recompute = RecomputeMethod::none;
+  EXPECT_EQ(beside(), 0);
+  shape.options.local_layers = true;
+  EXPECT_EQ(beside(), 4 * kHead) << "keys and values are repeated";
+  shape.model.num_query_groups = 4;
+  EXPECT_EQ(beside(), 8 * kHead);
+  shape.model.qk_norm = true;
+  EXPECT_EQ(beside(), 0) << "the norms keep it already";
+}
+
+// Megatron's own softmax in fp32 keeps its result in 4 bytes, and a copy for the product or for dropout.
+TEST(ActivationMemory, AnUnfusedSoftmaxInFp32KeepsItsResult) {
+  ActivationShape shape = shape_of_heads(4);
+  shape.options.keeps_scores = shape.options.local_layers = true;
+  shape.options.fused_softmax = false;
+  const auto beyond = [&] {
+    shape.options.softmax_in_fp32 = false;
+    const std::int64_t without = layer_activation_bytes(shape);
+    shape.options.softmax_in_fp32 = true;
+    return layer_activation_bytes(shape) - without;
+  };
+  constexpr std::int64_t kScores = 4 * 8 * 8;
+  EXPECT_EQ(beyond(), 2 * kScores) << "dropout makes a copy in 16 bits from a mask";
+  shape.options.attention_dropout = false;
+  EXPECT_EQ(beyond(), 4 * kScores);
+  shape.options.local_layers = false;
+  EXPECT_EQ(beyond(), 0);
+  shape.options.local_layers = shape.options.fused_softmax = true;
+  EXPECT_EQ(beyond(), 4 * kScores) << "no kernel takes 8 tokens";
+  shape.model.seq_length = shape.tokens = 32;
+  EXPECT_EQ(beyond(), 0);
+}
+
 // Each kernel of the loss, by hand: logits in bf16, and their softmax in fp32.
 TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   ActivationShape shape{.model = {.num_layers = 1,

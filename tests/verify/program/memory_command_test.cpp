@@ -393,6 +393,10 @@ TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   EXPECT_EQ(activations("--attention-backend unfused") - usual, 4 * (5 * scores - 4 * 4 * 32));
   EXPECT_EQ(activations("--attention-backend unfused --attention-dropout 0.0") - usual,
             4 * (2 * scores - 4 * 4 * 32));
+  const std::string local = "--transformer-impl local --no-masked-softmax-fusion ";
+  EXPECT_EQ(activations(local + "--attention-softmax-in-fp32") - activations(local), 4 * 2 * scores);
+  EXPECT_EQ(activations(local + "--apply-query-key-layer-scaling"),
+            activations(local + "--attention-softmax-in-fp32"));
   EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
   EXPECT_EQ(activations("--no-bias-swiglu-fusion"), usual);
   EXPECT_EQ(activations("--swiglu --no-bias-swiglu-fusion") - activations("--swiglu"), 4 * 2 * 2 * 128 * 32);
