@@ -50,7 +50,7 @@ class Counter {
   Chunk chunk(const sim::StageLayers& layers, bool is_first, bool is_last) const {
     const Kinds kinds = kinds_of(shape_.model, layers, is_last);
     const Kinds again = recomputed(layers, kinds);
-    Chunk chunk{.kept = kept(kinds, again),
+    Chunk chunk{.kept = kept(layers, kinds, again),
                 .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds, again)};
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
@@ -90,12 +90,14 @@ class Counter {
   }
 
   /// Layers are computed again in groups, each of which keeps its input. Groups of `block` have one layer.
-  std::int64_t kept(const Kinds& kinds, const Kinds& again) const {
+  /// The inputs of layers that predict further tokens are among the states of add_output().
+  std::int64_t kept(const sim::StageLayers& layers, const Kinds& kinds, const Kinds& again) const {
     const Kinds rest{.dense = kinds.dense - again.dense,
                      .with_experts = kinds.with_experts - again.with_experts};
     const std::int64_t of_group =
         shape_.options.recompute == RecomputeMethod::uniform ? shape_.options.recompute_layers : 1;
-    return (again.all() + of_group - 1) / of_group * saved_input() + of_layers(rest);
+    const std::int64_t in_groups = std::min<std::int64_t>(again.all(), layers.count);
+    return (in_groups + of_group - 1) / of_group * saved_input() + of_layers(rest);
   }
 
   std::int64_t computed_again(const Kinds& kinds, const Kinds& again) const {
@@ -141,13 +143,26 @@ class Counter {
     if (again.all() > 0 || shape_.options.recomputes("core_attn")) chunk.kept += mask;
   }
 
+  /// The final norm's input and output. A layer that predicts further tokens keeps what its two norms read,
+  /// both outputs in one tensor, and the input of its own final norm; all final outputs are joined in a copy.
+  /// If it is computed again as a whole, it keeps the first two alone.
+  std::int64_t states_around_output() const {
+    const std::int64_t predictions = shape_.model.mtp_num_layers;
+    const bool is_whole = shape_.options.recompute != RecomputeMethod::uniform;
+    return (2 + predictions * (is_whole ? 6 : 3)) * width();
+  }
+  std::int64_t statistics_around_output() const {
+    const std::int64_t predictions =
+        shape_.options.recompute == RecomputeMethod::uniform ? 0 : shape_.model.mtp_num_layers;
+    return (1 + 3 * predictions) * (shape_.model.rms_norm ? 1 : 2) * kFloat * shape_.own_tokens();
+  }
+
   void add_output(Chunk& chunk) const {
     const ModelShape& model = shape_.model;
     const std::int64_t losses = 1 + model.mtp_num_layers;
     const std::int64_t columns = shape_.padded_vocab_size / shape_.tp;
     const std::int64_t logits = columns * shape_.tokens;
-    const std::int64_t of_predictions = 3 * model.mtp_num_layers;  // their two inputs, joined, and normed
-    chunk.kept += (2 * losses + of_predictions) * width();
+    chunk.kept += states_around_output() + statistics_around_output();
     const std::int64_t converted = e_ == kFloat ? 0 : e_;
     switch (shape_.options.loss) {
       case LossKernel::unfused:

@@ -6,7 +6,9 @@
 /// Shapes  Sizes are as in saved_tensors.h; N is the logits of a rank, padded vocabulary * n / tp.
 ///         chunk     the layers' tensors, or with full recomputation the inputs of their groups (of `block`
 ///                   those of its first layers, never those of multi-token prediction); the mask of
-///                   dropout behind the embedding; before the output layer, the final norm's input and output
+///                   dropout behind the embedding; before the output layer, the final norm's input and
+///                   output, and its statistics. A layer of multi-token prediction has 6 e H n_s more around
+///                   it, or 3 if it is computed again, and the statistics of three norms
 ///         logits    in the loss' forward and backward step (e + 4) N: the logits, and their softmax in fp32,
 ///                   which is kept between the two; the fused kernel makes a second copy in fp32, (e + 8) N;
 ///                   that of Transformer Engine works in place, e N. In fp32 nothing is converted: 4 N.
@@ -23,6 +25,7 @@
 ///         nothing is counted beyond what it leaves, except for the loss.
 /// Source  Megatron-LM, core/tensor_parallel/cross_entropy.py, core/fusions/fused_cross_entropy.py,
 ///         core/pipeline_parallel/schedules.py, core/transformer/transformer_block.py,
+///         core/transformer/multi_token_prediction.py,
 ///         training/utils.py (get_batch_on_this_tp_rank), core/tensor_parallel/random.py
 ///         (CheckpointFunction).
 

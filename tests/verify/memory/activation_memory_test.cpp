@@ -111,7 +111,7 @@ TEST(ActivationMemory, TheLastStageAddsTheLogits) {
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
   const LargestMoment moment =
       largest_moments(shape, placement, sim::no_pipelining, {.num_microbatches = 3}).front();
-  const std::int64_t embedding = 8 * 6, output = 2 * 2 * 8 * 6;
+  const std::int64_t embedding = 8 * 6, output = 2 * 2 * 8 * 6 + 8 * 6;
   EXPECT_EQ(moment.activations, 2 * layer_activation_bytes(shape) + embedding + output);
   EXPECT_EQ(moment.logits_and_loss, (2 + 4) * 128 * 6);
   EXPECT_EQ(moment.step, "forward of microbatch 0, in the loss");
@@ -283,6 +283,29 @@ TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   EXPECT_EQ(loss(), 10 * logits);
   shape.model.mtp_num_layers = 1;
   EXPECT_EQ(loss(), (10 + 4) * logits) << "the loss of the prediction keeps its softmax";
+}
+
+/// A prediction keeps, around its layer, what its two norms read, their outputs, the input of its final norm,
+/// and its part of the joined outputs; computed again, what the norms read, and its part.
+TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
+  ActivationShape shape{.model = {.num_layers = 2,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2,
+                                  .rms_norm = true},
+                        .padded_vocab_size = 1,
+                        .tokens = 6};
+  const auto activations = [&](std::int64_t predictions) {
+    shape.model.mtp_num_layers = predictions;
+    const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
+    return largest_moments(shape, placement, sim::no_pipelining, {}).front().activations;
+  };
+  const std::int64_t width = 2 * 8 * 6, layer = layer_activation_bytes(shape), statistics = 3 * 4 * 6;
+  EXPECT_EQ(activations(1) - activations(0), layer + 6 * width + statistics);
+  EXPECT_EQ(activations(2) - activations(1), layer + 6 * width + statistics);
+  shape.options.recompute = RecomputeMethod::uniform;
+  EXPECT_EQ(activations(1) - activations(0), 3 * width);
 }
 
 /// The gradient of the embedding has all its rows, and comes when the layers have given back what they kept.
