@@ -121,8 +121,11 @@ class PickleReader {
     const unsigned char code = byte();
     switch (code) {
       case 0x80:
-        if (const int protocol = byte(); protocol > 2)
-          refuse_opcode(code, fmt::format("of protocol {}, and only protocol 2 is read", protocol));
+        if (const int protocol = byte(); protocol < 2 || protocol > 5)
+          refuse_opcode(code, fmt::format("of protocol {}, and protocols 2 to 5 are read", protocol));
+        break;
+      case 0x95:  // FRAME: so many bytes were written at once
+        static_cast<void>(little_endian(8));
         break;
       case '.':
         if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");
@@ -151,14 +154,25 @@ class PickleReader {
       case 'a':
         add(code, ValueKind::list, 1);
         break;
-      case 0x85:
-        push_tuple(code, 1);
+      case ')':
+        push(tree_.container(ValueKind::list));
         break;
+      case 0x85:
       case 0x86:
-        push_tuple(code, 2);
+      case 0x87:
+        push_tuple(code, code - 0x84U);
+        break;
+      case 't':
+        close_tuple(code);
         break;
       case 'X':
         push(Value::of_text(text(little_endian(4))));
+        break;
+      case 0x8c:
+        push(Value::of_text(text(byte())));
+        break;
+      case 0x94:
+        put(code, memo_.size());
         break;
       case 'q':
         put(code, byte());
@@ -205,8 +219,8 @@ class PickleReader {
                  .option = file_,
                  .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", name_of_opcode(code), code, at_,
                                         problem.empty() ? "" : " ", problem),
-                 .rule = "this is not a flight-recorder dump: c10's pickler writes numbers, texts, lists and "
-                         "dicts only, and nothing else of a pickle is read here",
+                 .rule = "this is not a flight-recorder dump: it has numbers, texts, tuples, lists and dicts "
+                         "only, and nothing else of a pickle is read here",
                  .hint =
                      "the file that the flight recorder wrote, its JSON form, or a dump that Python wrote "
                      "again with pickle.dump(dump, file, protocol=2)"});
@@ -267,6 +281,14 @@ class PickleReader {
     push(tuple);
   }
 
+  /// TUPLE: makes a tuple of what stands above the innermost mark.
+  void close_tuple(unsigned char code) {
+    if (marks_.empty()) refuse_opcode(code, "without a mark");
+    const std::size_t size = stack_.size() - marks_.back();
+    marks_.pop_back();
+    push_tuple(code, size);
+  }
+
   /// SETITEM and APPEND: adds the last values to the container below them, without a mark.
   void add(unsigned char code, ValueKind kind, std::size_t size) {
     if (stack_.size() < floor() + size + 1 || !stack_[stack_.size() - size - 1].is(kind))
@@ -280,6 +302,8 @@ class PickleReader {
     if (index > memo_.size())
       refuse_limit(file_, fmt::format("entry {} of a memo of {} at offset {}", index, memo_.size(), at_),
                    "c10's pickler numbers its memo from 0 on, without gaps");
+    if (index == kMostValues)
+      refuse_limit(file_, "too many values in the memo", "a dump has far fewer values");
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }

@@ -1,20 +1,20 @@
 #pragma once
 
-/// Reads a pickle without executing it: only opcodes of protocol 2 that make numbers, texts, tuples, lists
-/// and dicts. These are the 21 that c10's pickler writes for a flight-recorder dump, and three that Python's
-/// pickler writes in their place where a list, a dict or a tuple has one element:
+/// Reads a pickle without executing it: only opcodes that make numbers, texts, tuples, lists and dicts. These
+/// are the 21 of protocol 2 that c10's pickler writes for a flight-recorder dump, and those that Python's
+/// pickler writes in their place, in protocols 2 to 5:
 ///
 ///   PROTO STOP MARK EMPTY_DICT EMPTY_LIST SETITEMS APPENDS TUPLE2 BINUNICODE BINPUT LONG_BINPUT BINGET
-///   LONG_BINGET BININT BININT1 BININT2 LONG1 BINFLOAT NONE NEWTRUE NEWFALSE, and APPEND SETITEM TUPLE1
+///   LONG_BINGET BININT BININT1 BININT2 LONG1 BINFLOAT NONE NEWTRUE NEWFALSE, and of Python APPEND SETITEM
+///   EMPTY_TUPLE TUPLE1 TUPLE3 TUPLE FRAME MEMOIZE SHORT_BINUNICODE
 ///
 /// Every other opcode is refused by its name and offset, before anything that follows it is read. Those that
 /// import a name or call a function (GLOBAL, REDUCE, BUILD, ...) are among them. A tuple becomes a list.
 ///
-///   a dump that Python wrote again with   is
-///   pickle.dump(dump, file, protocol=2)   read
-///   protocol=0                            refused at its DICT, at offset 1
-///   protocol=1                            refused at its first INT, LONG or TUPLE
-///   protocol=3, 4, 5 or none              refused at its PROTO, at offset 0
+///   a dump that Python wrote again with         is
+///   pickle.dump(dump, file), or protocol 2 to 5 read
+///   protocol=0                                  refused at its DICT, at offset 1
+///   protocol=1                                  refused at its first INT or LONG
 ///
 /// Exact   A file that ends too early is read as far as it goes: what stands above each open MARK is added to
 ///         the container below it, as if the pickler had closed it there. An element that is the only one of

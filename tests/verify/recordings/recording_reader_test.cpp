@@ -149,11 +149,9 @@ TEST(PickleReader, RefusesEveryOtherOpcodeByItsNameAndOffset) {
                                     {"PERSID", "P1\n"},
                                     {"BINPERSID", "Q"},
                                     {"EXT1", "\x82\x01"},
-                                    {"FRAME", "\x95"},
-                                    {"SHORT_BINUNICODE", "\x8c"},
-                                    {"MEMOIZE", "\x94"},
-                                    {"TUPLE", "t"},
-                                    {"TUPLE3", "\x87"},
+                                    {"BINUNICODE8", "\x8d"},
+                                    {"BYTEARRAY8", "\x96"},
+                                    {"EMPTY_SET", "\x8f"},
                                     {"LONG", "L5L\n"},
                                     {"POP", "0"},
                                     {"DUP", "2"},
@@ -184,29 +182,63 @@ TEST(PickleReader, ReadsContainersOfOneElement) {
   EXPECT_EQ(*recording->groups.at(0).ranks, std::vector<int>{3});
 }
 
-/// What Python writes with a protocol other than 2 is refused where it first differs.
+/// What Python's pickler writes without being told a protocol: frames, short texts, and a memo without numbers.
+TEST(PickleReader, ReadsWhatPythonWritesByDefault) {
+  const auto text = [](const std::string& of) {
+    return "\x8c" + std::string(1, static_cast<char>(of.size())) + of + "\x94";
+  };
+  const std::string entry = "}\x94(" + text("collective_seq_id") + "K\x07" + text("process_group") +
+                            text("5") + text("tp") + "\x86\x94" + text("input_sizes") +
+                            "]\x94(K\x02K\x03K\x04" + "\x87\x94(K\x05K\x06K\x07K\x08t\x94)eu";
+  for (const char protocol : {'\x03', '\x04', '\x05'}) {
+    const std::optional<Recording> recording =
+        read(std::string("\x80") + protocol + "\x95" + std::string(8, '\x01') + "}\x94(" + text("version") +
+             text("2.8") + text("entries") + "]\x94" + entry + "au.");
+    ASSERT_TRUE(recording);
+    EXPECT_FALSE(recording->is_truncated);
+    EXPECT_EQ(recording->version, "2.8");
+    const verify::RecordedCall& call = recording->calls.at(0);
+    EXPECT_EQ(call.sequence, 7);
+    EXPECT_EQ(recording->groups.at(call.group).description, "tp");
+    EXPECT_EQ(recording->text(recording->sizes[call.input_sizes].text), "[[2, 3, 4], [5, 6, 7, 8], []]");
+  }
+}
+
+/// What Python writes with another protocol is refused where it first differs.
 TEST(PickleReader, OtherProtocolsAreRefusedByNameAndOffset) {
   struct Written {
     std::string bytes, begins;
   };
-  const std::string newer = " and only protocol 2 is read";
   for (const Written& written :
        {Written{"(dp0\nVentries\np1\n(lp2\ns.", "DICT (0x64) at offset 1"},
         Written{std::string("}q\x00X\x01\x00\x00\x00vI01\ns.", 14), "INT (0x49) at offset 9"},
-        Written{"\x80\x03}q", "PROTO (0x80) at offset 0 of protocol 3," + newer},
-        Written{"\x80\x04\x95", "PROTO (0x80) at offset 0 of protocol 4," + newer},
-        Written{"\x80\x05\x95", "PROTO (0x80) at offset 0 of protocol 5," + newer}})
+        Written{"\x80\x06\x95", "PROTO (0x80) at offset 0 of protocol 6, and protocols 2 to 5 are read"}})
     EXPECT_EQ(refusal_of(written.bytes).numbers, written.begins);
 }
 
 TEST(PickleReader, RefusesWhatDoesNotFit) {
-  for (const std::string& bytes :
-       {std::string("a"), std::string("]a"), std::string("}Na"), std::string("}Ns"), std::string("]NNs"),
-        std::string("](Na"), std::string("\x85"), std::string("u"), std::string("e"), std::string("\x86"),
-        std::string("h\x03"), std::string("q\x00", 2), std::string("."), std::string("}(K\x01u"),
-        std::string("]K\x01("
-                    "u"),
-        std::string("(."), std::string("](N}u"), std::string("\x80\x04")})
+  for (const std::string& bytes : {std::string("a"),
+                                   std::string("]a"),
+                                   std::string("}Na"),
+                                   std::string("}Ns"),
+                                   std::string("]NNs"),
+                                   std::string("](Na"),
+                                   std::string("\x85"),
+                                   std::string("u"),
+                                   std::string("e"),
+                                   std::string("\x86"),
+                                   std::string("h\x03"),
+                                   std::string("q\x00", 2),
+                                   std::string("."),
+                                   std::string("}(K\x01u"),
+                                   std::string("]K\x01("
+                                               "u"),
+                                   std::string("(."),
+                                   std::string("](N}u"),
+                                   std::string("\x80\x06"),
+                                   std::string("t"),
+                                   std::string("\x87"),
+                                   std::string("\x94")})
     EXPECT_EQ(refusal_of(kProto + bytes).code, "dump_opcode") << testing::PrintToString(bytes);
 }
 
@@ -214,6 +246,7 @@ TEST(PickleReader, HasLimits) {
   const std::string marks(100, '(');
   EXPECT_EQ(refusal_of(kProto + marks).code, "dump_limit");
   EXPECT_EQ(refusal_of(kProto + std::string("Nr\xff\xff\xff\x7f")).code, "dump_limit");
+  EXPECT_EQ(refusal_of(kProto + "N" + std::string(verify::kMostValues + 1, '\x94')).code, "dump_limit");
   EXPECT_EQ(refusal_of(kProto + std::string("X\xff\xff\xff\x7f")).code, "dump_limit");
   EXPECT_EQ(refusal_of(kProto + std::string("\x8a\x09") + std::string(9, '\x01')).code, "dump_limit");
   EXPECT_EQ(refusal_of(kProto + std::string(verify::kMostValues + 1, 'N')).code, "dump_limit");
