@@ -31,7 +31,14 @@ using sim::Comparison;
 using verify::CaseSetting;
 using verify::Placement;
 
-enum class Planted { nothing, wrong_derivative, wrong_value, offset_forgotten, ties_to_the_highest };
+enum class Planted {
+  nothing,
+  wrong_derivative,
+  wrong_value,
+  read_before_wait,
+  offset_forgotten,
+  ties_to_the_highest
+};
 
 // ---- An MLP with a function of its own ----
 
@@ -51,7 +58,9 @@ sim::ElementFunction squared_relu(Planted planted) {
 class SquaredReluMlp {
  public:
   SquaredReluMlp(sim::Rank& rank, const CaseSetting& s, Planted planted)
-      : tp_(rank.groups.get("tp")), function_(squared_relu(planted)) {
+      : tp_(rank.groups.get("tp")),
+        function_(squared_relu(planted)),
+        reads_before_wait_(planted == Planted::read_before_wait) {
     const auto part = [&](int dim) {
       return sim::Partition{.dim = dim, .place = tp_.rank(), .size = tp_.size()};
     };
@@ -62,8 +71,14 @@ class SquaredReluMlp {
   sim::Tensor forward(const sim::Tensor& input) {
     inside_ = sim::matmul(input, sim::transposed(fc1.value));
     activated_ = sim::apply(function_, inside_);
-    return sim::kReduceFromTensorModelParallelRegion.forward(
-        sim::matmul(activated_, sim::transposed(fc2.value)), tp_, "squared.forward");
+    const sim::Tensor own = sim::matmul(activated_, sim::transposed(fc2.value));
+    if (reads_before_wait_) {
+      sim::Work sum = tp_.start_all_reduce(own, sim::ReduceOp::sum, "squared.forward");
+      const sim::Tensor output = sim::scale(own, {1, 1});
+      sum.wait();
+      return output;
+    }
+    return sim::kReduceFromTensorModelParallelRegion.forward(own, tp_, "squared.forward");
   }
   sim::Tensor backward(const sim::Tensor& input, const sim::Tensor& grad) {
     sim::add_matmul(sim::transposed(grad), activated_, fc2.main_grad);
@@ -78,6 +93,7 @@ class SquaredReluMlp {
  private:
   sim::Communicator& tp_;
   sim::ElementFunction function_;
+  bool reads_before_wait_;
   sim::Tensor inside_, activated_;
 };
 
@@ -271,6 +287,16 @@ TEST(AuthorLayers, AWrongDerivativeIsFoundAndItsTensorNamed) {
   const test::RunResult field = prove(std::make_unique<SquaredReluCase>(Planted::wrong_derivative),
                                       {"check", "--dtype", "field", "--property", "serial"});
   EXPECT_EQ(field.exit_code, 0) << field.out;
+}
+
+/// The layer calls on one rank, too, where none is expected: that is not why the run ended.
+TEST(AuthorLayers, ABufferReadTooEarlyIsNotExplainedByOtherCalls) {
+  const test::RunResult result = prove(std::make_unique<SquaredReluCase>(Planted::read_before_wait),
+                                       {"check", "--dtype", "f64", "--property", "serial"});
+  EXPECT_EQ(result.exit_code, 3) << result.out << result.err;
+  EXPECT_NE(result.out.find("are being written by 'squared.forward' (tests/"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(result.out.find("one too many"), std::string::npos) << result.out;
 }
 
 /// The reference differentiates itself (tests/support/dual.h).
