@@ -315,11 +315,16 @@ class SiteSearch {
     return fmt::format("{}", fmt::join(texts, ", and also "));
   }
 
-  /// Of several repairs, those are kept that make all right in other settings, too, where any does.
+  /// Keeps the repairs that make all right with other seeds, too, and of several those that do so at larger
+  /// sizes, on which the number of a repair may depend.
   void keep_those_that_hold(std::vector<RepairOnRanks>& repairs) {
-    if (repairs.size() < 2 || run_.setting.text) return;
+    constexpr int kEnough = 3;
+    if (run_.setting.text) return;
+    int seeds = 0;
     for (const CaseSetting& other : known_other_settings()) {
-      if (repairs.size() < 2) return;
+      const bool is_of_seed = other.seed != run_.setting.seed;
+      if (repairs.empty() || seeds == kEnough) return;
+      if (repairs.size() == 1 && !is_of_seed) continue;
       bench_.plant(planted_);
       const std::shared_ptr<const sim::RunReport> report = fit_run(bench_, run_.the_case, other);
       if (report == nullptr) continue;
@@ -329,7 +334,8 @@ class SiteSearch {
       for (const RepairOnRanks& one : repairs) {
         if (makes_all_right(bench_, run, planted_, one.faults)) holding.push_back(one);
       }
-      if (!holding.empty()) repairs = std::move(holding);
+      if (is_of_seed || !holding.empty()) repairs = std::move(holding);
+      if (is_of_seed) ++seeds;
     }
   }
 

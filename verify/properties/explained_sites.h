@@ -16,8 +16,8 @@
 /// Where nothing can be said of a setting, a larger one is searched.
 /// Where a site is called over several kinds of groups, all its calls are changed, and those of each kind;
 /// where it is called in several layers and that says nothing, those of each layer.
-/// What is zero or unused must be so with other seeds and at larger sizes, too, and of several repairs those
-/// are named that make all right there.
+/// What is zero or unused must be so with other seeds and at larger sizes, too; a repair must make all right
+/// with other seeds, and of several those are named that do so at larger sizes.
 ///
 /// A training is searched without its second step and its clipping where it is wrong without them, too: they
 /// make its tensors no linear functions of the results of calls.

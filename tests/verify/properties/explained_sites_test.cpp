@@ -28,9 +28,11 @@ CaseSetting smallest(const Case& the_case, int ranks, const Dimensions& but_for)
   return setting;
 }
 
-std::string explained(const std::string& name, int ranks, const Dimensions& but_for, const char* fault) {
+std::string explained(const std::string& name, int ranks, const Dimensions& but_for, const char* fault,
+                      std::uint64_t seed = 1) {
   const Case& the_case = *verify::find_case(name);
-  const CaseSetting setting = smallest(the_case, ranks, but_for);
+  CaseSetting setting = smallest(the_case, ranks, but_for);
+  setting.seed = seed;
   Bench bench;
   bench.plant({verify::parsed_fault(fault)});
   const auto report = bench.run(the_case, setting);
@@ -147,6 +149,13 @@ TEST(ExplainedSites, AKernelThatAddsIsNotSaidToForgetWhatWasThere) {
   EXPECT_TRUE(names(text, "the result of 'column_parallel_linear.backward_input' is multiplied by 2 on all"))
       << text;
   EXPECT_FALSE(names(text, "device.add_to_rows")) << text;
+}
+
+// With this seed rank 1 holds no row of a token, and what was there is all that it should have.
+TEST(ExplainedSites, WhatMakesAllRightWithOneSeedAloneIsNotNamed) {
+  constexpr std::uint64_t kSeed = 2;
+  const std::string text = explained("tied_embedding", 2, {}, "device.add_to_rows:zero@rank=1", kSeed);
+  EXPECT_EQ(text.find("every result of 'device.add_to_rows' is zero or is not used on rank 1"), 0U) << text;
 }
 
 // The reader finds the call without a search.
