@@ -100,13 +100,13 @@ std::vector<CaseSetting> larger_settings(Bench& bench, const Case& the_case, con
   return larger;
 }
 
-/// Returns the sizes that are larger: "sequence 3 and hidden 3".
+/// Returns the sizes that are larger: "sequence 3, hidden 3".
 std::string text_of_larger(const CaseSetting& larger, const CaseSetting& setting) {
   std::vector<std::string> sizes;
   for (const auto& [name, value] : larger.dimensions) {
     if (setting[name] != value) sizes.push_back(fmt::format("{} {}", name, value));
   }
-  return fmt::format("{}", fmt::join(sizes, " and "));
+  return fmt::format("{}", fmt::join(sizes, ", "));
 }
 
 /// Whether no element of a tensor has a value: then no change reaches it visibly.
@@ -660,7 +660,7 @@ std::string explain_at_larger(Bench& bench, const Case& the_case, const CaseSett
     if (!is_wrong(bench, the_case, larger)) continue;
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, larger);
     const std::string said = SiteSearch(bench, the_case, larger, *run).said();
-    return said.empty() ? "" : fmt::format("with {}, {}", text_of_larger(larger, setting), said);
+    return said.empty() ? "" : fmt::format("at {}: {}", text_of_larger(larger, setting), said);
   }
   return "";
 }
