@@ -130,6 +130,32 @@ bool holds_a_ruler(std::istream& file) {
   }
 }
 
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Whether a text has a name, not as a part of a longer one.
+bool names(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::size_t end = at + name.size();
+    const bool begins = at == 0 || !is_of_name(text[at - 1]);
+    if (begins && (end == text.size() || !is_of_name(text[end]))) return true;
+  }
+  return false;
+}
+
+/// Refuses a value for a variable that the file does not have: it would change nothing. An argument of the
+/// script ($1) may have its number by `shift`, and stands for itself.
+void require_variables(std::string_view text, const RunVariables& set) {
+  for (const auto& [name, value] : set) {
+    const bool is_number = name.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number || names(text, name)) continue;
+    sim::refuse({.code = "bad_set",
+                 .option = fmt::format("--set {}", sim::printable_text(name)),
+                 .numbers = "the file has no variable of this name",
+                 .rule = "--set gives a variable of the file of --from its value, and would change nothing",
+                 .hint = "the name as the file writes it, or the argument on the command line"});
+  }
+}
+
 void require_bytes(std::size_t bytes, std::size_t most) {
   if (bytes <= most) return;
   sim::refuse({.code = "run_file_size",
@@ -145,6 +171,7 @@ RunArguments read_run_text(const std::string& text, const RunVariables& set) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
   require_known_format(text);
+  require_variables(text, set);
   return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
 }
 

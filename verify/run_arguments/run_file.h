@@ -5,8 +5,8 @@
 /// makes it YAML; everything else is a launch script or a command line.
 ///
 /// Errors  run_file_missing: there is nothing of this name, or no plain file; run_file_format: a program in
-///         Python, or a file of sections, such as TOML; run_file_text; run_file_size; and those of the
-///         readers.
+///         Python, or a file of sections, such as TOML; bad_set: a script or YAML has no variable of a name
+///         in `set`; run_file_text; run_file_size; and those of the readers.
 
 #include <string>
 

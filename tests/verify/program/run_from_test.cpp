@@ -495,6 +495,19 @@ TEST(RunFrom, ALogHasNoVariables) {
   EXPECT_TRUE(says(test::run("groups --set A=1 --from " + file.path()).err, "bad_set"));
 }
 
+TEST(RunFrom, AValueForAVariableThatTheFileDoesNotHaveIsRefused) {
+  const test::TemporaryFile file("run.sh",
+                                 "A=${TP_SIZE:-2}\ntorchrun --nproc_per_node 8 x.py --num-layers 4 "
+                                 "--tensor-model-parallel-size $A $1");
+  const auto set = [&](const std::string& given) {
+    return test::run(std::vector<std::string>{"groups", "--from", file.path(), "--set", given});
+  };
+  EXPECT_TRUE(says(set("TP=8").err, "bad_set"));
+  EXPECT_TRUE(says(set("TP_SIZ=8").err, "bad_set"));
+  EXPECT_NE(set("TP_SIZE=8").out.find("tp 8"), std::string::npos);
+  EXPECT_EQ(set("2=8").exit_code, 0);
+}
+
 TEST(RunFrom, EveryCommandSaysWhatNobodyCanRead) {
   const test::TemporaryFile flag("flag.sh", kWholeScript + "--swiglu=3");
   const test::TemporaryFile file("run.sh",
