@@ -6,7 +6,8 @@
 /// Shapes  Names are without leading dashes and with "-" in place of "_". Arguments of one purpose share a
 ///         row.
 /// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py, the dataclasses of
-///         which it makes arguments, and the arguments of its functional tests and examples. Those of
+///         which it makes arguments, and the arguments of its functional tests and examples; arguments.py of
+///         Megatron-LM at 8bfdd0cf5e46 and 47475de55851, and functional tests beside them. Those of
 ///         Megatron-DeepSpeed are there as far as they say that it runs.
 
 #include <cstddef>
