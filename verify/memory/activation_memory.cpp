@@ -39,6 +39,8 @@ struct Chunk {
   std::int64_t loss_kept = 0;         // between the loss' forward and backward step
   std::int64_t loss_needed = 0;       // inside of them, in addition
   std::int64_t output_needed = 0;     // in the backward step of the output layer, when the loss is gone
+  std::int64_t forward_needed = 0;    // in the forward step of a layer, before the states around the output
+  std::int64_t around_output = 0;     // those states, which are among what is kept
   std::int64_t layer_needed = 0;      // in the backward step of a layer
   std::int64_t embedding_needed = 0;  // in the backward step of the embedding, when the layers' are gone
 };
@@ -51,6 +53,7 @@ class Counter {
     const Kinds kinds = kinds_of(shape_.model, layers, is_last);
     const Kinds again = recomputed(layers, kinds);
     Chunk chunk{.kept = kept(layers, kinds, again),
+                .forward_needed = kinds.with_experts == 0 ? 0 : needed_by_experts(),
                 .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds, again)};
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
@@ -111,27 +114,85 @@ class Counter {
            saved_input();
   }
 
-  /// The gradients of the MLP's inside, before and after its activation.
-  std::int64_t gradient_of_mlp(bool has_experts) const {
-    const std::int64_t parts = shape_.model.gated_mlp ? 3 : 2;
-    if (!has_experts) return e_ * parts * shape_.model.ffn_hidden_size / shape_.tp * shape_.tokens;
-    return e_ * rows_of_experts(shape_) *
-           (parts * shape_.model.experts.moe_ffn_hidden_size / shape_.etp + shape_.model.hidden_size);
+  /// The bytes of hidden states on their way to experts and back.
+  struct Rows {
+    std::int64_t own = 0;       // what goes to the experts: the rows that the rank's tokens have chosen
+    std::int64_t computed = 0;  // the rows that its experts compute
+    bool are_sorted = false;    // by their experts, of which a rank has several
+  };
+  /// The dispatcher allgather sends tokens to all ranks that share experts, and each takes its rows of them.
+  /// Padded rows of one rank are sorted already.
+  Rows rows_of_a_layer() const {
+    const ExpertOptions& experts = shape_.model.experts;
+    const int ranks = shape_.ep * shape_.etp;
+    const std::int64_t row = e_ * shape_.model.hidden_size, computed = row * rows_of_experts(shape_);
+    if (experts.dispatcher == "allgather") return {.own = ranks * width(), .computed = computed};
+    return {.own = computed / shape_.etp,
+            .computed = computed,
+            .are_sorted = experts.num_experts / shape_.ep > 1 && (ranks > 1 || !experts.pad_to_capacity)};
   }
 
-  std::int64_t largest_weight(bool has_experts) const {
-    if (shape_.options.fused_weight_gradient) return 0;
-    const std::int64_t inside = has_experts ? shape_.model.experts.moe_ffn_hidden_size / shape_.etp
-                                            : shape_.model.ffn_hidden_size / shape_.tp;
+  /// The forward step of a layer holds tokens on their way until the experts' outputs are back: its own rows,
+  /// those that it received from ep, the outputs before and after they are sorted, and their sums over etp.
+  /// The experts' inputs are kept anyway.
+  std::int64_t needed_by_experts() const {
+    const Rows rows = rows_of_a_layer();
+    std::int64_t bytes = rows.own + rows.computed;
+    if (shape_.model.experts.dispatcher == "allgather") return bytes;
+    if (shape_.ep > 1 && (rows.are_sorted || shape_.etp > 1)) bytes += rows.own;
+    if (rows.are_sorted) bytes += rows.computed;
+    if (shape_.etp > 1) bytes += rows.own;
+    return bytes;
+  }
+
+  /// The bytes of the parts of an MLP, or of a layer's experts on a rank.
+  struct Inside {
+    std::int64_t input = 0;   // of the first product
+    std::int64_t inside = 0;  // of the second product's input
+    std::int64_t output = 0;  // a gradient that comes beside that of the layer's output
+    std::int64_t weight = 0;  // of the gradient of the second product, if it is computed apart
+  };
+  Inside of_mlp() const {
+    const std::int64_t whole = e_ * shape_.model.hidden_size * shape_.tokens;
+    const std::int64_t columns = shape_.model.ffn_hidden_size / shape_.tp;
+    return {.input = shape_.sequence_parallel ? 2 * whole : whole,
+            .inside = e_ * columns * shape_.tokens,
+            .output = shape_.sequence_parallel ? whole : 0,
+            .weight = e_ * columns * shape_.model.hidden_size};
+  }
+  Inside of_experts() const {
+    const ExpertOptions& experts = shape_.model.experts;
+    const std::int64_t columns = experts.moe_ffn_hidden_size / shape_.etp, rows = rows_of_experts(shape_);
     // A grouped product makes the gradients of all experts of a rank at once.
-    const bool is_grouped = has_experts && shape_.options.grouped_experts;
-    const std::int64_t matrices = is_grouped ? shape_.model.experts.num_experts / shape_.ep : 1;
-    return e_ * (shape_.model.gated_mlp ? 2 : 1) * matrices * inside * shape_.model.hidden_size;
+    const std::int64_t matrices = shape_.options.grouped_experts ? experts.num_experts / shape_.ep : 1;
+    return {.input = e_ * rows * shape_.model.hidden_size,
+            .inside = e_ * rows * columns,
+            .output = e_ * rows * shape_.model.hidden_size,
+            .weight = e_ * columns * shape_.model.hidden_size * matrices};
+  }
+
+  /// The most that the backward step of an MLP holds beyond what it has given back by then: in its second
+  /// product, in its activation, which has given back that product's input, or in its first product.
+  std::int64_t gradients_of(const Inside& mlp) const {
+    const std::int64_t up = shape_.model.gated_mlp ? 2 : 1;
+    const std::int64_t weight = shape_.options.fused_weight_gradient ? 0 : mlp.weight;
+    return std::max(
+        {mlp.output + mlp.inside + weight, up * mlp.inside, mlp.input + up * weight - mlp.inside});
+  }
+
+  /// What experts need while they are computed again, or in their backward step, in which gradients go the
+  /// way back that tokens came.
+  std::int64_t gradients_of_experts(bool computes_again) const {
+    const Rows rows = rows_of_a_layer();
+    const std::int64_t on_the_way = rows.are_sorted ? 2 * rows.computed : rows.own + rows.computed;
+    return std::max({gradients_of(of_experts()), on_the_way, computes_again ? needed_by_experts() : 0});
   }
 
   std::int64_t needed_by_a_layer(const Kinds& kinds, const Kinds& again) const {
-    return width() + computed_again(kinds, again) +
-           largest(kinds, [&](bool experts) { return gradient_of_mlp(experts) + largest_weight(experts); });
+    const bool computes_experts_again = again.with_experts > 0 || shape_.options.recomputes("moe");
+    return width() + computed_again(kinds, again) + largest(kinds, [&](bool experts) {
+             return experts ? gradients_of_experts(computes_experts_again) : gradients_of(of_mlp());
+           });
   }
 
   /// A rank of cp cuts its part from the whole mask of the microbatch. Where activations keep masks, the
@@ -162,7 +223,8 @@ class Counter {
     const std::int64_t losses = 1 + model.mtp_num_layers;
     const std::int64_t columns = shape_.padded_vocab_size / shape_.tp;
     const std::int64_t logits = columns * shape_.tokens;
-    chunk.kept += states_around_output() + statistics_around_output();
+    chunk.around_output = states_around_output() + statistics_around_output();
+    chunk.kept += chunk.around_output;
     const std::int64_t converted = e_ == kFloat ? 0 : e_;
     switch (shape_.options.loss) {
       case LossKernel::unfused:
@@ -195,7 +257,9 @@ class Walk {
       const Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
       if (step.pass == sim::Pass::forward) {
         if (chunk.loading > 0) consider(step, "loading its batch", 0, chunk.loading);
-        now_ += chunk.kept;
+        now_ += chunk.kept - chunk.around_output;
+        if (chunk.forward_needed > 0) consider(step, "in its experts", 0, chunk.forward_needed);
+        now_ += chunk.around_output;
         loss_ += chunk.loss_kept;
         consider(step, chunk.loss_kept > 0 ? "in the loss" : "behind its layers", chunk.loss_needed, 0);
       } else {

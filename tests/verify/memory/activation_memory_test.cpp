@@ -285,6 +285,74 @@ TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   EXPECT_EQ(loss(), (10 + 4) * logits) << "the loss of the prediction keeps its softmax";
 }
 
+/// The largest moment of a model of one layer, whose words take next to nothing.
+LargestMoment moment_of_one_layer(const ActivationShape& shape) {
+  return largest_moments(shape, sim::place_layers({.num_layers = 1}), sim::no_pipelining, {}).front();
+}
+
+// An MLP gives back what its second product has read before its activation makes the gradient of its input.
+TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 1,
+                        .tokens = 6};
+  const std::int64_t width = 2 * 8 * 6, inside = 2 * 32 * 6, weight = 2 * 32 * 8;
+  const auto needed = [&] {
+    const LargestMoment moment = moment_of_one_layer(shape);
+    EXPECT_EQ(moment.step, "backward of microbatch 0, in a layer");
+    return moment.temporary;
+  };
+  EXPECT_EQ(needed(), width + inside);
+  shape.model.gated_mlp = true;
+  EXPECT_EQ(needed(), width + 2 * inside);
+  shape.options.fused_weight_gradient = false;
+  EXPECT_EQ(needed(), width + inside + weight) << "in the second product";
+  shape.model.ffn_hidden_size = 2;
+  shape.tokens = 1;
+  EXPECT_EQ(needed(), 2 * (8 + 8 + 2 * 2 * 8 - 2)) << "in the first product";
+}
+
+// Tokens that go to narrow experts, and what comes back, are more than the gradients of the experts.
+TEST(ActivationMemory, TokensOnTheirWayToExpertsAreHeldInTheForwardStep) {
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 64,
+                                  .ffn_hidden_size = 2,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 1,
+                        .tokens = 8};
+  ExpertOptions& experts = shape.model.experts;
+  experts = {.num_experts = 4, .moe_ffn_hidden_size = 2, .moe_router_topk = 4, .dispatcher = "alltoall"};
+  const std::int64_t width = 2 * 64 * 8, rows = 4 * width;
+  EXPECT_EQ(moment_of_one_layer(shape).step, "forward of microbatch 0, in its experts");
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, 3 * rows) << "chosen, computed, sorted";
+  shape.ep = 2;
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, 4 * rows) << "and received";
+  shape.ep = 1;
+  experts.capacity_factor = 1;
+  experts.pad_to_capacity = true;
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, width + 2 * rows) << "padded rows are sorted already";
+  experts.pad_to_capacity = false;
+  shape.ep = 4;
+  EXPECT_EQ(moment_of_one_layer(shape).step, "backward of microbatch 0, in a layer");
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, width + 2 * rows) << "nothing is sorted";
+  shape.ep = 1;
+  experts.dispatcher = "allgather";
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, width + width + rows) << "all tokens, and the rows of them";
+  experts.dispatcher = "alltoall";
+  shape.etp = shape.tp = 2;
+  shape.sequence_parallel = true;
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, 3 * rows)
+      << "chosen, computed, sorted, and summed over etp";
+  shape.etp = shape.tp = 1;
+  shape.sequence_parallel = false;
+  shape.options.recompute = RecomputeMethod::uniform;
+  EXPECT_GE(moment_of_one_layer(shape).temporary, 3 * rows) << "the experts are computed again";
+}
+
 /// A prediction keeps, around its layer, what its two norms read, their outputs, the input of its final norm,
 /// and its part of the joined outputs; computed again, what the norms read, and its part.
 TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
