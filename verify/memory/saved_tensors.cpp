@@ -7,7 +7,13 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kMaskBytes = 1, kFloatBytes = 4;  // bytes
+constexpr std::int64_t kMaskBytes = 1, kFloatBytes = 4, kIndexBytes = 8;  // bytes
+
+bool has_loss_of_balance(const ExpertOptions& experts) {
+  return std::ranges::any_of(experts.load_balancing, [](const LoadBalancing& loss) {
+    return loss.type.ends_with("aux_loss") && loss.coefficient.numerator > 0;
+  });
+}
 
 class Layer {
  public:
@@ -50,7 +56,8 @@ class Layer {
     const ExpertOptions& experts = model_.experts;
     const std::int64_t rows = rows_of_experts(shape_);
     const std::int64_t inside = e_ * rows * experts.moe_ffn_hidden_size / shape_.etp;
-    add("router logits", 2 * kFloatBytes * own_ * experts.num_experts, "moe");
+    router(experts);
+    add("order of rows", order_of_rows(experts, rows), "moe");
     add("expert input", e_ * h_ * rows, "moe");
     add("experts before activation", up() * inside, "moe");
     add("experts after activation", (after_activation() + (multiplies_apart() ? 1 : 0)) * inside,
@@ -65,6 +72,44 @@ class Layer {
   std::vector<SavedTensor> saved() { return std::move(saved_); }
 
  private:
+  /// Of a logit or a probability of the router.
+  std::int64_t router_bytes() const {
+    return shape_.options.router_bytes > 0 ? shape_.options.router_bytes : e_;
+  }
+  void router(const ExpertOptions& experts) {
+    const std::int64_t all = experts.num_experts;
+    add("probabilities and map", (router_bytes() + kMaskBytes) * all * own_, "moe");
+    add("choice of experts", bytes_of_choice(experts) * own_, "moe");
+    if (has_loss_of_balance(experts)) add("scores for a loss of balance", kFloatBytes * all * own_, "moe");
+    if (experts.z_loss_coefficient) add("logits for the z-loss", router_bytes() * all * own_, "moe");
+  }
+  /// Of one token: the scores, which are computed in fp32, and the indices of the experts.
+  std::int64_t bytes_of_choice(const ExpertOptions& experts) const {
+    const std::int64_t all = experts.num_experts, chosen = experts.moe_router_topk;
+    if (shape_.options.fused_router) return kFloatBytes * all;
+    const std::int64_t indices = kIndexBytes * chosen;
+    if (experts.score_function == "softmax")
+      return indices + kFloatBytes * (experts.pre_softmax ? all : chosen);
+    const std::int64_t of_function = experts.score_function == "sqrtsoftplus" ? 2 * all : all;
+    return indices + kFloatBytes * (of_function + chosen + 1);  // the scores that are chosen, and their sum
+  }
+  /// What says how rows are ordered by their experts, and the probabilities in that order. Without a kernel
+  /// of its own, all pairs of an expert and a token are sorted, unless each expert has as many rows.
+  std::int64_t order_of_rows(const ExpertOptions& experts, std::int64_t rows) const {
+    const bool is_fused = shape_.options.fused_permutation;
+    const std::int64_t local = experts.num_experts / shape_.ep, probabilities = router_bytes() * rows;
+    const auto map_of_kernel = [](std::int64_t of_experts) { return kFloatBytes * (2 * of_experts + 1); };
+    if (experts.dispatcher == "allgather") {
+      const std::int64_t tokens = own_ * shape_.ep * shape_.etp;
+      return tokens * (kMaskBytes * local + (is_fused ? map_of_kernel(local) : 0)) +
+             (is_fused ? 0 : kIndexBytes * rows) + probabilities;
+    }
+    const std::int64_t sorted_chunks = local > 1 && is_fused ? 2 * kFloatBytes * rows : 0;
+    if (is_fused) return own_ * map_of_kernel(experts.num_experts) + sorted_chunks + probabilities;
+    const std::int64_t chosen = rows / shape_.etp;
+    if (experts.pad_to_capacity) return 2 * kIndexBytes * chosen + probabilities;
+    return kIndexBytes * (experts.num_experts * own_ + chosen) + probabilities;
+  }
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
   /// The results that an activation keeps: its product, and without a kernel of its own both factors.
   std::int64_t after_activation() const {

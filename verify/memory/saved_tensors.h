@@ -39,7 +39,16 @@
 ///   factors of an unfused gate        2 e F n / tp                their product, in an MLP and in experts:
 ///                                                                 the activated half, and the other with
 ///                                                                 its offset
-///   logits and probabilities          8 E n_s                     the router, in fp32
+///   probabilities and map             (e_r + 1) E n_s             the dispatcher; e_r bytes are an element
+///                                                                 of the router
+///   choice of experts                 (8 k + 4 s) n_s             indices and s scores: k, or E of a softmax
+///                                                                 before the choice, or E + k + 1 of a
+///                                                                 sigmoid; its own kernel keeps 4 E n_s
+///   scores for a loss of balance      4 E n_s                     the loss that balances experts
+///   logits for the z-loss             e_r E n_s                   that loss
+///   order of rows                     8 (E n_s + r) + e_r r       the permutation of alltoall; padded rows
+///                                                                 16 r + e_r r; its own kernels
+///                                                                 4 (2 E + 1) n_s + (8 + e_r) r
 ///   input of the experts              e H r                       their first matrix product
 ///   experts before the activation     e F_e r / etp (gated: twice)     the activation
 ///   experts after the activation      e F_e r / etp (unfused: twice)   the probabilities, which multiply it;

@@ -70,6 +70,11 @@ void add_recomputation(const Settings& settings, MemoryOptions& options) {
   options.recompute_layers = std::max<std::int64_t>(1, settings.number("recompute-num-layers").value_or(1));
 }
 
+std::int64_t router_bytes(const Settings& settings) {
+  const std::string dtype = settings.choice("moe-router-dtype");
+  return dtype == "fp32" ? 4 : dtype == "fp64" ? 8 : 0;
+}
+
 std::optional<std::int64_t> bytes_of(const Settings& settings, const char* option) {
   if (!settings.has(option)) return std::nullopt;
   return byte_size(option, settings.text(option, ""));
@@ -183,6 +188,9 @@ MemoryOptions memory_options(const Settings& settings) {
       .softmax_in_fp32 = settings.flag("attention-softmax-in-fp32") && !is_fp32,
       .fused_rope = !settings.flag("no-rope-fusion"),
       .grouped_experts = settings.flag("moe-grouped-gemm"),
+      .fused_permutation = settings.flag("moe-permute-fusion"),
+      .fused_router = settings.flag("moe-router-fusion"),
+      .router_bytes = router_bytes(settings),
       .gathers_keys = kind_of_all_layers(cp_comm_types(settings)) == sim::CpCommType::all_gather,
       .loss = loss_kernel(settings),
       .distributes_saved = settings.flag("distribute-saved-activations"),

@@ -44,7 +44,10 @@ struct MemoryOptions {
   bool softmax_in_fp32 = false;     // that of local layers, where no fused kernel computes it
   bool fused_rope = true;           // a kernel rotates queries and keys, and keeps no tables
   bool grouped_experts = false;
-  bool gathers_keys = false;  // --cp-comm-type all_gather in all layers
+  bool fused_permutation = false;  // Transformer Engine's kernels order the rows of experts
+  bool fused_router = false;       // its kernel chooses experts
+  std::int64_t router_bytes = 0;   // of a logit and of a probability; 0: those of an element
+  bool gathers_keys = false;       // --cp-comm-type all_gather in all layers
   LossKernel loss = LossKernel::unfused;
   RecomputeMethod recompute = RecomputeMethod::none;
   std::int64_t recompute_layers = 1;      // of a group (uniform), or of each chunk (block)

@@ -567,8 +567,9 @@ RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
 }
 
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
-// their inputs, a logit and a probability of 4 bytes for each token, and, without a gate, what the
-// probabilities multiply.
+// their inputs and, without a gate, what the probabilities multiply. For each token it keeps its probability
+// and whether it is chosen (3 bytes), an index and a score (12), whether it is here (1), and, in the order of
+// rows, an index and the probability (10).
 RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
   shape.model.gated_mlp = *rc::gen::arbitrary<bool>();
@@ -577,7 +578,7 @@ RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
   const std::int64_t multiplied = shape.model.gated_mlp ? 0 : 2 * shape.model.ffn_hidden_size * shape.tokens;
   RC_ASSERT(layer_activation_bytes(shape, true) ==
-            layer_activation_bytes(shape) + 2 * hn + 8 * shape.tokens + multiplied);
+            layer_activation_bytes(shape) + 2 * hn + 26 * shape.tokens + multiplied);
 }
 
 RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
@@ -595,24 +596,72 @@ RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
   RC_ASSERT(recomputed_bytes(shape, true) == shared);
 }
 
+/// The bytes that a router and the order of its rows keep of each of 8 tokens.
+TEST(ActivationMemory, ARouterKeepsItsScoresAndTheOrderOfRows) {
+  ActivationShape shape = shape_of_heads(4);
+  ExpertOptions& experts = shape.model.experts;
+  const auto of_a_token = [&](const ExpertOptions& options) {
+    experts = options;
+    std::int64_t bytes = 0;
+    for (const SavedTensor& tensor : saved_tensors(shape, true)) {
+      const std::string_view name = tensor.name;
+      const bool is_of_rows = name == "order of rows";
+      if (is_of_rows || name == "probabilities and map" || name == "choice of experts" ||
+          name == "scores for a loss of balance" || name == "logits for the z-loss")
+        bytes += tensor.bytes;
+    }
+    return bytes / 8;
+  };
+  const ExpertOptions usual{
+      .num_experts = 64, .moe_ffn_hidden_size = 2, .moe_router_topk = 8, .dispatcher = "alltoall"};
+  const auto with = [&](auto change) {
+    ExpertOptions options = usual;
+    change(options);
+    return of_a_token(options);
+  };
+  const std::int64_t plain = of_a_token(usual);
+  EXPECT_EQ(plain, 3 * 64 + 12 * 8 + 8 * 64 + 10 * 8);
+  EXPECT_EQ(with([](auto& o) { o.pre_softmax = true; }) - plain, 4 * (64 - 8));
+  EXPECT_EQ(with([](auto& o) { o.score_function = "sigmoid"; }) - plain, 4 * (64 + 1));
+  EXPECT_EQ(with([](auto& o) { o.load_balancing = {{"seq_aux_loss", {1, 100}}}; }) - plain, 4 * 64);
+  EXPECT_EQ(with([](auto& o) { o.z_loss_coefficient = {1, 1000}; }) - plain, 2 * 64);
+  const auto gathered = [](auto& o) { o.dispatcher = "allgather"; };
+  EXPECT_EQ(with(gathered) - plain, 64 - 8 * 64);
+  shape.ep = 2;
+  EXPECT_EQ(with(gathered) - plain, 64 - 8 * 64) << "a map of twice the tokens, and half the experts";
+  shape.ep = 1;
+  shape.options.router_bytes = 4;
+  EXPECT_EQ(of_a_token(usual) - plain, 2 * (64 + 8));
+  shape.options.router_bytes = 0;
+  shape.options.fused_permutation = true;
+  EXPECT_EQ(of_a_token(usual) - plain, 4 * (2 * 64 + 1) + 8 * 8 - 8 * (64 + 8));
+  shape.options.fused_router = true;
+  EXPECT_EQ(of_a_token(usual) - plain, 4 * (2 * 64 + 1) + 8 * 8 - 8 * (64 + 8) + 4 * 64 - 12 * 8);
+}
+
 RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
   ExpertOptions& experts = shape.model.experts;
-  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .moe_router_topk = 2};
+  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .moe_router_topk = 2, .dispatcher = "alltoall"};
   shape.tokens = 8 * *rc::gen::inRange(1, 50);
+  // A row has an index and a probability; padded rows have two indices, and no pairs are sorted then.
+  const std::int64_t order = 10, padded_order = 18, sorted = 8 * 8 * shape.tokens, choice = 12;
   const std::int64_t row = 2 * (shape.model.hidden_size + 3 * 6);
   const std::int64_t whole = layer_activation_bytes(shape, true);
   const auto beyond = [&] { return layer_activation_bytes(shape, true) - whole; };
   experts.moe_router_topk = 3;
-  RC_ASSERT(beyond() == shape.tokens * row);
+  RC_ASSERT(beyond() == shape.tokens * (row + order + choice));
   experts.moe_router_topk = 2;
   experts.capacity_factor = 2;
   RC_ASSERT(beyond() == 0);  // nothing is dropped, and nothing is padded
   experts.pad_to_capacity = true;
-  RC_ASSERT(beyond() == 2 * shape.tokens * row);
+  RC_ASSERT(beyond() == 2 * shape.tokens * row + (4 * padded_order - 2 * order) * shape.tokens - sorted);
   experts.capacity_factor = 0.5;
-  RC_ASSERT(beyond() == -shape.tokens * row);
-  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .shared_expert_intermediate_size = 5};
+  RC_ASSERT(beyond() == -shape.tokens * row + (padded_order - 2 * order) * shape.tokens - sorted);
+  experts = {.num_experts = 8,
+             .moe_ffn_hidden_size = 6,
+             .dispatcher = "alltoall",
+             .shared_expert_intermediate_size = 5};
   RC_ASSERT(beyond() == 2 * 2 * 5 * shape.tokens);
 }
 
