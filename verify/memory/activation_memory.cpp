@@ -38,6 +38,7 @@ struct Chunk {
   std::int64_t kept = 0;              // activations of a microbatch
   std::int64_t loss_kept = 0;         // between the loss' forward and backward step
   std::int64_t loss_needed = 0;       // inside of them, in addition
+  std::int64_t deferred = 0;          // until the drain, behind the output layer's backward step
   std::int64_t output_needed = 0;     // in the backward step of the output layer, when the loss is gone
   std::int64_t forward_needed = 0;    // in the forward step of a layer, before the states around the output
   std::int64_t around_output = 0;     // those states, which are among what is kept
@@ -239,6 +240,7 @@ class Counter {
         chunk.loss_kept = losses * e_ * logits;
         break;
     }
+    if (shape_.options.deferred_microbatches) chunk.deferred = e_ * logits + width();
     const std::int64_t weight = shape_.options.fused_weight_gradient ? 0 : columns * model.hidden_size;
     chunk.output_needed = e_ * (logits + weight + model.hidden_size * shape_.tokens);
   }
@@ -250,7 +252,8 @@ class Counter {
 /// Walks through the steps of a rank, and keeps the largest moment.
 class Walk {
  public:
-  explicit Walk(const std::vector<Chunk>& chunks) : chunks_(chunks) {}
+  Walk(const std::vector<Chunk>& chunks, std::int64_t most_deferred)
+      : chunks_(chunks), left_to_defer_(most_deferred) {}
 
   LargestMoment through(const sim::RankSchedule& schedule) {
     for (const sim::Step& step : sim::steps_of(schedule)) {
@@ -267,6 +270,7 @@ class Walk {
           consider(step, "in the loss", chunk.loss_needed, 0);
           loss_ -= chunk.loss_kept;
           consider(step, "in the output layer", 0, chunk.output_needed);
+          if (left_to_defer_-- > 0) now_ += chunk.deferred;
         }
         consider(step, "in a layer", 0, chunk.layer_needed);
         now_ -= chunk.kept;
@@ -289,6 +293,7 @@ class Walk {
   }
 
   const std::vector<Chunk>& chunks_;
+  std::int64_t left_to_defer_ = 0;  // microbatches
   std::int64_t now_ = 0, loss_ = 0;
   LargestMoment most_;
 };
@@ -346,7 +351,9 @@ std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const s
       const bool is_last = rank + 1 == pipeline.ranks() && i + 1 == layers.size();
       chunks.push_back(counter.chunk(layers[i], is_first, is_last));
     }
-    moments.push_back(Walk(chunks).through(schedule(pipeline, rank)));
+    const std::int64_t limit = shape.options.deferred_microbatches.value_or(0);
+    const std::int64_t most_deferred = limit > 0 ? limit : pipeline.num_microbatches;
+    moments.push_back(Walk(chunks, most_deferred).through(schedule(pipeline, rank)));
   }
   return moments;
 }

@@ -23,6 +23,9 @@
 ///                   are fused. Experts have that of their output, too. The output layer has the gradients of
 ///                   the logits, of its input and of its weight. The embedding has the gradient of its
 ///                   output and of its whole weight, when the layers have given back what they kept.
+///         deferred  with --defer-embedding-wgrad-compute, until the pipeline drains, e N of the gradient of
+///                   the logits and e H n_s of the output layer's input, of as many microbatches as the
+///                   limit allows
 ///         mask      the data loader's mask of attention, one byte for each pair of tokens, on the first and
 ///                   the last stage. Checkpointed layers, and a checkpointed core of attention, keep that of
 ///                   every microbatch in flight. A rank of cp cuts its part from the whole mask.

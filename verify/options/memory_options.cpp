@@ -196,6 +196,8 @@ MemoryOptions memory_options(const Settings& settings) {
       .distributes_saved = settings.flag("distribute-saved-activations"),
       .workspace = bytes_of(settings, "workspace-memory"),
       .gpu_memory = bytes_of(settings, "gpu-memory")};
+  if (settings.flag("defer-embedding-wgrad-compute"))
+    options.deferred_microbatches = settings.number("wgrad-deferral-limit").value_or(0);
   // Flash kernels take 16 bits.
   options.keeps_scores = options.local_layers || backend == "unfused" || is_fp32;
   add_recomputation(settings, options);

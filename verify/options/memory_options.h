@@ -47,7 +47,9 @@ struct MemoryOptions {
   bool fused_permutation = false;  // Transformer Engine's kernels order the rows of experts
   bool fused_router = false;       // its kernel chooses experts
   std::int64_t router_bytes = 0;   // of a logit and of a probability; 0: those of an element
-  bool gathers_keys = false;       // --cp-comm-type all_gather in all layers
+  /// The microbatches whose weight gradient of the output layer waits for the drain; 0: all; absent: none.
+  std::optional<std::int64_t> deferred_microbatches = {};
+  bool gathers_keys = false;  // --cp-comm-type all_gather in all layers
   LossKernel loss = LossKernel::unfused;
   RecomputeMethod recompute = RecomputeMethod::none;
   std::int64_t recompute_layers = 1;      // of a group (uniform), or of each chunk (block)

@@ -376,6 +376,30 @@ TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
   EXPECT_EQ(activations(1) - activations(0), 3 * width);
 }
 
+// Deferred weight gradients of the output layer keep the gradients of the logits, and the layer's inputs.
+TEST(ActivationMemory, DeferredWeightGradientsKeepTheGradientsOfTheLogits) {
+  ActivationShape shape{.model = {.num_layers = 2,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 4096,
+                        .tokens = 6};
+  const auto last = [&] {
+    const sim::LayerPlacement placement =
+        sim::place_layers({.num_layers = 2, .pipeline_model_parallel_size = 2});
+    return largest_moments(shape, placement, sim::one_forward_one_backward,
+                           {.pipeline_model_parallel_size = 2, .num_microbatches = 5})
+        .back()
+        .all();
+  };
+  const std::int64_t usual = last(), deferred = 2 * 4096 * 6 + 2 * 8 * 6;
+  shape.options.deferred_microbatches = 2;
+  EXPECT_EQ(last() - usual, 2 * deferred);
+  shape.options.deferred_microbatches = 0;
+  EXPECT_EQ(last() - usual, 4 * deferred) << "all, and the last one has not come yet";
+}
+
 /// The gradient of the embedding has all its rows, and comes when the layers have given back what they kept.
 TEST(ActivationMemory, TheFirstStageHoldsTheGradientOfTheEmbedding) {
   ActivationShape shape{.model = {.num_layers = 4,
