@@ -36,7 +36,11 @@ constexpr std::string_view kFiles[] = {
     "true\n",
     "launch() {\n  local n=$1\n  shift\n  (( n > 1 )) && S=\"$S --sp\"\n  : ${V:=3} `# note`\n"
     "  eval \"torchrun --nproc_per_node $n x.py --num-layers $V ${S:+$S} $@ | tee log\"\n}\n"
-    "if [ -z $M ]; then M=$(( V > 2 ? 4 : 1 )); fi\n[ $Y ] && S+=' --fp8'\nlaunch $M --lr 1\n"};
+    "if [ -z $M ]; then M=$(( V > 2 ? 4 : 1 )); fi\n[ $Y ] && S+=' --fp8'\nlaunch $M --lr 1\n",
+    "kind: Job\nspec:\n  containers:\n  - env: [{name: TP, value: \"2\"}]\n    command: [bash, -c]\n    "
+    "args:\n"
+    "    - |\n      torchrun x.py --tp $TP 'a'\n  - args: [python, x.py, --lr=$(LR), '--a=\\`b']\nrun: x.py "
+    "--b\n"};
 
 constexpr std::string_view kTokens[] = {"$(",
                                         "$((",
@@ -150,7 +154,8 @@ void change(std::string& file, Draw& draw) {
 }
 
 std::string problem_of(const sim::Refusal& refusal) {
-  const bool has_place = refusal.option.starts_with("line ") || refusal.option.starts_with("--from");
+  const bool has_place = refusal.option.starts_with("line ") || refusal.option.starts_with("--from") ||
+                         refusal.option.starts_with("--set");
   if (has_place && !refusal.code.empty() && !refusal.numbers.empty() && !refusal.rule.empty()) return "";
   return "a refusal without a place or a reason: " + refusal.code + " " + refusal.option + " " +
          refusal.numbers;
@@ -183,7 +188,9 @@ std::string mutated_file(std::uint64_t seed) {
 }
 
 std::string problem_of_reading(const std::string& file) {
-  const std::string problem = problem_in([&] { verify::read_run_text(file, {{"NNODES", "2"}}); });
+  verify::RunVariables set;
+  if (file.find("NNODES") != std::string::npos) set["NNODES"] = "2";
+  const std::string problem = problem_in([&] { verify::read_run_text(file, set); });
   if (!problem.empty()) return problem;
   return problem_in([&] {
     std::istringstream log(file);
