@@ -313,14 +313,17 @@ std::vector<std::string> contradictions_of_name(const std::string& path, const R
 
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
+  bool is_of_world = false;
   std::vector<std::string> variables;
   for (const Unresolved& unknown : run.run.unresolved) {
     if (unknown.argument.empty()) continue;  // it may hold further arguments, which are listed
     const bool counts =
         unknown.is_of_world || is_used(run.account, unknown.argument) || is_hybrid_pattern(unknown.argument);
     if (!counts || command_line.has(unknown.is_of_world ? "world-size" : unknown.argument)) continue;
-    what += fmt::format("{}line {}: --{} {}, {}", what.empty() ? "" : "; ", unknown.line, unknown.argument,
-                        sim::printable_text(unknown.text.substr(0, 80)), unknown.reason);
+    const std::string text = sim::printable_text(unknown.text.substr(0, 80));
+    const std::string option = text.starts_with("--") ? text : fmt::format("--{} {}", unknown.argument, text);
+    what += fmt::format("{}line {}: {}, {}", what.empty() ? "" : "; ", unknown.line, option, unknown.reason);
+    is_of_world = is_of_world || unknown.is_of_world;
     const bool is_new = std::find(variables.begin(), variables.end(), unknown.variable) == variables.end();
     if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
   }
@@ -330,7 +333,8 @@ void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Re
                  .option = "--from " + sim::printable_text(run.path),
                  .numbers = what,
                  .rule = "nothing is executed: the value of an argument that is used must be in the file",
-                 .hint = variables.empty()
+                 .hint = variables.empty() && is_of_world ? "--world-size N"
+                         : variables.empty()
                              ? "the argument on the command line"
                              : fmt::format("--set {}=VALUE", fmt::join(variables, "=VALUE --set "))});
   });

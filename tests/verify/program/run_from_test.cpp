@@ -495,6 +495,13 @@ TEST(RunFrom, ALogHasNoVariables) {
   EXPECT_TRUE(says(test::run("groups --set A=1 --from " + file.path()).err, "bad_set"));
 }
 
+TEST(RunFrom, AWorldThatATestOfTheDevicesTellsIsAskedForAsThat) {
+  const test::TemporaryFile file("run.sh", "torchrun --nnodes 2 --nproc_per_node=gpu x.py --num-layers 4");
+  const std::string text = test::run("groups --from '" + file.path() + "'").err;
+  EXPECT_NE(text.find("line 1: --nproc_per_node=gpu, it is not a whole number"), std::string::npos) << text;
+  EXPECT_NE(text.find("--world-size N"), std::string::npos) << text;
+}
+
 TEST(RunFrom, AValueForAVariableThatTheFileDoesNotHaveIsRefused) {
   const test::TemporaryFile file("run.sh",
                                  "A=${TP_SIZE:-2}\ntorchrun --nproc_per_node 8 x.py --num-layers 4 "
