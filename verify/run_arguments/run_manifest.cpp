@@ -27,7 +27,15 @@ struct Container {
   std::vector<std::pair<Word, Word>> environment;
   std::vector<Word> command;
   std::vector<Word> arguments;
+  std::vector<Word> texts;  // each for a shell
 };
+
+/// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
+/// (run) and a service of Docker Compose (command).
+bool is_text_for_a_shell(std::string_view key, std::string_view text) {
+  const bool is_key = key == "run" || key == "command" || key == "entrypoint" || key == "script";
+  return is_key && text.find(".py") != std::string_view::npos;
+}
 
 /// Collects the containers, as the parser meets them: the maps with a command or arguments.
 class Containers : public YAML::EventHandler {
@@ -43,7 +51,8 @@ class Containers : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take({"", mark.line + 1}); }
   void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
                 const std::string& value) override {
-    take({value, mark.line + 1});
+    const int below = value.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
+    take({value, mark.line + 1 + below});
   }
   void OnSequenceStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
                        YAML::EmitterStyle::value /*style*/) override {
@@ -58,7 +67,9 @@ class Containers : public YAML::EventHandler {
   void OnMapEnd() override {
     Level& map = levels_.back();
     if (!map.name.text.empty()) keep_variable(map);
-    const bool is_container = !map.container.command.empty() || !map.container.arguments.empty();
+    const Container& container = map.container;
+    const bool is_container =
+        !container.command.empty() || !container.arguments.empty() || !container.texts.empty();
     if (is_container) found.push_back(std::move(map.container));
     leave();
   }
@@ -81,19 +92,21 @@ class Containers : public YAML::EventHandler {
       return;
     }
     level.has_key = false;
-    if (level.is_map && level.key == "name")
+    if (!level.is_map) {
+      if (levels_.size() > 1) take_of_list(levels_[levels_.size() - 2], std::move(word));
+    } else if (level.key == "name") {
       level.name = std::move(word);
-    else if (level.is_map && level.key == "value")
+    } else if (level.key == "value") {
       level.value = std::move(word);
-    else if (!level.is_map && levels_.size() > 1)
-      take_of_list(levels_[levels_.size() - 2], std::move(word));
+    } else if (is_text_for_a_shell(level.key, word.text)) {
+      level.container.texts.push_back(std::move(word));
+    }
   }
 
   static void take_of_list(Level& map, Word word) {
-    if (map.is_map && map.key == "command")
-      map.container.command.push_back(std::move(word));
-    else if (map.is_map && map.key == "args")
-      map.container.arguments.push_back(std::move(word));
+    if (!map.is_map) return;
+    if (map.key == "command") map.container.command.push_back(std::move(word));
+    if (map.key == "args") map.container.arguments.push_back(std::move(word));
   }
 
   /// Keeps the variable that a map in the list `env` of a container gives.
@@ -172,8 +185,14 @@ void add(const Container& container, Script& script) {
     script.add(fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line);
     script.end();
   }
+  for (const Word& text : container.texts) {
+    script.begin(text.line);
+    script.add(text.text, text.line);
+    script.end();
+  }
   std::vector<Word> words = container.command;
   words.insert(words.end(), container.arguments.begin(), container.arguments.end());
+  if (words.empty()) return;
   script.begin(words.front().line);
   bool is_text = false;
   for (const Word& word : words) {

@@ -8,6 +8,8 @@
 ///       command: [torchrun, --nnodes=2, --nproc_per_node=8]
 ///       args: [pretrain_gpt.py, --num-layers=36, --hidden-size=$(HIDDEN)]
 ///
+/// The text of `run` (SkyPilot) and of a `command` that is no list (Docker Compose) is one for a shell.
+///
 /// Shapes  A word stands in the line in which the manifest has it, as far as the order of the words allows.
 ///         $(NAME), which Kubernetes replaces, and ${NAME}, which whoever fills in a template does, are
 ///         variables. The text behind `bash -c` is left to that shell.

@@ -80,6 +80,20 @@ TEST(RunYaml, TheTextBehindAShellOfAContainerIsOfThatShell) {
   EXPECT_EQ(run.world_size, 16);
 }
 
+TEST(RunYaml, TextThatATaskRunsIsALaunchScript) {
+  const verify::RunArguments task = verify::read_run_yaml(
+      "resources:\n  accelerators: H100:8\nnum_nodes: 2\nrun: |\n  TP=4\n"
+      "  torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --tp $TP\n");
+  EXPECT_EQ(test::text_of(task), "num-layers=8 tp=4");
+  EXPECT_EQ(task.given.at(0).line, 6);
+  EXPECT_EQ(task.world_size, 16);
+  const verify::RunArguments service = verify::read_run_yaml(
+      "services:\n  train:\n    command: torchrun --nnodes 1 --nproc_per_node 8 x.py --num-layers 8\n");
+  EXPECT_EQ(test::text_of(service), "num-layers=8");
+  EXPECT_EQ(code_of("services:\n  train:\n    command: sleep 1\n"),
+            test::at("run_without_arguments", "--from"));
+}
+
 TEST(RunYaml, AnOperatorMayGiveTorchrunOfAContainerItsNodes) {
   const auto world = [](const std::string& options) {
     return verify::read_run_yaml(kManifest + "    args: [torchrun, " + options + "x.py, --num-layers, '8']\n")
