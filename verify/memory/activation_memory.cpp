@@ -22,6 +22,9 @@ std::int64_t layers_with_experts(const ModelShape& model, const sim::StageLayers
 struct Kinds {
   std::int64_t dense = 0, with_experts = 0;
   std::int64_t all() const { return dense + with_experts; }
+  Kinds without(const Kinds& others) const {
+    return {.dense = dense - others.dense, .with_experts = with_experts - others.with_experts};
+  }
 };
 
 Kinds kinds_of(const ModelShape& model, const sim::StageLayers& chunk, bool predicts) {
@@ -52,10 +55,13 @@ class Counter {
 
   Chunk chunk(const sim::StageLayers& layers, bool is_first, bool is_last) const {
     const Kinds kinds = kinds_of(shape_.model, layers, is_last);
-    const Kinds again = recomputed(layers, kinds);
+    const Kinds again = recomputed(layers, kinds), rest = kinds.without(again);
     Chunk chunk{.kept = kept(layers, kinds, again),
                 .forward_needed = kinds.with_experts == 0 ? 0 : needed_by_experts(),
-                .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds, again)};
+                .layer_needed = rest.all() == 0 ? 0 : needed_by_a_layer(rest, {})};
+    // Layers that are computed again come before the others, which have given back what they kept by then.
+    if (again.all() > 0)
+      chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_layer(again, again) - of_layers(rest));
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
     if (is_first || (is_last && shape_.model.mtp_num_layers > 0))
@@ -96,12 +102,10 @@ class Counter {
   /// Layers are computed again in groups, each of which keeps its input. Groups of `block` have one layer.
   /// The inputs of layers that predict further tokens are among the states of add_output().
   std::int64_t kept(const sim::StageLayers& layers, const Kinds& kinds, const Kinds& again) const {
-    const Kinds rest{.dense = kinds.dense - again.dense,
-                     .with_experts = kinds.with_experts - again.with_experts};
     const std::int64_t of_group =
         shape_.options.recompute == RecomputeMethod::uniform ? shape_.options.recompute_layers : 1;
     const std::int64_t in_groups = std::min<std::int64_t>(again.all(), layers.count);
-    return (in_groups + of_group - 1) / of_group * saved_input() + of_layers(rest);
+    return (in_groups + of_group - 1) / of_group * saved_input() + of_layers(kinds.without(again));
   }
 
   std::int64_t computed_again(const Kinds& kinds, const Kinds& again) const {

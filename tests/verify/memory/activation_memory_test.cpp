@@ -290,6 +290,28 @@ LargestMoment moment_of_one_layer(const ActivationShape& shape) {
   return largest_moments(shape, sim::place_layers({.num_layers = 1}), sim::no_pipelining, {}).front();
 }
 
+// Of `block` the first layers of a chunk are computed again, when its other layers have given back what they
+// kept.
+TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
+  ActivationShape shape{.model = {.num_layers = 2,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 1,
+                        .tokens = 6};
+  const auto moment = [&] {
+    return largest_moments(shape, sim::place_layers({.num_layers = 2}), sim::no_pipelining, {}).front();
+  };
+  const LargestMoment whole = moment();
+  shape.options.recompute = RecomputeMethod::block;
+  const std::int64_t layer = layer_activation_bytes(shape), input = 2 * 8 * 6;
+  EXPECT_EQ(whole.all() - moment().all(), layer - input);
+  EXPECT_EQ(moment().temporary, whole.temporary) << "the second layer keeps everything, and is first";
+  shape.options.recompute_layers = 2;
+  EXPECT_EQ(moment().temporary, whole.temporary + layer - input);
+}
+
 // An MLP gives back what its second product has read before its activation makes the gradient of its input.
 TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
   ActivationShape shape{.model = {.num_layers = 1,
