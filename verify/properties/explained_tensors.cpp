@@ -239,13 +239,11 @@ bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSettin
   return confirmed > 0 || !explained.has_few_values;
 }
 
-/// Whether other inputs, or another option, may give the same tensor by chance. An option may choose a mask,
-/// and each element is kept by every second mask.
+/// Whether other inputs may give the same tensor by chance. Another option is tried at larger sizes.
 bool may_be_chance(const ExplainedTensor& explained) {
-  constexpr std::size_t kManyOfAMask = 16;
   if (explained.says < Says::cause) return false;
-  const std::size_t many = explained.recogniser == kAnotherOption ? kManyOfAMask : kManyElements;
-  const bool is_of_few = explained.elements < many && is_experiment(explained.recogniser);
+  const bool is_of_few = explained.elements < kManyElements && is_experiment(explained.recogniser) &&
+                         explained.recogniser != kAnotherOption;
   return is_of_few || explained.has_few_values;
 }
 

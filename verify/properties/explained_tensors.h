@@ -4,9 +4,8 @@
 /// tries what is found, or not found, at larger sizes: a tensor of one element may be anything.
 ///
 /// Exact   what is said of the smallest setting alone is dropped where the same tensor is wrong at a larger
-///         one, too, and it does not hold there. Of a tensor that has few values, and of a few numbers that
-///         other inputs or another option would give, a relation is told only where it holds with other
-///         seeds, too.
+///         one, too, and it does not hold there. Of a tensor that has few values, and of a number that other
+///         inputs would give, a relation is told only where it holds with other seeds, too.
 
 #include <string>
 
