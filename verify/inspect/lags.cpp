@@ -106,67 +106,28 @@ class LagFinder {
       if (operation.kind != Operation::Kind::collective || operation.backend == "gloo") continue;
       const std::uint32_t group = job_.group_of(dump, call);
       const CollectiveId id{group, call.sequence};
-      // An all_to_all ends on members for which others have no rows, but hardly on one of two.
-      const bool may_end_first = operation.name == "all_to_all" && job_.groups[group].members.size() > 2;
-      if (furthest_[group].is_counted && !may_end_first && is_completed_by_few(id)) continue;
+      const bool is_all_to_all = operation.name == "all_to_all";
+      if (furthest_[group].is_counted && !is_all_to_all && is_completed_by_few(id)) continue;
       if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
   }
 
-  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on, or
-  /// on one of two that may have made another call. They do not tell which call it was: those few may have
-  /// made another one, as a broadcast that ends early.
+  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
+  /// They do not tell which call it was: those few may have made another one, as a broadcast that ends early.
   bool is_completed_by_few(const CollectiveId& id) {
     const bool is_behind = furthest_[id.group].completed >= id.sequence;
     if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;
     const auto [known, is_new] = are_completed_by_few_.try_emplace(id, false);
     if (!is_new) return known->second;
-    std::vector<std::size_t> waiting, ended;
+    std::int64_t balance = 0;
     for (const int member : job_.groups[id.group].members) {
       const int dump = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (dump < 0) continue;
       const auto there = static_cast<std::size_t>(dump);
-      if (progresses_.is_pending(there, id)) waiting.push_back(there);
-      if (progresses_.has_completed(there, id)) ended.push_back(there);
+      balance += (progresses_.is_pending(there, id) ? 1 : 0) - (progresses_.has_completed(there, id) ? 1 : 0);
     }
-    const bool are_two =
-        job_.groups[id.group].members.size() == 2 && waiting.size() == 1 && ended.size() == 1;
-    return known->second = are_two ? may_have_made_another(id, waiting.front(), ended.front())
-                                   : waiting.size() > ended.size();
-  }
-
-  /// Whether a rank that has completed a call by its count, in which the only other member waits, may have
-  /// made another one: it has completed no further call of the other, and waits for nothing, or its next call
-  /// of the group is what the other waits in, or is not known to be what the other makes then.
-  bool may_have_made_another(const CollectiveId& id, std::size_t waiting, std::size_t ended) const {
-    const RecordedCall* const second = pending_call_from(waiting, {id.group, id.sequence + 1});
-    if (second != nullptr && progresses_.has_completed(ended, {id.group, second->sequence})) return false;
-    if (progresses_.of(ended).calls.empty()) return true;
-    const RecordedCall* const next = pending_call_from(ended, {id.group, id.sequence + 1});
-    if (next == nullptr) return false;
-    const RecordedCall* const own = pending_call_from(waiting, id);
-    const RecordedCall* const own_next = pending_call_from(waiting, {id.group, next->sequence});
-    return own == nullptr || own_next == nullptr || own_next->sequence != next->sequence ||
-           are_alike(waiting, *own, ended, *next) || !are_alike(waiting, *own_next, ended, *next);
-  }
-
-  /// Returns the first pending collective of a group from a number on; null where there is none.
-  const RecordedCall* pending_call_from(std::size_t dump, const CollectiveId& id) const {
-    for (const std::uint32_t index : progresses_.of(dump).calls) {
-      const RecordedCall& call = recording(dump).calls[index];
-      if (job_.is_collective(dump, call) && job_.group_of(dump, call) == id.group &&
-          call.sequence >= id.sequence)
-        return &call;
-    }
-    return nullptr;
-  }
-
-  bool are_alike(std::size_t dump, const RecordedCall& call, std::size_t other_dump,
-                 const RecordedCall& other) const {
-    const Recording &one = recording(dump), &two = recording(other_dump);
-    return one.operation(call) == two.operation(other) && one.text(call.dtypes) == two.text(other.dtypes) &&
-           one.sizes[call.input_sizes].elements == two.sizes[other.input_sizes].elements;
+    return known->second = balance > 0;
   }
 
   /// A send that holds the rank and that its peer has received. Of a batch another message may be pending.

@@ -682,10 +682,9 @@ class Chooser {
     if (call.is_message || !is_counted) return false;
     const RecordedCall& recorded = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
     const Operation& operation = job_.operation(call.dump, recorded);
-    // These may well end on a root, or on some members, before they end on others. Of two, both are named.
-    const bool may_end_first =
-        operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all";
-    if (may_end_first && job_.groups[call.group].members.size() > 2) return false;
+    // These may well end on a root, or on some members, before they end on others.
+    if (operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all")
+      return false;
     std::vector<int> few;
     for (const int member : job_.groups[call.group].members)
       if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);

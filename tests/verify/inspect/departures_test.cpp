@@ -189,29 +189,6 @@ TEST(Departures, AFewRanksThatHaveCompletedAPendingCallByTheirCountAreNamed) {
   }
 }
 
-/// Of two ranks, one may have made a broadcast of its own, where the dumps count alone what has completed: its
-/// next call is then what the other waits in. Where both have the same calls next, the other one's device is
-/// behind.
-TEST(Departures, BothOfTwoRanksAreNamedOfWhichOneMayHaveMadeAnotherCall) {
-  for (const char* operation : {"nccl:all_reduce", "nccl:all_to_all", "nccl:broadcast"}) {
-    std::vector<TestDump> dumps = ranks_of_world(2);
-    for (TestDump& dump : dumps) dump.is_active_only = true;
-    dumps[0].calls = {completed(0, "nccl:_all_gather_base", 1), completed(0, "nccl:broadcast", 2),
-                      pending(0, operation, 3)};
-    dumps[1].calls = {completed(0, "nccl:_all_gather_base", 1), pending(0, operation, 2)};
-    const Inspection inspection = inspected(dumps);
-    EXPECT_EQ(suspects(inspection), (Ranks{0, 1})) << inspection.verdict;
-    EXPECT_TRUE(are_all(inspection, SuspectKind::order)) << inspection.verdict;
-    EXPECT_TRUE(inspection.verdict.starts_with("Rank 0 has completed nccl:")) << inspection.verdict;
-  }
-  std::vector<TestDump> dumps = ranks_of_world(2);
-  for (TestDump& dump : dumps) dump.is_active_only = true;
-  dumps[0].calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:_all_gather_base", 2)};
-  dumps[1].calls = {pending(0, "nccl:all_reduce", 1), pending(0, "nccl:_all_gather_base", 2)};
-  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1}) << inspected(dumps).verdict;
-  EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
-}
-
 /// A broadcast ends on its root while the others wait for what comes next to it.
 TEST(Departures, ARootThatHasCompletedItsBroadcastIsNotNamed) {
   std::vector<TestDump> dumps = ranks_of_world(4);

@@ -128,11 +128,8 @@ RC_GTEST_PROP(InspectionLaws, ADeviceThatStoppedIsTheSuspect, ()) {
   const bool has_status = *rc::gen::arbitrary<bool>();
   for (TestDump& dump : dumps) dump.is_active_only = dump.has_status = has_status;
   const Inspection inspection = inspected(dumps);
-  // Of two ranks, the other one may have made another call, where the dumps do not tell what has completed.
-  const bool names_both = !inspection.waiting.suspects.counted.empty() && suspects(inspection).size() == 2;
-  RC_ASSERT(suspects(inspection) == Ranks{broken} ||
-            (names_both && std::ranges::count(suspects(inspection), broken) == 1));
-  RC_ASSERT(names_both || are_all(inspection, SuspectKind::device));
+  RC_ASSERT(suspects(inspection) == Ranks{broken});
+  RC_ASSERT(are_all(inspection, SuspectKind::device));
 }
 
 RC_GTEST_PROP(InspectionLaws, ARankWithoutADumpIsTheSuspectWhereOthersWaitForIt, ()) {
