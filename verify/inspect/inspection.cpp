@@ -340,12 +340,30 @@ class Inspector {
       is_first = false;
     }
     doubt_hosts();
+    add_others_without_dump();
     const std::vector<int>& unknown = result_.waiting.suspects.unknown;
     if (!unknown.empty())
       result_.verdict +=
           fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
                       capital(ranks_words(unknown)), verb(unknown, "has", "have"),
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// Ranks without a dump for which nobody with a dump waits may be those for which the suspects wait, as where
+  /// a node is gone.
+  void add_others_without_dump() {
+    const std::vector<int> suspects = ranks_of_kind(result_.suspects, SuspectKind::absent);
+    if (suspects.empty() || suspects.size() < result_.suspects.size()) return;
+    std::vector<int> others;
+    for (int rank = 0; rank < job().world_size; ++rank) {
+      if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0 &&
+          std::ranges::find(suspects, rank) == suspects.end())
+        others.push_back(rank);
+    }
+    if (others.empty()) return;
+    result_.verdict +=
+        fmt::format(" But {} {} no dump either, and {} may wait for {}.", ranks_words(others),
+                    verb(others, "has", "have"), ranks_words(suspects), verb(others, "it", "them"));
   }
 
   /// Hosts that stopped keep all others waiting, sooner or later. Where more ranks have no pending call than

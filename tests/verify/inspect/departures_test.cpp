@@ -189,6 +189,20 @@ TEST(Departures, AFewRanksThatHaveCompletedAPendingCallByTheirCountAreNamed) {
   }
 }
 
+/// Nobody with a dump waits for rank 0, which has none: rank 1, for which rank 2 waits, may wait for it.
+TEST(Departures, OtherRanksWithoutADumpAreToldBesideThoseThatAreAwaited) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  dumps[2].groups.push_back({"9", "undefined", {1, 2}});
+  dumps[2].calls = {pending(2, "nccl:all_reduce")};
+  dumps[3].calls = {pending(1, "nccl:all_reduce")};
+  dumps.erase(dumps.begin(), dumps.begin() + 2);
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find(" But rank 0 has no dump either, and rank 1 may wait for it."),
+            std::string::npos)
+      << inspection.verdict;
+}
+
 /// A broadcast ends on its root while the others wait for what comes next to it.
 TEST(Departures, ARootThatHasCompletedItsBroadcastIsNotNamed) {
   std::vector<TestDump> dumps = ranks_of_world(4);
