@@ -137,6 +137,30 @@ bool ends_before_a_field(std::string_view bytes, const std::string& file, ValueT
   return (is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree)).is_truncated;
 }
 
+/// Returns what packs a file, by its first bytes: "gzip", say; "" where nothing known does.
+std::string packing_of(std::string_view bytes) {
+  struct Packing {
+    const char* name;
+    std::string_view begins;
+  };
+  constexpr Packing kPackings[] = {{"gzip", "\x1f\x8b"},
+                                   {"zip", "PK\x03\x04"},
+                                   {"zstd", "\x28\xb5\x2f\xfd"},
+                                   {"xz",
+                                    "\xfd"
+                                    "7zXZ"},
+                                   {"bzip2", "BZh"}};
+  for (const Packing& one : kPackings) {
+    if (bytes.starts_with(one.begins)) return one.name;
+  }
+  constexpr std::size_t kPlaceInTar = 257;
+  return bytes.size() > kPlaceInTar && bytes.substr(kPlaceInTar).starts_with("ustar") ? "tar" : "";
+}
+
+std::string words_of_packing(const std::string& packing) {
+  return fmt::format("packed with {}, and is not unpacked here", packing);
+}
+
 /// Reads the candidates on several threads. What each file has is stored by its index, so that nothing
 /// depends on the order in which threads come to the files.
 class ReadFiles {
@@ -146,6 +170,7 @@ class ReadFiles {
         progress_(progress),
         found_(files.size()),
         blank_(files.size()),
+        packings_(files.size()),
         problems_(files.size()) {}
 
   void run(int threads) {
@@ -158,6 +183,7 @@ class ReadFiles {
 
   std::vector<std::optional<Recording>>& found() { return found_; }
   std::vector<std::optional<BlankDump>>& blank() { return blank_; }
+  const std::vector<std::string>& packings() const { return packings_; }  // of files that are no dumps
   void throw_problems() const {
     sim::Refusals refusals;
     std::size_t kept = 0;
@@ -181,6 +207,8 @@ class ReadFiles {
           found_[i]->path = files_[i].path;
         } else if (ends_before_a_field(bytes, files_[i].path, tree)) {
           blank_[i] = BlankDump{.path = files_[i].path, .bytes = bytes.size()};
+        } else {
+          packings_[i] = packing_of(bytes);
         }
       } catch (...) {
         problems_[i] = std::current_exception();
@@ -192,6 +220,7 @@ class ReadFiles {
   const ReadingProgress& progress_;
   std::vector<std::optional<Recording>> found_;
   std::vector<std::optional<BlankDump>> blank_;
+  std::vector<std::string> packings_;
   std::vector<std::exception_ptr> problems_;
   SharedRanks lists_;
   std::atomic<std::size_t> next_ = 0;
@@ -424,12 +453,22 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
       ++left_out;
     } else {
       refusals.keep([&] {
-        refuse_file("dump_form", files[i].path, "no 'entries', 'pg_config' or 'pg_status'", kDumpForms,
-                    "the file that the flight recorder wrote");
+        const std::string& packing = reading.packings()[i];
+        refuse_file("dump_form", files[i].path,
+                    packing.empty() ? "no 'entries', 'pg_config' or 'pg_status'" : words_of_packing(packing),
+                    kDumpForms,
+                    packing.empty() ? "the file that the flight recorder wrote" : "the files that are in it");
       });
     }
   }
   refusals.throw_if_any();
+  const auto packed = std::ranges::find_if(reading.packings(), [](const auto& one) { return !one.empty(); });
+  const bool is_packed = packed != reading.packings().end();
+  if (is_packed)
+    recordings.notes.push_back(fmt::format(
+        "{} is {}.",
+        sim::printable_text(files[static_cast<std::size_t>(packed - reading.packings().begin())].path),
+        words_of_packing(*packed)));
   if (left_out > 0)
     recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
                                            counted(left_out, "file"), is_or_are(left_out, "is", "are"),
@@ -442,12 +481,14 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
                                                        counted(paths.folders, "folder"))
                                          : "a folder without files")
                     : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
-                                  recordings.blank.empty()
+                                  is_packed ? fmt::format(" (one is {})", words_of_packing(*packed))
+                                  : recordings.blank.empty()
                                       ? ""
                                       : fmt::format(" ({} empty, or end before their first field)",
                                                     recordings.blank.size())),
                 kDumpForms,
-                files.empty() && paths.folders > 0
+                is_packed ? "the files that are in it (gunzip, unzip or tar unpacks them)"
+                : files.empty() && paths.folders > 0
                     ? "the folders within it: they are not read unless they are given"
                     : "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);

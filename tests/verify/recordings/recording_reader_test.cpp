@@ -390,6 +390,14 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   folder.add("text_1", "no dump");
   EXPECT_EQ(code("text_1", ""), "dump_form");
   EXPECT_EQ(code("", ""), "dump_empty");
+  const Folder packed("recordings_packed");
+  packed.add("dump_0.gz", "\x1f\x8b\x08");
+  try {
+    verify::read_recordings({{packed.path().string()}, "", 1});
+    ADD_FAILURE() << "a folder of packed dumps is read";
+  } catch (const sim::Error& error) {
+    EXPECT_NE(error.refusal().numbers.find("packed with gzip"), std::string::npos) << error.refusal().numbers;
+  }
   folder.add("dump", test::json_of(small_dump()));
   EXPECT_EQ(code("dump", ""), "unknown_rank");
   EXPECT_EQ(code("dump", "rank([0-9]+)"), "unknown_rank");
