@@ -349,8 +349,8 @@ class Inspector {
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
   }
 
-  /// Ranks without a dump for which nobody with a dump waits may be those for which the suspects wait, as where
-  /// a node is gone.
+  /// Ranks without a dump for which nobody with a dump waits may be those for which the suspects wait, as
+  /// where a node is gone.
   void add_others_without_dump() {
     const std::vector<int> suspects = ranks_of_kind(result_.suspects, SuspectKind::absent);
     if (suspects.empty() || suspects.size() < result_.suspects.size()) return;
