@@ -14,6 +14,7 @@
 #include "verify/run_arguments/run_log.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/run_yaml.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
@@ -130,14 +131,12 @@ bool holds_a_ruler(std::istream& file) {
   }
 }
 
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// Whether a text has a name, not as a part of a longer one.
 bool names(std::string_view text, std::string_view name) {
   for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    const bool begins = at == 0 || !is_of_name(text[at - 1]);
-    if (begins && (end == text.size() || !is_of_name(text[end]))) return true;
+    const bool begins = at == 0 || !is_of_shell_name(text[at - 1]);
+    if (begins && (end == text.size() || !is_of_shell_name(text[end]))) return true;
   }
   return false;
 }
