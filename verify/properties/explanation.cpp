@@ -91,10 +91,10 @@ std::string lines_of_sites(const std::string& text, const sim::RunReport& report
   return sentences({fmt::format("{}", fmt::join(phrases, ", "))});
 }
 
-/// Whether a run ended because a buffer was touched while a call had it. The finding names that call; calls
-/// that differ besides did not do it.
-bool touched_a_buffer_in_flight(const sim::RunReport& report) {
-  return report.findings.front().code.starts_with("buffer_in_flight");
+/// Whether the only rank of a run touched a buffer while a call had it. The finding names that call. A call of
+/// one rank with itself that is one too many changes nothing, and did not do it.
+bool alone_touched_a_buffer_in_flight(const sim::RunReport& report) {
+  return report.ranks.size() == 1 && report.findings.front().code.starts_with("buffer_in_flight");
 }
 
 std::string explained_in_field(Bench& bench, const Case& the_case, const Property& property,
@@ -103,7 +103,7 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
   in_field.dtype = sim::DType::field;
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
   const sim::RunReport& report = *run;
-  if (!report.ok() && touched_a_buffer_in_flight(report)) return "";
+  if (!report.ok() && alone_touched_a_buffer_in_flight(report)) return "";
   const std::string calls = explain_calls(the_case, in_field, report);
   if (!report.ok()) return sentences({calls});
   const std::vector<CaseOutput> outputs = the_case.outputs(in_field);
