@@ -551,6 +551,7 @@ class SiteSearch {
 
   /// The result of a call may be unused, or that of a kernel zero, on one rank alone.
   std::string text_of_one_rank() {
+    std::vector<ChangedSite> late;  // what they give to a rank is padding
     for (int rank = 0; rank < run_.setting.group_size; ++rank) {
       std::vector<ChangedSite> unused, zero;
       for (const ChangedSite& site : sites_) {
@@ -565,11 +566,25 @@ class SiteSearch {
       if (const std::string sites = one_of(in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
         return text_of_zeros(sites, fmt::format("rank {}", rank));
       unused = in_any_setting(std::move(unused), {.ranks = {rank}});
-      std::erase_if(unused, [&](const ChangedSite& site) { return !gets_a_value(site.site, rank); });
+      std::erase_if(unused, [&](const ChangedSite& site) {
+        if (gets_a_value(site.site, rank)) return false;
+        if (is_late(site) && !has_site(late, site.site)) late.push_back(site);
+        return true;
+      });
       if (const std::string sites = one_of(unused); !sites.empty())
         return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
     }
-    return "";
+    const std::string sites = one_of(late);
+    return sites.empty()
+               ? ""
+               : fmt::format("the result of {} does not reach {}: it is not used there, or comes too late",
+                             sites, tensors_.wrong.front().output.name);
+  }
+
+  /// Whether the result of a call reaches right tensors, and not the first wrong one.
+  bool is_late(const ChangedSite& site) const {
+    const Names reached = site.changed == nullptr ? Names() : differing(run_.report, *site.changed);
+    return !reached.empty() && !reached.contains(tensors_.wrong.front().output.name);
   }
 
   /// Returns the site that the first rank calls first.
