@@ -91,8 +91,8 @@ std::string lines_of_sites(const std::string& text, const sim::RunReport& report
   return sentences({fmt::format("{}", fmt::join(phrases, ", "))});
 }
 
-/// Whether the only rank of a run touched a buffer while a call had it. The finding names that call. A call of
-/// one rank with itself that is one too many changes nothing, and did not do it.
+/// Whether the only rank of a run touched a buffer while a call had it. The finding names that call. A call
+/// of one rank with itself that is one too many changes nothing, and did not do it.
 bool alone_touched_a_buffer_in_flight(const sim::RunReport& report) {
   return report.ranks.size() == 1 && report.findings.front().code.starts_with("buffer_in_flight");
 }
