@@ -1,10 +1,24 @@
 #include "verify/options/fork_choices.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
+#include <string_view>
+
+#include "verify/options/nearest_name.h"
 
 namespace verify {
 
+namespace {
+
+struct ForkChoice {
+  const char* option;
+  const char* word;
+  const char* known_to;
+  const char* instead;  // the options with which Megatron-LM comes nearest
+};
+
+/// Returns the row of a value; null where no fork is known to take it.
 const ForkChoice* find_fork_choice(std::string_view option, std::string_view word) {
   static constexpr ForkChoice kChoices[] = {
       {"moe-router-load-balancing-type", "noaux_tc", "MindSpeed-LLM",
@@ -25,6 +39,16 @@ const ForkChoice* find_fork_choice(std::string_view option, std::string_view wor
   const auto* found = std::ranges::find_if(
       kChoices, [&](const ForkChoice& choice) { return choice.option == option && choice.word == word; });
   return found == std::end(kChoices) ? nullptr : found;
+}
+
+}  // namespace
+
+ChoiceHelp help_with_choice(const std::string& option, const std::string& word,
+                            const std::vector<std::string>& choices) {
+  if (const ForkChoice* fork = find_fork_choice(option, word))
+    return {fmt::format("; this one is known to {} alone", fork->known_to), fork->instead};
+  const std::string nearest = nearest_name(word, choices);
+  return {"", fmt::format("--{} {}", option, nearest.empty() ? choices.front() : nearest)};
 }
 
 }  // namespace verify

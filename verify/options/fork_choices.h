@@ -1,24 +1,24 @@
 #pragma once
 
-/// Values of Megatron's options that a fork of Megatron-LM or an older version of it knows, so that a refusal
-/// can say whose they are.
+/// What the refusal of a value says beside the values that there are: whose value it is, where a fork of
+/// Megatron-LM or an older version of it knows it, and an option to try.
 ///
 /// Source  Launch scripts of these forks: MindSpeed-LLM (DeepSeek-V2 and V3), swiss-ai (Apertus), HabanaAI
 ///         (Mixtral), Pai-Megatron-Patch (Llama 3.1) and Megatron-DeepSpeed (BLOOM); and the choices of
 ///         Megatron-LM before Megatron Core 0.13.
 
-#include <string_view>
+#include <string>
+#include <vector>
 
 namespace verify {
 
-struct ForkChoice {
-  const char* option;
-  const char* word;
-  const char* known_to;
-  const char* instead;  // the options with which Megatron-LM comes nearest
+struct ChoiceHelp {
+  std::string known;  // "; this one is known to MindSpeed-LLM alone", or ""
+  std::string hint;   // what comes nearest in Megatron-LM
 };
 
-/// Returns the row of a value; null where no fork is known to take it.
-const ForkChoice* find_fork_choice(std::string_view option, std::string_view word);
+/// Returns the help with a word that is none of `choices`; the option is written without its dashes.
+ChoiceHelp help_with_choice(const std::string& option, const std::string& word,
+                            const std::vector<std::string>& choices);
 
 }  // namespace verify

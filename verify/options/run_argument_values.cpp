@@ -10,7 +10,6 @@
 #include "sim/base/printable_text.h"
 #include "verify/options/batch_schedule.h"
 #include "verify/options/fork_choices.h"
-#include "verify/options/nearest_name.h"
 #include "verify/run_arguments/argument_shapes.h"
 
 namespace verify {
@@ -94,17 +93,13 @@ void require_choice(const RunValues& values, const Choices& choices) {
     const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
                                       [&](const char* known) { return word == known; });
     if (is_known) continue;
-    const ForkChoice* fork = find_fork_choice(choices.argument, word);
-    const std::string known =
-        fork == nullptr ? "" : fmt::format("; this one is known to {} alone", fork->known_to);
-    const std::string nearest = nearest_name(word, {choices.words.begin(), choices.words.end()});
-    const std::string hint =
-        fmt::format("--{} {}", choices.argument, nearest.empty() ? choices.words.front() : nearest);
+    const ChoiceHelp help =
+        help_with_choice(choices.argument, word, {choices.words.begin(), choices.words.end()});
     sim::refuse({.code = "bad_choice",
                  .option = fmt::format("--{}", choices.argument),
                  .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
-                 .rule = fmt::format("the value is one of: {}{}", fmt::join(choices.words, ", "), known),
-                 .hint = fork == nullptr ? hint : fork->instead});
+                 .rule = fmt::format("the value is one of: {}{}", fmt::join(choices.words, ", "), help.known),
+                 .hint = help.hint});
   }
 }
 

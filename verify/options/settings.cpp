@@ -13,7 +13,6 @@
 #include "sim/base/refusals.h"
 #include "sim/layout/size_rules.h"
 #include "verify/options/fork_choices.h"
-#include "verify/options/nearest_name.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/output/phrases.h"
 
@@ -47,16 +46,12 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
 void require_choice(const std::string& name, const std::string& value,
                     const std::vector<std::string>& choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  const ForkChoice* fork = find_fork_choice(name, value);
-  const std::string known =
-      fork == nullptr ? "" : fmt::format("; this one is known to {} alone", fork->known_to);
-  const std::string nearest = nearest_name(value, choices);
-  const std::string hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest);
+  const ChoiceHelp help = help_with_choice(name, value, choices);
   sim::refuse({.code = "bad_choice",
                .option = "--" + name,
                .numbers = fmt::format("'{}'", value),
-               .rule = fmt::format("the value is one of {}{}", fmt::join(choices, ", "), known),
-               .hint = fork == nullptr ? hint : fork->instead});
+               .rule = fmt::format("the value is one of {}{}", fmt::join(choices, ", "), help.known),
+               .hint = help.hint});
 }
 
 }  // namespace
