@@ -79,6 +79,10 @@ std::string quoted_for_shell(const std::string& text) {
                                           "0123456789-_./,=:") == std::string::npos;
   if (plain) return text;
   if (sim::printable_text(text) != text) return quoted_with_escapes(text);
+  return in_single_quotes(text);
+}
+
+std::string in_single_quotes(std::string_view text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/layout/rank_grid.h"
@@ -38,5 +39,7 @@ std::string cell_text(const sim::RankGrid& grid, int rank);
 /// Returns a word for a command line, in quotes if a shell needs them. Control characters are escaped as bash
 /// and zsh read them, $'a\033b', so that the result is one printable line.
 std::string quoted_for_shell(const std::string& text);
+/// Returns a word of a shell that is the text itself, with its line ends.
+std::string in_single_quotes(std::string_view text);
 
 }  // namespace verify

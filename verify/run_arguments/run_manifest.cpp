@@ -12,6 +12,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include "verify/output/phrases.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
@@ -125,12 +126,6 @@ class Containers : public YAML::EventHandler {
   std::vector<Level> levels_;
   int document_ = -1;  // where the current one begins
 };
-
-std::string in_single_quotes(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 /// Returns a word in whose double quotes a shell replaces variables, and nothing else.
 std::string in_double_quotes(std::string_view text) {

@@ -254,10 +254,8 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
   require_no_neox(run.given);
   expand_variables(run, set);
   const auto is_known = [](const RunArgument& argument) { return find_argument(argument.name) != nullptr; };
-  if (std::ranges::none_of(run.given, is_known)) {
-    const std::string script = script_of_manifest(text);
-    if (!script.empty()) return read_manifest(script, set);
-  }
+  if (std::ranges::any_of(run.given, is_known)) return run;
+  if (const std::string script = script_of_manifest(text); !script.empty()) return read_manifest(script, set);
   if (run.given.empty()) {
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",
@@ -265,15 +263,12 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
                  .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
                  .hint = "MODEL_ARGS:, and below it '--num-layers: 12'"});
   }
-  if (std::ranges::none_of(run.given, is_known)) {
-    sim::refuse({.code = "run_without_arguments",
-                 .option = "--from",
-                 .numbers = fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
-                                        sim::printable_text(run.given.front().name)),
-                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
-                 .hint = "the command line that the job runs, as a text file"});
-  }
-  return run;
+  sim::refuse({.code = "run_without_arguments",
+               .option = "--from",
+               .numbers = fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
+                                      sim::printable_text(run.given.front().name)),
+               .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
+               .hint = "the command line that the job runs, as a text file"});
 }
 
 }  // namespace verify
