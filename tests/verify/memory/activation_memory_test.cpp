@@ -36,6 +36,15 @@ std::int64_t of_the_paper(const ActivationShape& shape) {
   return bytes;
 }
 
+/// A model whose layers are 8 wide and have two heads, and 32 in their MLP.
+ModelShape narrow_model(std::int64_t layers) {
+  return {.num_layers = layers,
+          .hidden_size = 8,
+          .ffn_hidden_size = 32,
+          .num_attention_heads = 2,
+          .num_query_groups = 2};
+}
+
 RC_GTEST_PROP(ActivationMemory, ALayerIsTheEquationsOfThePaper, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 9));
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
@@ -100,14 +109,7 @@ RC_GTEST_PROP(ActivationMemory, TheFirstStageOfAnInterleavedPipelineIsThatOfTheP
 }
 
 TEST(ActivationMemory, TheLastStageAddsTheLogits) {
-  const ActivationShape shape{.model = {.num_layers = 2,
-                                        .hidden_size = 8,
-                                        .ffn_hidden_size = 32,
-                                        .num_attention_heads = 2,
-                                        .num_query_groups = 2},
-                              .padded_vocab_size = 256,
-                              .tokens = 6,
-                              .tp = 2};
+  const ActivationShape shape{.model = narrow_model(2), .padded_vocab_size = 256, .tokens = 6, .tp = 2};
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
   const LargestMoment moment =
       largest_moments(shape, placement, sim::no_pipelining, {.num_microbatches = 3}).front();
@@ -266,13 +268,7 @@ TEST(ActivationMemory, AnUnfusedSoftmaxInFp32KeepsItsResult) {
 
 // Each kernel of the loss, by hand: logits in bf16, and their softmax in fp32.
 TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
-  ActivationShape shape{.model = {.num_layers = 1,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2},
-                        .padded_vocab_size = 4096,
-                        .tokens = 6};
+  ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 4096, .tokens = 6};
   const auto loss = [&] {
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
     return largest_moments(shape, placement, sim::no_pipelining, {}).front().logits_and_loss;
@@ -293,13 +289,7 @@ LargestMoment moment_of_one_layer(const ActivationShape& shape) {
 // Of `block` the first layers of a chunk are computed again, when its other layers have given back what they
 // kept.
 TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
-  ActivationShape shape{.model = {.num_layers = 2,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2},
-                        .padded_vocab_size = 1,
-                        .tokens = 6};
+  ActivationShape shape{.model = narrow_model(2), .padded_vocab_size = 1, .tokens = 6};
   const auto moment = [&] {
     return largest_moments(shape, sim::place_layers({.num_layers = 2}), sim::no_pipelining, {}).front();
   };
@@ -314,13 +304,7 @@ TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
 
 // An MLP gives back what its second product has read before its activation makes the gradient of its input.
 TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
-  ActivationShape shape{.model = {.num_layers = 1,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2},
-                        .padded_vocab_size = 1,
-                        .tokens = 6};
+  ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6};
   const std::int64_t width = 2 * 8 * 6, inside = 2 * 32 * 6, weight = 2 * 32 * 8;
   const auto needed = [&] {
     const LargestMoment moment = moment_of_one_layer(shape);
@@ -378,14 +362,8 @@ TEST(ActivationMemory, TokensOnTheirWayToExpertsAreHeldInTheForwardStep) {
 /// A prediction keeps, around its layer, what its two norms read, their outputs, the input of its final norm,
 /// and its part of the joined outputs; computed again, what the norms read, and its part.
 TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
-  ActivationShape shape{.model = {.num_layers = 2,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2,
-                                  .rms_norm = true},
-                        .padded_vocab_size = 1,
-                        .tokens = 6};
+  ActivationShape shape{.model = narrow_model(2), .padded_vocab_size = 1, .tokens = 6};
+  shape.model.rms_norm = true;
   const auto activations = [&](std::int64_t predictions) {
     shape.model.mtp_num_layers = predictions;
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
@@ -400,13 +378,7 @@ TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
 
 // Deferred weight gradients of the output layer keep the gradients of the logits, and the layer's inputs.
 TEST(ActivationMemory, DeferredWeightGradientsKeepTheGradientsOfTheLogits) {
-  ActivationShape shape{.model = {.num_layers = 2,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2},
-                        .padded_vocab_size = 4096,
-                        .tokens = 6};
+  ActivationShape shape{.model = narrow_model(2), .padded_vocab_size = 4096, .tokens = 6};
   const auto last = [&] {
     const sim::LayerPlacement placement =
         sim::place_layers({.num_layers = 2, .pipeline_model_parallel_size = 2});
@@ -424,14 +396,7 @@ TEST(ActivationMemory, DeferredWeightGradientsKeepTheGradientsOfTheLogits) {
 
 /// The gradient of the embedding has all its rows, and comes when the layers have given back what they kept.
 TEST(ActivationMemory, TheFirstStageHoldsTheGradientOfTheEmbedding) {
-  ActivationShape shape{.model = {.num_layers = 4,
-                                  .hidden_size = 8,
-                                  .ffn_hidden_size = 32,
-                                  .num_attention_heads = 2,
-                                  .num_query_groups = 2},
-                        .padded_vocab_size = 1 << 20,
-                        .tokens = 4,
-                        .tp = 2};
+  ActivationShape shape{.model = narrow_model(4), .padded_vocab_size = 1 << 20, .tokens = 4, .tp = 2};
   const auto moments = [&](std::int64_t pp) {
     const sim::LayerPlacement placement =
         sim::place_layers({.num_layers = 4, .pipeline_model_parallel_size = pp});
