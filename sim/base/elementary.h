@@ -22,8 +22,10 @@
 ///
 ///                   exp    log    tanh   erf    rsqrt
 ///          float    1.02   0.84   1.20   1.04   0.51
-///          double   1.05   0.87   1.23   1.14   0.51     sin, cos 1.48
+///          double   1.05   0.87   1.23   1.14   0.51
 ///
+///         The error of sin and cos is below 1.52 units, which is derived at turned(); the largest one
+///         found is 1.49.
 ///         Below the smallest normal number, the unit is the smallest subnormal number. exp: 0 at -inf,
 ///         inf from the point where it overflows. log: -inf at 0 and -0. tanh, erf: odd functions, 1 at
 ///         inf. rsqrt: inf at 0, -inf at -0, 0 at inf.
@@ -355,7 +357,11 @@ SIM_ELEMENTARY double cos_near(double r) {
   return one_less + fma(r2 * r2, tail, (1 - one_less) - half);
 }
 
-/// Returns sin(x + turns * pi / 2).
+/// Returns sin(x + turns * pi / 2). Its error is below 1.52 units of the last place. Where r is just above a
+/// power of two and sin(r) just below it, half a unit of r is one unit of the result, which cos(r) scales; the
+/// last addition adds half a unit. That is largest at r = pi / 6: 0.866 + 0.5, and 0.146 of r * r2, r2, the
+/// tail and its first coefficient. At the smaller powers, cos(r) rises by less than these four fall. The error
+/// of cos_near is below 1.2. Where |r| < 2^-31, r may be rounded twice, but nothing is rounded after it.
 SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
   const QuarterTurns split = quarter_turns(x);
   const std::int64_t quarter = (split.n + turns) & 3;
