@@ -357,11 +357,11 @@ SIM_ELEMENTARY double cos_near(double r) {
   return one_less + fma(r2 * r2, tail, (1 - one_less) - half);
 }
 
-/// Returns sin(x + turns * pi / 2). Its error is below 1.52 units of the last place. Where r is just above a
-/// power of two and sin(r) just below it, half a unit of r is one unit of the result, which cos(r) scales; the
-/// last addition adds half a unit. That is largest at r = pi / 6: 0.866 + 0.5, and 0.146 of r * r2, r2, the
-/// tail and its first coefficient. At the smaller powers, cos(r) rises by less than these four fall. The error
-/// of cos_near is below 1.2. Where |r| < 2^-31, r may be rounded twice, but nothing is rounded after it.
+/// Returns sin(x + turns * pi / 2). Its error is below 1.52 units of the last place. Where r is just above
+/// a power of two and sin(r) just below it, half a unit of r is one unit of the result, which cos(r) scales;
+/// the last addition adds half a unit. That is largest at r = pi / 6: 0.866 + 0.5, and 0.146 of r * r2, r2,
+/// the tail and its first coefficient. At the smaller powers, cos(r) rises by less than these four fall. The
+/// error of cos_near is below 1.2. Where |r| < 2^-31, r may be rounded twice, and nothing after it.
 SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
   const QuarterTurns split = quarter_turns(x);
   const std::int64_t quarter = (split.n + turns) & 3;
