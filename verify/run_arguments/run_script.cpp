@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/printable_text.h"
-#include "verify/run_arguments/argument_shapes.h"
-#include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/launch_arguments.h"
+#include "verify/run_arguments/launch_command.h"
 #include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/script_launches.h"
 #include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
+#include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
@@ -28,20 +29,6 @@ constexpr std::size_t kMostCommands = 1'000'000;
 constexpr int kMostOpenReads = 200;
 
 using Fields = std::vector<ShellField>;
-
-bool is_flag(std::string_view word) {
-  return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
-}
-
-bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != std::string_view::npos; }
-
-/// Whether a program takes a command as one word.
-bool is_shell(std::string_view word) {
-  const std::string_view name = base_name(word);
-  return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
-}
-
-bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
 
 bool is_option(std::string_view word) { return word.starts_with('-'); }
 
@@ -80,96 +67,6 @@ std::optional<ShellAssignment> arithmetic_assignment(std::string_view text, int 
                          .line = line};
 }
 
-/// Whether a word gives torchrun its processes.
-bool is_of_torchrun(std::string_view word) {
-  const std::string name = run_argument_name(word.substr(0, word.find('=')));
-  return name == "nnodes" || name == "nproc-per-node";
-}
-
-/// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
-/// known, or is too long for a hint.
-std::string option_to_set(const std::string& name, const ShellField& value) {
-  constexpr std::size_t kMostOfAHint = 80;
-  if (value.has_unknown() || value.text.size() > kMostOfAHint) return "";
-  const bool is_plain = value.text.find_first_of(" \t\n'\"$;&|<>*?(){}") == std::string::npos;
-  const bool is_quotable = value.text.find('\'') == std::string::npos;
-  if (!is_plain && !is_quotable) return "";
-  const std::string text = sim::printable_text(value.text);
-  return is_plain ? fmt::format(" --set {}={}", name, text) : fmt::format(" --set '{}={}'", name, text);
-}
-
-/// A command that starts a training script: the words before the script, and its arguments.
-struct Launch {
-  Fields before;
-  Fields arguments;
-  std::string script;  // the Python file; "" where the text is arguments alone
-  int line = 0;
-  bool is_apart = false;  // arguments alone, which begin a command of their own outside of here-documents
-  std::map<std::string, std::string> environment;  // what stands before the command
-};
-
-/// Whether the name of the script says that it trains: pretrain_gpt.py, my.train.
-bool is_named_training(const Launch& launch) {
-  const std::string_view name = base_name(launch.script);
-  for (std::size_t at = name.find("train"); at != std::string::npos; at = name.find("train", at + 1)) {
-    const bool begins_a_word = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
-    if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
-  }
-  return false;
-}
-
-/// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun.
-Fields::const_iterator script_of(const Fields& words) {
-  bool takes_module = false;  // -m may stand here
-  bool is_module = false;
-  for (auto word = words.begin(); word != words.end(); ++word) {
-    const std::string_view name = base_name(word->text);
-    const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
-    if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
-    if (is_module && !starts_others) return word;
-    is_module = takes_module && (name == "-m" || name == "--module");
-    takes_module = (takes_module && !is_module) || starts_others || name.starts_with("python");
-  }
-  return words.end();
-}
-
-/// Whether a word is an argument that says something about the training.
-bool says_training(const ShellField& word) {
-  if (!is_flag(word.text)) return false;
-  const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
-  return row != nullptr && row->use != ArgumentUse::without_effect;
-}
-
-bool trains(const Launch& launch) { return std::ranges::any_of(launch.arguments, says_training); }
-
-/// Returns the training script of a command whose name is not known, as in `$LAUNCH $SCRIPT --num-layers 4`:
-/// the last word that is not known before the first argument, where arguments follow that say something about
-/// the training. The value of an option is none.
-Fields::const_iterator unknown_script_of(const Fields& words) {
-  for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_value =
-        word != words.begin() && is_flag((word - 1)->text) && (word - 1)->text.find('=') == std::string::npos;
-    const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
-    const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value;
-    if (is_script && std::any_of(word, words.end(), says_training)) return word;
-  }
-  return words.end();
-}
-
-/// Returns the argument of Megatron that a key of a configuration is named for, as an option with its value:
-/// "--tensor-model-parallel-size 2" of "model.tensor_model_parallel_size=2"; "" for other words.
-std::string option_of_override(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string_view::npos || is_option(word)) return "";
-  std::string_view key = word.substr(0, equals);
-  if (key.find_first_of("/ \"'") != std::string_view::npos) return "";
-  key.remove_prefix(key.rfind('.') + 1);
-  const ArgumentRow* row =
-      key.find('_') == std::string_view::npos ? nullptr : find_argument(run_argument_name(key));
-  if (row == nullptr || row->use != ArgumentUse::used) return "";
-  return fmt::format("--{} {}", run_argument_name(key), word.substr(equals + 1));
-}
-
 /// Returns the index of the keyword that ends what begins here, or that of the last command.
 std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, ShellKeyword begins,
                    ShellKeyword ends) {
@@ -181,29 +78,17 @@ std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, Sh
   return commands.size();
 }
 
-/// Whether a text that is not known looks like the command of a training: "run=srun python x.py --a".
-bool looks_like_a_launch(std::string_view text) {
-  return text.find(" --") != std::string_view::npos &&
-         (text.find(".py") != std::string_view::npos || text.find(" -m ") != std::string_view::npos);
-}
-
 class ScriptReader {
  public:
-  explicit ScriptReader(const RunVariables& set) : values_(set) {}
+  explicit ScriptReader(const RunVariables& set) : values_(set), launches_(values_) {}
+  ScriptReader(const ScriptReader&) = delete;  // its launches hold its values
+  ScriptReader& operator=(const ScriptReader&) = delete;
 
   void read(std::string_view text, int first_line, int depth);
   RunArguments arguments();
 
  private:
   using Commands = std::span<const ShellCommand>;
-
-  /// A shell script that the file starts.
-  struct Started {
-    std::string script;   // "" where the file starts none
-    std::string options;  // " --set TP=2": what the file gives it
-    int line = 0;
-    bool is_sourced = false;  // its variables are those of the file, too
-  };
 
   void read(Commands commands, int depth);
   std::optional<Fields> list_of_loop(Commands commands, std::size_t begin);
@@ -219,35 +104,23 @@ class ScriptReader {
   void assign_by_arithmetic(const ShellCommand& command, const Fields& words, ShellRuns runs);
   bool calls_function(const Fields& words, ShellRuns runs, int depth);
   void read_functions_without_a_call();
-  void keep_started(const Fields& words, int line);
   void read_nested(std::string_view text, int line, int depth);
   void read_command_text(std::string_view text, int line, int depth);
-  void keep_what_is_not_known(const Fields& words);
   void find_launch(const Fields& words, ShellRuns runs, int line, int depth);
-  void take_assigned_arguments();
-  void take(const Fields& words, RunArguments& run);
-  void take_world(RunArguments& run);
-  void take_environment(RunArguments& run) const;
-  void keep_those_that(bool (*has_property)(const Launch&));
-  void keep_overrides(const Fields& arguments);
-  void refuse_overrides() const;
-  void refuse_arguments_apart() const;
-  void refuse_what_is_not_known() const;
+  void read_evaluated(const Fields& words, ShellRuns runs, int depth);
+  bool reads_wrapped(const Fields& words, int depth);
+  void read_inner_shell(const Fields& words, int depth);
 
   ShellValues values_;
   ShellBranches branches_;
   LaunchWorld world_;
-  std::vector<Launch> launches_;
+  ScriptLaunches launches_;
   std::vector<std::string> given_to_command_;  // the variables that stand before a command that is read
   int open_documents_ = 0;                     // here-documents that are read
-  bool starts_script_ = false;                 // a command does, with arguments or without
   int open_reads_ = 0;                         // lists of commands that are read, one inside of the other
   int ended_ = 0;                              // the line of the `exit` that has ended the script; 0: none
   int open_calls_ = 0;                         // functions that are read where they are called
   bool has_returned_ = false;                  // the function that is read has come to its `return`
-  Fields not_known_;                           // words that look like a training, but are not known
-  Fields overrides_;                           // the options that keys of a configuration stand for
-  Started started_;                            // the last one
 
   struct Function {
     std::vector<ShellCommand> commands;
@@ -551,392 +424,65 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
 
 void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
   if (words.empty() || only_prints(words.front().text)) return;
-  keep_what_is_not_known(words);
-  if (words.front().text == "eval") {
-    std::string text;
-    for (auto word = words.begin() + 1; word != words.end(); ++word)
-      text += (text.empty() ? "" : " ") + word->text;
-    const ShellBranches around = branches_;
-    branches_.enter(runs);
-    read_command_text(text, words.back().line, depth);
-    branches_ = around;
-    return;
-  }
-  if (is_flag(words.front().text)) {
-    const bool goes_on = !launches_.empty() && launches_.back().script.empty();
-    if (!goes_on) launches_.push_back({.before = {}, .arguments = {}, .script = "", .line = line});
-    Launch& launch = launches_.back();
-    launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
-    launch.is_apart = launch.is_apart || open_documents_ == 0;
-    return;
-  }
+  launches_.keep_what_is_not_known(words);
+  if (words.front().text == "eval") return read_evaluated(words, runs, depth);
+  if (is_flag(words.front().text)) return launches_.add_arguments(words, line, open_documents_ > 0);
   const bool starts_shell = std::ranges::any_of(words, [](const ShellField& word) {
     return is_shell(word.text) || only_starts(word.text) || word.text.ends_with(".sh");
   });
-  auto script = script_of(words);
-  if (script == words.end() && !starts_shell) script = unknown_script_of(words);
+  auto script = training_script(words);
+  if (script == words.end() && !starts_shell) script = unknown_training_script(words);
   const auto dashes =
       std::find_if(words.rbegin(), words.rend(), [](const ShellField& word) { return word.text == "--"; });
   if (dashes != words.rend() && dashes.base() > script) {  // a launcher of somebody's own, and its command
     const Fields behind(dashes.base(), words.end());
-    if (script_of(behind) != behind.end()) return find_launch(behind, runs, line, depth);
+    if (training_script(behind) != behind.end()) return find_launch(behind, runs, line, depth);
   }
-  if (script != words.end()) {
-    starts_script_ = true;
-    Launch launch{.before = {words.begin(), script},
-                  .arguments = {script + 1, words.end()},
-                  .script = values_.shown(script->text),
-                  .line = line};
-    for (const std::string& name : given_to_command_) {
-      const std::optional<Fields> value = values_.kept(name, line);
-      if (value && value->size() == 1 && !value->front().has_unknown())
-        launch.environment[name] = value->front().text;
-    }
-    const auto& arguments = launch.arguments;
-    const bool has_arguments = std::any_of(arguments.begin(), arguments.end(), [](const ShellField& word) {
-      return is_flag(word.text) || word.has_unknown();
-    });
-    keep_overrides(arguments);
-    if (has_arguments) launches_.push_back(std::move(launch));
-    return;
-  }
-  if (base_name(words.front().text) == "sbatch") {
-    const auto wrapped =
-        std::ranges::find_if(words, [](const ShellField& word) { return word.text.starts_with("--wrap"); });
-    if (wrapped != words.end()) {
-      const bool is_one_word = wrapped->text.starts_with("--wrap=");
-      const auto command = is_one_word || wrapped + 1 == words.end() ? wrapped : wrapped + 1;
-      read_allocation({words.begin(), wrapped});
-      return read_nested(is_one_word ? command->text.substr(7) : command->text, command->line, depth);
-    }
-  }
-  keep_started(words, line);
-  // A shell inside of the command gets the text of another one, which the launcher before it starts.
+  if (script != words.end()) return launches_.add(words, script, line, given_to_command_);
+  if (base_name(words.front().text) == "sbatch" && reads_wrapped(words, depth)) return;
+  launches_.keep_started(words, line, given_to_command_);
+  read_inner_shell(words, depth);
+}
+
+/// Reads the text that `eval` executes.
+void ScriptReader::read_evaluated(const Fields& words, ShellRuns runs, int depth) {
+  std::string text;
+  for (auto word = words.begin() + 1; word != words.end(); ++word)
+    text += (text.empty() ? "" : " ") + word->text;
+  const ShellBranches around = branches_;
+  branches_.enter(runs);
+  read_command_text(text, words.back().line, depth);
+  branches_ = around;
+}
+
+/// Reads the command of `sbatch --wrap`. Returns whether there is one.
+bool ScriptReader::reads_wrapped(const Fields& words, int depth) {
+  const auto wrapped =
+      std::ranges::find_if(words, [](const ShellField& word) { return word.text.starts_with("--wrap"); });
+  if (wrapped == words.end()) return false;
+  const bool is_one_word = wrapped->text.starts_with("--wrap=");
+  const auto command = is_one_word || wrapped + 1 == words.end() ? wrapped : wrapped + 1;
+  read_allocation({words.begin(), wrapped});
+  read_nested(is_one_word ? command->text.substr(7) : command->text, command->line, depth);
+  return true;
+}
+
+/// Reads the text that a shell inside of a command gets: of another command, which the launcher before the
+/// shell starts.
+void ScriptReader::read_inner_shell(const Fields& words, int depth) {
   const auto shell =
       std::find_if(words.begin(), words.end(), [](const ShellField& word) { return is_shell(word.text); });
-  if (shell == words.end()) return;
   for (auto word = shell; word != words.end(); ++word) {
     if (!has_blank(word->text)) continue;
     const std::size_t before = launches_.size();
     read_nested(word->text, word->line, depth);
-    if (launches_.size() > before) {
-      Fields& first = launches_.back().before;
-      first.insert(first.begin(), words.begin(), shell);
-    }
+    if (launches_.size() > before) launches_.add_launcher_of_last({words.begin(), shell});
   }
-}
-
-/// Remembers the words that may be a training, but whose value nobody knows.
-void ScriptReader::keep_what_is_not_known(const Fields& words) {
-  const auto script = script_of(words);
-  for (auto word = words.begin(); word != script; ++word) {
-    const std::vector<Unresolved> unknown = values_.unresolved(word->text);
-    if (std::ranges::none_of(unknown, [](const Unresolved& one) { return looks_like_a_launch(one.text); }))
-      continue;
-    values_.charge(word->text.size() + sizeof(ShellField), word->line);
-    not_known_.push_back(*word);
-  }
-}
-
-/// Remembers the shell script that a command starts.
-void ScriptReader::keep_started(const Fields& words, int line) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
-    const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
-    if (!is_started) continue;
-    const bool is_sourced = i > 0 && (words[i - 1].text == "source" || words[i - 1].text == ".");
-    started_ = {std::string(base_name(values_.shown(words[i].text))), "", line, is_sourced};
-    for (const std::string& name : given_to_command_) {
-      const std::optional<Fields> value = values_.kept(name, line);
-      if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
-    }
-    for (std::size_t argument = i + 1; argument < words.size(); ++argument)
-      started_.options += option_to_set(fmt::format("{}", argument - i), words[argument]);
-  }
-}
-
-/// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
-void ScriptReader::take_assigned_arguments() {
-  Launch launch;
-  for (const std::string& name : values_.names()) {
-    Fields words;
-    for (const ShellField& field : values_.value(name)) {
-      std::size_t at = 0;
-      while ((at = field.text.find_first_not_of(" \t\n", at)) != std::string::npos) {
-        const std::size_t end = std::min(field.text.find_first_of(" \t\n", at), field.text.size());
-        words.push_back({field.text.substr(at, end - at), field.line});
-        at = end;
-      }
-    }
-    const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
-    const auto begin = std::find_if(words.begin(), words.end(), is_argument);
-    const bool holds_arguments =
-        begin != words.end() && std::ranges::all_of(words.begin(), begin, &ShellField::has_unknown);
-    if (!holds_arguments) continue;
-    if (std::any_of(begin, words.end(), [](const ShellField& word) { return is_of_torchrun(word.text); })) {
-      launch.before.push_back({"torchrun", begin->line});
-      launch.before.insert(launch.before.end(), begin, words.end());
-      continue;
-    }
-    launch.line = launch.line == 0 ? begin->line : launch.line;
-    launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
-  }
-  if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
-}
-
-bool takes_many(std::string_view argument) {
-  const ArgumentShape shape = shape_of_argument(argument);
-  return shape == ArgumentShape::list || shape == ArgumentShape::maybes;
-}
-
-/// Whether a word has a '/' outside of what is not known: ${DATA}/a is a path, and no bundle of arguments.
-bool names_a_file(std::string_view text) {
-  bool is_known = true;
-  return std::ranges::any_of(text, [&](char c) {
-    if (c == kUnknownBegin || c == kUnknownEnd) is_known = c == kUnknownEnd;
-    return is_known && c == '/';
-  });
-}
-
-/// Takes the arguments of the training script: each flag with the words up to the next one.
-void ScriptReader::take(const Fields& words, RunArguments& run) {
-  RunArgument* current = nullptr;
-  const auto keep_unresolved = [&](const ShellField& word) {
-    for (Unresolved& unknown : values_.unresolved(word.text)) {
-      if (current != nullptr) unknown.argument = current->name;
-      run.unresolved.push_back(std::move(unknown));
-    }
-    if (run.unresolved.size() <= kMostRunArguments) return;
-    sim::refuse({.code = "run_file_size",
-                 .option = fmt::format("line {}", word.line),
-                 .numbers = fmt::format("more than {} expansions that are not known", kMostRunArguments),
-                 .rule = "the values of a launch script are short",
-                 .hint = "the command line alone"});
-  };
-  for (const ShellField& word : words) {
-    if (is_flag(word.text)) {
-      const std::size_t equals = word.text.find('=');
-      run.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
-      current = &run.given.back();
-      const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
-      const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
-      if (written.find('_') != std::string::npos && !is_of_deepspeed && !is_known_with_underscores(written) &&
-          find_argument(current->name) != nullptr)
-        run.with_underscores.push_back({written, {}, word.line});
-      if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
-      keep_unresolved(word);
-      continue;
-    }
-    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
-    // text begins with a flag.
-    const bool is_complete = current == nullptr || !current->values.empty() ||
-                             shape_of_argument(current->name) == ArgumentShape::flag;
-    const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
-    const bool is_of_list = current != nullptr && !current->values.empty() && takes_many(current->name);
-    const bool is_another = is_of_list && names_a_file(word.text);
-    const bool stands_alone = word.has_unknown() && !is_another && (is_complete || holds_flags);
-    if (stands_alone) current = nullptr;
-    keep_unresolved(word);
-    if (current == nullptr) continue;
-    current->values.push_back(values_.shown(word.text));
-  }
-}
-
-/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in
-/// JSON ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
-std::optional<std::string> value_handed_on(std::string_view text, std::string_view name) {
-  constexpr std::string_view kBefore = "\"\\', =";
-  constexpr std::string_view kBetween = "\"\\':= ";
-  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
-    const std::string_view line = text.substr(text.rfind('\n', at) + 1, at - text.rfind('\n', at) - 1);
-    const std::size_t begin = line.find_first_not_of(" \t");
-    const bool is_comment = begin != std::string_view::npos && line[begin] == '#';
-    const bool is_alone = begin == std::string_view::npos || line.ends_with("export ");
-    if (is_comment || is_alone || kBefore.find(line.back()) == std::string_view::npos) continue;
-    const std::size_t end = at + name.size();
-    const std::size_t value = text.find_first_not_of(kBetween, end);
-    std::size_t stop = value;
-    while (stop < text.size() && std::isdigit(static_cast<unsigned char>(text[stop])) != 0) ++stop;
-    if (value != std::string_view::npos && value > end && stop > value)
-      return std::string(text.substr(value, stop - value));
-  }
-  return std::nullopt;
-}
-
-/// Takes the world that a run of slime gives its actors, which are the ranks that train. Returns whether
-/// there is one.
-bool takes_world_of_actors(RunArguments& run) {
-  const auto of = [&](std::string_view name) -> const RunArgument* {
-    const auto last = std::find_if(run.given.rbegin(), run.given.rend(),
-                                   [&](const RunArgument& argument) { return argument.name == name; });
-    return last == run.given.rend() || last->values.size() != 1 ? nullptr : &*last;
-  };
-  const RunArgument *nodes = of("actor-num-nodes"), *gpus = of("actor-num-gpus-per-node");
-  const auto count = nodes == nullptr ? std::nullopt : whole_number(nodes->values.front());
-  const auto per_node = gpus == nullptr ? std::nullopt : whole_number(gpus->values.front());
-  std::int64_t ranks = 0;
-  if (!count || !per_node || *count < 1 || *per_node < 1 || __builtin_mul_overflow(*count, *per_node, &ranks))
-    return false;
-  run.world_size = ranks;
-  run.gpus_per_node = per_node;
-  run.world_size_source = fmt::format("--actor-num-nodes {} x --actor-num-gpus-per-node {}, line {}", *count,
-                                      *per_node, gpus->line);
-  return true;
-}
-
-void ScriptReader::take_world(RunArguments& run) {
-  if (takes_world_of_actors(run)) return;
-  run.gpus_per_node = world_.gpus_per_node();
-  if (const auto processes = world_.processes()) {
-    run.world_size = processes;
-    run.world_size_source = world_.source();
-    return;
-  }
-  for (const ShellField& factor : world_.unknown()) {
-    const std::string option = factor.text.substr(0, factor.text.find('='));
-    std::vector<Unresolved> unknown = values_.unresolved(factor.text);
-    if (unknown.empty()) {
-      unknown.push_back({.text = factor.text,
-                         .variable = {},
-                         .argument = {},
-                         .line = factor.line,
-                         .reason = "it is not a whole number from 1 on"});
-    }
-    for (Unresolved& entry : unknown) {
-      entry.argument = run_argument_name(option);
-      entry.is_of_world = true;
-      run.unresolved.push_back(std::move(entry));
-    }
-  }
-}
-
-/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
-void ScriptReader::take_environment(RunArguments& run) const {
-  for (const std::string& name : values_.names()) {
-    const std::vector<ShellField>& value = values_.value(name);
-    if (value.size() == 1 && !value.front().has_unknown()) run.environment[name] = value.front().text;
-  }
-}
-
-/// Keeps the commands of this property alone, if there are any.
-void ScriptReader::keep_those_that(bool (*has_property)(const Launch&)) {
-  if (std::none_of(launches_.begin(), launches_.end(), has_property)) return;
-  std::erase_if(launches_, [&](const Launch& launch) { return !has_property(launch); });
-}
-
-/// Remembers the keys of a configuration that a command gives its program.
-void ScriptReader::keep_overrides(const Fields& arguments) {
-  Fields found;
-  for (const ShellField& word : arguments) {
-    const std::string option = option_of_override(values_.shown(word.text));
-    if (!option.empty()) found.push_back({option, word.line});
-  }
-  if (!found.empty()) overrides_ = std::move(found);
-}
-
-/// Refuses a file whose command gives its program keys of a configuration, and no argument.
-void ScriptReader::refuse_overrides() const {
-  if (overrides_.empty() || std::ranges::any_of(launches_, trains)) return;
-  std::string sizes;
-  for (const ShellField& option : overrides_) {
-    const bool is_size = option.text.find("-parallel-size ") != std::string::npos &&
-                         option.text.find_first_of("$`") == std::string::npos;
-    if (is_size && sizes.find(option.text) == std::string::npos) sizes += " " + option.text;
-  }
-  sim::refuse(
-      {.code = "run_overrides",
-       .option = fmt::format("line {}", overrides_.front().line),
-       .numbers = fmt::format("{} as a key of a configuration",
-                              sim::printable_text(overrides_.front().text.substr(0, 80))),
-       .rule = "a command gives Megatron's own arguments; what a configuration becomes, its program "
-               "alone can tell",
-       .hint = fmt::format("the log of the run, or the layout on the command line, as in --world-size N{}",
-                           sim::printable_text(sizes.substr(0, 300)))});
-}
-
-/// Refuses arguments that a shell would take for a command: the line before them does not go on.
-void ScriptReader::refuse_arguments_apart() const {
-  const auto apart = std::ranges::find_if(launches_, [](const Launch& l) { return l.is_apart && trains(l); });
-  if (!starts_script_ || apart == launches_.end()) return;
-  sim::refuse({.code = "arguments_apart",
-               .option = fmt::format("line {}", apart->line),
-               .numbers = fmt::format("'{}' begins a command of its own",
-                                      sim::printable_text(values_.shown(apart->arguments.front().text))),
-               .rule = "a command goes on in the next line only behind a '\\' that is the last character of "
-                       "its line; an empty line or a comment ends it, and so does a line break in $VARIABLE "
-                       "inside of bash -c \"...\"",
-               .hint = "a '\\' at the end of each line of the command but the last, and no comment inside"});
-}
-
-/// Refuses a script without a command that is known, where a word that is not known may be the command.
-void ScriptReader::refuse_what_is_not_known() const {
-  if (not_known_.empty()) return;
-  const std::vector<Unresolved> unknown = values_.unresolved(not_known_.back().text);
-  if (unknown.empty()) return;
-  const Unresolved& first = unknown.front();
-  sim::refuse({.code = "run_without_arguments",
-               .option = fmt::format("line {}", first.line),
-               .numbers = fmt::format("the command is '{}', and {}",
-                                      sim::printable_text(first.text.substr(0, 100)), first.reason),
-               .rule = "nothing is executed: the command that starts the training must be in the file",
-               .hint = first.variable.empty() ? "the command line alone, as a text file"
-                                              : fmt::format("--set {}=VALUE", first.variable)});
 }
 
 RunArguments ScriptReader::arguments() {
-  RunArguments run;
-  if (launches_.empty()) read_functions_without_a_call();
-  refuse_overrides();
-  const bool has_command = !launches_.empty();
-  if (!has_command) take_assigned_arguments();
-  if (launches_.empty()) {
-    refuse_what_is_not_known();
-    sim::refuse({.code = "run_without_arguments",
-                 .option = "--from",
-                 .numbers = ended_ == 0 ? "a text without a command that gives arguments to a Python file"
-                                        : fmt::format("the script ends with the `exit` of line {}, before a "
-                                                      "command that gives arguments to a Python file",
-                                                      ended_),
-                 .rule = "a launch script or a command line holds '--flag value' behind its training script",
-                 .hint = started_.script.empty()
-                             ? "the run's log, or the command line that starts the run"
-                             : fmt::format("--from {}{}, which line {} starts", started_.script,
-                                           started_.options, started_.line)});
-  }
-  refuse_arguments_apart();
-  keep_those_that(trains);
-  keep_those_that(is_named_training);
-  const Launch& launch = launches_.back();
-  run.script = base_name(launch.script);
-  if (launches_.size() > 1) {
-    run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
-                                    launches_.size(), launch.line));
-  }
-  if (!has_command) {
-    run.notes.push_back(fmt::format(
-        "the file has no command; the arguments that it assigns are read{}",
-        started_.script.empty()
-            ? ""
-            : fmt::format(", and may be used by {}, which line {} starts", started_.script, started_.line)));
-  }
-  world_.read(launch.before, "");
-  take(launch.arguments, run);
-  take_world(run);
-  const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
-  if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {
-    run.notes.push_back(
-        fmt::format("{}, which line {} sources, is not read: a file that has its lines in the "
-                    "place of that line says what it assigns",
-                    started_.script, started_.line));
-  }
-  take_environment(run);
-  for (const ShellField& word : not_known_) {
-    for (Unresolved& unknown : values_.unresolved(word.text)) run.unresolved.push_back(std::move(unknown));
-  }
-  for (const auto& [name, value] : launch.environment) run.environment[name] = value;
-  const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
-  run.contradictions = world_.contradictions(visible == run.environment.end() ? "" : visible->second);
-  return run;
+  if (launches_.size() == 0) read_functions_without_a_call();
+  return launches_.arguments(world_, ended_);
 }
 
 }  // namespace

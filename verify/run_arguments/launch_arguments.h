@@ -1,0 +1,29 @@
+#pragma once
+
+/// What the words of a launch say as the arguments of a run: those behind the training script, and the world
+/// that its launcher or, of slime, its own arguments give it.
+///
+/// Errors  run_file_size: more than kMostRunArguments expansions that are not known.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_values.h"
+
+namespace verify {
+
+/// Takes the arguments of the training script: each flag with the words up to the next one.
+void take_arguments(const std::vector<ShellField>& words, const ShellValues& values, RunArguments& run);
+
+/// Takes the number of ranks and the GPUs of a node; what is not known of them becomes unresolved.
+void take_world(const LaunchWorld& world, const ShellValues& values, RunArguments& run);
+
+/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in
+/// JSON ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
+std::optional<std::string> value_handed_on(std::string_view text, std::string_view name);
+
+}  // namespace verify

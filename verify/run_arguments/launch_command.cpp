@@ -1,0 +1,94 @@
+#include "verify/run_arguments/launch_command.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <fmt/format.h>
+
+#include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/launch_world.h"
+
+namespace verify {
+
+namespace {
+
+using Fields = std::vector<ShellField>;
+
+/// Whether a word is an argument that says something about the training.
+bool word_says_training(const ShellField& word) {
+  if (!is_flag(word.text)) return false;
+  const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
+  return row != nullptr && row->use != ArgumentUse::without_effect;
+}
+
+}  // namespace
+
+bool is_flag(std::string_view word) {
+  return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
+}
+
+bool has_blank(std::string_view word) { return word.find_first_of(" \t\n") != std::string_view::npos; }
+
+bool is_shell(std::string_view word) {
+  const std::string_view name = base_name(word);
+  return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
+}
+
+bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
+
+Fields::const_iterator training_script(const Fields& words) {
+  bool takes_module = false;  // -m may stand here
+  bool is_module = false;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const std::string_view name = base_name(word->text);
+    const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
+    if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
+    if (is_module && !starts_others) return word;
+    is_module = takes_module && (name == "-m" || name == "--module");
+    takes_module = (takes_module && !is_module) || starts_others || name.starts_with("python");
+  }
+  return words.end();
+}
+
+Fields::const_iterator unknown_training_script(const Fields& words) {
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool is_value =
+        word != words.begin() && is_flag((word - 1)->text) && (word - 1)->text.find('=') == std::string::npos;
+    const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
+    const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value;
+    if (is_script && std::any_of(word, words.end(), word_says_training)) return word;
+  }
+  return words.end();
+}
+
+bool says_training(const LaunchCommand& launch) {
+  return std::ranges::any_of(launch.arguments, word_says_training);
+}
+
+bool is_named_training(const LaunchCommand& launch) {
+  const std::string_view name = base_name(launch.script);
+  for (std::size_t at = name.find("train"); at != std::string::npos; at = name.find("train", at + 1)) {
+    const bool begins_a_word = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
+    if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
+  }
+  return false;
+}
+
+std::string option_of_override(std::string_view word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || word.starts_with('-')) return "";
+  std::string_view key = word.substr(0, equals);
+  if (key.find_first_of("/ \"'") != std::string_view::npos) return "";
+  key.remove_prefix(key.rfind('.') + 1);
+  const ArgumentRow* row =
+      key.find('_') == std::string_view::npos ? nullptr : find_argument(run_argument_name(key));
+  if (row == nullptr || row->use != ArgumentUse::used) return "";
+  return fmt::format("--{} {}", run_argument_name(key), word.substr(equals + 1));
+}
+
+bool looks_like_a_launch(std::string_view text) {
+  return text.find(" --") != std::string_view::npos &&
+         (text.find(".py") != std::string_view::npos || text.find(" -m ") != std::string_view::npos);
+}
+
+}  // namespace verify

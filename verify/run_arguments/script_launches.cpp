@@ -1,0 +1,264 @@
+#include "verify/run_arguments/script_launches.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/run_arguments/launch_arguments.h"
+
+namespace verify {
+
+namespace {
+
+/// Whether a word gives torchrun its processes.
+bool is_of_torchrun(std::string_view word) {
+  const std::string name = run_argument_name(word.substr(0, word.find('=')));
+  return name == "nnodes" || name == "nproc-per-node";
+}
+
+/// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
+/// known, or is too long for a hint.
+std::string option_to_set(const std::string& name, const ShellField& value) {
+  constexpr std::size_t kMostOfAHint = 80;
+  if (value.has_unknown() || value.text.size() > kMostOfAHint) return "";
+  const bool is_plain = value.text.find_first_of(" \t\n'\"$;&|<>*?(){}") == std::string::npos;
+  const bool is_quotable = value.text.find('\'') == std::string::npos;
+  if (!is_plain && !is_quotable) return "";
+  const std::string text = sim::printable_text(value.text);
+  return is_plain ? fmt::format(" --set {}={}", name, text) : fmt::format(" --set '{}={}'", name, text);
+}
+
+}  // namespace
+
+void ScriptLaunches::add(const Fields& words, Fields::const_iterator script, int line,
+                         const std::vector<std::string>& given) {
+  starts_script_ = true;
+  LaunchCommand launch{.before = {words.begin(), script},
+                       .arguments = {script + 1, words.end()},
+                       .script = values_->shown(script->text),
+                       .line = line};
+  for (const std::string& name : given) {
+    const std::optional<Fields> value = values_->kept(name, line);
+    if (value && value->size() == 1 && !value->front().has_unknown())
+      launch.environment[name] = value->front().text;
+  }
+  keep_overrides(launch.arguments);
+  const bool has_arguments = std::ranges::any_of(
+      launch.arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
+  if (has_arguments) launches_.push_back(std::move(launch));
+}
+
+void ScriptLaunches::add_arguments(const Fields& words, int line, bool is_in_document) {
+  const bool goes_on = !launches_.empty() && launches_.back().script.empty();
+  if (!goes_on) launches_.push_back({.before = {}, .arguments = {}, .script = "", .line = line});
+  LaunchCommand& launch = launches_.back();
+  launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
+  launch.is_apart = launch.is_apart || !is_in_document;
+}
+
+void ScriptLaunches::add_launcher_of_last(const Fields& words) {
+  Fields& before = launches_.back().before;
+  before.insert(before.begin(), words.begin(), words.end());
+}
+
+void ScriptLaunches::keep_what_is_not_known(const Fields& words) {
+  const auto script = training_script(words);
+  for (auto word = words.begin(); word != script; ++word) {
+    const std::vector<Unresolved> unknown = values_->unresolved(word->text);
+    if (std::ranges::none_of(unknown, [](const Unresolved& one) { return looks_like_a_launch(one.text); }))
+      continue;
+    values_->charge(word->text.size() + sizeof(ShellField), word->line);
+    not_known_.push_back(*word);
+  }
+}
+
+void ScriptLaunches::keep_started(const Fields& words, int line, const std::vector<std::string>& given) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
+    const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
+    if (!is_started) continue;
+    const bool is_sourced = i > 0 && (words[i - 1].text == "source" || words[i - 1].text == ".");
+    started_ = {std::string(base_name(values_->shown(words[i].text))), "", line, is_sourced};
+    for (const std::string& name : given) {
+      const std::optional<Fields> value = values_->kept(name, line);
+      if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
+    }
+    for (std::size_t argument = i + 1; argument < words.size(); ++argument)
+      started_.options += option_to_set(fmt::format("{}", argument - i), words[argument]);
+  }
+}
+
+/// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
+void ScriptLaunches::take_assigned_arguments() {
+  LaunchCommand launch;
+  for (const std::string& name : values_->names()) {
+    Fields words;
+    for (const ShellField& field : values_->value(name)) {
+      std::size_t at = 0;
+      while ((at = field.text.find_first_not_of(" \t\n", at)) != std::string::npos) {
+        const std::size_t end = std::min(field.text.find_first_of(" \t\n", at), field.text.size());
+        words.push_back({field.text.substr(at, end - at), field.line});
+        at = end;
+      }
+    }
+    const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
+    const auto begin = std::find_if(words.begin(), words.end(), is_argument);
+    const bool holds_arguments =
+        begin != words.end() && std::ranges::all_of(words.begin(), begin, &ShellField::has_unknown);
+    if (!holds_arguments) continue;
+    if (std::any_of(begin, words.end(), [](const ShellField& word) { return is_of_torchrun(word.text); })) {
+      launch.before.push_back({"torchrun", begin->line});
+      launch.before.insert(launch.before.end(), begin, words.end());
+      continue;
+    }
+    launch.line = launch.line == 0 ? begin->line : launch.line;
+    launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
+  }
+  if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
+}
+
+/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
+void ScriptLaunches::take_environment(const LaunchCommand& launch, RunArguments& run) const {
+  for (const std::string& name : values_->names()) {
+    const Fields& value = values_->value(name);
+    if (value.size() == 1 && !value.front().has_unknown()) run.environment[name] = value.front().text;
+  }
+  for (const auto& [name, value] : launch.environment) run.environment[name] = value;
+}
+
+void ScriptLaunches::take_what_is_not_known(RunArguments& run) const {
+  for (const ShellField& word : not_known_) {
+    for (Unresolved& unknown : values_->unresolved(word.text)) run.unresolved.push_back(std::move(unknown));
+  }
+}
+
+/// Keeps the commands of this property alone, if there are any.
+void ScriptLaunches::keep_those_that(bool (*has_property)(const LaunchCommand&)) {
+  if (std::none_of(launches_.begin(), launches_.end(), has_property)) return;
+  std::erase_if(launches_, [&](const LaunchCommand& launch) { return !has_property(launch); });
+}
+
+/// Remembers the keys of a configuration that a command gives its program.
+void ScriptLaunches::keep_overrides(const Fields& arguments) {
+  Fields found;
+  for (const ShellField& word : arguments) {
+    const std::string option = option_of_override(values_->shown(word.text));
+    if (!option.empty()) found.push_back({option, word.line});
+  }
+  if (!found.empty()) overrides_ = std::move(found);
+}
+
+/// Refuses a file whose command gives its program keys of a configuration, and no argument.
+void ScriptLaunches::refuse_overrides() const {
+  if (overrides_.empty() || std::ranges::any_of(launches_, says_training)) return;
+  std::string sizes;
+  for (const ShellField& option : overrides_) {
+    const bool is_size = option.text.find("-parallel-size ") != std::string::npos &&
+                         option.text.find_first_of("$`") == std::string::npos;
+    if (is_size && sizes.find(option.text) == std::string::npos) sizes += " " + option.text;
+  }
+  sim::refuse(
+      {.code = "run_overrides",
+       .option = fmt::format("line {}", overrides_.front().line),
+       .numbers = fmt::format("{} as a key of a configuration",
+                              sim::printable_text(overrides_.front().text.substr(0, 80))),
+       .rule = "a command gives Megatron's own arguments; what a configuration becomes, its program "
+               "alone can tell",
+       .hint = fmt::format("the log of the run, or the layout on the command line, as in --world-size N{}",
+                           sim::printable_text(sizes.substr(0, 300)))});
+}
+
+/// Refuses arguments that a shell would take for a command: the line before them does not go on.
+void ScriptLaunches::refuse_arguments_apart() const {
+  const auto apart =
+      std::ranges::find_if(launches_, [](const LaunchCommand& l) { return l.is_apart && says_training(l); });
+  if (!starts_script_ || apart == launches_.end()) return;
+  sim::refuse({.code = "arguments_apart",
+               .option = fmt::format("line {}", apart->line),
+               .numbers = fmt::format("'{}' begins a command of its own",
+                                      sim::printable_text(values_->shown(apart->arguments.front().text))),
+               .rule = "a command goes on in the next line only behind a '\\' that is the last character of "
+                       "its line; an empty line or a comment ends it, and so does a line break in $VARIABLE "
+                       "inside of bash -c \"...\"",
+               .hint = "a '\\' at the end of each line of the command but the last, and no comment inside"});
+}
+
+/// Refuses a script without a command that is known, where a word that is not known may be the command.
+void ScriptLaunches::refuse_what_is_not_known() const {
+  if (not_known_.empty()) return;
+  const std::vector<Unresolved> unknown = values_->unresolved(not_known_.back().text);
+  if (unknown.empty()) return;
+  const Unresolved& first = unknown.front();
+  sim::refuse({.code = "run_without_arguments",
+               .option = fmt::format("line {}", first.line),
+               .numbers = fmt::format("the command is '{}', and {}",
+                                      sim::printable_text(first.text.substr(0, 100)), first.reason),
+               .rule = "nothing is executed: the command that starts the training must be in the file",
+               .hint = first.variable.empty() ? "the command line alone, as a text file"
+                                              : fmt::format("--set {}=VALUE", first.variable)});
+}
+
+/// Refuses a text in which no launch is found.
+void ScriptLaunches::refuse_no_launch(int ended) const {
+  refuse_what_is_not_known();
+  sim::refuse({.code = "run_without_arguments",
+               .option = "--from",
+               .numbers = ended == 0 ? "a text without a command that gives arguments to a Python file"
+                                     : fmt::format("the script ends with the `exit` of line {}, before a "
+                                                   "command that gives arguments to a Python file",
+                                                   ended),
+               .rule = "a launch script or a command line holds '--flag value' behind its training script",
+               .hint = started_.script.empty()
+                           ? "the run's log, or the command line that starts the run"
+                           : fmt::format("--from {}{}, which line {} starts", started_.script,
+                                         started_.options, started_.line)});
+}
+
+/// Adds sentences about how the file was read.
+void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const {
+  if (launches_.size() > 1) {
+    run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
+                                    launches_.size(), launch.line));
+  }
+  if (!has_command) {
+    run.notes.push_back(fmt::format(
+        "the file has no command; the arguments that it assigns are read{}",
+        started_.script.empty()
+            ? ""
+            : fmt::format(", and may be used by {}, which line {} starts", started_.script, started_.line)));
+  }
+  const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
+  if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {
+    run.notes.push_back(
+        fmt::format("{}, which line {} sources, is not read: a file that has its lines in the "
+                    "place of that line says what it assigns",
+                    started_.script, started_.line));
+  }
+}
+
+RunArguments ScriptLaunches::arguments(LaunchWorld& world, int ended) {
+  RunArguments run;
+  refuse_overrides();
+  const bool has_command = !launches_.empty();
+  if (!has_command) take_assigned_arguments();
+  if (launches_.empty()) refuse_no_launch(ended);
+  refuse_arguments_apart();
+  keep_those_that(says_training);
+  keep_those_that(is_named_training);
+  const LaunchCommand& launch = launches_.back();
+  run.script = base_name(launch.script);
+  world.read(launch.before, "");
+  take_arguments(launch.arguments, *values_, run);
+  take_world(world, *values_, run);
+  add_notes(launch, has_command, run);
+  take_environment(launch, run);
+  take_what_is_not_known(run);
+  const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
+  run.contradictions = world.contradictions(visible == run.environment.end() ? "" : visible->second);
+  return run;
+}
+
+}  // namespace verify

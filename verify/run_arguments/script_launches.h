@@ -1,0 +1,73 @@
+#pragma once
+
+/// The commands of a launch script that may start the training, which its reader adds as it comes to them,
+/// and the arguments of the one that counts: the last one that says something about the training, or else
+/// the last one. Of several, one whose file is named for training counts.
+///
+/// Shapes  Words are expanded (shell_values.h). `given` are the variables that are assigned before a command.
+/// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h).
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "verify/run_arguments/launch_command.h"
+#include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_values.h"
+
+namespace verify {
+
+class ScriptLaunches {
+ public:
+  /// The values are those of the script, which go on changing while it is read.
+  explicit ScriptLaunches(ShellValues& values) : values_(&values) {}
+
+  /// Adds a command, whose training script is one of its words.
+  void add(const std::vector<ShellField>& words, std::vector<ShellField>::const_iterator script, int line,
+           const std::vector<std::string>& given);
+  /// Adds words that are arguments alone. Those that follow each other are one launch.
+  void add_arguments(const std::vector<ShellField>& words, int line, bool is_in_document);
+  /// Puts the words of a launcher before the last command, which that launcher starts.
+  void add_launcher_of_last(const std::vector<ShellField>& words);
+  /// Remembers the words of a command that may be a training, but whose value nobody knows.
+  void keep_what_is_not_known(const std::vector<ShellField>& words);
+  /// Remembers the shell script that a command starts.
+  void keep_started(const std::vector<ShellField>& words, int line, const std::vector<std::string>& given);
+
+  std::size_t size() const { return launches_.size(); }
+  /// Returns the arguments of the command that counts. `ended` is the line of the `exit` that ended the
+  /// script; 0: none did.
+  RunArguments arguments(LaunchWorld& world, int ended);
+
+ private:
+  using Fields = std::vector<ShellField>;
+
+  /// A shell script that the file starts.
+  struct Started {
+    std::string script;   // "" where the file starts none
+    std::string options;  // " --set TP=2": what the file gives it
+    int line = 0;
+    bool is_sourced = false;  // its variables are those of the file, too
+  };
+
+  void take_assigned_arguments();
+  void take_environment(const LaunchCommand& launch, RunArguments& run) const;
+  void take_what_is_not_known(RunArguments& run) const;
+  void keep_those_that(bool (*has_property)(const LaunchCommand&));
+  void keep_overrides(const Fields& arguments);
+  void add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const;
+  void refuse_overrides() const;
+  void refuse_no_launch(int ended) const;
+  void refuse_arguments_apart() const;
+  void refuse_what_is_not_known() const;
+
+  ShellValues* values_;
+  std::vector<LaunchCommand> launches_;
+  bool starts_script_ = false;  // a command does, with arguments or without
+  Fields not_known_;            // words that look like a training, but are not known
+  Fields overrides_;            // the options that keys of a configuration stand for
+  Started started_;             // the last one
+};
+
+}  // namespace verify
