@@ -35,17 +35,6 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
   return found;
 }
 
-/// Returns the lines of a text that have one of these signs.
-std::vector<std::string> lines_with(const std::string& text, const std::vector<std::string>& signs) {
-  std::vector<std::string> found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const auto stands_in_line = [&](const std::string& sign) { return line.find(sign) != std::string::npos; };
-    if (std::any_of(signs.begin(), signs.end(), stands_in_line)) found.push_back(line);
-  }
-  return found;
-}
-
 /// Whether the programs of a room are written once and run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
   return room == "sim/parallel" || room == "sim/context" || room == "sim/experts" ||
@@ -334,7 +323,9 @@ std::vector<std::string> unprovoked_refusals(const std::vector<SourceFile>& file
   std::set<std::string> codes;
   for (const SourceFile& file : files) {
     if (is_in(file.path, "tests")) continue;
-    for (const std::string& code : matches(file.text, "\\.code = \"([a-z_]+)\"")) codes.insert(code);
+    for (const std::string& line : lines_with(file.text, {".code = "})) {
+      for (const std::string& code : matches(line, "\\.code = \"([a-z_]+)\"")) codes.insert(code);
+    }
     for (const std::string& paragraph : matches(file.text, "\n/// Errors((?:[^\n]*)(?:\n///    [^\n]*)*)")) {
       for (const std::string& code : matches(paragraph, "\\b([a-z]+(?:_[a-z]+)+)\\b(?!\\.h)"))
         codes.insert(code);

@@ -105,11 +105,12 @@ const Room* room_of(const std::string& path) {
 }
 
 std::vector<std::string> included_files(const SourceFile& file) {
-  static const std::regex pattern("(?:^|\n)\\s*#\\s*include\\s*[\"<]((?:sim|gpu|verify|tests)/[^\">]+)[\">]");
+  static const std::regex pattern("\\s*#\\s*include\\s*[\"<]((?:sim|gpu|verify|tests)/[^\">]+)[\">].*");
   std::vector<std::string> found;
-  for (std::sregex_iterator match(file.text.begin(), file.text.end(), pattern);
-       match != std::sregex_iterator(); ++match)
-    found.push_back((*match)[1].str());
+  std::smatch match;
+  for (const std::string& line : lines_with(file.text, {"include"})) {
+    if (std::regex_match(line, match, pattern)) found.push_back(match[1].str());
+  }
   return found;
 }
 

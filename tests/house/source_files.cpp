@@ -15,6 +15,16 @@ std::string text_of_file(const std::string& path) {
   return text.str();
 }
 
+std::vector<std::string> lines_with(const std::string& text, const std::vector<std::string>& signs) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto stands_in_line = [&](const std::string& sign) { return line.find(sign) != std::string::npos; };
+    if (std::any_of(signs.begin(), signs.end(), stands_in_line)) found.push_back(line);
+  }
+  return found;
+}
+
 std::vector<SourceFile> files_under(const std::string& root, const std::vector<std::string>& folders,
                                     const std::vector<std::string>& endings) {
   std::vector<SourceFile> files;

@@ -15,6 +15,9 @@ struct SourceFile {
 /// Returns the text of a file, or "" if it cannot be read.
 std::string text_of_file(const std::string& path);
 
+/// Returns the lines of a text that have one of these signs.
+std::vector<std::string> lines_with(const std::string& text, const std::vector<std::string>& signs);
+
 /// Returns the files in these folders of a checkout, and below them, whose names end in one of `endings`
 /// (without any: all files), ordered by path. A folder that does not exist has none.
 std::vector<SourceFile> files_under(const std::string& root, const std::vector<std::string>& folders,
