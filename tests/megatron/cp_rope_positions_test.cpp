@@ -6,6 +6,7 @@
 
 #include "sim/context/rotary_positions.h"
 #include "tests/megatron/lines.h"
+#include "tests/support/refusal_code.h"
 
 namespace {
 
@@ -31,6 +32,9 @@ Rows positions_of(const Json& line, int rank) {
 TEST(MegatronCpRopePositions, EachTokenTakesTheRowThatMegatronTakes) {
   for (const Json& line : test::lines_of("cp/rope_positions.jsonl")) {
     SCOPED_TRACE("rope_positions line " + line["id"].dump() + " " + line["config"].dump());
+    const bool is_refused = line.contains("error");
+    EXPECT_EQ(test::refusal_code([&] { positions_of(line, 0); }), is_refused ? "sequence_cp" : "none");
+    if (is_refused) continue;
     for (std::size_t rank = 0; rank < line["expected_positions"].size(); ++rank)
       EXPECT_EQ(positions_of(line, static_cast<int>(rank)), line["expected_positions"][rank].get<Rows>());
   }
