@@ -7,24 +7,11 @@
 ///         itself if it is larger: it is the result of fewer than kUnits operations, and each rounds numbers
 ///         of that size once here and once there.
 
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-namespace test {
-
-/// Ends a test that asks a line for a key that it lacks, in every build: what the library returns for it is
-/// anything.
-inline void require_of_json(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace test
-
-#define JSON_ASSERT(holds) test::require_of_json(holds)
-#include <nlohmann/json.hpp>
 
 #include "sim/experts/routing_map.h"
 #include "sim/tensor/kernel_parameters.h"
