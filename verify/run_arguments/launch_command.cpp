@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
+#include <utility>
 
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
@@ -59,6 +60,31 @@ Fields::const_iterator unknown_training_script(const Fields& words) {
     if (is_script && std::any_of(word, words.end(), word_says_training)) return word;
   }
   return words.end();
+}
+
+void take_arguments_apart(LaunchCommand& launch) {
+  const auto starts_python = [](const ShellField& word) {
+    const std::string_view name = base_name(word.text);
+    return name.starts_with("python") || name == "torchrun" || name == "deepspeed" || name == "accelerate";
+  };
+  if (std::ranges::any_of(launch.before, starts_python)) return;  // Python takes the word as it is
+  std::vector<ShellField> words;
+  for (const ShellField& word : launch.arguments) {
+    const bool is_value = !words.empty() && is_flag(words.back().text) && !has_blank(words.back().text) &&
+                          words.back().text.find('=') == std::string::npos;
+    const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
+    if (!holds_many || is_value) {
+      words.push_back(word);
+      continue;
+    }
+    launch.in_one_word = word.line;
+    for (std::size_t at = 0; (at = word.text.find_first_not_of(" \t\n", at)) != std::string::npos;) {
+      const std::size_t end = std::min(word.text.find_first_of(" \t\n", at), word.text.size());
+      words.push_back({word.text.substr(at, end - at), word.line});
+      at = end;
+    }
+  }
+  launch.arguments = std::move(words);
 }
 
 bool says_training(const LaunchCommand& launch) {

@@ -22,6 +22,7 @@ struct LaunchCommand {
   std::vector<ShellField> arguments;  // those behind it
   std::string script;                 // the Python file; "" where the text is arguments alone
   int line = 0;
+  int in_one_word = 0;    // the line of a word that holds many arguments; 0: there is none
   bool is_apart = false;  // arguments alone, which begin a command of their own outside of here-documents
   std::map<std::string, std::string> environment;  // what stands before the command
 };
@@ -46,6 +47,11 @@ std::vector<ShellField>::const_iterator training_script(const std::vector<ShellF
 /// the last word that is not known before the first argument, where arguments follow that say something about
 /// the training. The value of an option is none.
 std::vector<ShellField>::const_iterator unknown_training_script(const std::vector<ShellField>& words);
+
+/// Takes a word that holds many arguments apart, where a script stands between the launcher and Python and
+/// hands the word on without quotes: ./entry.sh x.py "--num-layers 4 --hidden-size 8". The value of an
+/// argument is no such word.
+void take_arguments_apart(LaunchCommand& launch);
 
 /// Whether an argument says something about the training.
 bool says_training(const LaunchCommand& launch);

@@ -45,6 +45,7 @@ void ScriptLaunches::add(const Fields& words, Fields::const_iterator script, int
     if (value && value->size() == 1 && !value->front().has_unknown())
       launch.environment[name] = value->front().text;
   }
+  take_arguments_apart(launch);
   keep_overrides(launch.arguments);
   const bool has_arguments = std::ranges::any_of(
       launch.arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
@@ -229,6 +230,12 @@ void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, Ru
         started_.script.empty()
             ? ""
             : fmt::format(", and may be used by {}, which line {} starts", started_.script, started_.line)));
+  }
+  if (launch.in_one_word != 0) {
+    run.notes.push_back(
+        fmt::format("line {} holds many arguments in one word; they are read as a script hands them on that "
+                    "drops the quotes",
+                    launch.in_one_word));
   }
   const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
   if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {

@@ -193,6 +193,20 @@ TEST(RunScript, ReadsHereDocumentsAndCommandsInsideOfShells) {
   EXPECT_TRUE(slurm.unresolved.empty()) << unresolved_of(slurm);
 }
 
+TEST(RunScript, ManyArgumentsInOneWordAreTakenApartWhereAScriptHandsThemOn) {
+  const std::string words = "x.py '--num-layers 4 --bf16\n --hidden-size 8' --name '--a --b' --seq-length 2";
+  const RunArguments handed_on = read_run_script("mpirun -np 4 ./entry.sh " + words, {});
+  EXPECT_EQ(text_of(handed_on), text_of(read_run_script("mpirun -np 4 python x.py --num-layers 4 --bf16 "
+                                                        "--hidden-size 8 --name '--a --b' --seq-length 2",
+                                                        {})));
+  EXPECT_EQ(handed_on.notes,
+            (std::vector<std::string>{"line 1 holds many arguments in one word; they are read as a script "
+                                      "hands them on that drops the quotes"}));
+  const RunArguments taken_whole = read_run_script("mpirun -np 4 python " + words, {});
+  EXPECT_EQ(taken_whole.given.front().name, "num-layers 4 --bf16\n --hidden-size 8");
+  EXPECT_TRUE(taken_whole.notes.empty());
+}
+
 TEST(RunScript, KnowsTheVariablesOfSlurm) {
   const RunArguments run = read_run_script(
       "#SBATCH -N 2\n#SBATCH --gpus-per-node=h100:8\n"
