@@ -15,19 +15,13 @@ bool have_one_form(const CallRecord& a, const CallRecord& b) {
 }  // namespace
 
 void CallLog::push_back(const CallRecord& call) {
-  if (entries_.empty()) entries_.reserve(8);
   if (forms_.empty()) forms_.reserve(4);
-  Known& known = known_[slot_of(*call.group, call.site, call.count)];
-  if (known.name == nullptr || !have_one_form(forms_[known.form], call)) {
-    known = {call.operation == Operation::all_to_all_uneven ? nullptr : call.group,
-             call.site.name,
-             call.site.file,
-             call.key(),
-             call.site.line,
-             static_cast<std::uint32_t>(forms_.size())};
+  std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
+  if (known == kNone || !have_one_form(forms_[known], call)) {
+    known = static_cast<std::uint32_t>(forms_.size());
     forms_.push_back(call);
   }
-  entries_.push_back({call.sequence, known.form, call.waited, call.continues_batch});
+  entries_.push_back({call.sequence, known, call.waited, call.continues_batch});
   if (!call.waited) ++not_waited_for_;
 }
 

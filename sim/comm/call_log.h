@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/comm/block_list.h"
 #include "sim/comm/call.h"
 
 namespace sim {
@@ -69,16 +70,17 @@ class CallLog {
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
   CallRecord operator[](std::size_t call) const {
-    CallRecord record = forms_[entries_[call].form];
-    record.sequence = entries_[call].sequence;
-    record.waited = entries_[call].waited;
-    record.continues_batch = entries_[call].continues_batch;
+    const Entry& entry = entries_[call];
+    CallRecord record = forms_[entry.form];
+    record.sequence = entry.sequence;
+    record.waited = entry.waited;
+    record.continues_batch = entry.continues_batch;
     return record;
   }
   CallRecord front() const { return (*this)[0]; }
   CallRecord back() const { return (*this)[size() - 1]; }
   Iterator begin() const { return {*this, 0}; }
-  Iterator end() const { return {*this, std::ssize(entries_)}; }
+  Iterator end() const { return {*this, static_cast<std::ptrdiff_t>(size())}; }
 
   /// The forms of the calls. Their sequence numbers mean nothing, and neither does whether they were waited
   /// for. There may be forms of calls that are no longer in the log.
@@ -92,9 +94,9 @@ class CallLog {
   /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from
   /// the count have forms that are remembered.
   [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
-    const Known& known = known_[slot_of(group, call.site, call.count)];
-    if (!known.is_of(call, group)) return false;
-    entries_.push_back({call.sequence, known.form, false, call.continues_batch});
+    const std::uint32_t form = known_[slot_of(group, call.site, call.count)];
+    if (form >= forms_.size() || !is_of(forms_[form], call, group)) return false;
+    entries_.push_back({call.sequence, form, false, call.continues_batch});
     ++not_waited_for_;
     return true;
   }
@@ -104,9 +106,7 @@ class CallLog {
   /// Returns the number of calls that nobody has waited for.
   std::size_t not_waited_for() const { return not_waited_for_; }
   /// Removes the first calls, all of which were waited for.
-  void remove_first(std::size_t calls) {
-    entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(calls));
-  }
+  void remove_first(std::size_t calls) { entries_.remove_first(calls); }
 
  private:
   struct Entry {
@@ -117,20 +117,21 @@ class CallLog {
   };
   static constexpr std::size_t kKnown = 16;
 
-  /// A form that is remembered, and the calls that have it.
-  struct Known {
-    const ProcessGroup* group = nullptr;  // null: no call that is added has this form
-    const char* name = nullptr;
-    const char* file = nullptr;
-    CallKey key;
-    int line = 0;
-    std::uint32_t form = 0;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-    [[gnu::always_inline]] bool is_of(const Call& call, const ProcessGroup& of_call) const {
-      return group == &of_call && key == call.key && name == call.site.name && file == call.site.file &&
-             line == call.site.line;
-    }
-  };
+  /// Whether a call has a form, and all calls of its key have: the bytes of uneven blocks may differ.
+  [[gnu::always_inline]] static bool is_of(const CallRecord& form, const Call& call,
+                                           const ProcessGroup& group) {
+    return form.group == &group && form.key() == call.key && form.site.name == call.site.name &&
+           form.site.file == call.site.file && form.site.line == call.site.line &&
+           form.operation != Operation::all_to_all_uneven;
+  }
+
+  static constexpr std::array<std::uint32_t, kKnown> all_none() {
+    std::array<std::uint32_t, kKnown> forms{};
+    forms.fill(kNone);
+    return forms;
+  }
 
   static std::size_t slot_of(const ProcessGroup& group, const Site& site, std::int64_t count) {
     const std::uint64_t key = (reinterpret_cast<std::uintptr_t>(&group) >> 4) ^
@@ -139,10 +140,10 @@ class CallLog {
     return key * 0x9e3779b97f4a7c15U >> 60;
   }
 
-  std::vector<Entry> entries_;
+  BlockList<Entry, 16> entries_;
   std::vector<CallRecord> forms_;
   std::size_t not_waited_for_ = 0;
-  std::array<Known, kKnown> known_;  // by slot: the form that was used last
+  std::array<std::uint32_t, kKnown> known_ = all_none();  // by slot: the form that was used last
 };
 
 }  // namespace sim

@@ -1,0 +1,74 @@
+#pragma once
+
+/// A sequence that grows at its end by blocks of a few elements, and gives up elements at its front. What is
+/// in it never moves. Sequences that grow at one time have their last blocks side by side in memory, where
+/// vectors would each have pages of their own; so the records of many ranks are on few pages.
+///
+/// Shapes  kBlock is the number of elements of a block.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sim {
+
+template <typename T, std::size_t kBlock>
+class BlockList {
+ public:
+  BlockList() = default;
+  BlockList(const BlockList& other) {
+    for (std::size_t i = 0; i < other.size(); ++i) push_back(other[i]);
+  }
+  BlockList(BlockList&& other) noexcept { swap(other); }
+  BlockList& operator=(BlockList other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~BlockList() = default;
+
+  std::size_t size() const { return end_ - begin_; }
+  bool empty() const { return begin_ == end_; }
+  const T& operator[](std::size_t i) const { return at(begin_ + i); }
+  T& operator[](std::size_t i) { return at(begin_ + i); }
+
+  void push_back(const T& value) {
+    if (end_ % kBlock == 0) add_block();
+    (*last_)[end_++ % kBlock] = value;
+  }
+  void remove_first(std::size_t count) {
+    begin_ += count;
+    const std::size_t unused = begin_ / kBlock;
+    blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(unused));
+    begin_ -= unused * kBlock;
+    end_ -= unused * kBlock;
+    last_ = blocks_.empty() ? nullptr : blocks_.back().get();
+  }
+
+ private:
+  using Block = std::array<T, kBlock>;
+
+  /// Returns the element at a place counted from the first block. Most are asked for in the last block.
+  T& at(std::size_t place) const {
+    const std::size_t block = place / kBlock;
+    Block& of_place = block + 1 == blocks_.size() ? *last_ : *blocks_[block];
+    return of_place[place % kBlock];
+  }
+  void add_block() {
+    blocks_.push_back(std::make_unique<Block>());
+    last_ = blocks_.back().get();
+  }
+  void swap(BlockList& other) noexcept {
+    std::swap(blocks_, other.blocks_);
+    std::swap(last_, other.last_);
+    std::swap(begin_, other.begin_);
+    std::swap(end_, other.end_);
+  }
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  Block* last_ = nullptr;            // the last block
+  std::size_t begin_ = 0, end_ = 0;  // places of the first element and behind the last one
+};
+
+}  // namespace sim
