@@ -95,6 +95,7 @@ class Inspector {
     add_contradictions();
     judge_layout();
     add_lost();
+    add_unlisted();
     write_verdict();
     write_lines();
     doubt_early_dumps();
@@ -258,6 +259,23 @@ class Inspector {
          lost);
   }
 
+  /// Where nothing else explains why ranks wait, members that no dump lists may keep them waiting.
+  void add_unlisted() {
+    if (!result_.suspects.empty()) return;
+    std::set<int> held;
+    for (const HoldingCall& call : result_.waiting.calls) {
+      if (job().groups[call.group].may_lack_members) held.insert(call.waiting.begin(), call.waiting.end());
+    }
+    if (held.empty()) return;
+    const std::vector<int> ranks(held.begin(), held.end());
+    is_unlisted_ = true;
+    find("unlisted",
+         fmt::format("{} {} in calls whose groups the dumps do not list (\"pg_config\"), and these may have "
+                     "other members.",
+                     capital(ranks_words(ranks)), verb(ranks, "waits", "wait")),
+         ranks);
+  }
+
   void judge_layout() {
     if (!result_.layout) return;
     const GroupComparison& comparison = result_.layout->comparison;
@@ -276,7 +294,7 @@ class Inspector {
   }
 
   void write_verdict() {
-    if (result_.suspects.empty() && !result_.waiting.lost.empty()) {
+    if (result_.suspects.empty() && (is_unlisted_ || !result_.waiting.lost.empty())) {
       result_.verdict =
           "It cannot be told which rank keeps the others waiting. " + result_.findings.back().text;
       return;
@@ -732,6 +750,7 @@ class Inspector {
   Inspection result_;
   bool all_;
   std::vector<Disagreement> disagreements_;
+  bool is_unlisted_ = false;  // ranks wait in groups whose members are not known
   const Disagreement* leading_ = nullptr;
   std::int64_t sisters_ = 0;  // other groups that differ as the leading one does
   OddGroupOrder order_;

@@ -15,6 +15,7 @@
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
 #include "verify/inspect/ended_parts.h"
+#include "verify/inspect/unlisted_members.h"
 #include "verify/output/phrases.h"
 #include "verify/recordings/value_tree.h"
 
@@ -91,6 +92,7 @@ class JobBuilder {
     make_groups();
     measure_world();
     name_operations();
+    complete_unlisted_members(job_);
     assign_statuses();
     judge_statuses();
     find_contradictions();
@@ -106,6 +108,8 @@ class JobBuilder {
       for (std::size_t own = 0; own < groups.size(); ++own) {
         if (groups[own].ranks != nullptr) {
           known[{lists_.of(groups[own].ranks), groups[own].description}].push_back({dump, own});
+        } else if (groups[own].is_of_rank) {
+          add_group({{dump, own}}, {job_.recordings[dump].rank}, false);
         } else {
           by_name[{groups[own].name, groups[own].description}].push_back({dump, own});
         }
@@ -174,6 +178,7 @@ class JobBuilder {
                            .kind = kind,
                            .members = members,
                            .has_known_members = known,
+                           .may_lack_members = first.is_of_rank,
                            .is_pipeline = is_of_pipeline(kind, first.description),
                            .is_ascending = is_ascending});
   }

@@ -5,7 +5,8 @@
 /// A group is identified by its ranks and its description. PyTorch's names of groups are only a help: two
 /// groups of the same ranks and description are told apart by them, or by their order where the names differ
 /// between ranks. A group whose ranks no dump says, as with gloo, has the ranks whose dumps have it, and the
-/// default group then has all ranks.
+/// default group then has all ranks. Ranks without a dump are members, too, where the form of other groups
+/// of the description says so (unlisted_members.h); where it cannot be told, members may lack.
 ///
 /// Shapes  A dump is an index into `recordings`. Groups are sorted by name (as numbers), then by ranks.
 /// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where
@@ -43,6 +44,8 @@ struct JobGroup {
   std::string kind;          // ours ("tp"); "" if the description is none of Megatron's
   std::vector<int> members;  // global ranks, in the order of the group
   bool has_known_members = true;
+  /// No dump lists the members, and others than those that are known may wait in it, or be awaited.
+  bool may_lack_members = false;
   bool has_messages = false;  // a call of the group is a send or a recv
   bool is_pipeline = false;   // its members are the stages of a pipeline, by its description
   /// Whether "pg_status" counts the collectives of the group on every rank. In a group with messages it
@@ -50,9 +53,10 @@ struct JobGroup {
   bool has_status = false;
   bool is_ascending = false;
   bool has_member(int rank) const;
-  /// Returns the rank at a position; -1 where there is none.
+  /// Returns the rank at a position; -1 where there is none, or where it is not known.
   int rank_at(int position) const {
-    return position >= 0 && position < std::ssize(members) ? members[static_cast<std::size_t>(position)] : -1;
+    const bool is_known = !may_lack_members && position >= 0 && position < std::ssize(members);
+    return is_known ? members[static_cast<std::size_t>(position)] : -1;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -75,6 +76,7 @@ class Chooser {
     if (!suspects_.empty()) return;
     add_stuck_calls(stuck);
     if (running_ > 0) return;
+    if (suspects_.empty()) add_idle_beside();
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
     if (!suspects_.empty()) return;
@@ -128,7 +130,8 @@ class Chooser {
   /// Whether a call holds its ranks itself: nothing that is pending before it may be lost, on them or on the
   /// peer of a message.
   bool is_certain(const HoldingCall& call) const {
-    return call.call >= 0 && (call.peer < 0 || !may_have_lost(call.peer)) &&
+    return call.call >= 0 && !job_.groups[call.group].may_lack_members &&
+           (call.peer < 0 || !may_have_lost(call.peer)) &&
            std::none_of(call.waiting.begin(), call.waiting.end(),
                         [&](int rank) { return may_have_lost(rank); });
   }
@@ -145,7 +148,7 @@ class Chooser {
       for (const std::uint32_t index : progresses_.of(dump).calls) {
         const RecordedCall& call = recording(dump).calls[index];
         if (!job_.is_collective(dump, call)) continue;
-        for (const int member : job_.groups[job_.group_of(dump, call)].members) {
+        for (const int member : possible_members(job_.groups[job_.group_of(dump, call)])) {
           if (dump_of(member) < 0)
             suspect(member, SuspectKind::absent,
                     fmt::format("{}, and calls of its groups are pending: it may have died.",
@@ -153,6 +156,32 @@ class Chooser {
         }
       }
     }
+  }
+
+  /// The ranks that may be members of a group: all ranks where the dumps do not tell.
+  std::vector<int> possible_members(const JobGroup& group) const {
+    if (!group.may_lack_members) return group.members;
+    std::vector<int> all(static_cast<std::size_t>(job_.world_size));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  /// Where most ranks have pending calls and the dumps do not tell who is in these, few ranks without a
+  /// pending call.
+  void add_idle_beside() {
+    std::vector<int> idle;
+    std::size_t held = 0;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const std::vector<std::uint32_t>& calls = progresses_.of(dump).calls;
+      if (is_idle(dump)) idle.push_back(rank_of(dump));
+      held += std::ranges::any_of(calls, [&](std::uint32_t index) {
+        return job_.groups[job_.group_of(dump, recording(dump).calls[index])].may_lack_members;
+      });
+    }
+    if (idle.size() >= held) return;
+    for (const int rank : idle)
+      suspect(rank, SuspectKind::host,
+              "It has no pending call, and others wait in calls whose members the dumps do not tell.");
   }
 
   /// A rank without a pending call that has not issued a collective that is pending on another member stands

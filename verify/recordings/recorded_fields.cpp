@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -58,6 +60,7 @@ class FieldReader {
       const bool may_be_cut = recording_.is_truncated && &entry == &entries.back();
       if (entry.is(ValueKind::dict) && !(may_be_cut && !has_key(entry, "state"))) read_call(entry);
     }
+    settle_numbered();
     const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
     if (!std::is_sorted(recording_.calls.begin(), recording_.calls.end(), by_id))
       std::stable_sort(recording_.calls.begin(), recording_.calls.end(), by_id);
@@ -193,8 +196,11 @@ class FieldReader {
         call.frames = frames_of(value);
       }
     }
-    if (!has_group) call.group = group_of(number < 0 ? "" : std::to_string(number), "");
-    if (number >= 0) {
+    if (!has_group && number >= 0) {
+      numbered_calls_.emplace_back(recording_.calls.size(), number);
+    } else if (!has_group) {
+      call.group = group_of("", "");
+    } else if (number >= 0) {
       call.group = as_made_last(call.group, number, std::max(call.sequence, call.p2p_sequence));
       remember(number, call.group);
     }
@@ -205,6 +211,51 @@ class FieldReader {
       call.state = CallState::started;
     }
     recording_.calls.push_back(call);
+  }
+
+  /// Finds the groups of calls that have no "process_group", as before PyTorch 2.4, but the rank's own number
+  /// of one. The numbers count the groups in the order of their names, so each number stands for the name at
+  /// its place where as many are known of both. Otherwise the group is one that this rank alone knows.
+  void settle_numbered() {
+    std::map<std::int64_t, std::uint32_t> group_of_number;
+    for (const auto& [call, number] : numbered_calls_) group_of_number.try_emplace(number, 0);
+    if (!assign_by_order(group_of_number)) {
+      for (auto& [number, group] : group_of_number) group = group_without_name(number);
+    }
+    for (const auto& [call, number] : numbered_calls_) {
+      recording_.calls[call].group = group_of_number.at(number);
+      remember(number, recording_.calls[call].group);
+    }
+  }
+
+  bool assign_by_order(std::map<std::int64_t, std::uint32_t>& group_of_number) const {
+    std::map<std::int64_t, std::uint32_t> names;
+    for (std::uint32_t own = 0; own < recording_.configured; ++own) {
+      const auto name = recorded_number(Value::of_text(recording_.groups[own].name));
+      if (!name || !names.emplace(*name, own).second) return false;
+    }
+    std::set<std::int64_t> numbers;
+    for (const RecordedStatus& status : recording_.statuses) {
+      const auto number = recorded_number(Value::of_text(status.number));
+      if (number) numbers.insert(*number);
+    }
+    for (const auto& [number, group] : group_of_number) numbers.insert(number);
+    if (numbers.size() != names.size()) return false;
+    auto name = names.begin();
+    for (const std::int64_t number : numbers) {
+      const auto found = group_of_number.find(number);
+      if (found != group_of_number.end()) found->second = name->second;
+      ++name;
+    }
+    return true;
+  }
+
+  /// The first communicator of a process is that of the default group.
+  std::uint32_t group_without_name(std::int64_t number) {
+    if (number == 0) return group_of("0", "default_pg");
+    const std::uint32_t group = group_of(fmt::format("pg_id {}", number), "");
+    recording_.groups[group].is_of_rank = true;
+    return group;
   }
 
   /// Returns the group of a call by the rank's number of its communicator. A group that was destroyed and
@@ -359,7 +410,8 @@ class FieldReader {
   const ValueTree& tree_;
   SharedRanks& lists_;
   Recording& recording_;
-  std::vector<Made> made_;  // by the group that has the name first
+  std::vector<std::pair<std::size_t, std::int64_t>> numbered_calls_;  // that have no name of their group
+  std::vector<Made> made_;                                            // by the group that has the name first
   std::uint32_t last_group_ = 0;
   std::size_t last_number_ = 0;
   std::size_t visited_ = 0;

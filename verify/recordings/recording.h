@@ -61,6 +61,8 @@ struct RecordedGroup {
   std::string name;
   std::string description;
   std::shared_ptr<const std::vector<int>> ranks;  // null: the dump does not say
+  /// The dump has the rank's own number of the group alone, which other ranks may have for other groups.
+  bool is_of_rank = false;
 };
 
 /// How far a communicator came, as the dump's "pg_status" has it. The number is the rank's own number of the
