@@ -158,10 +158,23 @@ Settings with_changes(const Scenario& scenario, const Changes& changes) {
   return settings;
 }
 
+/// A run of --from that gives no batch has one microbatch on each replica, and so another batch on another
+/// layout or with another microbatch.
+Settings with_batch_that_follows(const Scenario& scenario, Settings settings) {
+  constexpr const char* kBatch = "global-batch-size";
+  if (scenario.run == nullptr) return settings;
+  const RunValues& given = scenario.run->judged;
+  if (given.has(kBatch) || given.has("step-batch-size-schedule")) return settings;
+  const RunOfFile changed = with_options(*scenario.run, settings);
+  settings.remove(kBatch);
+  if (changed.settings.has(kBatch)) settings.append(kBatch, changed.settings.given(kBatch));
+  return settings;
+}
+
 /// Returns what the changed run needs; none where it cannot have the changes, or its memory is not counted.
 std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes) {
   try {
-    const Settings settings = with_changes(scenario, changes);
+    const Settings settings = with_batch_that_follows(scenario, with_changes(scenario, changes));
     if (context_warnings(settings).size() > context_warnings(scenario.settings).size()) return std::nullopt;
     const ScenarioRequest request = scenario_request(with_settings(scenario, settings));
     if (!why_no_memory(request).empty()) return std::nullopt;

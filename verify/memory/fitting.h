@@ -11,7 +11,8 @@
 ///         that the run has already, that the layout, Megatron or the attention of context parallelism
 ///         refuses, that no longer keeps documents apart, or that saves less than a hundredth and does not
 ///         make the run fit.
-/// Exact   The figures are those that the changed run itself has.
+/// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
+///         another one then, as Megatron takes it for the changed layout.
 
 #include <string>
 #include <vector>
