@@ -45,6 +45,8 @@ struct Chunk {
   std::int64_t output_needed = 0;     // in the backward step of the output layer, when the loss is gone
   std::int64_t forward_needed = 0;    // in the forward step of a layer, before the states around the output
   std::int64_t around_output = 0;     // those states, which are among what is kept
+  std::int64_t gone_by_layers = 0;    // what of them is given back before the backward step of a layer
+  std::int64_t waiting = 0;           // the output layer's gradient, until the embedding's is added to it
   std::int64_t layer_needed = 0;      // in the backward step of a layer
   std::int64_t embedding_needed = 0;  // in the backward step of the embedding, when the layers' are gone
 };
@@ -68,6 +70,7 @@ class Counter {
       chunk.embedding_needed = gradient_of_embedding() + width();
     if (is_first || is_last) add_mask(again, chunk);
     if (is_last) add_output(chunk);
+    if (is_first && is_last && !shape_.model.untied_output) add_waiting(chunk);
     return chunk;
   }
 
@@ -230,6 +233,8 @@ class Counter {
     const std::int64_t logits = columns * shape_.tokens;
     chunk.around_output = states_around_output() + statistics_around_output();
     chunk.kept += chunk.around_output;
+    // Layers that predict further tokens have theirs until their own backward step.
+    if (model.mtp_num_layers == 0) chunk.gone_by_layers = chunk.around_output;
     const std::int64_t converted = e_ == kFloat ? 0 : e_;
     switch (shape_.options.loss) {
       case LossKernel::unfused:
@@ -247,6 +252,16 @@ class Counter {
     if (shape_.options.deferred_microbatches) chunk.deferred = e_ * logits + width();
     const std::int64_t weight = shape_.options.fused_weight_gradient ? 0 : columns * model.hidden_size;
     chunk.output_needed = e_ * (logits + weight + model.hidden_size * shape_.tokens);
+  }
+
+  /// PyTorch adds up both gradients of one weight before it gives them to the weight. A fused gradient of the
+  /// output layer is in the buffer already; the tensor that stands for it is kept, so the sum is another one.
+  void add_waiting(Chunk& chunk) const {
+    if (shape_.options.fused_weight_gradient) {
+      chunk.embedding_needed += gradient_of_embedding();
+    } else {
+      chunk.waiting = gradient_of_embedding();
+    }
   }
 
   const ActivationShape& shape_;
@@ -276,9 +291,11 @@ class Walk {
           consider(step, "in the output layer", 0, chunk.output_needed);
           if (left_to_defer_-- > 0) now_ += chunk.deferred;
         }
-        consider(step, "in a layer", 0, chunk.layer_needed);
-        now_ -= chunk.kept;
-        if (chunk.embedding_needed > 0) consider(step, "in the embedding", 0, chunk.embedding_needed);
+        now_ -= chunk.gone_by_layers;
+        consider(step, "in a layer", 0, chunk.layer_needed + chunk.waiting);
+        now_ -= chunk.kept - chunk.gone_by_layers;
+        if (chunk.embedding_needed > 0)
+          consider(step, "in the embedding", 0, chunk.embedding_needed + chunk.waiting);
       }
     }
     return std::move(most_);

@@ -21,8 +21,12 @@
 ///                   gradients: of the inside of the second product, of the activation's input, which has
 ///                   given back the former, or of the first product's input; gradients of weights unless they
 ///                   are fused. Experts have that of their output, too. The output layer has the gradients of
-///                   the logits, of its input and of its weight. The embedding has the gradient of its
-///                   output and of its whole weight, when the layers have given back what they kept.
+///                   the logits, of its input and of its weight. Layers run when the final norm has given
+///                   back what it kept, but for those that predict further tokens. The embedding has the
+///                   gradient of its output and of its whole weight, when the layers have given back what
+///                   they kept; if it is tied to the output layer of the same stage, that weight's gradient
+///                   waits for it from the output layer on, or if gradients are fused their sum is another
+///                   tensor
 ///         deferred  with --defer-embedding-wgrad-compute, until the pipeline drains, e N of the gradient of
 ///                   the logits and e H n_s of the output layer's input, of as many microbatches as the
 ///                   limit allows

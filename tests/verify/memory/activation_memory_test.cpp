@@ -281,6 +281,17 @@ TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
   EXPECT_EQ(loss(), (10 + 4) * logits) << "the loss of the prediction keeps its softmax";
 }
 
+/// What the final norm keeps, which is given back before the backward step of a layer.
+std::int64_t of_final_norm(const ActivationShape& shape) {
+  return (2 * 2 * shape.model.hidden_size + (shape.model.rms_norm ? 4 : 8)) * shape.own_tokens();
+}
+
+/// The activations of a moment, and those of the final norm if they are gone by then.
+std::int64_t activations_in_all(const ActivationShape& shape, const LargestMoment& moment) {
+  const bool is_gone = shape.model.mtp_num_layers == 0 && moment.step.ends_with("in a layer");
+  return moment.activations + (is_gone ? of_final_norm(shape) : 0);
+}
+
 /// The largest moment of a model of one layer, whose words take next to nothing.
 LargestMoment moment_of_one_layer(const ActivationShape& shape) {
   return largest_moments(shape, sim::place_layers({.num_layers = 1}), sim::no_pipelining, {}).front();
@@ -305,6 +316,7 @@ TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
 // An MLP gives back what its second product has read before its activation makes the gradient of its input.
 TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
   ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6};
+  shape.model.untied_output = true;
   const std::int64_t width = 2 * 8 * 6, inside = 2 * 32 * 6, weight = 2 * 32 * 8;
   const auto needed = [&] {
     const LargestMoment moment = moment_of_one_layer(shape);
@@ -319,6 +331,43 @@ TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
   shape.model.ffn_hidden_size = 2;
   shape.tokens = 1;
   EXPECT_EQ(needed(), 2 * (8 + 8 + 2 * 2 * 8 - 2)) << "in the first product";
+}
+
+// The output layer and the final norm have given back what they kept before the layers' backward steps.
+TEST(ActivationMemory, ALayerOfTheLastStageFindsTheFinalNormGivenBack) {
+  for (const bool is_rms : {false, true}) {
+    ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6};
+    shape.model.rms_norm = is_rms;
+    shape.options.hidden_dropout = false;
+    const LargestMoment moment = moment_of_one_layer(shape);
+    EXPECT_EQ(moment.step, "backward of microbatch 0, in a layer");
+    EXPECT_EQ(moment.activations, layer_activation_bytes(shape));
+  }
+}
+
+// A tied output layer of a single stage has its gradient first. PyTorch holds it until that of the embedding
+// comes, and adds that to it; a fused one is a tensor that stands for it, and the sum is a third one.
+TEST(ActivationMemory, ATiedGradientWaitsForThatOfTheEmbedding) {
+  ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1 << 10, .tokens = 1};
+  const std::int64_t words = 2 * 8 << 10;
+  const auto temporary = [&](bool is_untied, bool is_fused) {
+    shape.model.untied_output = is_untied;
+    shape.options.fused_weight_gradient = is_fused;
+    const LargestMoment moment = moment_of_one_layer(shape);
+    EXPECT_EQ(moment.step, "backward of microbatch 0, in the embedding");
+    return moment.temporary - 2 * 8;
+  };
+  EXPECT_EQ(temporary(false, false), 2 * words);
+  EXPECT_EQ(temporary(false, true), 2 * words);
+  EXPECT_EQ(temporary(true, true), words);
+  // Narrow words, and a layer that holds the gradient meanwhile.
+  shape.padded_vocab_size = 1;
+  shape.tokens = 100;
+  shape.model.untied_output = true;
+  shape.options.fused_weight_gradient = false;
+  const std::int64_t untied = moment_of_one_layer(shape).temporary;
+  shape.model.untied_output = false;
+  EXPECT_EQ(moment_of_one_layer(shape).temporary, untied + 2 * 8);
 }
 
 // Tokens that go to narrow experts, and what comes back, are more than the gradients of the experts.
@@ -367,7 +416,8 @@ TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
   const auto activations = [&](std::int64_t predictions) {
     shape.model.mtp_num_layers = predictions;
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
-    return largest_moments(shape, placement, sim::no_pipelining, {}).front().activations;
+    const LargestMoment moment = largest_moments(shape, placement, sim::no_pipelining, {}).front();
+    return activations_in_all(shape, moment);
   };
   const std::int64_t width = 2 * 8 * 6, layer = layer_activation_bytes(shape), statistics = 3 * 4 * 6;
   EXPECT_EQ(activations(1) - activations(0), layer + 6 * width + statistics);
@@ -423,18 +473,19 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   const auto moment = [&] {
     return largest_moments(shape, placement, sim::no_pipelining, {.num_microbatches = 2}).front();
   };
+  const auto activations = [&](const LargestMoment& of) { return activations_in_all(shape, of); };
   const LargestMoment kept = moment();
   const std::int64_t layer = layer_activation_bytes(shape);
   shape.options.recompute = RecomputeMethod::uniform;
   const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
-  RC_ASSERT(kept.activations - moment().activations == layers * (layer - input));
+  RC_ASSERT(activations(kept) - activations(moment()) == layers * (layer - input));
   RC_ASSERT(moment().all() <= kept.all());
   const int of_group = *rc::gen::inRange(1, 5);
   shape.options.recompute_layers = of_group;
-  RC_ASSERT(kept.activations - moment().activations ==
+  RC_ASSERT(activations(kept) - activations(moment()) ==
             layers * layer - (layers + of_group - 1) / of_group * input);
   shape.options.recompute = RecomputeMethod::block;
-  RC_ASSERT(kept.activations - moment().activations == std::min(layers, of_group) * (layer - input));
+  RC_ASSERT(activations(kept) - activations(moment()) == std::min(layers, of_group) * (layer - input));
   RC_ASSERT(moment().all() <= kept.all());
 }
 
@@ -448,7 +499,7 @@ RC_GTEST_PROP(ActivationMemory, TheFirstLayersOfAChunkAreComputedAgain, ()) {
   shape.model.experts.moe_layer_freq = {.every = 2};
   const auto activations = [&] {
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 4});
-    return largest_moments(shape, placement, sim::no_pipelining, {}).front().activations;
+    return activations_in_all(shape, largest_moments(shape, placement, sim::no_pipelining, {}).front());
   };
   const std::int64_t whole = activations();
   shape.options.recompute = RecomputeMethod::block;
