@@ -21,6 +21,8 @@
 ///           dumps were written, or of a network that stopped. Members are named instead that have completed
 ///           such a call, where dumps of active calls alone do not tell which it was. Where a member waits
 ///           in a send in all of them, those who have not received are named.
+///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks
+///           without a pending call are named instead, and then ranks without a dump.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks that others wait for and whose dumps are early (early_dumps.h).
 ///
