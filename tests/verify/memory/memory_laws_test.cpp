@@ -127,15 +127,21 @@ RC_GTEST_PROP(MemoryLaws, RecomputationNeedsNoMore, ()) {
   }
 }
 
-RC_GTEST_PROP(MemoryLaws, SequenceParallelismKeepsNoMoreActivations, ()) {
+// The largest moment may be another one: where the gradient of the whole embedding is most, nothing is kept,
+// and a layer's backward step, where much is, may be most with sequence parallelism.
+RC_GTEST_PROP(MemoryLaws, SequenceParallelismNeedsNoMore, ()) {
   Setting setting = drawn();
   setting.tp = 2;
   setting.sequence_parallel = false;
   const MemoryReport whole = setting.report();
   setting.sequence_parallel = true;
   const MemoryReport split = setting.report();
-  for (std::size_t stage = 0; stage < whole.stages.size(); ++stage)
-    RC_ASSERT(split.stages[stage].activations < whole.stages[stage].activations);
+  for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
+    const StageMemory &of_whole = whole.stages[stage], &of_split = split.stages[stage];
+    RC_ASSERT(of_split.peak_bytes() <= of_whole.peak_bytes());
+    const bool is_comparable = of_split.peak_in == of_whole.peak_in && of_whole.activations > 0;
+    if (is_comparable) RC_ASSERT(of_split.activations < of_whole.activations);
+  }
 }
 
 RC_GTEST_PROP(MemoryLaws, PartsAddUpAndAreNotNegative, ()) {
