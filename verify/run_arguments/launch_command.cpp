@@ -15,6 +15,13 @@ namespace {
 
 using Fields = std::vector<ShellField>;
 
+constexpr std::string_view kBetweenWords = " \t\n";
+
+/// Whether a word is the name of an argument alone, so that the next word may be its value.
+bool awaits_value(const ShellField& word) {
+  return is_flag(word.text) && word.text.find('=') == std::string::npos;
+}
+
 /// Whether a word is an argument that says something about the training.
 bool word_says_training(const ShellField& word) {
   if (!is_flag(word.text)) return false;
@@ -28,7 +35,15 @@ bool is_flag(std::string_view word) {
   return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
-bool has_blank(std::string_view word) { return word.find_first_of(" \t\n") != std::string_view::npos; }
+bool has_blank(std::string_view word) { return word.find_first_of(kBetweenWords) != std::string_view::npos; }
+
+void append_words(const ShellField& field, std::vector<ShellField>& words) {
+  for (std::size_t at = 0; (at = field.text.find_first_not_of(kBetweenWords, at)) != std::string::npos;) {
+    const std::size_t end = std::min(field.text.find_first_of(kBetweenWords, at), field.text.size());
+    words.push_back({field.text.substr(at, end - at), field.line});
+    at = end;
+  }
+}
 
 bool is_shell(std::string_view word) {
   const std::string_view name = base_name(word);
@@ -53,8 +68,7 @@ Fields::const_iterator training_script(const Fields& words) {
 
 Fields::const_iterator unknown_training_script(const Fields& words) {
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_value =
-        word != words.begin() && is_flag((word - 1)->text) && (word - 1)->text.find('=') == std::string::npos;
+    const bool is_value = word != words.begin() && awaits_value(*(word - 1));
     const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
     const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value;
     if (is_script && std::any_of(word, words.end(), word_says_training)) return word;
@@ -70,19 +84,14 @@ void take_arguments_apart(LaunchCommand& launch) {
   if (std::ranges::any_of(launch.before, starts_python)) return;  // Python takes the word as it is
   std::vector<ShellField> words;
   for (const ShellField& word : launch.arguments) {
-    const bool is_value = !words.empty() && is_flag(words.back().text) && !has_blank(words.back().text) &&
-                          words.back().text.find('=') == std::string::npos;
+    const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);
     const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
     if (!holds_many || is_value) {
       words.push_back(word);
       continue;
     }
     launch.in_one_word = word.line;
-    for (std::size_t at = 0; (at = word.text.find_first_not_of(" \t\n", at)) != std::string::npos;) {
-      const std::size_t end = std::min(word.text.find_first_of(" \t\n", at), word.text.size());
-      words.push_back({word.text.substr(at, end - at), word.line});
-      at = end;
-    }
+    append_words(word, words);
   }
   launch.arguments = std::move(words);
 }

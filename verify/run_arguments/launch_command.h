@@ -33,6 +33,9 @@ bool is_flag(std::string_view word);
 /// Whether a word has blanks, as the text of a command has that is one word.
 bool has_blank(std::string_view word);
 
+/// Appends the words of a field, between which there are blanks.
+void append_words(const ShellField& field, std::vector<ShellField>& words);
+
 /// Whether a program takes a command as one word.
 bool is_shell(std::string_view word);
 

@@ -97,14 +97,7 @@ void ScriptLaunches::take_assigned_arguments() {
   LaunchCommand launch;
   for (const std::string& name : values_->names()) {
     Fields words;
-    for (const ShellField& field : values_->value(name)) {
-      std::size_t at = 0;
-      while ((at = field.text.find_first_not_of(" \t\n", at)) != std::string::npos) {
-        const std::size_t end = std::min(field.text.find_first_of(" \t\n", at), field.text.size());
-        words.push_back({field.text.substr(at, end - at), field.line});
-        at = end;
-      }
-    }
+    for (const ShellField& field : values_->value(name)) append_words(field, words);
     const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
     const auto begin = std::find_if(words.begin(), words.end(), is_argument);
     const bool holds_arguments =
