@@ -7,6 +7,7 @@
 /// Exact   Each function object is the body of the CPU device's loop, and uses the functions of
 ///         sim/tensor/float_arithmetic.h.
 
+#include "gpu/device/chain.h"
 #include "gpu/device/launch.h"
 #include "sim/base/philox.h"
 #include "sim/tensor/float_arithmetic.h"
@@ -110,7 +111,9 @@ struct AddColumnSums {
   SIM_HOST_DEVICE void operator()(std::int64_t f) const {
     const sim::Arithmetic<Scalar> number{};
     WideOf<Scalar> sum = sums[f];
-    for (std::int64_t t = 0; t < rows; ++t) sum = sum + number.load(x[t * columns + f]);
+    in_chain(
+        rows, [&](std::int64_t t) { return number.load(x[t * columns + f]); },
+        [&](WideOf<Scalar> term) { sum = sum + term; });
     sums[f] = sum;
   }
 };

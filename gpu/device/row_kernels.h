@@ -7,6 +7,7 @@
 /// Exact   Each function object is the body of the CPU device's loop over rows. Values that the CPU keeps for
 ///         a second pass are computed again here, with the same bits.
 
+#include "gpu/device/chain.h"
 #include "gpu/device/launch.h"
 #include "sim/tensor/float_arithmetic.h"
 
@@ -256,12 +257,19 @@ struct NormalizeBackwardSums {
     const sim::Arithmetic<Scalar> number{};
     Wide weight_sum = grad_weight[f];
     Wide bias_sum = grad_bias == nullptr ? Wide{} : grad_bias[f];
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const Wide normal = (number.load(x[t * columns + f]) - stats[t]) * stats[rows + t];
-      const Wide upstream = number.load(grad[t * columns + f]);
-      weight_sum = number.fma(upstream, normal, weight_sum);
-      bias_sum = bias_sum + upstream;
-    }
+    struct Term {
+      Wide normal, upstream;
+    };
+    in_chain(
+        rows,
+        [&](std::int64_t t) {
+          return Term{(number.load(x[t * columns + f]) - stats[t]) * stats[rows + t],
+                      number.load(grad[t * columns + f])};
+        },
+        [&](const Term& term) {
+          weight_sum = number.fma(term.upstream, term.normal, weight_sum);
+          bias_sum = bias_sum + term.upstream;
+        });
     grad_weight[f] = weight_sum;
     if (grad_bias != nullptr) grad_bias[f] = bias_sum;
   }

@@ -25,7 +25,8 @@ struct Rank {
   const KeyedRandom& random;
   Recorder& record;
 
-  /// Copies the values of a tensor into the report of this rank. They are part of the run hash.
+  /// Copies the values of a tensor into the report of this rank. They are part of the run hash, and every NaN
+  /// among them is the plain one (plain_nan.h).
   void publish(std::string name, const Tensor& tensor) { record.publish(std::move(name), tensor); }
 };
 

@@ -7,6 +7,7 @@
 #include "sim/base/error.h"
 #include "sim/comm/ring_traffic.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/plain_nan.h"
 #include "sim/tensor/running_device.h"
 
 namespace sim {
@@ -83,6 +84,7 @@ bool Recorder::has_call_in(const ProcessGroup& group) const {
 void Recorder::publish(std::string name, const Tensor& tensor) {
   const bool has_elements = tensor.is_none() || tensor.device().has_elements(tensor.dtype());
   std::vector<std::byte> values = has_elements ? host_bytes(tensor) : std::vector<std::byte>();
+  make_nans_plain(tensor.dtype(), values);
   const std::size_t bytes = sizeof(Published) + name.size() + values.size();
   if (std::cmp_greater(bytes, publish_limit_ - published_bytes_)) refuse_more_published(name, tensor.bytes());
   published_bytes_ += static_cast<std::int64_t>(bytes);

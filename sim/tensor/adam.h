@@ -19,7 +19,11 @@
 namespace sim {
 
 void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg, Tensor& exp_avg_sq);
-/// Adds x(0)^2, x(1)^2, ... to sum, in this order.
+/// The elements whose squares one chain adds, so that a GPU can add many chains at once.
+inline constexpr std::int64_t kSquaresOfAChain = 1024;
+/// Adds the squares of x to sum. Each kSquaresOfAChain elements make a chain x(0)^2 + x(1)^2 + ..., which
+/// begins with 0, and the chains are added to sum in their order. What is left is added behind them, one by
+/// one, and so is all of x if it has fewer elements than two chains.
 void add_sum_of_squares(const Tensor& x, Tensor& sum);
 Tensor clip_factor(const Tensor& sum_of_squares, Ratio most);
 void scale_by(Tensor& x, const Tensor& factor);

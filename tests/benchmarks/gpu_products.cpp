@@ -10,26 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "gpu/device/gpu_device.h"
-#include "sim/base/error.h"
 #include "sim/tensor/ops.h"
+#include "tests/benchmarks/gpu_device_or_skip.h"
 
 namespace {
 
+using benchmarks::device_or_skip;
 using sim::DType;
 using sim::Tensor;
 
 constexpr int kProducts = 10;  // the number of products between two waits for the GPU
-
-/// Returns the device of one mode. Without a GPU it returns null, and the benchmark is skipped.
-std::shared_ptr<sim::Device> device_or_skip(benchmark::State& state, gpu::GpuMode mode) {
-  try {
-    return gpu::make_gpu_device({.mode = mode});
-  } catch (const sim::Error& error) {
-    state.SkipWithError(error.refusal().numbers.c_str());
-    return nullptr;
-  }
-}
 
 void count_terms(benchmark::State& state) {
   const auto size = static_cast<double>(state.range(0));

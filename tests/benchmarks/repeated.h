@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
+#include <cstdio>
 
 #include "sim/base/check.h"
 #include "sim/world/simulate.h"
@@ -16,6 +17,7 @@ namespace benchmarks {
 
 inline void run(const sim::WorldSpec& spec, sim::Device& device, const sim::RankProgram& program) {
   const sim::RunReport report = sim::simulate(spec, device, program);
+  if (!report.ok()) std::fputs(report.failure().c_str(), stderr);
   CHECK(report.ok());
   benchmark::DoNotOptimize(report.run_hash);
 }

@@ -151,6 +151,11 @@ TEST(NcclProcesses, TrainingWithContextParallelismIsThatOfVirtualRanks) {
   }
 }
 
+TEST(NcclProcesses, SumsHaveTheOrderOfTheRing) {
+  for (const int ranks : {2, 3})
+    expect_all_end(run_ranks({.ranks = ranks, .words = "rings " + std::to_string(ranks) + " 0 4"}), 0);
+}
+
 // The first messages of two ranks make the ranks wait for each other, in the order in which each rank
 // puts its messages. So the ranks must have met before.
 TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {

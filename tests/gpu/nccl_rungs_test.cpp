@@ -16,7 +16,7 @@ struct Ended {
 
 Ended run_shell(const std::string& command) {
   Ended ended;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
   std::array<char, 4096> piece{};
   while (std::fgets(piece.data(), piece.size(), pipe) != nullptr) ended.out += piece.data();
   const int status = pclose(pipe);
@@ -60,6 +60,9 @@ class Gpu11NcclTraining : public Nccl {};
 TEST_F(Gpu10Nccl, AWorldOfOne) { expect(1, "calls 1 1 60"); }
 TEST_F(Gpu10Nccl, TwoRanksOnOneGpu) { expect(2, "calls 2 2 60"); }
 TEST_F(Gpu10Nccl, FourRanksOnOneGpu) { expect(4, "calls 4 3 60"); }
+TEST_F(Gpu10Nccl, SumsInTheOrderOfTheRing) {
+  for (const int ranks : {2, 4}) expect(ranks, "rings " + std::to_string(ranks));
+}
 TEST_F(Gpu10Nccl, MessagesThatCross) { expect(2, "crossed 2"); }
 TEST_F(Gpu10Nccl, ARankThatStaysAwayEndsAll) {
   const Ended ended = run_ranks(2, "late 2");
