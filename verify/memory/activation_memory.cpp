@@ -140,12 +140,19 @@ class Counter {
             .are_sorted = experts.num_experts / shape_.ep > 1 && (ranks > 1 || !experts.pad_to_capacity)};
   }
 
+  /// The output of shared experts waits for that of the others. Where both overlap, it is the whole one,
+  /// whose sum over tp is taken at the end.
+  std::int64_t output_of_shared_experts() const {
+    if (shape_.model.experts.shared_expert_intermediate_size == 0) return 0;
+    return shape_.options.overlaps_shared_experts ? e_ * shape_.model.hidden_size * shape_.tokens : width();
+  }
+
   /// The forward step of a layer holds tokens on their way until the experts' outputs are back: its own rows,
   /// those that it received from ep, the outputs before and after they are sorted, and their sums over etp.
   /// The experts' inputs are kept anyway.
   std::int64_t needed_by_experts() const {
     const Rows rows = rows_of_a_layer();
-    std::int64_t bytes = rows.own + rows.computed;
+    std::int64_t bytes = rows.own + rows.computed + output_of_shared_experts();
     if (shape_.model.experts.dispatcher == "allgather") return bytes;
     if (shape_.ep > 1 && (rows.are_sorted || shape_.etp > 1)) bytes += rows.own;
     if (rows.are_sorted) bytes += rows.computed;

@@ -16,7 +16,8 @@
 ///         experts   in the forward step of a layer, e H r of their outputs, and with alltoall e H r / etp of
 ///                   the rows that its tokens have chosen, of those that it received over ep, and of sums
 ///                   over etp; with several experts on a rank e H r of sorted outputs, too. With allgather
-///                   the outputs, and all ranks' tokens, e H n_s ep etp
+///                   the outputs, and all ranks' tokens, e H n_s ep etp. The output of shared experts waits
+///                   for them: e H n_s, or e H n with --moe-shared-expert-overlap
 ///         backward  the gradient of a layer's output, what is computed again, and the most of an MLP's
 ///                   gradients: of the inside of the second product, of the activation's input, which has
 ///                   given back the former, or of the first product's input; gradients of weights unless they

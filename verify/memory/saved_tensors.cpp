@@ -64,6 +64,8 @@ class Layer {
         expert_activation());
     if (experts.shared_expert_intermediate_size == 0) return;
     mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
+    if (shape_.options.overlaps_shared_experts && shape_.sequence_parallel && shape_.tp > 1)
+      add("gathered input of shared experts", e_ * h_ * n_, shared_experts());
     if (experts.shared_expert_gate) add("output of shared experts", e_ * h_ * own_, shared_experts());
   }
   void dropout(const char* name) {

@@ -55,6 +55,9 @@
 ///                                                                 a fused gate and a fused squared ReLU
 ///                                                                 multiply by them themselves
 ///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
+///   gathered input of shared experts  e H n                       their first matrix product, which does not
+///                                                                 gather it again, with sequence parallelism
+///                                                                 and --moe-shared-expert-overlap
 ///   output of shared experts          e H n_s                     the product with their gate
 ///
 /// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then. The

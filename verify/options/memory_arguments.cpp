@@ -46,6 +46,7 @@ const std::vector<UncountedRow>& uncounted_rows() {
       {"moe-token-dispatcher-type",
        {"allgather", "alltoall"},
        "the buffers of this dispatcher are not counted"},
+      {"moe-input-jitter-eps", {}, "the noise of a router's input, and its product, are not counted"},
       {"num-distributed-optimizer-instances",
        {"1"},
        "the largest moment of several instances of the optimizer is not counted"},

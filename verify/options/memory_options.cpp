@@ -188,6 +188,7 @@ MemoryOptions memory_options(const Settings& settings) {
       .softmax_in_fp32 = settings.flag("attention-softmax-in-fp32") && !is_fp32,
       .fused_rope = !settings.flag("no-rope-fusion"),
       .grouped_experts = settings.flag("moe-grouped-gemm"),
+      .overlaps_shared_experts = settings.flag("moe-shared-expert-overlap"),
       .fused_permutation = settings.flag("moe-permute-fusion"),
       .fused_router = settings.flag("moe-router-fusion"),
       .router_bytes = router_bytes(settings),

@@ -643,6 +643,28 @@ RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
             layer_activation_bytes(shape) + 2 * hn + 26 * shape.tokens + multiplied);
 }
 
+// Shared experts that overlap with the others gather their input of sequence parallelism before their first
+// product, which keeps it whole.
+TEST(ActivationMemory, SharedExpertsThatOverlapKeepTheirGatheredInput) {
+  ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6, .tp = 2};
+  shape.model.experts = {.num_experts = 2,
+                         .moe_ffn_hidden_size = 1,
+                         .moe_router_topk = 1,
+                         .dispatcher = "alltoall",
+                         .shared_expert_intermediate_size = 2};
+  const auto more = [&] {
+    shape.options.overlaps_shared_experts = false;
+    const std::int64_t kept = layer_activation_bytes(shape, true);
+    const std::int64_t most = moment_of_one_layer(shape).all();
+    shape.options.overlaps_shared_experts = true;
+    EXPECT_GE(moment_of_one_layer(shape).all(), most);
+    return layer_activation_bytes(shape, true) - kept;
+  };
+  EXPECT_EQ(more(), 0) << "all tokens are there";
+  shape.sequence_parallel = true;
+  EXPECT_EQ(more(), 2 * 8 * 6);
+}
+
 RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
