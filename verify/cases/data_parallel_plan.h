@@ -79,11 +79,17 @@ struct DataParallelPlan {
   /// Whether losses are multiplied by a loss scale. They are not if inputs are special, because gradients
   /// that are not finite would skip every step.
   bool is_scaled() const { return s["scaled"] == 1 && s.special == Special::none; }
-  /// Whether this step is skipped. One step of a scaled training in floats has a gradient that is not finite.
+  /// Whether the training is long enough for the loss scale to grow between two steps that are skipped.
+  bool is_long() const { return s["steps"] >= 4; }
+  /// Whether this step is skipped. One step of a scaled training in floats has a gradient that is not finite,
+  /// and in a long one also each step but the first and the last two with a probability of 1/4.
   bool skips(std::int64_t step) const {
     const bool shows = own_size(0) > 0 && s["steps"] > 1;
     if (!is_scaled() || s.dtype == sim::DType::field || !shows) return false;
-    return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
+    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("skipped");
+    const bool is_inside = is_long() && step > 0 && step < s["steps"] - 2;
+    return step == random.below(0, static_cast<std::uint32_t>(s["steps"])) ||
+           (is_inside && random.below(static_cast<std::uint64_t>(step) + 1, 4) == 0);
   }
   /// Whether the gradients of the last step are published. They are not if that step was skipped, or if only
   /// a stretch of the training runs, because it may have no step.
@@ -111,13 +117,14 @@ struct DataParallelPlan {
                                .decay = rates.decay_end > 0 ? sim::Decay::cosine : sim::Decay::constant},
                               updates);
   }
-  static constexpr reference::LossScaleSetting kLossScale = {
-      .initial_power = 4, .least_power = 1, .growth_interval = 2, .hysteresis = 1};
+  reference::LossScaleSetting loss_scale() const {
+    return {.initial_power = 4, .least_power = 1, .growth_interval = 2, .hysteresis = is_long() ? 2 : 1};
+  }
   /// The loss scale after all steps, by the reference.
   std::int64_t last_loss_scale() const {
     std::vector<bool> skipped;
     for (std::int64_t step = 0; step < s["steps"]; ++step) skipped.push_back(skips(step));
-    return std::int64_t{1} << reference::loss_scale_power(kLossScale, skipped);
+    return std::int64_t{1} << reference::loss_scale_power(loss_scale(), skipped);
   }
 
   /// The bucket size: one that the last parameter fills exactly (dimension `full`), any other, or none.
@@ -139,10 +146,11 @@ struct DataParallelPlan {
                                 .clip_grad = s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
                                 .overlap_param_gather = overlaps()};
     if (is_scaled()) {
-      config.loss_scale = {.initial_power = kLossScale.initial_power,
-                           .least_power = kLossScale.least_power,
-                           .growth_interval = kLossScale.growth_interval,
-                           .hysteresis = kLossScale.hysteresis};
+      const reference::LossScaleSetting setting = loss_scale();
+      config.loss_scale = {.initial_power = setting.initial_power,
+                           .least_power = setting.least_power,
+                           .growth_interval = setting.growth_interval,
+                           .hysteresis = setting.hysteresis};
     }
     return config;
   }

@@ -68,12 +68,15 @@ struct GptPlan {
   int chunks() const { return is_interleaved() ? static_cast<int>(s.fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
   /// With the interleaved schedule, this is a multiple of pp, because microbatches go through a chunk in
-  /// groups of pp.
+  /// groups of pp, or of twice as many.
   int microbatches() const {
     return static_cast<int>(s.fixed("global_batch", 0) > 0
                                 ? s.fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
+  /// How many microbatches go through a chunk at a time. Those of several samples go in groups of 2 pp, so
+  /// that both sizes of groups are drawn.
+  int microbatch_group() const { return s["micro_batch"] > 1 ? std::min(2 * pp(), microbatches()) : pp(); }
   /// The common divisor of the model's sizes, the number of layers, and the number of samples of a step. They
   /// follow from this layout, unless the setting fixes them so that another layout trains the same model.
   std::int64_t whole() const {
@@ -244,7 +247,8 @@ struct GptPlan {
     return {.pipeline_model_parallel_size = pp(),
             .num_microbatches = microbatches(),
             .virtual_pipeline_model_parallel_size =
-                is_interleaved() ? std::optional<std::int64_t>(chunks()) : std::nullopt};
+                is_interleaved() ? std::optional<std::int64_t>(chunks()) : std::nullopt,
+            .microbatch_group_size_per_virtual_pipeline_stage = microbatch_group()};
   }
   sim::ScheduleFunction schedule() const {
     if (is_interleaved()) return sim::interleaved;
@@ -331,7 +335,8 @@ struct GptPlan {
     return {.schedule = is_interleaved() ? interleaved : kSchedules[std::min<std::int64_t>(s["schedule"], 2)],
             .ranks = pp(),
             .microbatches = microbatches(),
-            .chunks = chunks()};
+            .chunks = chunks(),
+            .group = microbatch_group()};
   }
 
   // ---- parameters

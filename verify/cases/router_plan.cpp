@@ -32,6 +32,10 @@ reference::CapacitySetting ChoicePlan::capacity() const {
           .is_padded = s["padded"] == 1};
 }
 
+bool ChoicePlan::is_padding(std::int64_t token) const {
+  return has_padding() && token / tokens() % 2 == 1 && (token + 1) % tokens() == 0;
+}
+
 sim::TopKRouterConfig ChoicePlan::config() const {
   const RouterPlan plan = router();
   sim::TopKRouterConfig config{
@@ -84,11 +88,14 @@ void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mist
   if (plan.has_bias())
     sim::copy(sim::cast(drawn(rank, s, "expert_bias", {experts}), sim::sum_dtype(s.dtype)),
               router.expert_bias());
+  sim::PaddingMask padding;
+  for (std::int64_t t = first; t < first + plan.tokens() && plan.has_padding(); ++t)
+    padding.push_back(plan.is_padding(t) ? 1 : 0);
   const bool recomputes = s["recompute"] == 1;
-  auto forward = router.forward(input, {.counts = !recomputes});
+  auto forward = router.forward(input, {.padding = padding, .counts = !recomputes});
   rank.publish("probabilities", forward.routing.probs);
   rank.publish("map", sim::cast(forward.routing.map.tensor(rank.device), s.dtype));
-  if (recomputes) forward = router.forward(input);
+  if (recomputes) forward = router.forward(input, {.padding = padding});
   if (recomputes && mistake.recomputed != nullptr) mistake.recomputed(forward.saved);
   if (plan.has_z_loss()) rank.publish("z_loss", forward.losses.front().attached);
   const Tensor grad = router.backward(forward.saved, own("grad_output", experts), kAuxLossScale);

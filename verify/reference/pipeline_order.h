@@ -3,7 +3,7 @@
 /// The order in which a pipeline rank computes, derived without sim/pipeline. A step is a forward or backward
 /// pass of one microbatch through one of the rank's chunks of the model.
 ///
-/// Shapes  p ranks, m microbatches, v chunks on a rank; N = p microbatches go through a chunk at a time.
+/// Shapes  p ranks, m microbatches, v chunks on a rank; N microbatches go through a chunk at a time.
 /// Source  Huang et al. 2019, figure 2; Narayanan et al. 2021, figures 3 and 4; Megatron-LM,
 ///         get_pp_rank_microbatches and get_schedule_table.
 
@@ -21,6 +21,7 @@ struct PipelineSetting {
   int ranks = 1;         // p
   int microbatches = 1;  // m
   int chunks = 1;        // v
+  int group = 1;         // N; read where the schedule is interleaved
 };
 
 struct PipelineStep {
@@ -48,16 +49,15 @@ inline int warmup_steps(const PipelineSetting& setting, int rank) {
     case Schedule::one_forward_one_backward:
       return std::min(behind, all);
     case Schedule::interleaved:
-      return std::min(2 * behind + (setting.chunks - 1) * setting.ranks, all);
+      return std::min(2 * behind + (setting.chunks - 1) * setting.group, all);
   }
   return 0;
 }
 
 /// Returns the k-th forward or backward step of a rank.
 inline PipelineStep pipeline_step(const PipelineSetting& setting, bool is_backward, int k) {
-  const int group = setting.ranks;                         // microbatches that go through a chunk at a time
-  const int first = k / (group * setting.chunks) * group;  // the first microbatch of the group
-  const int members = std::min(group, setting.microbatches - first);
+  const int first = k / (setting.group * setting.chunks) * setting.group;  // the first one of the group
+  const int members = std::min(setting.group, setting.microbatches - first);
   const int within = k - first * setting.chunks;
   const int turn = within / members;
   return {is_backward, first + within % members, is_backward ? setting.chunks - 1 - turn : turn};

@@ -92,7 +92,9 @@ RC_GTEST_PROP(TrainingRules, PipelineOrderIsStatedTwice, ()) {
   const int ranks = drawn(1, 6), kind = drawn(0, 3);
   const bool is_interleaved = kind == 3 && ranks > 1;
   const int chunks = is_interleaved ? drawn(1, 4) : 1;
-  const int microbatches = is_interleaved ? ranks * drawn(1, 3) : drawn(1, 9);
+  const int microbatches = is_interleaved ? ranks * drawn(1, 4) : drawn(1, 9);
+  const int group = is_interleaved ? drawn(ranks, microbatches) : ranks;
+  RC_PRE(!is_interleaved || microbatches % group == 0 || microbatches % group >= ranks);
   constexpr sim::ScheduleFunction kFunctions[] = {sim::no_pipelining, sim::gpipe,
                                                   sim::one_forward_one_backward, sim::interleaved};
   constexpr reference::Schedule kStated[] = {none, gpipe, one_forward_one_backward, interleaved};
@@ -100,11 +102,16 @@ RC_GTEST_PROP(TrainingRules, PipelineOrderIsStatedTwice, ()) {
   const sim::PipelineShape shape{.pipeline_model_parallel_size = ranks,
                                  .num_microbatches = microbatches,
                                  .virtual_pipeline_model_parallel_size =
-                                     is_interleaved ? std::optional<std::int64_t>(chunks) : std::nullopt};
+                                     is_interleaved ? std::optional<std::int64_t>(chunks) : std::nullopt,
+                                 .microbatch_group_size_per_virtual_pipeline_stage = group};
   const int rank = drawn(0, ranks - 1);
   const auto steps = steps_of(kFunctions[at](shape, rank));
-  const auto stated = reference::pipeline_order(
-      {.schedule = kStated[at], .ranks = ranks, .microbatches = microbatches, .chunks = chunks}, rank);
+  const auto stated = reference::pipeline_order({.schedule = kStated[at],
+                                                 .ranks = ranks,
+                                                 .microbatches = microbatches,
+                                                 .chunks = chunks,
+                                                 .group = group},
+                                                rank);
   RC_ASSERT(steps.size() == stated.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const reference::PipelineStep made{steps[i].pass == sim::Pass::backward, steps[i].microbatch,
