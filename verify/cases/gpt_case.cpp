@@ -255,6 +255,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         return std::int64_t{random.below(i * 16 + what, static_cast<std::uint32_t>(choices))};
       };
       CaseSetting twin = first;
+      // The scenario's groups of microbatches fit its own layout alone.
+      if (s.fixed("microbatch_group", 0) > 0) twin.dimensions["microbatch_group"] = 0;
       twin.dimensions["schedule"] = plan.is_interleaved() ? 3 : draw(0, 3);
       twin.dimensions["recompute"] = draw(1, 2);
       twin.dimensions["overlap"] = draw(2, 2);

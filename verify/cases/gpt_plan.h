@@ -74,9 +74,13 @@ struct GptPlan {
                                 ? s.fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
-  /// How many microbatches go through a chunk at a time. Those of several samples go in groups of 2 pp, so
-  /// that both sizes of groups are drawn.
-  int microbatch_group() const { return s["micro_batch"] > 1 ? std::min(2 * pp(), microbatches()) : pp(); }
+  /// How many microbatches go through a chunk at a time. Where the setting does not fix it, microbatches of
+  /// several samples go in groups of 2 pp, so that both sizes of groups are drawn.
+  int microbatch_group() const {
+    const auto fixed = static_cast<int>(s.fixed("microbatch_group", 0));
+    const int drawn = s["micro_batch"] > 1 ? 2 * pp() : pp();
+    return fixed > 0 ? fixed : std::min(drawn, microbatches());
+  }
   /// The common divisor of the model's sizes, the number of layers, and the number of samples of a step. They
   /// follow from this layout, unless the setting fixes them so that another layout trains the same model.
   std::int64_t whole() const {

@@ -129,12 +129,10 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
 }
 
 /// Whether the scenario has features that the trained model does not have.
-bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  const std::int64_t group = request.pipeline.group_size.value_or(sizes.pp);
+bool has_more(const ScenarioRequest& request) {
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
   return request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
-         request.layout.instances > 1 || group != sizes.pp || has_one_chunk ||
-         request.pipeline.overlap_moe_expert_parallel_comm;
+         request.layout.instances > 1 || has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted
@@ -148,7 +146,7 @@ double training_work(const ModelShape& shape, std::int64_t batch) {
 }
 
 bool is_trained_whole(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  if (!request.model.shape || !has_batch(request, sizes) || has_more(request, sizes)) return false;
+  if (!request.model.shape || !has_batch(request, sizes) || has_more(request)) return false;
   const ModelShape& shape = *request.model.shape;
   if (shape.vocab_size != sim::kByteVocabulary || !fits(request, sizes, shape)) return false;
   return training_work(shape, *request.batch.global_batch_size) <= kMostTrainingWork;
@@ -243,6 +241,7 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["num_layers"] = shape.num_layers;
   dimensions["micro_batch"] = request.batch.micro_batch_size;
   dimensions["global_batch"] = *request.batch.global_batch_size;
+  dimensions["microbatch_group"] = request.pipeline.group_size.value_or(sizes.pp);
   dimensions["sequence"] = setting["sequence_parallel"] == 1 ? shape.seq_length / sizes.tp : shape.seq_length;
   dimensions["hidden"] = shape.hidden_size;
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
@@ -266,6 +265,14 @@ void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
   if (!kind)
     trained.left_out.emplace_back(
         "the kinds of --cp-comm-type by layer, in whose place p2p and all_gather alternate");
+}
+
+/// Names the scenario's own groups of microbatches. The reduced training has pp microbatches, which are one.
+void name_groups(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
+  const std::int64_t group = request.pipeline.group_size.value_or(request.layout.pp);
+  if (chunks_of(request, sizes) > 1 && group != request.layout.pp)
+    trained.left_out.push_back(
+        fmt::format("groups of {}, in whose place are groups of {}", counted(group, "microbatch"), sizes.pp));
 }
 
 /// Refuses a text without any label that has a loss, because such a training proves nothing.
@@ -320,6 +327,7 @@ TrainedModel trained_model(const ScenarioRequest& request) {
     make_whole(request, sizes, trained.setting);
   } else {
     bound_steps(request, sizes, trained);
+    name_groups(request, sizes, trained);
     add_context(request, sizes, trained);
     add_experts(request, trained.setting);
     trained.world += text_of_experts(request, trained.setting);

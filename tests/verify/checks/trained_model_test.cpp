@@ -184,6 +184,24 @@ TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {
   EXPECT_TRUE(GptPlan{model.setting}.model().recompute);
 }
 
+// A whole training has the scenario's own groups of microbatches, and a reduced one names them.
+TEST(TrainedModel, GroupsOfMicrobatchesAreTheScenarios) {
+  Options options = small_model();
+  options["virtual-pipeline-model-parallel-size"] = "2";
+  EXPECT_EQ(GptPlan{trained(options).setting}.microbatch_group(), 2);
+  EXPECT_EQ(GptPlan{trained(options).setting}.pipeline().microbatch_group_size_per_virtual_pipeline_stage, 2);
+  options["microbatch-group-size-per-virtual-pipeline-stage"] = "4";
+  const TrainedModel whole = trained(options);
+  EXPECT_TRUE(whole.is_whole);
+  EXPECT_EQ(GptPlan{whole.setting}.microbatch_group(), 4);
+  EXPECT_EQ(GptPlan{whole.setting}.pipeline_order().group, 4);
+  options["vocab-size"] = "512";
+  const TrainedModel reduced = trained(options);
+  EXPECT_EQ(GptPlan{reduced.setting}.microbatch_group(), 2);
+  EXPECT_EQ(reduced.left_out,
+            std::vector<std::string>{"groups of 4 microbatches, in whose place are groups of 2"});
+}
+
 // An interleaved schedule has a layer for each chunk, and pp microbatches: its work grows with the square of
 // pp.
 TEST(TrainedModel, ALongInterleavedTrainingIsBoundedAndSaysSo) {
