@@ -1,7 +1,8 @@
 #pragma once
 
 /// Gives every NaN of a buffer the same bits. The bits of a NaN are no result: a processor keeps those of one
-/// operand, and the compiler decides of which; a GPU returns one NaN of its own from every operation.
+/// operand, and the compiler decides which operand comes first; a GPU returns a NaN of its own from an
+/// operation in single precision.
 ///
 /// Shapes  `values` holds elements of the dtype, packed, in the byte order of the machine.
 /// Exact   A NaN of f64, f32 or bf16 becomes the quiet NaN with no sign and no payload. Every other bit, and

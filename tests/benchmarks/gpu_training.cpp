@@ -1,6 +1,10 @@
-// Measures what a layout costs on a GPU: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks, which
-// share the GPU, against the same step, of the same samples, on one rank, with the same kernels. The target is
-// at most 1.3 times the time of the one rank. Without a GPU, each benchmark is skipped and says why.
+// Measures what a layout costs on a GPU: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks,
+// which share the GPU, against the same step, of the same samples, on one rank, with the same kernels. The
+// target is at most 1.3 times the time of the one rank. Without a GPU, each benchmark is skipped and says
+// why.
+
+#include <benchmark/benchmark.h>
+#include <memory>
 
 #include "tests/benchmarks/gpu_device_or_skip.h"
 #include "tests/benchmarks/whole_step.h"

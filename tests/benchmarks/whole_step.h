@@ -1,16 +1,20 @@
 #pragma once
 
-/// A whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks, and the same step, of the same samples, on
-/// one rank, with the same kernels: what a layout costs on a device.
+/// A whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks, and the same step, of the same samples,
+/// on one rank, with the same kernels: what a layout costs on a device.
 ///
 /// Shapes  a model has 8 layers, hidden size H, feed-forward size 4 H, and heads of 32 elements; a sample has
-///         seq_length tokens, and a step 2 `microbatches` microbatches of micro_batch_size samples.
+///         seq_length tokens, and a step has 2 m microbatches of micro_batch_size samples, where m is
+///         `microbatches`.
 /// Calls   Every rank waits for its device at the end of a step.
 
 #include <cstdint>
 
+#include "sim/base/keyed_random.h"
+#include "sim/layout/layout.h"
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
+#include "sim/tensor/ops.h"
 #include "tests/benchmarks/repeated.h"
 
 namespace benchmarks {

@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "sim/base/elementary.h"
+#include "sim/tensor/adam.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/element_function.h"
 #include "tests/gpu/both_devices.h"
@@ -169,6 +170,24 @@ TEST(Gpu07Lookup, RowsOfATableAndTheirSums) {
           device.add_to_rows(in[2], in[1], first_id, in[3]);
           return Tensors{out, in[3]};
         });
+    RC_ASSERT(difference == "");
+  }));
+}
+
+TEST(Gpu08Adam, SquaresInChains) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("08 sums of squares", gpu.device);
+  EXPECT_TRUE(rc::check([&] {
+    const KeyedRandom random = drawn_random();
+    const DType dtype = test::drawn_float();
+    const Shape shape = {drawn_size(5000)};
+    const std::string difference =
+        both.difference({drawn(dtype, shape, random, drawn_bool()),
+                         drawn(sum_dtype(dtype), {1}, random.named("sum"), drawn_bool())},
+                        [&](Device&, Tensors& in) {
+                          add_sum_of_squares(in[0], in[1]);
+                          return Tensors{in[1]};
+                        });
     RC_ASSERT(difference == "");
   }));
 }

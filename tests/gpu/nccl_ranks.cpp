@@ -5,9 +5,9 @@
 // The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training
 // runs three steps of a GPT, the modes of training_of_mode() the same of one with experts or with context
 // parallelism, rings adds tensors of the first STEPS of its sizes, and crossed runs two messages of each pair
-// of ranks. These modes compare with the same world simulated on CPU devices, bit for bit. late leaves one rank
-// out of a call, throws makes one rank throw instead, and dies makes one rank end before all tell each other
-// what they found. The exit codes are those of the program.
+// of ranks. These modes compare with the same world simulated on CPU devices, bit for bit. late leaves one
+// rank out of a call, throws makes one rank throw instead, and dies makes one rank end before all tell each
+// other what they found. The exit codes are those of the program.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,15 +49,16 @@ Layout layout_of(const Words& words, int ranks) {
       RuleBook::megatron);
 }
 
-/// Adds f32 and bf16 tensors in all reductions. The largest of the sizes, which not every transport moves in
-/// good time, are several pieces of NCCL's buffers.
+/// Adds f32 and bf16 tensors in all reductions. The last size is several pieces of NCCL's buffers, and not
+/// every transport moves it in good time.
 void add_in_rings(Rank& rank, int sizes) {
   Communicator& world = rank.groups.world();
   const int n = world.size();
   constexpr std::array<std::int64_t, 5> kCounts = {1, 33, 4'099, 262'147, 3'145'741};
   const auto used = std::clamp(static_cast<std::size_t>(sizes), std::size_t{1}, kCounts.size());
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const std::int64_t count : std::span(kCounts).first(used)) {
+    for (std::size_t size = 0; size < used; ++size) {
+      const std::int64_t count = kCounts[size];
       const KeyedRandom random =
           rank.random.named(fmt::format("{} {} of rank {}", name_of(dtype), count, rank.id));
       const Tensor all = keyed(rank.device, dtype, {count}, random.named("all_reduce"));
@@ -69,7 +69,7 @@ void add_in_rings(Rank& rank, int sizes) {
       world.reduce_scatter(whole, block, ReduceOp::sum, "rings.reduce_scatter");
       rank.publish("reduce_scatter", block);
       const Tensor rooted = keyed(rank.device, dtype, {count}, random.named("reduce"));
-      const int root = static_cast<int>(count % n);
+      const int root = static_cast<int>(size) % n;
       world.reduce(rooted, ReduceOp::sum, root, "rings.reduce");
       if (rank.id == root) rank.publish("reduce", rooted);
     }

@@ -61,7 +61,8 @@ TEST_F(Gpu10Nccl, AWorldOfOne) { expect(1, "calls 1 1 60"); }
 TEST_F(Gpu10Nccl, TwoRanksOnOneGpu) { expect(2, "calls 2 2 60"); }
 TEST_F(Gpu10Nccl, FourRanksOnOneGpu) { expect(4, "calls 4 3 60"); }
 TEST_F(Gpu10Nccl, SumsInTheOrderOfTheRing) {
-  for (const int ranks : {2, 4}) expect(ranks, "rings " + std::to_string(ranks));
+  for (const int ranks : {2, 4})
+    expect(ranks, "rings " + std::to_string(ranks));  // a sum of two has no order
 }
 TEST_F(Gpu10Nccl, MessagesThatCross) { expect(2, "crossed 2"); }
 TEST_F(Gpu10Nccl, ARankThatStaysAwayEndsAll) {

@@ -80,7 +80,7 @@ struct DataParallelPlan {
   /// that are not finite would skip every step.
   bool is_scaled() const { return s["scaled"] == 1 && s.special == Special::none; }
   /// Whether the training is long enough for the loss scale to grow between two steps that are skipped.
-  bool is_long() const { return s["steps"] >= 4; }
+  bool is_long() const { return s["steps"] >= 5; }
   /// Whether this step is skipped. One step of a scaled training in floats has a gradient that is not finite,
   /// and in a long one also each step but the first and the last two with a probability of 1/4.
   bool skips(std::int64_t step) const {

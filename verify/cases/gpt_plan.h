@@ -67,8 +67,8 @@ struct GptPlan {
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
   int chunks() const { return is_interleaved() ? static_cast<int>(s.fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
-  /// With the interleaved schedule, this is a multiple of pp, because microbatches go through a chunk in
-  /// groups of pp, or of twice as many.
+  /// With the interleaved schedule, this is a multiple of pp, so that the last group of microbatches has at
+  /// least pp of them.
   int microbatches() const {
     return static_cast<int>(s.fixed("global_batch", 0) > 0
                                 ? s.fixed("global_batch", 0) / (s["micro_batch"] * dp())

@@ -142,35 +142,12 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
     const Scalar factor =
         number.of(kZLossCoefficient.numerator, kZLossCoefficient.denominator * router.tp() * router.cp());
     const Scalar scale = number.of(kAuxLossScale.numerator, kAuxLossScale.denominator);
-    reference::Matrix<Scalar> losses = reference::zeros<Scalar>(1, plan.s.group_size);
-    reference::Matrix<Scalar> gradient = reference::zeros<Scalar>(logits.rows(), logits.cols());
-    for (Eigen::Index r = 0; r < losses.cols(); ++r) {
-      std::vector<Eigen::Index> valid;
-      for (Eigen::Index t = r * plan.tokens(); t < (r + 1) * plan.tokens(); ++t) {
-        if (!plan.is_padding(t)) {
-          valid.push_back(t);
-          continue;
-        }
-        // In the field the share of padding is 0 times a softmax, which lacks residues where an exp does.
-        Scalar shift = logits(t, 0);
-        for (Eigen::Index e = 1; e < logits.cols(); ++e) shift = number.larger(shift, logits(t, e));
-        reference::Sum<Scalar> sum;
-        for (Eigen::Index e = 0; e < logits.cols(); ++e) sum.add(number.exp(logits(t, e) - shift));
-        const Scalar none = number.of(0, 1) / sum.value();
-        for (Eigen::Index e = 0; e < logits.cols(); ++e)
-          gradient(t, e) = number.stored(number.exp(logits(t, e) - shift) * none);
-      }
-      const auto rows = static_cast<Eigen::Index>(valid.size());
-      const auto of_valid = reference::matrix_of(
-          number, rows, logits.cols(),
-          [&](Eigen::Index t, Eigen::Index e) { return logits(valid[static_cast<std::size_t>(t)], e); });
-      const auto own = reference::z_loss(number, of_valid, 1, factor);
-      losses(0, r) = own.losses(0, 0);
-      for (Eigen::Index t = 0; t < rows; ++t)
-        for (Eigen::Index e = 0; e < logits.cols(); ++e)
-          gradient(valid[static_cast<std::size_t>(t)], e) = number.stored(own.gradient(t, e) * scale);
-    }
-    return {losses, gradient};
+    const auto of_ranks = reference::z_loss(number, logits, plan.s.group_size, factor,
+                                            [&](Eigen::Index t) { return plan.is_padding(t); });
+    return {of_ranks.losses,
+            reference::matrix_of(number, logits.rows(), logits.cols(), [&](Eigen::Index t, Eigen::Index e) {
+              return of_ranks.gradient(t, e) * scale;
+            })};
   }
 
   /// Up for experts with fewer tokens than the mean over all experts, and down for those with more. The

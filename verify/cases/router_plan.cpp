@@ -89,8 +89,10 @@ void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mist
     sim::copy(sim::cast(drawn(rank, s, "expert_bias", {experts}), sim::sum_dtype(s.dtype)),
               router.expert_bias());
   sim::PaddingMask padding;
-  for (std::int64_t t = first; t < first + plan.tokens() && plan.has_padding(); ++t)
-    padding.push_back(plan.is_padding(t) ? 1 : 0);
+  if (plan.has_padding()) {
+    for (std::int64_t t = first; t < first + plan.tokens(); ++t)
+      padding.push_back(plan.is_padding(t) ? 1 : 0);
+  }
   const bool recomputes = s["recompute"] == 1;
   auto forward = router.forward(input, {.padding = padding, .counts = !recomputes});
   rank.publish("probabilities", forward.routing.probs);

@@ -44,10 +44,11 @@ struct MemoryOptions {
   bool softmax_in_fp32 = false;     // that of local layers, where no fused kernel computes it
   bool fused_rope = true;           // a kernel rotates queries and keys, and keeps no tables
   bool grouped_experts = false;
-  bool overlaps_shared_experts = false;  // with the way of tokens to the others; they gather their own input
-  bool fused_permutation = false;        // Transformer Engine's kernels order the rows of experts
-  bool fused_router = false;             // its kernel chooses experts
-  std::int64_t router_bytes = 0;         // of a logit and of a probability; 0: those of an element
+  /// Shared experts run while tokens travel to the others, and gather their input themselves.
+  bool overlaps_shared_experts = false;
+  bool fused_permutation = false;  // Transformer Engine's kernels order the rows of experts
+  bool fused_router = false;       // its kernel chooses experts
+  std::int64_t router_bytes = 0;   // of a logit and of a probability; 0: those of an element
   /// The microbatches whose weight gradient of the output layer waits for the drain; 0: all; absent: none.
   std::optional<std::int64_t> deferred_microbatches = {};
   bool gathers_keys = false;  // --cp-comm-type all_gather in all layers

@@ -21,7 +21,7 @@ struct PipelineSetting {
   int ranks = 1;         // p
   int microbatches = 1;  // m
   int chunks = 1;        // v
-  int group = 1;         // N; read where the schedule is interleaved
+  int group = 1;         // N; at least p where the schedule is interleaved, and else of no effect
 };
 
 struct PipelineStep {

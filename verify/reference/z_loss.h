@@ -1,11 +1,14 @@
 #pragma once
 
-/// The z-loss of a router on one device: the mean over the tokens of a rank of the squared logarithm of the
-/// sum of exponentials, and its gradient.
+/// The z-loss of a router on one device: the mean over the tokens of a rank, but those that are padding, of
+/// the squared logarithm of the sum of exponentials, and its gradient.
 ///
 /// Shapes  logits [T, E], T / ranks tokens of each rank; losses [1, ranks]. `factor` multiplies both.
+/// Exact   The gradient of padding is 0 times its softmax, and not just 0: a NaN stays one, and in the field
+///         it lacks the residues that an exponential lacks.
 /// Source  Zoph et al. 2022.
 
+#include <functional>
 #include <vector>
 
 #include "verify/reference/matrix.h"
@@ -19,12 +22,15 @@ struct ZLoss {
 };
 
 template <typename Scalar>
-ZLoss<Scalar> z_loss(const Number<Scalar>& number, const Matrix<Scalar>& logits, Eigen::Index ranks,
-                     const Scalar& factor) {
+ZLoss<Scalar> z_loss(
+    const Number<Scalar>& number, const Matrix<Scalar>& logits, Eigen::Index ranks, const Scalar& factor,
+    const std::function<bool(Eigen::Index)>& is_padding = [](Eigen::Index) { return false; }) {
   const Eigen::Index tokens = logits.rows() / ranks;
-  const Scalar share = number.of(1, tokens);
   ZLoss<Scalar> result{zeros<Scalar>(1, ranks), zeros<Scalar>(logits.rows(), logits.cols())};
   for (Eigen::Index r = 0; r < ranks; ++r) {
+    Eigen::Index valid = 0;
+    for (Eigen::Index t = r * tokens; t < (r + 1) * tokens; ++t) valid += is_padding(t) ? 0 : 1;
+    const Scalar share = number.of(1, valid);
     Sum<Scalar> squares;
     for (Eigen::Index t = r * tokens; t < (r + 1) * tokens; ++t) {
       Scalar shift = logits(t, 0);
@@ -36,8 +42,8 @@ ZLoss<Scalar> z_loss(const Number<Scalar>& number, const Matrix<Scalar>& logits,
         sum.add(exps.back());
       }
       const Scalar z = number.log(sum.value()) + shift;
-      squares.add_product(z, z);
-      const Scalar slope = z * number.of(2, 1) * share * factor;
+      if (!is_padding(t)) squares.add_product(z, z);
+      const Scalar slope = is_padding(t) ? number.of(0, 1) : z * number.of(2, 1) * share * factor;
       const Scalar inverse = number.of(1, 1) / sum.value();
       for (Eigen::Index e = 0; e < logits.cols(); ++e)
         result.gradient(t, e) = number.stored(exps[static_cast<std::size_t>(e)] * inverse * slope);

@@ -10,7 +10,6 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
-#include "tests/support/drawn_scalars.h"
 #include "tests/support/tensor_values.h"
 
 namespace {

@@ -2,11 +2,12 @@
 
 #include "sim/tensor/plain_nan.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <limits>
 #include <rapidcheck/gtest.h>
+#include <span>
 #include <vector>
 
 #include "sim/base/bfloat16.h"
@@ -26,12 +27,6 @@ Bits bits_at(const std::vector<std::byte>& bytes, std::size_t i) {
   return bits;
 }
 
-template <typename Bits>
-std::vector<std::byte> bytes_of(const std::vector<Bits>& bits) {
-  const auto bytes = std::as_bytes(std::span(bits));
-  return {bytes.begin(), bytes.end()};
-}
-
 /// One bit pattern in two is a NaN, or an infinity.
 template <typename Bits>
 std::vector<Bits> drawn_bits(Bits infinity) {
@@ -39,6 +34,7 @@ std::vector<Bits> drawn_bits(Bits infinity) {
   for (Bits& each : bits) {
     if (*rc::gen::arbitrary<bool>()) each = static_cast<Bits>(each | infinity);
     if (*rc::gen::inRange(0, 8) == 0) each = infinity;
+    if (*rc::gen::arbitrary<bool>()) each = static_cast<Bits>(each ^ (Bits{1} << (8 * sizeof(Bits) - 1)));
   }
   return bits;
 }
@@ -46,7 +42,7 @@ std::vector<Bits> drawn_bits(Bits infinity) {
 template <typename Bits, typename IsNan>
 void expect_plain(DType dtype, Bits infinity, Bits plain, const IsNan& is_nan) {
   const std::vector<Bits> given = drawn_bits(infinity);
-  std::vector<std::byte> bytes = bytes_of(given);
+  std::vector<std::byte> bytes = test::bits_of(given);
   make_nans_plain(dtype, bytes);
   for (std::size_t i = 0; i < given.size(); ++i)
     RC_ASSERT(bits_at<Bits>(bytes, i) == (is_nan(given[i]) ? plain : given[i]));
@@ -65,9 +61,9 @@ RC_GTEST_PROP(PlainNan, IsEveryNanAndNothingElse, ()) {
 RC_GTEST_PROP(PlainNan, LeavesWholeNumbersAndTheField, ()) {
   const auto words = drawn_bits<std::uint64_t>(0x7ff0000000000000);
   for (const DType dtype : {DType::i32, DType::field}) {
-    std::vector<std::byte> bytes = bytes_of(words);
+    std::vector<std::byte> bytes = test::bits_of(words);
     make_nans_plain(dtype, bytes);
-    RC_ASSERT(bytes == bytes_of(words));
+    RC_ASSERT(bytes == test::bits_of(words));
   }
 }
 
