@@ -56,15 +56,17 @@ void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_a
 
 void add_sum_of_squares(const Tensor& x, Tensor& sum) {
   require_one(sum, "add_sum_of_squares");
-  const std::int64_t chains = x.count() / kSquaresOfAChain, whole = chains * kSquaresOfAChain;
-  if (chains > 1) {
-    const Tensor squared = x.reshaped({x.count()}).rows(0, whole);
+  const Tensor flat = x.reshaped({x.count()});
+  const std::int64_t chains = x.count() / kSquaresOfAChain;
+  const std::int64_t whole = chains > 1 ? chains * kSquaresOfAChain : 0;
+  if (whole > 0) {
+    const Tensor squared = flat.rows(0, whole);
     Tensor sums = filled(x.device(), sum.dtype(), {chains, 1, 1}, 0);
     add_matmul(squared.reshaped({chains, 1, kSquaresOfAChain}),
                squared.reshaped({chains, kSquaresOfAChain, 1}), sums);
     add_column_sums(sums.reshaped({chains, 1}), sum);
   }
-  const Tensor rest = x.reshaped({x.count()}).rows(chains > 1 ? whole : 0, x.count());
+  const Tensor rest = flat.rows(whole, x.count());
   Tensor one = sum.reshaped({1, 1});
   add_matmul(rest.reshaped({1, rest.count()}), rest.reshaped({rest.count(), 1}), one);
 }

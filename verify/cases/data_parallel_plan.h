@@ -18,8 +18,8 @@
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/largest_divisor.h"
+#include "verify/cases/loss_scaling.h"
 #include "verify/reference/learning_rate.h"
-#include "verify/reference/loss_scale.h"
 
 namespace verify {
 
@@ -98,9 +98,7 @@ struct DataParallelPlan {
   bool shows_norm() const { return shows_gradients() && s["clip"] == 1; }
   /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
-    std::int64_t updates = 0;
-    for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
-    return updates;
+    return updates_in(step, [this](std::int64_t i) { return skips(i); });
   }
   reference::LearningRateSetting rates() const {
     if (s["schedule"] == 0) return {.peak = 0.125};
@@ -122,9 +120,7 @@ struct DataParallelPlan {
   }
   /// The loss scale after all steps, by the reference.
   std::int64_t last_loss_scale() const {
-    std::vector<bool> skipped;
-    for (std::int64_t step = 0; step < s["steps"]; ++step) skipped.push_back(skips(step));
-    return std::int64_t{1} << reference::loss_scale_power(loss_scale(), skipped);
+    return loss_scale_after(s["steps"], loss_scale(), [this](std::int64_t step) { return skips(step); });
   }
 
   /// The bucket size: one that the last parameter fills exactly (dimension `full`), any other, or none.
@@ -145,13 +141,7 @@ struct DataParallelPlan {
                                 .decoupled_weight_decay = s["decoupled"] == 1,
                                 .clip_grad = s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
                                 .overlap_param_gather = overlaps()};
-    if (is_scaled()) {
-      const reference::LossScaleSetting setting = loss_scale();
-      config.loss_scale = {.initial_power = setting.initial_power,
-                           .least_power = setting.least_power,
-                           .growth_interval = setting.growth_interval,
-                           .hysteresis = setting.hysteresis};
-    }
+    if (is_scaled()) config.loss_scale = loss_scale_config(loss_scale());
     return config;
   }
 };

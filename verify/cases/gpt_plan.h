@@ -24,8 +24,8 @@
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/largest_divisor.h"
+#include "verify/cases/loss_scaling.h"
 #include "verify/reference/embedding.h"
-#include "verify/reference/loss_scale.h"
 #include "verify/reference/pipeline_order.h"
 #include "verify/reference/text_sample.h"
 
@@ -203,15 +203,11 @@ struct GptPlan {
   }
   /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
-    std::int64_t updates = 0;
-    for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
-    return updates;
+    return updates_in(step, [this](std::int64_t i) { return skips(i); });
   }
   /// The loss scale after all steps, by the reference.
   std::int64_t last_loss_scale() const {
-    std::vector<bool> skipped;
-    for (std::int64_t step = 0; step < s["steps"]; ++step) skipped.push_back(skips(step));
-    return std::int64_t{1} << reference::loss_scale_power(loss_scale(), skipped);
+    return loss_scale_after(s["steps"], loss_scale(), [this](std::int64_t step) { return skips(step); });
   }
   /// Whether the gradients of the last step are published: not where it was skipped.
   bool shows_gradients() const { return !skips(s["steps"] - 1); }
@@ -449,12 +445,7 @@ struct GptPlan {
     return all;
   }
   sim::LossScaleConfig loss_scaling() const {
-    if (!is_scaled()) return {};
-    const reference::LossScaleSetting setting = loss_scale();
-    return {.initial_power = setting.initial_power,
-            .least_power = setting.least_power,
-            .growth_interval = setting.growth_interval,
-            .hysteresis = setting.hysteresis};
+    return is_scaled() ? loss_scale_config(loss_scale()) : sim::LossScaleConfig{};
   }
   void add_norm(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
                 std::vector<GptParameter>& all) const {

@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <span>
@@ -15,17 +14,11 @@
 #include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/support/drawn_scalars.h"
+#include "tests/support/tensor_values.h"
 
 namespace {
 
 using namespace sim;
-
-template <typename Bits>
-Bits bits_at(const std::vector<std::byte>& bytes, std::size_t i) {
-  Bits bits;
-  std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
-  return bits;
-}
 
 /// One bit pattern in two is a NaN, or an infinity.
 template <typename Bits>
@@ -44,8 +37,8 @@ void expect_plain(DType dtype, Bits infinity, Bits plain, const IsNan& is_nan) {
   const std::vector<Bits> given = drawn_bits(infinity);
   std::vector<std::byte> bytes = test::bits_of(given);
   make_nans_plain(dtype, bytes);
-  for (std::size_t i = 0; i < given.size(); ++i)
-    RC_ASSERT(bits_at<Bits>(bytes, i) == (is_nan(given[i]) ? plain : given[i]));
+  const std::vector<Bits> made = test::scalars<Bits>(bytes);
+  for (std::size_t i = 0; i < given.size(); ++i) RC_ASSERT(made[i] == (is_nan(given[i]) ? plain : given[i]));
 }
 
 RC_GTEST_PROP(PlainNan, IsEveryNanAndNothingElse, ()) {
