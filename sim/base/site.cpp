@@ -13,7 +13,7 @@ Site Site::named(std::string_view name, std::source_location location) {
   static std::set<std::string, std::less<>> names;
   Site site = "";
   site.file = location.file_name();
-  site.line = static_cast<int>(location.line());
+  site.line = location.line();
   const std::lock_guard lock(mutex);
   const auto known = names.find(name);
   site.name = (known == names.end() ? *names.emplace(name).first : *known).c_str();

@@ -9,6 +9,7 @@
 /// Calls   a name is a string literal, which the compiler enforces, because records outlive any text that
 ///         a program builds. Site::named() takes any text, and keeps it for the life of the process.
 
+#include <cstdint>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -17,13 +18,13 @@ namespace sim {
 
 struct Site {
   consteval Site(const char* site_name, std::source_location location = std::source_location::current())
-      : name(site_name), file(location.file_name()), line(static_cast<int>(location.line())) {}
+      : name(site_name), file(location.file_name()), line(location.line()) {}
 
   static Site named(std::string_view name, std::source_location location = std::source_location::current());
 
   const char* name;
   const char* file;
-  int line;
+  std::int64_t line;  // as wide as what a copy reads at once, which then need not wait for narrower writes
 };
 
 /// Returns the site as text: "'mlp.forward' (mlp.cpp:40)".

@@ -19,7 +19,7 @@ class BlockList {
  public:
   BlockList() = default;
   BlockList(const BlockList& other) {
-    for (std::size_t i = 0; i < other.size(); ++i) push_back(other[i]);
+    for (std::size_t i = 0; i < other.size(); ++i) add() = other[i];
   }
   BlockList(BlockList&& other) noexcept { swap(other); }
   BlockList& operator=(BlockList other) noexcept {
@@ -33,9 +33,10 @@ class BlockList {
   const T& operator[](std::size_t i) const { return at(begin_ + i); }
   T& operator[](std::size_t i) { return at(begin_ + i); }
 
-  void push_back(const T& value) {
+  /// Adds an element that is T(), and returns it. It is written in its place, so that nothing is copied.
+  [[gnu::always_inline]] T& add() {
     if (end_ % kBlock == 0) add_block();
-    (*last_)[end_++ % kBlock] = value;
+    return (*last_)[end_++ % kBlock];
   }
   void remove_first(std::size_t count) {
     begin_ += count;
@@ -55,7 +56,7 @@ class BlockList {
     Block& of_place = block + 1 == blocks_.size() ? *last_ : *blocks_[block];
     return of_place[place % kBlock];
   }
-  void add_block() {
+  [[gnu::noinline]] void add_block() {
     blocks_.push_back(std::make_unique<Block>());
     last_ = blocks_.back().get();
   }

@@ -105,7 +105,8 @@ inline const Tensor& whole_of(Operation operation, const Call& call) {
   return (operation == Operation::send ? sent_ : received_)[call.peer]++;
 }
 
-[[gnu::always_inline]] inline std::size_t Communicator::check_and_record(Operation operation, Call& call) {
+/// Checks a call, and gives it what its record and its group need.
+[[gnu::always_inline]] inline void Communicator::check_call(Operation operation, Call& call) {
   if (running_device() != &device_) refuse_caller(call);
   require_places(operation, call);
   if (moves_data(operation)) {
@@ -114,17 +115,17 @@ inline const Tensor& whole_of(Operation operation, const Call& call) {
   }
   call.key = {operation, call.dtype, call.reduce_op, has_root(operation) ? call.root : call.peer, call.count};
   call.sequence = next_sequence(operation, call);
-  return recorder_->add(call, group_, place_);
 }
 
 [[gnu::always_inline]] inline void Communicator::run(Operation operation, Call&& call) {
-  const std::size_t record = check_and_record(operation, call);
+  check_call(operation, call);
+  bool& was_waited_for = recorder_->add_blocking(call, group_, place_);
   if (size() == 1) {
     copy_as_identity(call);
   } else {
     do_blocking_call(call);
   }
-  recorder_->set_waited(record);
+  was_waited_for = true;
 }
 
 }  // namespace sim

@@ -17,12 +17,17 @@ bool have_one_form(const CallRecord& a, const CallRecord& b) {
 void CallLog::push_back(const CallRecord& call) {
   if (forms_.empty()) forms_.reserve(4);
   std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
-  if (known == kNone || !have_one_form(forms_[known], call)) {
+  if (known >= forms_.size() || !have_one_form(forms_[known], call)) {
     known = static_cast<std::uint32_t>(forms_.size());
     forms_.push_back(call);
   }
-  entries_.push_back({call.sequence, known, call.waited, call.continues_batch});
-  if (!call.waited) ++not_waited_for_;
+  add_entry(call.sequence, known, call.continues_batch).waited = call.waited;
+}
+
+std::size_t CallLog::not_waited_for() const {
+  std::size_t calls = 0;
+  for (std::size_t call = 0; call < size(); ++call) calls += was_waited_for(call) ? 0U : 1U;
+  return calls;
 }
 
 }  // namespace sim

@@ -96,28 +96,25 @@ class CallLog {
   [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
     const std::uint32_t form = known_[slot_of(group, call.site, call.count)];
     if (form >= forms_.size() || !is_of(forms_[form], call, group)) return false;
-    entries_.push_back({call.sequence, form, false, call.continues_batch});
-    ++not_waited_for_;
+    add_entry(call.sequence, form, call.continues_batch);
     return true;
   }
-  void set_waited(std::size_t call) {
-    if (!std::exchange(entries_[call].waited, true)) --not_waited_for_;
-  }
+  void set_waited(std::size_t call) { entries_[call].waited = true; }
+  /// Returns whether the latest call was waited for, which may be set as long as the call is in the log.
+  bool& latest_waited() { return entries_[size() - 1].waited; }
   /// Returns the number of calls that nobody has waited for.
-  std::size_t not_waited_for() const { return not_waited_for_; }
+  std::size_t not_waited_for() const;
   /// Removes the first calls, all of which were waited for.
   void remove_first(std::size_t calls) { entries_.remove_first(calls); }
 
  private:
   struct Entry {
-    std::int64_t sequence;
-    std::uint32_t form;
-    bool waited;
+    std::int64_t sequence = 0;
+    std::uint32_t form = 0;
+    bool waited = false;
     bool continues_batch = false;
   };
   static constexpr std::size_t kKnown = 16;
-
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   /// Whether a call has a form, and all calls of its key have: the bytes of uneven blocks may differ.
   [[gnu::always_inline]] static bool is_of(const CallRecord& form, const Call& call,
@@ -127,10 +124,12 @@ class CallLog {
            form.operation != Operation::all_to_all_uneven;
   }
 
-  static constexpr std::array<std::uint32_t, kKnown> all_none() {
-    std::array<std::uint32_t, kKnown> forms{};
-    forms.fill(kNone);
-    return forms;
+  [[gnu::always_inline]] Entry& add_entry(std::int64_t sequence, std::uint32_t form, bool continues_batch) {
+    Entry& entry = entries_.add();
+    entry.sequence = sequence;
+    entry.form = form;
+    entry.continues_batch = continues_batch;
+    return entry;
   }
 
   static std::size_t slot_of(const ProcessGroup& group, const Site& site, std::int64_t count) {
@@ -142,8 +141,7 @@ class CallLog {
 
   BlockList<Entry, 16> entries_;
   std::vector<CallRecord> forms_;
-  std::size_t not_waited_for_ = 0;
-  std::array<std::uint32_t, kKnown> known_ = all_none();  // by slot: the form that was used last
+  std::array<std::uint32_t, kKnown> known_{};  // by slot: the form that was used last; 0 if there is none
 };
 
 }  // namespace sim

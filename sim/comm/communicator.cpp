@@ -176,7 +176,10 @@ bool Communicator::is_own_block(const Call& call) const {
 
 void Communicator::do_blocking_call(Call& call) { do_call(std::move(call))->wait(); }
 
-std::size_t Communicator::record_call(Call& call) { return check_and_record(call.operation, call); }
+std::size_t Communicator::record_call(Call& call) {
+  check_call(call.operation, call);
+  return recorder_->add(call, group_, place_);
+}
 
 /// Copies the input to the output, which is what every operation does in a group of one member.
 void Communicator::copy_as_identity(const Call& call) const {

@@ -120,7 +120,7 @@ class Communicator {
   void run(Operation operation, Call&& call);
   Work start(Call&& call);
   void start_into(Work& work, Call&& call);
-  std::size_t check_and_record(Operation operation, Call& call);
+  void check_call(Operation operation, Call& call);
   void require_places(Operation operation, const Call& call) const;
   void require_tensors(Operation operation, Call& call) const;
   bool is_usable(const Tensor& tensor) const;

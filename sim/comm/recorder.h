@@ -84,12 +84,12 @@ class Recorder {
   /// Keeps at least the latest `kept_calls` records; 0: all.
   Recorder(std::int64_t call_limit, GiveUp give_up, std::int64_t publish_limit = kMostPublishedBytes,
            std::int64_t kept_calls = 0)
-      : call_limit_(call_limit),
+      : wanted_room_(kept_calls == 0 ? SIZE_MAX : 2 * static_cast<std::size_t>(kept_calls)),
+        room_(std::min(wanted_room_, static_cast<std::size_t>(call_limit))),
+        call_limit_(call_limit),
         publish_limit_(publish_limit),
         give_up_(std::move(give_up)),
-        kept_calls_(static_cast<std::size_t>(kept_calls)),
-        wanted_room_(kept_calls == 0 ? SIZE_MAX : 2 * static_cast<std::size_t>(kept_calls)),
-        room_(std::min(wanted_room_, static_cast<std::size_t>(call_limit))) {}
+        kept_calls_(static_cast<std::size_t>(kept_calls)) {}
 
   /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
@@ -97,11 +97,14 @@ class Recorder {
   /// Records a call of the member at `place` of a group, and returns the number of the record, which the
   /// functions below take.
   [[gnu::always_inline]] std::size_t add(const Call& call, const ProcessGroup& group, int place) {
-    if (calls_.size() >= room_) make_room(call.site);
-    if (!calls_.add_known(call, group)) add_form(call, group, place);
-    const auto number = static_cast<std::size_t>(number_of_calls() - 1);
-    if (counting_ != nullptr) add_moment(MomentKind::call, number);
-    return number;
+    append(call, group, place);
+    return latest();
+  }
+  /// Records a call that blocks. Returns whether it was waited for, which its caller sets when it has
+  /// returned, before the rank makes another call.
+  [[gnu::always_inline]] bool& add_blocking(const Call& call, const ProcessGroup& group, int place) {
+    append(call, group, place);
+    return calls_.latest_waited();
   }
   /// Marks the latest moment as the start of a call that does not block.
   void set_started() {
@@ -131,6 +134,13 @@ class Recorder {
   std::vector<Published> take_published() { return std::move(published_); }
 
  private:
+  [[gnu::always_inline]] void append(const Call& call, const ProcessGroup& group, int place) {
+    if (calls_.size() >= room_) make_room(call.site);
+    if (!calls_.add_known(call, group)) add_form(call, group, place);
+    if (counting_ != nullptr) add_moment(MomentKind::call, latest());
+  }
+  /// Returns the number of the latest record.
+  std::size_t latest() const { return static_cast<std::size_t>(number_of_calls() - 1); }
   [[noreturn]] void refuse_more(const Site& site);
   [[noreturn]] void refuse_more_published(const std::string& name, std::int64_t bytes);
   void add_moment(MomentKind kind, std::size_t record);
@@ -138,16 +148,17 @@ class Recorder {
   void make_room(const Site& site);
   void fold_earlier();
 
+  // What every call reads comes first, on few lines of the cache.
+  std::size_t wanted_room_;           // with so many records, the earlier ones are folded
+  std::size_t room_;                  // the same, or fewer: with so many records, the rank is at its limit
+  const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
+  CallLog calls_;
+  FoldedCalls folded_;
   std::int64_t call_limit_;
   std::int64_t publish_limit_;
   GiveUp give_up_;
   std::size_t kept_calls_;
-  std::size_t wanted_room_;  // with so many records, the earlier ones are folded
-  std::size_t room_;         // the same, or fewer: with so many records, the rank is at its limit
   int refusals_ = 0;
-  CallLog calls_;
-  FoldedCalls folded_;
-  const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;
   std::vector<Published> published_;
   WorkPart part_;

@@ -50,7 +50,7 @@ Bytes encoded_letter(const Letter& letter) {
   writer.number(static_cast<std::uint64_t>(letter.dtype), 1);
   writer.number(static_cast<std::uint64_t>(letter.reduce_op), 1);
   for (const std::int64_t number : {std::int64_t{letter.root}, std::int64_t{letter.color},
-                                    std::int64_t{letter.split_key}, letter.count, std::int64_t{letter.line}})
+                                    std::int64_t{letter.split_key}, letter.count, letter.line})
     write_signed(writer, number);
   writer.text(letter.name);
   writer.number(letter.members.size(), 4);

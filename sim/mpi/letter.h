@@ -44,7 +44,7 @@ struct Letter {
   std::string name;          // new_group
   std::vector<int> members;  // new_group
   std::string site, file;
-  int line = 0;
+  std::int64_t line = 0;
   Bytes payload;
 };
 

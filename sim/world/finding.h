@@ -50,7 +50,7 @@ struct CallFacts {
   int root_or_peer = -1;  // global rank, or -1 if the operation has neither
   std::string site;
   std::string file;
-  int line = 0;
+  std::int64_t line = 0;
 };
 
 struct Finding {

@@ -55,7 +55,7 @@ struct FlightCall {
   bool is_p2p = false;
   std::string frame_name;  // the place of the call; "" for a dump without frames
   std::string frame_file;
-  int frame_line = 0;
+  std::int64_t frame_line = 0;
 };
 
 struct RankDump {

@@ -28,7 +28,7 @@ RC_GTEST_PROP(BlockList, IsTheSequenceOfWhatWasAddedAndNotRemoved, ()) {
       list.remove_first(count);
       elements.erase(elements.begin(), elements.begin() + static_cast<std::ptrdiff_t>(count));
     } else {
-      list.push_back(step);
+      list.add() = step;
       elements.push_back(step);
     }
     if (!elements.empty()) {
@@ -43,25 +43,25 @@ RC_GTEST_PROP(BlockList, IsTheSequenceOfWhatWasAddedAndNotRemoved, ()) {
 
 TEST(BlockList, ACopyIsApartAndWhatIsMovedIsGone) {
   List list;
-  for (int i = 0; i < 6; ++i) list.push_back(i);
+  for (int i = 0; i < 6; ++i) list.add() = i;
   list.remove_first(1);
   List copy = list;
   copy[0] = 7;
-  copy.push_back(8);
+  copy.add() = 8;
   EXPECT_EQ(elements_of(list), (std::vector<int>{1, 2, 3, 4, 5}));
   EXPECT_EQ(elements_of(copy), (std::vector<int>{7, 2, 3, 4, 5, 8}));
   List taken = std::exchange(list, {});
   EXPECT_TRUE(list.empty());
   EXPECT_EQ(elements_of(taken), (std::vector<int>{1, 2, 3, 4, 5}));
-  list.push_back(9);
+  list.add() = 9;
   EXPECT_EQ(elements_of(list), (std::vector<int>{9}));
 }
 
 TEST(BlockList, AnElementStaysWhereItIsWhileTheListGrows) {
   List list;
-  list.push_back(1);
+  list.add() = 1;
   const int* first = &list[0];
-  for (int i = 0; i < 100; ++i) list.push_back(i);
+  for (int i = 0; i < 100; ++i) list.add() = i;
   EXPECT_EQ(first, &list[0]);
 }
 
