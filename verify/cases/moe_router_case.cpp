@@ -28,7 +28,8 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
             {"dropping", 0, 2},
             {"padded", 0, 1},
             {"recompute", 0, 1},
-            {"ties", 0, 1}};
+            {"ties", 0, 1},
+            {"padding", 0, 1}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

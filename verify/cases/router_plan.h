@@ -65,11 +65,13 @@ struct ChoicePlan {
   /// from a choice among equal scores is judged, so that there are no such tokens.
   bool is_zero(std::int64_t token) const;
 
-  /// Whether a token is padding, as the last one of every second rank is. It is routed all the same, but has
-  /// no part in the z-loss, nor in the counts that move a bias. Where tokens are dropped there is no padding,
-  /// because a device of shapes does not know which tokens are dropped.
+  /// Whether a token is padding. With padding, the last one of every second rank is. It is routed all the
+  /// same, but has no part in the z-loss, nor in the counts that move a bias. Where tokens are dropped there
+  /// is no padding, because a device of shapes does not know which tokens are dropped.
   bool is_padding(std::int64_t token) const;
-  bool has_padding() const { return tokens() > 1 && s.group_size > 1 && !has_capacity(); }
+  bool has_padding() const {
+    return s["padding"] == 1 && tokens() > 1 && s.group_size > 1 && !has_capacity();
+  }
 
   bool has_capacity() const { return s["dropping"] > 0; }
   reference::CapacitySetting capacity() const;
