@@ -286,6 +286,8 @@ std::vector<Defect> defects_that_need_code() {
                  one_rank_keeps_its_stale_shard, "resumes"),
       in_program("checkpoint: saved before the update", "NeMo-RL#949", training, saved_before_the_update,
                  "resumes"),
+      in_program("checkpoint: gated weight resharded as one block", "", gpt,
+                 gated_weight_resharded_as_one_block, "resumes"),
 
       // ---- A whole step ----
       in_program("step: microbatches forgotten", "MLM ec97c85a60", gpt, microbatches_forgotten, "serial"),

@@ -113,6 +113,14 @@ void chunks_in_rank_order(sim::Rank& rank, const CaseSetting& s) {
              }});
 }
 
+/// A gated weight has two blocks of rows, the gate and the values, and each rank a part of both.
+void gated_weight_resharded_as_one_block(sim::Rank& rank, const CaseSetting& s) {
+  train_with(rank, s, {.made = [](GptTraining& training) {
+               for (sim::Parameter* parameter : training.parameters())
+                 parameter->attributes.partition_stride = 1;
+             }});
+}
+
 void positions_flagged_sequence_parallel(sim::Rank& rank, const CaseSetting& s) {
   train_with(rank, s, {.made = [](GptTraining& training) {
                for (sim::Parameter* parameter : training.parameters()) {

@@ -17,6 +17,7 @@ void ignored_labels_counted(sim::Rank& rank, const verify::CaseSetting& setting)
 void layer_number_of_the_next_stage(sim::Rank& rank, const verify::CaseSetting& setting);
 void layer_held_by_two_stages(sim::Rank& rank, const verify::CaseSetting& setting);
 void chunks_in_rank_order(sim::Rank& rank, const verify::CaseSetting& setting);
+void gated_weight_resharded_as_one_block(sim::Rank& rank, const verify::CaseSetting& setting);
 void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSetting& setting);
 void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);

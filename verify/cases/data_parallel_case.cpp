@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <stdexcept>
 #include <string_view>
 
 #include "sim/base/check.h"
-#include "sim/optimizer/checkpoint_index.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/cases/spread.h"
+#include "verify/cases/stretches.h"
 #include "verify/reference/adam.h"
 #include "verify/reference/gradient_buckets.h"
 
@@ -17,28 +16,6 @@ namespace verify {
 namespace {
 
 using sim::Operation;
-
-/// A store in which the checkpoint that the index names stays whole: writing or removing one of its files
-/// ends the run. The exception is no sim::Error, because a save ignores a refusal to remove.
-class WatchedStore : public sim::MemoryStore {
- public:
-  void write(const std::string& name, std::string_view bytes) override {
-    require_unnamed(name, "written");
-    MemoryStore::write(name, bytes);
-  }
-  void replace(const std::string& name, std::string_view bytes) override { MemoryStore::write(name, bytes); }
-  void remove(const std::string& name) override {
-    require_unnamed(name, "removed");
-    MemoryStore::remove(name);
-  }
-
- private:
-  void require_unnamed(const std::string& name, const char* what) {
-    const std::optional<std::string> index = read("index.json");
-    if (index && sim::index_of(*index).files.contains(name))
-      throw std::logic_error(fmt::format("{} is {} while the index of the checkpoint names it", name, what));
-  }
-};
 
 /// The gradient of a sample is slope * parameter + offset, that of a quadratic loss, so that a stale
 /// parameter changes the result.
@@ -77,7 +54,9 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const DataParallelPlan plan{s};
     std::vector<CaseOutput> outputs;
-    if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
+    if (plan.distributed())
+      outputs.push_back(
+          {.name = "owned_bytes", .placement = Placement::partial, .is_of_the_way = true});  // by instances
     outputs.push_back({"updates"});
     if (plan.is_scaled()) outputs.push_back({"loss_scale"});
     const auto add = [&](std::string name, std::size_t parameter) {
@@ -161,7 +140,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const std::int64_t stop = 1 + random.below(0, steps);
     const std::int64_t go_on = is_exact ? std::min<std::int64_t>(stop + 1, steps) : stop;
     const std::vector<CaseSetting> others = other_numbers_of_ranks(whole);
-    const auto store = std::make_shared<WatchedStore>();
+    const std::shared_ptr<sim::CheckpointStore> store = watched_store();
     CaseSetting first = whole, last = whole;
     CaseSetting between = others[random.below(1, static_cast<std::uint32_t>(others.size()))];
     between.dimensions["bucket"] = random.below(2, 200);

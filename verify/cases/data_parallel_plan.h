@@ -19,6 +19,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/largest_divisor.h"
 #include "verify/cases/loss_scaling.h"
+#include "verify/cases/stretches.h"
 #include "verify/reference/learning_rate.h"
 
 namespace verify {
@@ -58,8 +59,8 @@ struct DataParallelPlan {
   bool averages_in_collective() const { return s["loss"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   std::int64_t samples() const { return s.group_size * s["microbatches"]; }
-  std::int64_t first_step() const { return s.stretch ? s.stretch->first : 0; }
-  std::int64_t end_step() const { return s.stretch ? s.stretch->last : s["steps"]; }
+  std::int64_t first_step() const { return verify::first_step(s); }
+  std::int64_t end_step() const { return verify::end_step(s); }
   /// The number of tokens of one sample of a step: from 1 to 4 if the loss is per token, otherwise 1.
   std::int64_t tokens(std::int64_t step, std::int64_t sample) const {
     if (!per_token()) return 1;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/check.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
@@ -196,7 +197,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     const std::vector<GptPlan::Place> places = plan.places();
     const int last = plan.pp() - 1;
     std::vector<CaseOutput> outputs;
-    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+    for (std::int64_t step = first_step(s); step < end_step(s); ++step) {
       CaseOutput loss{.name = fmt::format("loss of step {}", step)};
       for (const GptPlan::Place& place : places) loss.part_of.push_back(place.pp == last ? 0 : -1);
       outputs.push_back(std::move(loss));
@@ -207,7 +208,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (const GptParameter& parameter : parameters) {
       if (plan.shows_gradients()) outputs.push_back(plan.output(parameter, ".grad", adds, places));
     }
-    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+    for (std::int64_t step = first_step(s); step < end_step(s); ++step) {
       if (!plan.skips(step)) outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
     }
     for (const GptPlan::BiasedRouter& router : plan.biased_routers()) {
@@ -217,10 +218,12 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       outputs.push_back(std::move(bias));
     }
     if (plan.is_scaled()) outputs.push_back({.name = "loss_scale"});
-    CaseOutput most{.name = "most_in_flight", .placement = Placement::columns};
-    for (const GptPlan::Place& place : places) most.part_of.push_back(place.pp);
-    most.is_of_the_way = true;
-    outputs.push_back(std::move(most));
+    if (!s.stretch) {
+      CaseOutput most{.name = "most_in_flight", .placement = Placement::columns};
+      for (const GptPlan::Place& place : places) most.part_of.push_back(place.pp);
+      most.is_of_the_way = true;
+      outputs.push_back(std::move(most));
+    }
     for (const GptParameter& parameter : parameters) {
       for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
         outputs.push_back(plan.output(parameter, what, adds, places));
@@ -234,20 +237,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// and without ZeRO-1, with other dispatchers, and with masked tokens at the ends of samples.
   std::vector<CaseSetting> twins(const CaseSetting& s) const override {
     const GptPlan plan{s};
-    CaseSetting first = s;
-    first.dimensions["whole"] = plan.whole();
-    first.dimensions["num_layers"] = plan.num_layers();
-    first.dimensions["global_batch"] = plan.global_batch();
-    if (drawn_ == Drawn::context) {
-      first.dimensions["sequence_unit"] = plan.sequence_unit();
-      first.dimensions["document_unit"] = plan.document_unit();
-    }
-    if (plan.has_experts()) {
-      first.dimensions["num_experts"] = plan.experts().number();
-      first.dimensions["whole_etp"] = plan.experts().whole_etp();
-    }
-    // With ignored tokens, a mean of means depends on how samples are divided into microbatches.
-    if (s["ignored"] == 1) first.dimensions["loss"] = 2;
+    const CaseSetting first = of_fixed_model(s);
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("twins");
     std::vector<CaseSetting> all = {first};
     for (std::uint64_t i = 0; i < 3; ++i) {
@@ -261,29 +251,30 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       twin.dimensions["recompute"] = draw(1, 2);
       twin.dimensions["overlap"] = draw(2, 2);
       if (s.dtype == sim::DType::field) {
-        twin.dimensions["distributed"] = draw(3, 2);
-        twin.dimensions["bucket"] = draw(4, 40);
-        if (!counts_ranks(plan)) twin.dimensions["tp"] = 1 + draw(5, 4);
-        twin.dimensions["pp"] = 1 + draw(6, 4);
-        if (!counts_microbatches(plan)) twin.dimensions["micro_batch"] = 1 + draw(7, 4);
-        twin.dimensions["schedule"] = draw(8, 4);
-        // Dense parameters and experts have the same stages in the first order alone.
-        if (!plan.has_experts()) twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
+        draw_layout(plan, draw, twin);
         // A model with learned positions has one for each token of a sequence, so padding would change it.
         if (s["rotary"] == 1 && !counts_tokens(plan)) twin.dimensions["pad"] = draw(10, 2);
-        if (drawn_ == Drawn::context) {
-          if (!counts_ranks(plan)) twin.dimensions["cp"] = 1 + draw(14, 4);
-          twin.dimensions["cp_comm_type"] = draw(15, 5);
-        }
-        if (plan.has_experts()) {
-          twin.dimensions["ep"] = 1 + draw(11, 4);
-          twin.dimensions["etp"] = 1 + draw(12, 2);
-          twin.dimensions["dispatcher"] = draw(13, 3);
-        }
       }
       if (is_the_same_model(first, twin)) all.push_back(std::move(twin));
     }
     return all;
+  }
+
+  /// The training runs on the setting's own layout, then on another layout of any number of ranks, and then
+  /// on its own again. The stretch in between trains only in the field, where sums are not rounded. In floats
+  /// it loads and saves.
+  std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
+    const CaseSetting whole = of_fixed_model(s);
+    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
+    const auto steps = static_cast<std::uint32_t>(s["steps"]);
+    const std::int64_t stop = 1 + random.below(0, steps);
+    const std::int64_t go_on = s.dtype == sim::DType::field ? std::min<std::int64_t>(stop + 1, steps) : stop;
+    const std::shared_ptr<sim::CheckpointStore> store = watched_store();
+    CaseSetting first = whole, between = other_layout(whole, random), last = whole;
+    first.stretch = {.first = 0, .last = stop, .store = store};
+    between.stretch = {.first = stop, .last = go_on, .store = store};
+    last.stretch = {.first = go_on, .last = steps, .saves = false, .store = store};
+    return {first, between, last};
   }
   std::vector<NamedNumber> factors(const CaseSetting& s) const override {
     const GptPlan plan{s};
@@ -354,6 +345,66 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
 
  private:
+  /// Returns the setting with the sizes of the model and of the batch fixed, so that other layouts can train
+  /// the same model.
+  CaseSetting of_fixed_model(const CaseSetting& s) const {
+    const GptPlan plan{s};
+    CaseSetting fixed = s;
+    fixed.dimensions["whole"] = plan.whole();
+    fixed.dimensions["num_layers"] = plan.num_layers();
+    fixed.dimensions["global_batch"] = plan.global_batch();
+    if (drawn_ == Drawn::context) {
+      fixed.dimensions["sequence_unit"] = plan.sequence_unit();
+      fixed.dimensions["document_unit"] = plan.document_unit();
+    }
+    if (plan.has_experts()) {
+      fixed.dimensions["num_experts"] = plan.experts().number();
+      fixed.dimensions["whole_etp"] = plan.experts().whole_etp();
+    }
+    // With ignored tokens, a mean of means depends on how samples are divided into microbatches.
+    if (s["ignored"] == 1) fixed.dimensions["loss"] = 2;
+    return fixed;
+  }
+
+  /// Draws another layout for a setting, in which the model of the plan gives the same values. draw(what,
+  /// choices) is a number from 0 to choices - 1.
+  template <typename Draw>
+  void draw_layout(const GptPlan& plan, const Draw& draw, CaseSetting& s) const {
+    s.dimensions["distributed"] = draw(3, 2);
+    s.dimensions["bucket"] = draw(4, 40);
+    if (!counts_ranks(plan)) s.dimensions["tp"] = 1 + draw(5, 4);
+    s.dimensions["pp"] = 1 + draw(6, 4);
+    if (!counts_microbatches(plan)) s.dimensions["micro_batch"] = 1 + draw(7, 4);
+    s.dimensions["schedule"] = draw(8, 4);
+    // Dense parameters and experts have the same stages in the first order alone.
+    if (!plan.has_experts()) s.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
+    if (drawn_ == Drawn::context) {
+      if (!counts_ranks(plan)) s.dimensions["cp"] = 1 + draw(14, 4);
+      s.dimensions["cp_comm_type"] = draw(15, 5);
+    }
+    if (!plan.has_experts()) return;
+    s.dimensions["ep"] = 1 + draw(11, 4);
+    s.dimensions["etp"] = 1 + draw(12, 2);
+    s.dimensions["dispatcher"] = draw(13, 3);
+  }
+
+  /// Returns a setting that trains the same model on another layout, if one of a few that are drawn can.
+  CaseSetting other_layout(const CaseSetting& whole, const sim::KeyedRandom& random) const {
+    constexpr std::uint64_t kAttempts = 8, kDraws = 32;
+    const GptPlan plan{whole};
+    for (std::uint64_t i = 1; i <= kAttempts; ++i) {
+      const auto draw = [&](std::uint64_t what, std::int64_t choices) {
+        return std::int64_t{random.below(i * kDraws + what, static_cast<std::uint32_t>(choices))};
+      };
+      CaseSetting other = whole;
+      other.group_size = static_cast<int>(1 + draw(0, std::int64_t{2} * whole.group_size));
+      if (whole.fixed("microbatch_group", 0) > 0) other.dimensions["microbatch_group"] = 0;
+      draw_layout(plan, draw, other);
+      if (is_the_same_model(whole, other)) return other;
+    }
+    return whole;
+  }
+
   /// Whether a loss of the routers, or what experts keep, depends on what the tokens of a microbatch choose
   /// together.
   static bool counts_microbatches(const GptPlan& plan) {
@@ -428,12 +479,15 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
     rank.publish(name,
                  sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1}, static_cast<double>(number)));
   };
-  for (std::int64_t i = 0; i < plan.s["steps"]; ++i) {
+  if (first_step(plan.s) > 0) CHECK(training.load(*plan.s.stretch->store) == first_step(plan.s));
+  for (std::int64_t i = first_step(plan.s); i < end_step(plan.s); ++i) {
     const auto result = step(i);
     if (!result.loss.is_none()) rank.publish(fmt::format("loss of step {}", i), result.loss);
     if (!plan.skips(i) && !optimizer.grad_norm_squared().is_none())
       rank.publish(fmt::format("grad norm squared of step {}", i), optimizer.grad_norm_squared());
   }
+  // With overlap, the last gather is still under way when the save begins.
+  if (plan.s.stretch && plan.s.stretch->saves) training.save(*plan.s.stretch->store, end_step(plan.s));
   optimizer.finish_param_gather();
   for (const sim::Parameter* parameter : training.parameters()) {
     const auto publish = [&](const char* what, sim::Tensor Piece::*member) {
@@ -451,7 +505,7 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
         rank.publish(router->config().name + ".expert_bias", router->expert_bias());
   }
   if (plan.is_scaled()) publish_number("loss_scale", optimizer.loss_scale().numerator);
-  publish_number("most_in_flight", training.most_in_flight());
+  if (!plan.s.stretch) publish_number("most_in_flight", training.most_in_flight());
 }
 
 void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& training, std::int64_t sample) {

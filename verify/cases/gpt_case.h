@@ -10,7 +10,8 @@
 namespace verify {
 
 /// Takes the steps of the plan by calling `step` for each, and publishes losses, gradient norms, gradients,
-/// optimizer states, parameters, the loss scale, and the most activations that were kept at once.
+/// optimizer states, parameters, the loss scale, and the most activations that were kept at once. A stretch
+/// of a training is loaded before its steps and saved after them.
 void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& training,
                        const std::function<sim::GptTraining::Result(std::int64_t)>& step);
 

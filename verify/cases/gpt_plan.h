@@ -25,6 +25,7 @@
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/largest_divisor.h"
 #include "verify/cases/loss_scaling.h"
+#include "verify/cases/stretches.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/pipeline_order.h"
 #include "verify/reference/text_sample.h"
@@ -209,8 +210,9 @@ struct GptPlan {
   std::int64_t last_loss_scale() const {
     return loss_scale_after(s["steps"], loss_scale(), [this](std::int64_t step) { return skips(step); });
   }
-  /// Whether the gradients of the last step are published: not where it was skipped.
-  bool shows_gradients() const { return !skips(s["steps"] - 1); }
+  /// Whether the gradients of the last step are published: not where it was skipped, nor where a stretch of
+  /// the training runs, because it may have no step.
+  bool shows_gradients() const { return !s.stretch && !skips(s["steps"] - 1); }
 
   // ---- the model and its training
 

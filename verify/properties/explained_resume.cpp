@@ -61,6 +61,19 @@ std::string common_time(const ComparedRun& run, const WrongTensors& tensors) {
   return "";
 }
 
+/// Returns the ranks of a setting, and its parallel axes of several ranks: "world 4, tp 2, pp 2".
+std::string layout_text(const Case& the_case, const CaseSetting& setting) {
+  const sim::ParallelSizes sizes = the_case.sizes(setting);
+  std::string text = fmt::format("{} {}", name_of(setting.ranks), setting.group_size);
+  const NamedNumber axes[] = {{"tp", sizes.tensor_model_parallel_size},
+                              {"pp", sizes.pipeline_model_parallel_size},
+                              {"cp", sizes.context_parallel_size},
+                              {"ep", sizes.expert_model_parallel_size}};
+  for (const NamedNumber& axis : axes)
+    if (axis.value > 1) text += fmt::format(", {} {}", axis.name, axis.value);
+  return text;
+}
+
 /// Explains a layout that loads after step `stop` and then takes so many steps.
 std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting& layout, std::int64_t stop,
                            std::int64_t steps) {
@@ -81,8 +94,8 @@ std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting
   std::string text = common_time(run, tensors);
   if (text.empty()) text = explain_wrong(tensors, none, false).text;
   const std::string when = steps == 0 ? "before any other step" : "one step later, and not before it";
-  return fmt::format("saved after step {}, loaded on {} {}, {}: {}", stop - 1, name_of(layout.ranks),
-                     layout.group_size, when, text);
+  return fmt::format("saved after step {}, loaded on {}, {}: {}", stop - 1, layout_text(the_case, layout),
+                     when, text);
 }
 
 }  // namespace

@@ -345,6 +345,23 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
   return {};
 }
 
+/// Compares a stretch that takes no step with the one that it has loaded. Returns how an output of both
+/// differs, or nothing.
+std::string lost_in_loading(Bench& bench, const Case& the_case, const CaseSetting& of_saved,
+                            const sim::RunReport& saved, const CaseSetting& of_loaded,
+                            const sim::RunReport& loaded) {
+  std::map<std::string, std::vector<double>> kept;
+  for (const CaseOutput& output : *bench.outputs_of(the_case, of_saved))
+    kept.emplace(output.name, whole_bits(saved, output, of_saved));
+  for (const CaseOutput& output : *bench.outputs_of(the_case, of_loaded)) {
+    const auto before = kept.find(output.name);
+    if (output.is_of_the_way || before == kept.end()) continue;
+    if (!same_bits(before->second, whole_bits(loaded, output, of_loaded)))
+      return fmt::format("{} is not what was saved", output.name);
+  }
+  return "";
+}
+
 Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);
   if (stretches.empty())
@@ -354,13 +371,18 @@ Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting
   const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
   if (auto broken = unfit(*whole, *bench.outputs_of(the_case, never_stopped), never_stopped)) return *broken;
   sim::RunReport last;
-  for (const CaseSetting& stretch : stretches) {
-    last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const CaseSetting& stretch = stretches[i];
+    const sim::RunReport before =
+        std::exchange(last, bench.run(the_case, stretch, bench.world_of(the_case, stretch)));
     const auto outputs = bench.outputs_of(the_case, stretch);
     std::optional<Judgement> broken = unfit(last, *outputs, stretch);
     if (!broken) {
-      if (std::string differs = disagreement(last, *outputs, stretch); !differs.empty())
-        broken = fails(std::move(differs));
+      std::string differs = disagreement(last, *outputs, stretch);
+      const bool only_loads = stretch.stretch->first == stretch.stretch->last;
+      if (differs.empty() && only_loads)
+        differs = lost_in_loading(bench, the_case, stretches[i - 1], before, stretch, last);
+      if (!differs.empty()) broken = fails(std::move(differs));
     }
     if (!broken) continue;
     broken->detail = fmt::format("{}: {}", text_of(stretch), broken->detail);

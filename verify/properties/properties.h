@@ -13,9 +13,10 @@
 ///               <weight, weight_grad> over the whole group, exactly, in the field, without any reference
 ///   twins       settings that compute the same result in another way give the same bits: ZeRO-1 or plain
 ///               data parallelism, other buckets, with or without overlap
-///   resumes     a training stops and is saved. Another number of ranks loads it (in the field they also
-///               train on) and saves it. The first number of ranks loads that and trains to the end. The
-///               result has the bits of a training that never stopped
+///   resumes     a training stops and is saved. Another number of ranks, or another layout, loads it (in the
+///               field they also train on) and saves it. The first ranks load that and train to the end. The
+///               result has the bits of a training that never stopped, and a stretch without steps those
+///               that it loaded
 ///   special     inputs contain a NaN, an infinity, or numbers up to 10,000. The sharded layer is NaN or
 ///               infinite exactly where the serial reference is, and the other elements lie within their
 ///               bounds, if one can be derived. Where rounding decides the sign of a factor of infinity, NaN
