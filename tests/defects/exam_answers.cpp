@@ -108,7 +108,8 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"column: each rank draws its own weight", right,
        "weight, on rank 1 only: ranks drew something else than the reference; it differs in 1 of 2"},
       {"column: weight gradient from another chunk", right,
-       "weight_grad: of grad_output, each rank used the rows of the rank one place after it"},
+       "weight_grad: of grad_output, each rank used the rows of the rank one place after it; or of input, "
+       "each"},
       {"gather: backward sums", right,
        "on all ranks: reduce_scatter 'mapping.backward' of 2 is one too many"},
       {"gather: along the wrong axis", right, "output: it is the serial one transposed"},

@@ -106,24 +106,35 @@ std::string an_input_counts_otherwise(const WrongTensor& tensor, ExperimentBudge
   return "";
 }
 
-/// Each rank takes the part of an input that belongs to another rank.
-std::string parts_of_other_ranks(const WrongTensor& tensor, ExperimentBudget& budget) {
-  const CaseSetting& setting = tensor.run->setting;
-  const int ranks = setting.group_size;
-  if (ranks == 1 || setting.ranks == Ranks::world) return "";
-  for (const auto& [name, input] : tensor.run->inputs.matrices) {
-    for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
-      const Eigen::Index lines = axis == InputChange::Axis::rows ? input.rows() : input.cols();
-      if (lines % ranks != 0) continue;
-      for (int shift = 1; shift < ranks; ++shift) {
-        if (!fits(tensor, {.names = {name}, .axis = axis, .parts = ranks, .shift = shift}, budget)) continue;
-        return fmt::format("of {}, each rank used the {} of the rank {} after it", name,
-                           axis == InputChange::Axis::rows ? "rows" : "columns",
-                           shift == 1 ? "one place" : fmt::format("{} places", shift));
-      }
+/// Returns the first way in which each rank takes the part of an input that belongs to another rank, and has
+/// what the ranks have; "" if there is none.
+std::string parts_of_other_ranks(const WrongTensor& tensor, const std::string& name, const FieldWhole& input,
+                                 ExperimentBudget& budget) {
+  const int ranks = tensor.run->setting.group_size;
+  for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
+    const Eigen::Index lines = axis == InputChange::Axis::rows ? input.rows() : input.cols();
+    if (lines % ranks != 0) continue;
+    for (int shift = 1; shift < ranks; ++shift) {
+      if (!fits(tensor, {.names = {name}, .axis = axis, .parts = ranks, .shift = shift}, budget)) continue;
+      return fmt::format("of {}, each rank used the {} of the rank {} after it", name,
+                         axis == InputChange::Axis::rows ? "rows" : "columns",
+                         shift == 1 ? "one place" : fmt::format("{} places", shift));
     }
   }
   return "";
+}
+
+/// A tensor that is a product, as the gradient of a weight is, may have the parts of either factor in other
+/// places: every input that does is named.
+std::string parts_of_other_ranks(const WrongTensor& tensor, ExperimentBudget& budget) {
+  const CaseSetting& setting = tensor.run->setting;
+  if (setting.group_size == 1 || setting.ranks == Ranks::world) return "";
+  std::vector<std::string> ways;
+  for (const auto& [name, input] : tensor.run->inputs.matrices) {
+    std::string way = parts_of_other_ranks(tensor, name, input, budget);
+    if (!way.empty()) ways.push_back(std::move(way));
+  }
+  return fmt::format("{}", fmt::join(ways, "; or "));
 }
 
 // ---- inputs of a number: of a layer, a sample, a step

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "verify/properties/field_ratio.h"
@@ -90,8 +92,9 @@ std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTe
   return std::nullopt;
 }
 
+/// `name` is that of the site in what a repair says.
 void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
-                         const FaultWhere& where, std::vector<Repair>& repairs) {
+                         const std::string& name, const FaultWhere& where, std::vector<Repair>& repairs) {
   const auto applies = [&](FaultKind kind) {
     return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
   };
@@ -107,15 +110,15 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
     const std::string number = ratio.denominator == 1
                                    ? fmt::format("{}", ratio.numerator)
                                    : fmt::format("{}/{}", ratio.numerator, ratio.denominator);
-    repairs.push_back({{scale}, fmt::format("the result of {} is multiplied by {}", site.name(), number)});
+    repairs.push_back({{scale}, fmt::format("the result of {} is multiplied by {}", name, number)});
   }
   if (!applies(FaultKind::swap_blocks)) return;
   repairs.push_back({{change_at(site.site, "swap-blocks", where)},
-                     fmt::format("the first two blocks of {} change places", site.name())});
+                     fmt::format("the first two blocks of {} change places", name)});
   if (site.places == 2) return;
   const auto turns = static_cast<std::size_t>(site.places - 1);
   repairs.push_back({std::vector<Fault>(turns, change_at(site.site, "next-block", where)),
-                     fmt::format("each block of {} is the block of the place before", site.name())});
+                     fmt::format("each block of {} is the block of the place before", name)});
 }
 
 void add_repairs_of_kernel(const ChangedSite& site, const FaultWhere& where, std::vector<Repair>& repairs) {
@@ -128,6 +131,18 @@ void add_repairs_of_kernel(const ChangedSite& site, const FaultWhere& where, std
     fault.is_undone = true;
     repairs.push_back({{fault}, fmt::format(fmt::runtime(says), site.name())});
   }
+}
+
+/// Returns the same changes at each of the sites.
+std::vector<Fault> at_each(const std::vector<ChangedSite>& sites, const std::vector<Fault>& changes) {
+  std::vector<Fault> all;
+  for (const ChangedSite& site : sites) {
+    for (Fault fault : changes) {
+      fault.site = site.site;
+      all.push_back(std::move(fault));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -152,10 +167,33 @@ Repair find_repair(Bench& bench, const ComparedRun& run, const WrongTensors& ten
   if (site.is_kernel()) {
     add_repairs_of_kernel(site, where, repairs);
   } else {
-    add_repairs_of_call(run, tensors, site, where, repairs);
+    add_repairs_of_call(run, tensors, site, site.name(), where, repairs);
   }
   for (Repair& repair : repairs) {
     if (makes_all_right(bench, run, planted, repair.faults)) return std::move(repair);
+  }
+  return {};
+}
+
+Repair find_shared_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
+                          std::vector<ChangedSite> sites, const std::vector<Fault>& planted) {
+  const auto is_right_with = [&](const std::vector<ChangedSite>& changed, const Repair& repair) {
+    return makes_all_right(bench, run, planted, at_each(changed, repair.faults));
+  };
+  std::vector<Repair> repairs;
+  for (const ChangedSite& site : sites) add_repairs_of_call(run, tensors, site, "{}", {}, repairs);
+  std::set<std::string> tried;
+  for (const Repair& repair : repairs) {
+    if (!tried.insert(repair.says).second || !is_right_with(sites, repair)) continue;
+    for (std::size_t i = sites.size(); i-- > 0;) {
+      std::vector<ChangedSite> fewer = sites;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (is_right_with(fewer, repair)) sites = std::move(fewer);
+    }
+    std::vector<std::string> names;
+    for (const ChangedSite& site : sites) names.push_back(site.name());
+    return {at_each(sites, repair.faults),
+            fmt::format(fmt::runtime(repair.says), fmt::format("each of {}", fmt::join(names, ", ")))};
   }
   return {};
 }

@@ -52,4 +52,9 @@ bool makes_all_right(Bench& bench, const ComparedRun& run, std::vector<Fault> pl
 Repair find_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
                    const std::vector<Fault>& planted, FaultWhere where);
 
+/// Returns one change that makes all right if each of these sites has it, as where they share a function that
+/// is wrong, or none. Sites that need not have it are left out.
+Repair find_shared_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
+                          std::vector<ChangedSite> sites, const std::vector<Fault>& planted);
+
 }  // namespace verify

@@ -309,10 +309,32 @@ class SiteSearch {
       RepairOnRanks found = repair_on_all_ranks(site);
       if (!found.text.empty()) repairs.push_back(std::move(found));
     }
+    if (repairs.empty() && !run_.setting.text) repairs = shared_repairs();
     keep_those_that_hold(repairs);
     std::vector<std::string> texts;
     for (const RepairOnRanks& one : repairs) texts.push_back(one.text);
     return fmt::format("{}", fmt::join(texts, ", and also "));
+  }
+
+  /// Tries the same change at all sites of one operation: a function that they share may be wrong.
+  std::vector<RepairOnRanks> shared_repairs() {
+    constexpr std::size_t kMostShared = 12;
+    Names wrong;
+    for (const WrongTensor& tensor : tensors_.wrong) wrong.insert(tensor.output.name);
+    std::map<std::set<sim::Operation>, std::vector<ChangedSite>> alike;
+    for (const ChangedSite& site : sites_) {
+      if (site.is_kernel() || !site.kind.empty()) continue;
+      const Names reached = differing(run_.report, *site.changed);
+      const auto is_wrong = [&](const std::string& name) { return wrong.contains(name); };
+      if (std::any_of(reached.begin(), reached.end(), is_wrong)) alike[site.operations].push_back(site);
+    }
+    for (const auto& [operations, sites] : alike) {
+      if (sites.size() < 2 || sites.size() > kMostShared) continue;
+      const Repair found = find_shared_repair(bench_, run_, tensors_, sites, planted_);
+      if (!found.is_none())
+        return {{fmt::format("all is right if {} on all ranks", found.says), found.faults}};
+    }
+    return {};
   }
 
   /// Keeps the repairs that make all right with other seeds, too, and of several those that do so at larger

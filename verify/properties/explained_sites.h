@@ -9,7 +9,8 @@
 ///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   late      the same on some ranks, where it gives them padding alone, and the change of all reaches right
 ///             tensors and not the first wrong one
-///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
+///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right, or the same change at
+///             each of several sites of one operation, as those that share a function
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  where nothing else is found: the tensors that differ when a result is changed are the wrong

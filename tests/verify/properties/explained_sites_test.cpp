@@ -28,18 +28,44 @@ CaseSetting smallest(const Case& the_case, int ranks, const Dimensions& but_for)
   return setting;
 }
 
-std::string explained(const std::string& name, int ranks, const Dimensions& but_for, const char* fault,
-                      std::uint64_t seed = 1) {
+std::string explained(const std::string& name, int ranks, const Dimensions& but_for,
+                      const std::vector<const char*>& faults, std::uint64_t seed = 1) {
   const Case& the_case = *verify::find_case(name);
   CaseSetting setting = smallest(the_case, ranks, but_for);
   setting.seed = seed;
   Bench bench;
-  bench.plant({verify::parsed_fault(fault)});
+  std::vector<verify::Fault> planted;
+  for (const char* fault : faults) planted.push_back(verify::parsed_fault(fault));
+  bench.plant(std::move(planted));
   const auto report = bench.run(the_case, setting);
   return explain_sites(bench, the_case, setting, *report);
 }
 
+std::string explained(const std::string& name, int ranks, const Dimensions& but_for, const char* fault,
+                      std::uint64_t seed = 1) {
+  return explained(name, ranks, but_for, std::vector<const char*>{fault}, seed);
+}
+
 bool names(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+// No site alone makes all right, and a gather that reaches the same tensors is right.
+TEST(ExplainedSites, EachOfSeveralSitesThatAreWrongInTheSameWayIsNamed) {
+  const std::string scaled =
+      explained("mlp", 2, {{"sequence_parallel", 1}},
+                {"row_parallel_linear.forward:scale=1/2", "column_parallel_linear.backward:scale=1/2"});
+  EXPECT_EQ(scaled,
+            "all is right if the result of each of 'column_parallel_linear.backward', "
+            "'row_parallel_linear.forward' is multiplied by 2 on all ranks");
+  const std::string turned =
+      explained("mlp", 3, {{"sequence_parallel", 1}},
+                {"row_parallel_linear.forward:next-block", "column_parallel_linear.backward:next-block"});
+  EXPECT_TRUE(names(turned, "if each block of each of")) << turned;
+  EXPECT_TRUE(names(turned, "'row_parallel_linear.forward'")) << turned;
+  const std::string differ =
+      explained("mlp", 2, {{"sequence_parallel", 1}},
+                {"row_parallel_linear.forward:scale=1/2", "column_parallel_linear.backward:scale=1/3"});
+  EXPECT_FALSE(names(differ, "all is right")) << differ;
+}
 
 // One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a
 // broadcast gets no result.
