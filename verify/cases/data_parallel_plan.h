@@ -117,7 +117,11 @@ struct DataParallelPlan {
                               updates);
   }
   reference::LossScaleSetting loss_scale() const {
-    return {.initial_power = 4, .least_power = 1, .growth_interval = 2, .hysteresis = is_long() ? 2 : 1};
+    constexpr int kInitialPower = 4;
+    return {.initial_power = kInitialPower,
+            .least_power = drawn_least_power(s.seed, kInitialPower),
+            .growth_interval = 2,
+            .hysteresis = is_long() ? 2 : 1};
   }
   /// The loss scale after all steps, by the reference.
   std::int64_t last_loss_scale() const {

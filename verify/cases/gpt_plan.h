@@ -178,8 +178,9 @@ struct GptPlan {
   Scaled scaled() const { return s.special == Special::none ? static_cast<Scaled>(s["scaled"]) : Scaled::no; }
   bool is_scaled() const { return scaled() != Scaled::no; }
   reference::LossScaleSetting loss_scale() const {
-    return {.initial_power = 4,
-            .least_power = 1,
+    constexpr int kInitialPower = 4;
+    return {.initial_power = kInitialPower,
+            .least_power = drawn_least_power(s.seed, kInitialPower),
             .growth_interval = scaled() == Scaled::dynamically ? 2 : 0,
             .hysteresis = 1};
   }

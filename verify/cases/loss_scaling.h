@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/keyed_random.h"
 #include "sim/optimizer/loss_scale.h"
 #include "verify/reference/loss_scale.h"
 
@@ -19,6 +20,13 @@ inline sim::LossScaleConfig loss_scale_config(const reference::LossScaleSetting&
           .least_power = setting.least_power,
           .growth_interval = setting.growth_interval,
           .hysteresis = setting.hysteresis};
+}
+
+/// Returns the least power of a training with this seed: a step that is skipped lowers the scale in every
+/// second training, and finds it at its least in the others.
+inline int drawn_least_power(std::uint64_t seed, int initial_power) {
+  constexpr int kBelow = 2;
+  return initial_power - (sim::KeyedRandom(seed).named("least loss scale").below(0, 2) == 0 ? 0 : kBelow);
 }
 
 /// Returns the loss scale after this number of steps, by the reference.

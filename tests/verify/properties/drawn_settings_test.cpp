@@ -7,7 +7,9 @@
 #include <set>
 
 #include "verify/cases/case_list.h"
+#include "verify/cases/data_parallel_plan.h"
 #include "verify/cases/gpt_plan.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace {
@@ -238,6 +240,43 @@ TEST(DrawnSettings, AnAxisWithoutRoomIsAtItsLeast) {
   }
   EXPECT_GE(parts.size(), 4U);
   EXPECT_GE(*parts.rbegin(), 6);
+}
+
+/// Whether this training ends with another loss scale where the scale may fall below its least, or where it
+/// may not fall at all.
+bool needs_the_least(const CaseSetting& s, int least_power) {
+  const DataParallelPlan plan{s};
+  reference::LossScaleSetting setting = plan.loss_scale();
+  setting.least_power = least_power < 0 ? setting.initial_power : least_power;
+  const auto skips = [&](std::int64_t step) { return plan.skips(step); };
+  return plan.is_scaled() && loss_scale_after(s["steps"], setting, skips) != plan.last_loss_scale();
+}
+
+TEST(DrawnSettings, LossScalesFallAndReachTheirLeast) {
+  const std::vector<sim::DType> all = {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16};
+  DrawnSettings drawn(*find_case("distributed_optimizer"), "serial", all, 0, kMaxWorld);
+  std::vector<CaseSetting> settings;
+  for (int i = 0; i < kRuns; ++i) settings.push_back(drawn.next());
+  EXPECT_GE(count(settings, [](const auto& s) { return needs_the_least(s, 0); }), 3);
+  EXPECT_GE(count(settings, [](const auto& s) { return needs_the_least(s, -1); }), 3);
+}
+
+// A load that did not wait for the gather would write into a buffer that is being gathered.
+TEST(DrawnSettings, ACheckpointIsLoadedWhileParametersAreGathered) {
+  const Case& the_case = *find_case("distributed_optimizer");
+  int loads = 0;
+  for (const CaseSetting& s : drawn(the_case, "resumes", 0, 20)) {
+    const std::vector<CaseSetting> stretches = the_case.stretches(s);
+    Bench bench;
+    ASSERT_TRUE(bench.run(the_case, stretches[0])->ok());
+    const auto report = bench.run(the_case, stretches[1]);
+    std::string first;
+    for (const sim::CallRecord& call : report->ranks.front().calls) {
+      if (first.empty()) first = call.site.name;
+    }
+    loads += first == "optimizer.gather_params" ? 1 : 0;
+  }
+  EXPECT_GE(loads, 3);
 }
 
 }  // namespace
