@@ -79,8 +79,13 @@ std::size_t calls_of(const sim::RunReport& report) {
   return calls;
 }
 
+/// Whether a dimension makes the result of a training no linear function of its calls: a second step, and a
+/// norm by which gradients are clipped.
+bool bends(const Dimension& dimension) { return dimension.name == "steps" || dimension.name == "clip"; }
+
 /// Returns the setting with one size after another raised, where that leaves the number of calls as it is,
-/// the largest first. A size is what is counted from 1 on.
+/// the largest first. A size is what is counted from 1 on. Steps are none: behind a second one an update
+/// reaches all gradients.
 std::vector<CaseSetting> larger_settings(Bench& bench, const Case& the_case, const CaseSetting& setting,
                                          const sim::RunReport& report) {
   constexpr std::int64_t kSize = 3;
@@ -90,7 +95,7 @@ std::vector<CaseSetting> larger_settings(Bench& bench, const Case& the_case, con
     CaseSetting other = larger.back();
     std::int64_t& size = other.dimensions[dimension.name];
     const std::int64_t raised = std::min(kSize, dimension.most);
-    if (dimension.is_an_axis || dimension.least == 0 || size >= raised) continue;
+    if (dimension.is_an_axis || dimension.least == 0 || bends(dimension) || size >= raised) continue;
     size = raised;
     const auto run = fit_run(bench, the_case, other);
     if (run != nullptr && calls_of(*run) == calls) larger.push_back(std::move(other));
@@ -669,14 +674,12 @@ bool is_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   return run != nullptr && !wrong_tensors(compared_run(bench, the_case, setting, *run)).wrong.empty();
 }
 
-/// What makes the result of a training no linear function of its calls: a second step, and a norm by which
-/// gradients are clipped. An explanation does without them where something is wrong all the same.
+/// An explanation does without what bends where something is wrong all the same.
 std::string explain_without(Bench& bench, const Case& the_case, CaseSetting setting) {
   std::vector<std::string> without;
   for (const Dimension& dimension : the_case.dimensions()) {
-    const bool bends = dimension.name == "steps" || dimension.name == "clip";
     std::int64_t& value = setting.dimensions[dimension.name];
-    if (!bends || value == dimension.least) continue;
+    if (!bends(dimension) || value == dimension.least) continue;
     const std::int64_t before = std::exchange(value, dimension.least);
     if (is_wrong(bench, the_case, setting)) {
       without.push_back(fmt::format("{} {}", dimension.name, value));

@@ -67,6 +67,12 @@ TEST(ExplainedSites, EachOfSeveralSitesThatAreWrongInTheSameWayIsNamed) {
   EXPECT_FALSE(names(differ, "all is right")) << differ;
 }
 
+// In a training of three steps the update of the first one reaches the gradients of the last.
+TEST(ExplainedSites, AnUpdateIsNotBlamedForTheGradientsOfTheFirstStep) {
+  const std::string text = explained("distributed_optimizer", 1, {{"size0", 1}}, "tensor.p0*:scale=2");
+  EXPECT_FALSE(names(text, "device.adam")) << text;
+}
+
 // One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a
 // broadcast gets no result.
 TEST(ExplainedSites, WhatIsZeroOrUnusedInARightRunIsNotNamed) {
