@@ -77,14 +77,22 @@ void Communicator::refuse_places(const Call& call) const {
     refuse_call(call, "call_operation", fmt::format("ReduceOp({})", static_cast<int>(call.reduce_op)),
                 "a reduction is one of the named values of ReduceOp", "ReduceOp::sum");
   }
-  if (has_root(call.operation)) {
-    refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
-                "a root is a place in the group",
-                "a place from 0 to the group's size - 1, not a global rank");
+  Call counted = call;  // a count and a dtype have not been taken yet
+  const Tensor& block = block_of(call.operation, call);
+  if (!block.is_none()) {
+    counted.count = block.count();
+    counted.dtype = block.dtype();
   }
-  refuse_call(
-      call, "call_peer", fmt::format("peer {} of {} members, from place {}", call.peer, size(), place_),
-      "a peer is another place in the group", "a place from 0 to the group's size - 1, not a global rank");
+  refuse_with_record(counted, group_, has_root(call.operation) ? collectives_ : 0, [&] {
+    if (has_root(call.operation)) {
+      refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
+                  "a root is a place in the group",
+                  "a place from 0 to the group's size - 1, not a global rank");
+    }
+    refuse_call(
+        call, "call_peer", fmt::format("peer {} of {} members, from place {}", call.peer, size(), place_),
+        "a peer is another place in the group", "a place from 0 to the group's size - 1, not a global rank");
+  });
 }
 
 void Communicator::refuse_dtypes(const Call& call) const {

@@ -1,9 +1,10 @@
 #pragma once
 
-/// The refusal of a call whose sizes do not fit its group, as those of a call in a wrong group seldom do. The
-/// call is no part of a rank's log, because it is not made; the refusal has its record.
+/// The refusal of a call whose sizes, root or peer do not fit its group, as those of a call in a wrong group
+/// seldom do. The call is no part of a rank's log, because it is not made; the refusal has its record.
 ///
-/// Errors  the code is that of Communicator: call_shape or split_rows.
+/// Errors  the code is that of Communicator: call_shape, split_rows, overlapping_buffers, call_root or
+///         call_peer.
 
 #include <utility>
 

@@ -8,12 +8,17 @@ namespace sim {
 
 namespace {
 
-int global_or_none(const ProcessGroup& group, int place) { return place < 0 ? -1 : group.rank_at(place); }
+/// A refused call may name a place that the group does not have.
+int global_or_none(const ProcessGroup& group, int place) {
+  if (place < 0) return -1;
+  return place < group.size() ? group.rank_at(place) : place;
+}
 
 std::string operation_text(const CallFacts& call) {
   std::string text = std::string(name_of(call.operation));
   if (has_reduce_op(call.operation)) text += fmt::format("({})", name_of(call.reduce_op));
   if (moves_data(call.operation)) text += fmt::format(" {} x {}", call.count, name_of(call.dtype));
+  if (call.root_or_peer < 0) return text;
   if (call.operation == Operation::send) text += fmt::format(" to rank {}", call.root_or_peer);
   if (call.operation == Operation::recv) text += fmt::format(" from rank {}", call.root_or_peer);
   if (has_root(call.operation)) text += fmt::format(" root {}", call.root_or_peer);

@@ -47,7 +47,7 @@ struct CallFacts {
   std::int64_t count = 0;
   DType dtype = DType::f64;
   ReduceOp reduce_op = ReduceOp::sum;
-  int root_or_peer = -1;  // global rank, or -1 if the operation has neither
+  int root_or_peer = -1;  // global rank, or what is no place of the group; -1 if the operation has neither
   std::string site;
   std::string file;
   std::int64_t line = 0;

@@ -75,12 +75,12 @@ bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
                                  [](const sim::CallRecord& call) { return call.waited; });
 }
 
-/// What a rank called: the calls that it made, and the one whose sizes were refused.
+/// What a rank called: the calls that it made, and the one that was refused.
 struct Called {
   Called(const sim::RunReport& report, const sim::RankReport& rank) : calls(rank.calls) {
     for (const sim::Finding& finding : report.findings) {
       for (const sim::CallFacts& facts : finding.calls) {
-        if (facts.rank == rank.rank && facts.state == sim::kRefusedIn) add(facts);
+        if (facts.rank == rank.rank && facts.state == sim::kRefusedIn) add(facts, place_in(finding, facts));
       }
     }
   }
@@ -90,7 +90,13 @@ struct Called {
   sim::CallLog calls;
 
  private:
-  void add(const sim::CallFacts& facts) {
+  /// The facts have a rank, and no place: what was refused as a root or peer is none of the group, but for a
+  /// rank that called itself.
+  static int place_in(const sim::Finding& finding, const sim::CallFacts& facts) {
+    const bool is_refused_place = finding.code == "call_root" || finding.code == "call_peer";
+    return is_refused_place && facts.root_or_peer != facts.rank ? facts.root_or_peer : -1;
+  }
+  void add(const sim::CallFacts& facts, int place) {
     group_.kind = facts.group.substr(0, facts.group.find('['));
     sim::Site site = sim::Site::named(facts.site);
     site.file = file_.assign(facts.file).c_str();
@@ -101,7 +107,7 @@ struct Called {
                      .count = facts.count,
                      .bytes_inside = 0,
                      .bytes_across = 0,
-                     .root_or_peer = -1,  // the facts have a rank, and no place
+                     .root_or_peer = place,
                      .operation = facts.operation,
                      .dtype = facts.dtype,
                      .reduce_op = facts.reduce_op,

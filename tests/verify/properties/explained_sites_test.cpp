@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/properties/explanation.h"
+#include "verify/properties/properties.h"
 
 namespace {
 
@@ -231,6 +233,41 @@ TEST(ExplainedSites, IdsAreNotSaidToBeRounded) {
   const std::string text = explanation(bench, the_case, verify::all_properties().front(), setting);
   EXPECT_TRUE(names(text, "What ranks give to 'row_parallel_linear.forward' has the precision of bf16"))
       << text;
+}
+
+/// A broadcast from place 1, which every rank makes with the size of its group as the root.
+class RootCase : public verify::CaseOf<RootCase> {
+ public:
+  std::string name() const override { return "root"; }
+  std::vector<verify::Dimension> dimensions() const override { return {{"width", 1, 3}}; }
+  std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override { return {{"x"}}; }
+  std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override {
+    return {{.site = "root.send",
+             .operation = sim::Operation::broadcast,
+             .elements = s["width"],
+             .root_or_peer = 1}};
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const sim::Tensor x = drawn(rank, s, "x", {1, s["width"]});
+    sim::Communicator& tp = rank.groups.get("tp");
+    tp.broadcast(x, tp.size(), "root.send");
+    rank.publish("x", x);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    return {{"x", inputs.matrix("x", 1, s["width"])}};
+  }
+};
+
+TEST(ExplainedCalls, ARootThatIsRefusedIsNamedBesideTheRightOne) {
+  const RootCase the_case;
+  Bench bench;
+  const std::string why =
+      explanation(bench, the_case, verify::property_named("serial"), smallest(the_case, 2, {{"width", 3}}));
+  EXPECT_EQ(
+      why.find("on all ranks: broadcast 'root.send' of 3, root 1 is broadcast 'root.send' of 3, root 2 ("),
+      0U)
+      << why;
 }
 
 }  // namespace
