@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
+#include <vector>
 
 namespace verify {
 
@@ -14,48 +16,157 @@ struct Completed {
   int rank = -1;
 };
 
+/// Whether a call that has completed on a member tells that all members had come to it.
+bool needs_all(const Job& job, std::size_t dump, const RecordedCall& call) {
+  const Operation& operation = job.operation(dump, call);
+  return !call.is_p2p && operation.kind == Operation::Kind::collective && operation.backend != "gloo" &&
+         operation.name != "all_to_all";
+}
+
 /// Returns the last collective of each group that has completed somewhere and needs all members.
 std::vector<Completed> last_completed(const Job& job) {
   std::vector<Completed> last(job.groups.size());
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     const Recording& recording = job.recordings[dump];
     for (const RecordedCall& call : recording.calls) {
-      if (call.is_p2p || call.state != CallState::completed) continue;
+      if (call.state != CallState::completed || !needs_all(job, dump, call)) continue;
       const std::uint32_t group = job.group_of(dump, call);
       if (group == kNoGroup || call.sequence <= last[group].sequence) continue;
-      const Operation& operation = job.operation(dump, call);
-      if (operation.kind == Operation::Kind::collective && operation.backend != "gloo" &&
-          operation.name != "all_to_all")
-        last[group] = {call.sequence, recording.rank};
+      last[group] = {call.sequence, recording.rank};
     }
   }
   return last;
 }
 
+/// Returns the last collective of each group that has completed on a member, by the counts of "pg_status".
+std::vector<Completed> last_counted(const Job& job) {
+  std::vector<Completed> last(job.groups.size());
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    for (const GroupOfRank& own : job.groups_of[dump]) {
+      if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
+      if (own.status->completed > last[own.group].sequence)
+        last[own.group] = {own.status->completed, job.recordings[dump].rank};
+    }
+  }
+  return last;
+}
+
+class Finder {
+ public:
+  Finder(const Job& job, const Progresses& progresses) : job_(job), progresses_(progresses) {}
+
+  EarlyDumps find() {
+    add_behind_completed();
+    add_behind_counted();
+    add_most_of_a_call();
+    for (const int rank : progresses_.messages().senders_behind()) ranks_.insert(rank);
+    early_.ranks.assign(ranks_.begin(), ranks_.end());
+    return early_;
+  }
+
+ private:
+  void add(std::size_t dump, std::uint32_t group, const Completed& completed) {
+    ranks_.insert(job_.recordings[dump].rank);
+    if (early_.group != kNoGroup) return;
+    early_.group = group;
+    early_.sequence = completed.sequence;
+    early_.completed_by = completed.rank;
+  }
+
+  /// Dumps that end before a call that is in another dump as completed.
+  void add_behind_completed() {
+    const std::vector<Completed> last = last_completed(job_);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const GroupOfRank& own : job_.groups_of[dump]) {
+        if (own.group == kNoGroup) continue;
+        const std::int64_t issued = progresses_.last_issued(dump, own.group);
+        const bool is_known = issued > 0 || job_.recordings[dump].is_whole();
+        if (!is_known || issued >= last[own.group].sequence) continue;
+        add(dump, own.group, last[own.group]);
+        break;
+      }
+    }
+  }
+
+  /// Dumps in which a call is pending that another rank counts as completed, with calls after it that the
+  /// dump does not have. Those may be broadcasts, which end on their root before others have come, but the
+  /// one that is pending needs all.
+  void add_behind_counted() {
+    const std::vector<Completed> last = last_counted(job_);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = job_.recordings[dump].calls[index];
+        const std::uint32_t group = job_.group_of(dump, call);
+        if (!needs_all(job_, dump, call) || call.sequence > last[group].sequence) continue;
+        if (progresses_.last_issued(dump, group) < last[group].sequence) add(dump, group, last[group]);
+      }
+    }
+  }
+
+  /// A call that is pending on some members and has completed on another one.
+  struct Half {
+    std::vector<std::size_t> pending;  // dumps
+    int completed_by = -1;             // a rank
+  };
+
+  /// Dumps in which a call is pending that has completed on another member, where it is pending on most of
+  /// those whose dumps are not early: it ended when theirs had been written, as the devices of most members
+  /// do not stop in a call that ends on others. Where most dumps are early, so are all in such a call.
+  void add_most_of_a_call() {
+    if (!progresses_.has_completed_calls()) return;  // otherwise the others may have made another call
+    const std::map<CollectiveId, Half> calls = half_completed_calls();
+    for (std::size_t before = job_.recordings.size() + 1; before != ranks_.size();) {
+      before = ranks_.size();
+      for (const auto& [id, one] : calls) {
+        if (!is_of_most(id.group, one.pending) && 2 * ranks_.size() <= job_.recordings.size()) continue;
+        for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by});
+      }
+    }
+  }
+
+  std::map<CollectiveId, Half> half_completed_calls() const {
+    std::map<CollectiveId, Half> calls;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = job_.recordings[dump].calls[index];
+        if (!needs_all(job_, dump, call)) continue;
+        std::vector<std::size_t>& pending = calls[{job_.group_of(dump, call), call.sequence}].pending;
+        if (pending.empty() || pending.back() != dump) pending.push_back(dump);
+      }
+    }
+    if (calls.empty()) return calls;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const RecordedCall& call : job_.recordings[dump].calls) {
+        if (call.state != CallState::completed || !needs_all(job_, dump, call)) continue;
+        const auto found = calls.find({job_.group_of(dump, call), call.sequence});
+        if (found != calls.end()) found->second.completed_by = job_.recordings[dump].rank;
+      }
+    }
+    std::erase_if(calls, [](const auto& one) { return one.second.completed_by < 0; });
+    return calls;
+  }
+
+  /// Whether these dumps are most of those of a group that are not early.
+  bool is_of_most(std::uint32_t group, const std::vector<std::size_t>& pending) const {
+    const auto counts = [&](int rank) {
+      return job_.dump_of_rank[static_cast<std::size_t>(rank)] >= 0 && !ranks_.contains(rank);
+    };
+    const std::ptrdiff_t all = std::ranges::count_if(job_.groups[group].members, counts);
+    return 2 * std::ranges::count_if(pending,
+                                     [&](std::size_t dump) { return counts(job_.recordings[dump].rank); }) >
+           all;
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  EarlyDumps early_;
+  std::set<int> ranks_;
+};
+
 }  // namespace
 
 EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses) {
-  EarlyDumps early;
-  std::set<int> ranks;
-  const std::vector<Completed> last = last_completed(job);
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    for (const GroupOfRank& own : job.groups_of[dump]) {
-      if (own.group == kNoGroup) continue;
-      const std::int64_t issued = progresses.last_issued(dump, own.group);
-      const bool is_known = issued > 0 || job.recordings[dump].is_whole();
-      if (!is_known || issued >= last[own.group].sequence) continue;
-      if (early.group == kNoGroup) {
-        early.group = own.group;
-        early.sequence = last[own.group].sequence;
-        early.completed_by = last[own.group].rank;
-      }
-      ranks.insert(job.recordings[dump].rank);
-      break;
-    }
-  }
-  for (const int rank : progresses.messages().senders_behind()) ranks.insert(rank);
-  early.ranks.assign(ranks.begin(), ranks.end());
-  return early;
+  return Finder(job, progresses).find();
 }
 
 void mark_early_dumps(const EarlyDumps& early, Job& job) {

@@ -1,14 +1,16 @@
 #pragma once
 
 /// Dumps that were written before the job stopped: they end before a collective that has completed elsewhere
-/// and needs their ranks, or before a send whose message another rank has received.
+/// and needs their ranks, or before a send whose message another rank has received. So were those of most
+/// members of a collective that is pending there, and has completed on fewer of them.
 ///
 /// What such a rank did last is not known. Its pending calls may have ended since, and others may have been
 /// made, so nothing is read off them.
 ///
 /// Exact   A call of Gloo may end on one member alone, with an error, and an all_to_all needs those alone
 ///         that send rows, so neither tells of an early dump. Sends count only where both dumps have every
-///         call.
+///         call. Where only "pg_status" counts a call as completed, what it was is not known: then a dump is
+///         early if an earlier call, which needs all members, is pending there.
 
 #include <cstdint>
 #include <vector>

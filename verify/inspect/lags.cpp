@@ -27,6 +27,7 @@ class LagFinder {
   std::vector<Lag> find() {
     measure_groups();
     measure_active_calls();
+    find_few();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       find_lag_of_device(dump);
       if (!lags_[dump].is_device) find_received_send(dump);
@@ -93,6 +94,7 @@ class LagFinder {
       const Furthest& furthest = furthest_[id.group];
       const bool by_another = furthest.completed_by >= 0 && furthest.completed_by != rank_of(dump);
       if (lags_[dump].is_device || !by_another || furthest.completed < id.sequence) return;
+      if (few_.contains(furthest.completed_by) && is_completed_by_those_few(id)) return;
       lags_[dump] = {
           .is_device = true,
           .reason = fmt::format(
@@ -111,6 +113,37 @@ class LagFinder {
       if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
+  }
+
+  /// Finds the ranks that count a call as completed which is pending on more members, in dumps of active
+  /// calls alone: they have made other calls, or their dumps were written later. Another call that they alone
+  /// have completed says nothing of a device.
+  void find_few() {
+    if (progresses_.has_completed_calls()) return;
+    std::set<CollectiveId> seen;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = recording(dump).calls[index];
+        const CollectiveId id{job_.group_of(dump, call), call.sequence};
+        const Operation& operation = job_.operation(dump, call);
+        const bool needs_members = operation.kind == Operation::Kind::collective && needs_all(dump, call);
+        if (!needs_members || !seen.insert(id).second || !is_completed_by_few(id)) continue;
+        for (const int member : job_.groups[id.group].members)
+          if (has_completed(member, id)) few_.insert(member);
+      }
+    }
+  }
+
+  bool has_completed(int rank, const CollectiveId& id) const {
+    const int dump = job_.dump_of_rank[static_cast<std::size_t>(rank)];
+    return dump >= 0 && progresses_.has_completed(static_cast<std::size_t>(dump), id);
+  }
+
+  /// Whether nobody but those few has completed a call.
+  bool is_completed_by_those_few(const CollectiveId& id) const {
+    return std::ranges::none_of(job_.groups[id.group].members, [&](int member) {
+      return !few_.contains(member) && has_completed(member, id);
+    });
   }
 
   /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
@@ -154,6 +187,7 @@ class LagFinder {
   bool takes_all_to_alls_;
   std::vector<Furthest> furthest_;  // by group
   std::map<CollectiveId, bool> are_completed_by_few_;
+  std::set<int> few_;      // ranks
   std::vector<Lag> lags_;  // by dump
 };
 

@@ -189,6 +189,21 @@ TEST(Departures, AFewRanksThatHaveCompletedAPendingCallByTheirCountAreNamed) {
   }
 }
 
+/// Rank 3 was slow, and its dump came later than the others: it alone counts two calls as completed. In one
+/// of them most ranks wait, so the other one, of its pair, says nothing of the device of rank 2.
+TEST(Departures, ARankWhoseDumpCameLastAccusesNoOtherDevice) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (TestDump& dump : dumps) {
+    dump.is_active_only = true;
+    dump.calls = {pending(0, "nccl:all_reduce", 1)};
+  }
+  dumps[2].calls = {pending(1, "nccl:all_reduce", 1)};
+  dumps[3].calls = {completed(1, "nccl:all_reduce", 1), completed(0, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{3}) << inspection.verdict;
+  EXPECT_FALSE(are_all(inspection, SuspectKind::device));
+}
+
 /// Nobody with a dump waits for rank 0, which has none: rank 1, for which rank 2 waits, may wait for it.
 TEST(Departures, OtherRanksWithoutADumpAreToldBesideThoseThatAreAwaited) {
   std::vector<TestDump> dumps = ranks_of_world(4, true);

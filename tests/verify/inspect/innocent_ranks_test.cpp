@@ -212,9 +212,10 @@ TEST(InnocentRanks, AnAllToAllThatOthersHaveCompletedIsNoSignOfADevice) {
     for (TestDump& dump : dumps) dump.has_status = has_status;
     EXPECT_EQ(suspects(inspected(dumps)), Ranks{3}) << has_status;
   }
-  // What all members need, and one has completed, is pending on a device that is behind.
+  // What all members need, and most have completed, is pending on a device that is behind.
   for (std::size_t rank = 0; rank < 3; ++rank) dumps[rank].calls[0].operation = "nccl:all_reduce";
-  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 2, 3}));
+  dumps[2].calls = dumps[0].calls;
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 3}));
 }
 
 /// Rank 3 has stopped. The file of rank 2 was written earlier than call 4, which needs rank 2 and has ended.

@@ -21,6 +21,7 @@
 namespace {
 
 using test::are_all;
+using test::completed;
 using test::has_finding;
 using test::HungJob;
 using test::inspected;
@@ -482,6 +483,52 @@ TEST(Inspection, AnEarlyDumpSaysNothingOfItsDevice) {
   dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 3));
   dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 4));
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// The same dumps with active calls alone: "pg_status" counts the calls that rank 1 has not made.
+TEST(Inspection, AnEarlyDumpOfActiveCallsSaysNothingOfItsDevice) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.is_active_only = true;
+    for (std::int64_t call = 1; call <= 4; ++call)
+      dump.calls.push_back({.operation = "nccl:all_reduce", .sequence = call});
+  }
+  for (const std::size_t rank : {0U, 2U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 5));
+  dumps[1].calls.resize(1);
+  dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  const Inspection early = inspected(dumps);
+  EXPECT_EQ(suspects(early), Ranks{3}) << early.verdict;
+  EXPECT_TRUE(tells(early, "The dump of rank 1 ends before calls that others have completed"));
+  // A broadcast ends on its root before others have come to it, so a rank in one may still be there.
+  dumps[1].calls.back().operation = "nccl:broadcast";
+  EXPECT_FALSE(tells(inspected(dumps), "The dump of rank 1 ends before"));
+}
+
+/// Three ranks wait in call 3, which rank 0 has completed: it came to it after their dumps had been written.
+TEST(Inspection, TheDevicesOfMostMembersAreNotSaidToHaveStopped) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    for (std::int64_t call = 1; call <= 3; ++call)
+      dump.calls.push_back({.operation = "nccl:all_reduce", .sequence = call});
+    if (dump.rank > 0) dump.calls.back().state = "scheduled";
+  }
+  const Inspection late = inspected(dumps);
+  EXPECT_EQ(suspects(late), Ranks{}) << late.verdict;
+  EXPECT_NE(
+      late.verdict.find("the dumps of ranks 1 to 3 were written before calls that others have completed"),
+      std::string::npos)
+      << late.verdict;
+  // So were those of other groups where most dumps were: rank 1 waits in a call of a pair, too.
+  for (TestDump& dump : dumps) dump.groups.push_back({"1", "undefined", {0, 1}});
+  dumps[0].calls.push_back(completed(1, "nccl:all_reduce", 1));
+  dumps[1].calls.back() = pending(1, "nccl:all_reduce", 1);
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{});
+  for (TestDump& dump : dumps) dump.calls.resize(3, completed(0, "nccl:all_reduce", 3));
+  dumps[1].calls.back() = completed(0, "nccl:all_reduce", 3);
+  // One of four is behind.
+  for (const std::size_t rank : {1U, 2U}) dumps[rank].calls.back().state = "completed";
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+  EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
 }
 
 TEST(Inspection, ARankWhoseDumpHasNoCallsIsNotSaidToHaveIssuedNone) {
