@@ -22,9 +22,6 @@ struct Signature {
   auto operator<=>(const Signature&) const = default;
 };
 
-/// The part of a call's dtypes that every member has: those of its inputs.
-std::string_view input_dtypes(std::string_view dtypes) { return dtypes.substr(0, dtypes.find(" > ")); }
-
 Signature signature_of(const Job& job, std::size_t dump, const RecordedCall& call) {
   const Recording& recording = job.recordings[dump];
   const Operation& operation = job.operation(dump, call);
@@ -376,6 +373,8 @@ class Collector {
 };
 
 }  // namespace
+
+std::string_view input_dtypes(std::string_view dtypes) { return dtypes.substr(0, dtypes.find(" > ")); }
 
 std::vector<int> Disagreement::odd_ranks() const {
   std::vector<int> ranks;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "verify/inspect/job.h"
@@ -41,6 +42,9 @@ struct Disagreement {
   /// Returns the ranks to look at: the smaller parties, or all ranks where two parties are the largest.
   std::vector<int> odd_ranks() const;
 };
+
+/// Returns the part of a call's dtypes that every member has: those of its inputs.
+std::string_view input_dtypes(std::string_view dtypes);
 
 /// Returns the disagreements, by group and sequence: the first kMostDisagreements, or the first of each
 /// group.

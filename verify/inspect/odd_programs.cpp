@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "verify/inspect/disagreements.h"
 #include "verify/inspect/holding_call.h"
 
 namespace verify {
@@ -20,6 +21,7 @@ struct Token {
   std::string operation;
   std::int64_t sequence = -1;  // of a collective
   std::int64_t elements = 0;
+  std::string dtype;                           // of its inputs
   std::vector<std::pair<bool, int>> messages;  // sorted: whether it receives, and how far the peer is
   auto operator<=>(const Token&) const = default;
 };
@@ -78,14 +80,15 @@ class Habit {
   };
 
   /// Whether a call that came in place of the expected one is out of its order: the ranks have made it since
-  /// they were at such a place. Otherwise it may end a loop for the first time, or be one that is made now
-  /// and then, and the other rank has left it out. It differs from the expected one in its messages or its
-  /// size alone, or tells nothing.
+  /// they were at such a place, and not once only. Otherwise it may end a loop for the first time, or be one
+  /// that is made now and then, and the other rank has left it out. It differs from the expected one in its
+  /// messages, its size or its dtype alone, or tells nothing.
   bool is_departure(std::size_t call, std::size_t ago) const {
     const auto end = backwards_.begin() + static_cast<std::ptrdiff_t>(ago);
     const bool is_of_one_kind = fork_.own.token.group == fork_.other.token.group &&
                                 fork_.own.token.operation == fork_.other.token.operation;
-    return (call >= seen_ && is_of_one_kind) || std::find(backwards_.begin(), end, call) != end;
+    if (call >= seen_) return is_of_one_kind;
+    return std::find(backwards_.begin(), end, call) != end && std::ranges::count(backwards_, call) > 1;
   }
 
   /// Returns what followed the longest earlier run that is like the last calls; nothing where different calls
@@ -198,14 +201,15 @@ class Stage {
     return first >= 2 && 2 * first > all ? most : nullptr;
   }
 
-  /// Returns the one of two calls of two ranks that both ranks made before at such a place; null where that
-  /// cannot be told.
+  /// Returns the one of two calls, each of as many ranks, that both parties made before at such a place; null
+  /// where that cannot be told. Up to there all of them have made the same calls.
   const Token* habitual(const ByToken& made, const std::vector<std::size_t>& start,
                         const std::vector<std::size_t>& at) const {
-    const auto is_of_one = [&](const auto& one) {
-      return one.second.size() == 1 && has_groups_of(made, one.second.front());
+    const auto could_make_both = [&](const auto& one) {
+      return std::ranges::all_of(one.second, [&](std::size_t i) { return has_groups_of(made, i); });
     };
-    if (made.size() != 2 || !std::ranges::all_of(made, is_of_one)) return nullptr;
+    if (made.size() != 2 || made.begin()->second.size() != made.rbegin()->second.size()) return nullptr;
+    if (!std::ranges::all_of(made, could_make_both)) return nullptr;
     const std::size_t own = made.begin()->second.front(), other = made.rbegin()->second.front();
     const std::span<const Made> program(programs_[own]);
     const Habit habit({program.subspan(start[own], at[own] - start[own]), programs_[own][at[own]],
@@ -269,7 +273,9 @@ class Stage {
     if (job_.is_collective(dump, first)) {
       token.operation = job_.operation(dump, first).name;
       token.sequence = first.sequence;
-      if (elements_ == Elements::compared) token.elements = elements_of(dump, begin, end);
+      if (elements_ == Elements::left_out) return token;
+      token.elements = elements_of(dump, begin, end);
+      token.dtype = input_dtypes(job_.recordings[dump].text(first.dtypes));
       return token;
     }
     const auto size = static_cast<int>(group.members.size());

@@ -7,10 +7,11 @@
 /// strict majority, of two at least, go on, and the others depart; a rank counts that has groups of all kinds
 /// in which the calls were made. Where no such majority is, nothing is said of the stage from there on.
 ///
-/// Habit   Of two ranks, the one departs that did not make what both have made before after the longest run
-///         of calls that is like their last ones, as one step is like the step before. A call that they have
-///         not made since tells nothing, as it may end a loop for the first time or be made now and then: but
-///         for messages and sizes in place of those that were made before.
+/// Habit   Of two ranks, or of two parties of one size, the one departs that did not make what both have
+///         made before after the longest run of calls that is like their last ones, as one step is like the
+///         step before. A call that they have not made since, or once only, tells nothing, as it may end a
+///         loop for the first time or be made now and then: but for messages, sizes and dtypes in place of
+///         those that were made before.
 ///
 /// Shapes  A call is the description of its group, its operation and its collective_seq_id; a batch of
 ///         messages is its sends and recvs with the distances of their peers. A call in a group of one rank
@@ -43,7 +44,7 @@ struct OddProgram {
   bool by_habit = false;
 };
 
-/// Whether the elements of collectives are compared, too. Those of an all_to_all never are.
+/// Whether the elements and dtypes of collectives are compared, too. Elements of an all_to_all never are.
 enum class Elements : std::uint8_t { left_out, compared };
 
 /// Returns the ranks that depart, in ascending order.

@@ -100,6 +100,10 @@ TEST(Departures, OfTwoPartiesTheOneThatDepartsFromItsStageIsNamed) {
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("look at rank 1 first"), std::string::npos) << inspection.verdict;
+  // So does a rank with another dtype.
+  dumps[1].calls[0] = pending(1, "nccl:all_reduce");
+  dumps[1].calls[0].dtype = "Half";
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
   // Of one pair alone, nobody can tell.
   dumps.resize(2);
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
@@ -200,8 +204,9 @@ TEST(Departures, ARankWhoseDumpCameLastAccusesNoOtherDevice) {
   dumps[2].calls = {pending(1, "nccl:all_reduce", 1)};
   dumps[3].calls = {completed(1, "nccl:all_reduce", 1), completed(0, "nccl:all_reduce", 1)};
   const Inspection inspection = inspected(dumps);
-  EXPECT_EQ(suspects(inspection), Ranks{3}) << inspection.verdict;
-  EXPECT_FALSE(are_all(inspection, SuspectKind::device));
+  EXPECT_EQ(suspects(inspection), (Ranks{2, 3})) << inspection.verdict;
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 3 has completed nccl:all_reduce")) << inspection.verdict;
 }
 
 /// Nobody with a dump waits for rank 0, which has none: rank 1, for which rank 2 waits, may wait for it.
@@ -389,6 +394,40 @@ TEST(Departures, OfTwoRanksTheOneThatDoesNotGoOnAsBeforeIsNamed) {
   EXPECT_NE(inspection.verdict.find("or, where something begins that is done now and then"),
             std::string::npos)
       << inspection.verdict;
+}
+
+/// Four ranks of one group: two and two of them are as the ranks of a pair.
+TEST(Departures, OfTwoPartiesOfOneSizeTheOneThatDoesNotGoOnAsBeforeIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      dump.calls.push_back(completed(0, "nccl:all_reduce", 2 * step + 1));
+      dump.calls.push_back(completed(0, "nccl:_all_gather_base", 2 * step + 2));
+    }
+    dump.calls.push_back(pending(0, dump.rank < 2 ? "nccl:_all_gather_base" : "nccl:all_reduce", 7));
+  }
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+  dumps[1].calls.back() = dumps[2].calls.back();
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{0});
+}
+
+/// A call that the ranks have made once may be one that is made now and then, and that rank 0 has left out.
+TEST(Departures, OfTwoRanksNoneIsNamedAloneForACallThatWasMadeOnce) {
+  for (const std::int64_t saves : {1, 2}) {
+    std::vector<TestDump> dumps = ranks_of_world(2);
+    for (TestDump& dump : dumps) {
+      const auto make = [&](const char* operation, std::int64_t elements) {
+        dump.calls.push_back(completed(0, operation, std::ssize(dump.calls) + 1));
+        dump.calls.back().elements = elements;
+      };
+      for (std::int64_t i = 0; i < 12; ++i) make("nccl:all_reduce", 4 + i % 6);  // two steps
+      for (std::int64_t i = 0; i < saves; ++i) make("nccl:barrier", 1);
+      for (std::int64_t i = 0; i < 5; ++i) make("nccl:all_reduce", 4 + i);
+      make(dump.rank == 0 ? "nccl:all_reduce" : "nccl:barrier", dump.rank == 0 ? 9 : 1);
+      dump.calls.back().state = "scheduled";
+    }
+    EXPECT_EQ(suspects(inspected(dumps)), (saves == 1 ? Ranks{0, 1} : Ranks{1})) << saves;
+  }
 }
 
 /// A call that no step before has made may be one that is made now and then, and that rank 0 has left out.
