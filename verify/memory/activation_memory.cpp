@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/check.h"
+#include "verify/memory/layer_steps.h"
 
 namespace verify {
 
@@ -59,17 +60,20 @@ class Counter {
     const Kinds kinds = kinds_of(shape_.model, layers, is_last);
     const Kinds again = recomputed(layers, kinds), rest = kinds.without(again);
     Chunk chunk{.kept = kept(layers, kinds, again),
-                .forward_needed = kinds.with_experts == 0 ? 0 : needed_by_experts(),
-                .layer_needed = rest.all() == 0 ? 0 : needed_by_a_layer(rest, {})};
+                .forward_needed = kinds.with_experts == 0 ? 0 : forward_bytes_of_experts(shape_),
+                .layer_needed = needed_by_a_layer(rest)};
     // Layers that are computed again come before the others, which have given back what they kept by then.
     if (again.all() > 0)
-      chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_layer(again, again) - of_layers(rest));
+      chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_group(again) - of_layers(rest));
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
     if (is_first || (is_last && shape_.model.mtp_num_layers > 0))
       chunk.embedding_needed = gradient_of_embedding() + width();
     if (is_first || is_last) add_mask(again, chunk);
-    if (is_last) add_output(chunk);
+    if (is_last) {
+      add_output(chunk);
+      chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_prediction());
+    }
     if (is_first && is_last && !shape_.model.untied_output) add_waiting(chunk);
     return chunk;
   }
@@ -111,103 +115,23 @@ class Counter {
     return (in_groups + of_group - 1) / of_group * saved_input() + of_layers(kinds.without(again));
   }
 
-  std::int64_t computed_again(const Kinds& kinds, const Kinds& again) const {
-    if (!shape_.options.recomputes_layers())
-      return largest(kinds, [&](bool experts) { return recomputed_bytes(shape_, experts); });
-    if (again.all() == 0) return 0;
-    const std::int64_t group = shape_.options.recompute == RecomputeMethod::uniform
-                                   ? std::min(shape_.options.recompute_layers, again.all())
-                                   : 1;
-    return group * largest(again, [&](bool experts) { return layer_activation_bytes(shape_, experts); }) -
+  /// What the backward step of a layer holds for itself, of layers that keep their tensors, or of a group
+  /// that is computed again from its input.
+  std::int64_t needed_by_a_layer(const Kinds& kinds) const {
+    return largest(kinds, [&](bool experts) { return backward_bytes(shape_, experts); });
+  }
+  std::int64_t needed_by_a_group(const Kinds& again) const {
+    const std::int64_t layers = shape_.options.recompute == RecomputeMethod::uniform
+                                    ? std::min(shape_.options.recompute_layers, again.all())
+                                    : 1;
+    return largest(again, [&](bool experts) { return backward_bytes_again(shape_, experts, layers); }) -
            saved_input();
   }
-
-  /// The bytes of hidden states on their way to experts and back.
-  struct Rows {
-    std::int64_t own = 0;       // what goes to the experts: the rows that the rank's tokens have chosen
-    std::int64_t computed = 0;  // the rows that its experts compute
-    bool are_sorted = false;    // by their experts, of which a rank has several
-  };
-  /// The dispatcher allgather sends tokens to all ranks that share experts, and each takes its rows of them.
-  /// Padded rows of one rank are sorted already.
-  Rows rows_of_a_layer() const {
-    const ExpertOptions& experts = shape_.model.experts;
-    const int ranks = shape_.ep * shape_.etp;
-    const std::int64_t row = e_ * shape_.model.hidden_size, computed = row * rows_of_experts(shape_);
-    if (experts.dispatcher == "allgather") return {.own = ranks * width(), .computed = computed};
-    return {.own = computed / shape_.etp,
-            .computed = computed,
-            .are_sorted = experts.num_experts / shape_.ep > 1 && (ranks > 1 || !experts.pad_to_capacity)};
-  }
-
-  /// The output of shared experts waits for that of the others. Where both overlap, it is the whole one,
-  /// whose sum over tp is taken at the end.
-  std::int64_t output_of_shared_experts() const {
-    if (shape_.model.experts.shared_expert_intermediate_size == 0) return 0;
-    return shape_.options.overlaps_shared_experts ? e_ * shape_.model.hidden_size * shape_.tokens : width();
-  }
-
-  /// The forward step of a layer holds tokens on their way until the experts' outputs are back: its own rows,
-  /// those that it received from ep, the outputs before and after they are sorted, and their sums over etp.
-  /// The experts' inputs are kept anyway.
-  std::int64_t needed_by_experts() const {
-    const Rows rows = rows_of_a_layer();
-    std::int64_t bytes = rows.own + rows.computed + output_of_shared_experts();
-    if (shape_.model.experts.dispatcher == "allgather") return bytes;
-    if (shape_.ep > 1 && (rows.are_sorted || shape_.etp > 1)) bytes += rows.own;
-    if (rows.are_sorted) bytes += rows.computed;
-    if (shape_.etp > 1) bytes += rows.own;
-    return bytes;
-  }
-
-  /// The bytes of the parts of an MLP, or of a layer's experts on a rank.
-  struct Inside {
-    std::int64_t input = 0;   // of the first product
-    std::int64_t inside = 0;  // of the second product's input
-    std::int64_t output = 0;  // a gradient that comes beside that of the layer's output
-    std::int64_t weight = 0;  // of the gradient of the second product, if it is computed apart
-  };
-  Inside of_mlp() const {
-    const std::int64_t whole = e_ * shape_.model.hidden_size * shape_.tokens;
-    const std::int64_t columns = shape_.model.ffn_hidden_size / shape_.tp;
-    return {.input = shape_.sequence_parallel ? 2 * whole : whole,
-            .inside = e_ * columns * shape_.tokens,
-            .output = shape_.sequence_parallel ? whole : 0,
-            .weight = e_ * columns * shape_.model.hidden_size};
-  }
-  Inside of_experts() const {
-    const ExpertOptions& experts = shape_.model.experts;
-    const std::int64_t columns = experts.moe_ffn_hidden_size / shape_.etp, rows = rows_of_experts(shape_);
-    // A grouped product makes the gradients of all experts of a rank at once.
-    const std::int64_t matrices = shape_.options.grouped_experts ? experts.num_experts / shape_.ep : 1;
-    return {.input = e_ * rows * shape_.model.hidden_size,
-            .inside = e_ * rows * columns,
-            .output = e_ * rows * shape_.model.hidden_size,
-            .weight = e_ * columns * shape_.model.hidden_size * matrices};
-  }
-
-  /// The most that the backward step of an MLP holds beyond what it has given back by then: in its second
-  /// product, in its activation, which has given back that product's input, or in its first product.
-  std::int64_t gradients_of(const Inside& mlp) const {
-    const std::int64_t up = shape_.model.gated_mlp ? 2 : 1;
-    const std::int64_t weight = shape_.options.fused_weight_gradient ? 0 : mlp.weight;
-    return std::max(
-        {mlp.output + mlp.inside + weight, up * mlp.inside, mlp.input + up * weight - mlp.inside});
-  }
-
-  /// What experts need while they are computed again, or in their backward step, in which gradients go the
-  /// way back that tokens came.
-  std::int64_t gradients_of_experts(bool computes_again) const {
-    const Rows rows = rows_of_a_layer();
-    const std::int64_t on_the_way = rows.are_sorted ? 2 * rows.computed : rows.own + rows.computed;
-    return std::max({gradients_of(of_experts()), on_the_way, computes_again ? needed_by_experts() : 0});
-  }
-
-  std::int64_t needed_by_a_layer(const Kinds& kinds, const Kinds& again) const {
-    const bool computes_experts_again = again.with_experts > 0 || shape_.options.recomputes("moe");
-    return width() + computed_again(kinds, again) + largest(kinds, [&](bool experts) {
-             return experts ? gradients_of_experts(computes_experts_again) : gradients_of(of_mlp());
-           });
+  /// Of a layer that predicts further tokens, whose inputs are among the states of add_output().
+  std::int64_t needed_by_a_prediction() const {
+    const ModelShape& model = shape_.model;
+    if (model.mtp_num_layers == 0 || shape_.options.recompute != RecomputeMethod::uniform) return 0;
+    return backward_bytes_of_prediction(shape_, model.experts.are_in(model.num_layers - 1));
   }
 
   /// A rank of cp cuts its part from the whole mask of the microbatch. Where activations keep masks, the

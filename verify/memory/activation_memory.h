@@ -13,16 +13,9 @@
 ///                   which is kept between the two; the fused kernel makes a second copy in fp32, (e + 8) N;
 ///                   that of Transformer Engine works in place, e N. In fp32 nothing is converted: 4 N.
 ///                   Each layer of multi-token prediction keeps the same of its own loss.
-///         experts   in the forward step of a layer, e H r of their outputs, and with alltoall e H r / etp of
-///                   the rows that its tokens have chosen, of those that it received over ep, and of sums
-///                   over etp; with several experts on a rank e H r of sorted outputs, too. With allgather
-///                   the outputs, and all ranks' tokens, e H n_s ep etp. The output of shared experts waits
-///                   for them: e H n_s, or e H n with --moe-shared-expert-overlap
-///         backward  the gradient of a layer's output, what is computed again, and the most of an MLP's
-///                   gradients: of the inside of the second product, of the activation's input, which has
-///                   given back the former, or of the first product's input; gradients of weights unless they
-///                   are fused. Experts have that of their output, too. The output layer has the gradients of
-///                   the logits, of its input and of its weight. Layers run when the final norm has given
+///         layers    what the forward step of a layer with experts and the backward step of any layer hold
+///                   for themselves (layer_steps.h). The output layer has the gradients of the logits, of
+///                   its input and of its weight. Layers run when the final norm has given
 ///                   back what it kept, but for those that predict further tokens. The embedding has the
 ///                   gradient of its output and of its whole weight, when the layers have given back what
 ///                   they kept; if it is tied to the output layer of the same stage, that weight's gradient
@@ -39,9 +32,8 @@
 ///         nothing is counted beyond what it leaves, except for the loss and for experts.
 /// Source  Megatron-LM, core/tensor_parallel/cross_entropy.py, core/fusions/fused_cross_entropy.py,
 ///         core/pipeline_parallel/schedules.py, core/transformer/transformer_block.py,
-///         core/transformer/multi_token_prediction.py,
-///         training/utils.py (get_batch_on_this_tp_rank), core/tensor_parallel/random.py
-///         (CheckpointFunction), core/transformer/moe/moe_layer.py, token_dispatcher.py.
+///         core/transformer/multi_token_prediction.py, training/utils.py (get_batch_on_this_tp_rank),
+///         core/tensor_parallel/random.py (CheckpointFunction).
 
 #include <cstdint>
 #include <string>

@@ -63,11 +63,14 @@ class Layer {
     add("experts after activation", (after_activation() + (multiplies_apart() ? 1 : 0)) * inside,
         expert_activation());
     if (experts.shared_expert_intermediate_size == 0) return;
+    begin(LayerPart::mlp);
     mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
     if (shape_.options.overlaps_shared_experts && shape_.sequence_parallel && shape_.tp > 1)
       add("gathered input of shared experts", e_ * h_ * n_, shared_experts());
     if (experts.shared_expert_gate) add("output of shared experts", e_ * h_ * own_, shared_experts());
   }
+  /// What is added from here on belongs to this part.
+  void begin(LayerPart part) { part_ = part; }
   void dropout(const char* name) {
     if (shape_.options.hidden_dropout) add(name, kMaskBytes * h_ * own_);
   }
@@ -126,7 +129,7 @@ class Layer {
   /// The module moe has the shared experts, too.
   const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }
   void add(const char* name, std::int64_t bytes, const char* module = "") {
-    saved_.push_back({name, bytes, module});
+    saved_.push_back({name, bytes, module, part_});
   }
   /// Of a norm of so many rows.
   std::int64_t statistics_of(std::int64_t rows) const {
@@ -196,6 +199,7 @@ class Layer {
   const ActivationShape& shape_;
   const ModelShape& model_;
   std::int64_t e_, n_, own_, h_;
+  LayerPart part_ = LayerPart::attention;
   std::vector<SavedTensor> saved_;
 };
 
@@ -235,13 +239,15 @@ std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_ex
   layer.norm("attention norm input", "attention norm output",
              is_local || shape.model.latent ? "layernorm" : "");
   layer.attention();
+  layer.begin(LayerPart::mlp_norm);
   layer.norm("MLP norm input", "MLP norm output", is_local || has_experts ? "layernorm" : "mlp");
+  layer.dropout("MLP dropout mask");
+  layer.begin(has_experts ? LayerPart::experts : LayerPart::mlp);
   if (has_experts) {
     layer.experts();
   } else {
     layer.mlp(shape.model.ffn_hidden_size, "mlp", "mlp");
   }
-  layer.dropout("MLP dropout mask");
   return layer.saved();
 }
 
@@ -251,6 +257,15 @@ std::int64_t layer_activation_bytes(const ActivationShape& shape, bool has_exper
 
 std::int64_t recomputed_bytes(const ActivationShape& shape, bool has_experts) {
   return bytes_where(shape, has_experts, true);
+}
+
+PartBytes part_bytes(const ActivationShape& shape, bool has_experts, LayerPart part) {
+  PartBytes bytes;
+  for (const SavedTensor& tensor : saved_tensors(shape, has_experts)) {
+    if (tensor.part != part) continue;
+    (is_recomputed(shape, tensor) ? bytes.recomputed : bytes.kept) += tensor.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace verify

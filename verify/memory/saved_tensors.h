@@ -94,10 +94,14 @@ struct ActivationShape {
   std::int64_t own_tokens() const { return sequence_parallel ? tokens / tp : tokens; }
 };
 
+/// Parts of a layer, which give back what they kept in the reverse order; shared experts after the others.
+enum class LayerPart { attention, mlp_norm, mlp, experts };  // shared experts are the MLP of their layer
+
 struct SavedTensor {
   const char* name;
   std::int64_t bytes;
   const char* module;  // the module that computes it again; "" where none does
+  LayerPart part;
 };
 
 /// Returns all tensors of a layer, those that are computed again among them.
@@ -108,6 +112,12 @@ std::int64_t layer_activation_bytes(const ActivationShape& shape, bool has_exper
 
 /// Returns the bytes of a layer that selective recomputation computes again in its backward step.
 std::int64_t recomputed_bytes(const ActivationShape& shape, bool has_experts = false);
+
+/// The bytes that a part of a layer keeps, and those that it computes again.
+struct PartBytes {
+  std::int64_t kept = 0, recomputed = 0;
+};
+PartBytes part_bytes(const ActivationShape& shape, bool has_experts, LayerPart part);
 
 /// Returns the bytes of the scores of attention of all heads of a rank.
 std::int64_t score_bytes(const ActivationShape& shape);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "verify/memory/layer_steps.h"
+
 namespace {
 
 using namespace verify;
@@ -310,7 +312,8 @@ TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
   EXPECT_EQ(whole.all() - moment().all(), layer - input);
   EXPECT_EQ(moment().temporary, whole.temporary) << "the second layer keeps everything, and is first";
   shape.options.recompute_layers = 2;
-  EXPECT_EQ(moment().temporary, whole.temporary + layer - input);
+  const std::int64_t output = input;
+  EXPECT_EQ(moment().temporary, whole.temporary + layer - input + output);
 }
 
 // An MLP gives back what its second product has read before its activation makes the gradient of its input.
@@ -485,14 +488,16 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   shape.options.recompute = RecomputeMethod::uniform;
   const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
   RC_ASSERT(activations(kept) - activations(moment()) == layers * (layer - input));
-  RC_ASSERT(moment().all() <= kept.all());
+  // A single layer has its output a second time while it is computed again, which saves nothing.
+  const std::int64_t output = layers == 1 ? input : 0;
+  RC_ASSERT(moment().all() <= kept.all() + output);
   const int of_group = *rc::gen::inRange(1, 5);
   shape.options.recompute_layers = of_group;
   RC_ASSERT(activations(kept) - activations(moment()) ==
             layers * layer - (layers + of_group - 1) / of_group * input);
   shape.options.recompute = RecomputeMethod::block;
   RC_ASSERT(activations(kept) - activations(moment()) == std::min(layers, of_group) * (layer - input));
-  RC_ASSERT(moment().all() <= kept.all());
+  RC_ASSERT(moment().all() <= kept.all() + output);
 }
 
 // Of a chunk with layers of experts and dense ones by turns, the first layers are computed again, whatever
@@ -751,6 +756,94 @@ RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
              .dispatcher = "alltoall",
              .shared_expert_intermediate_size = 5};
   RC_ASSERT(beyond() == 2 * 2 * 5 * shape.tokens);
+}
+
+// What the steps of one layer hold for themselves: which parts of it are there at the same time.
+constexpr std::int64_t kTokens = 4, kWidth = 2 * 8 * kTokens;  // e H n
+
+/// A layer that is 8 wide, with 2 heads of 4 and 32 in its MLP, and no dropout.
+ActivationShape narrow_layer(std::vector<std::string> modules) {
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .tokens = kTokens};
+  shape.options.hidden_dropout = false;
+  shape.options.recompute = RecomputeMethod::modules;
+  shape.options.modules = std::move(modules);
+  return shape;
+}
+
+std::int64_t recomputed(const ActivationShape& shape, LayerPart part, bool has_experts = false) {
+  return part_bytes(shape, has_experts, part).recomputed;
+}
+
+TEST(LayerSteps, AnMlpThatIsComputedAgainHasItsOutputASecondTime) {
+  const std::int64_t inside = 2 * 32 * kTokens, plain = kWidth + inside;
+  EXPECT_EQ(backward_bytes(narrow_layer({}), false), plain);
+  const ActivationShape again = narrow_layer({"mlp"});
+  const std::int64_t mlp = recomputed(again, LayerPart::mlp) + recomputed(again, LayerPart::mlp_norm);
+  EXPECT_EQ(backward_bytes(again, false), plain + mlp + kWidth);
+}
+
+// Attention is computed again when the MLP has given back what it kept, so that their needs do not add up.
+TEST(LayerSteps, AttentionComesWhenTheMlpIsGone) {
+  ActivationShape shape = narrow_layer({"core_attn"});
+  shape.options.keeps_scores = true;
+  shape.model.seq_length = 64;
+  const std::int64_t in_mlp = kWidth + 2 * 32 * kTokens, core = recomputed(shape, LayerPart::attention);
+  const std::int64_t behind =
+      part_bytes(shape, false, LayerPart::mlp).kept + part_bytes(shape, false, LayerPart::mlp_norm).kept;
+  // The gradients of queries, keys, values and of the output, and the output a second time.
+  EXPECT_EQ(backward_bytes(shape, false), kWidth + core + 5 * kWidth - behind);
+  EXPECT_GT(backward_bytes(shape, false), in_mlp);
+  shape.model.seq_length = 2;
+  EXPECT_EQ(backward_bytes(shape, false), in_mlp) << "few scores are less than the MLP has given back";
+}
+
+TEST(LayerSteps, LatentProjectionsHoldWhatTheyComputeAgain) {
+  ActivationShape shape = narrow_layer({"mla_up_proj", "mlp"});
+  shape.model.ffn_hidden_size = 1;
+  shape.model.latent =
+      LatentAttention{.kv_lora_rank = 3, .qk_head_dim = 16, .qk_pos_emb_head_dim = 8, .v_head_dim = 16};
+  const std::int64_t of_head = 2 * kTokens, inputs = 2 * (2 * 24 + 16) * of_head, output = 2 * 16 * of_head,
+                     projected = 2 * (16 + 16) * of_head;
+  const std::int64_t again = recomputed(shape, LayerPart::attention);
+  const std::int64_t behind =
+      part_bytes(shape, false, LayerPart::mlp).kept + part_bytes(shape, false, LayerPart::mlp_norm).kept;
+  const std::int64_t fused = kWidth + again - behind + inputs + projected - output;
+  EXPECT_EQ(backward_bytes(shape, false), kWidth + again - behind + inputs + output) << "in the core";
+  EXPECT_EQ(fused, backward_bytes(shape, false) + projected - 2 * output);
+  shape.options.fused_rope = false;
+  EXPECT_EQ(backward_bytes(shape, false), fused + 2 * 24 * of_head) << "rotations make new gradients";
+  shape.options.fused_weight_gradient = false;
+  EXPECT_EQ(backward_bytes(shape, false), fused + 2 * 24 * of_head + 2 * 2 * (16 + 16) * 3);
+}
+
+TEST(LayerSteps, SharedExpertsComeWhenTheOthersAreGone) {
+  ActivationShape shape = narrow_layer({"shared_experts"});
+  shape.model.experts = {.num_experts = 2,
+                         .moe_ffn_hidden_size = 32,
+                         .moe_router_topk = 2,
+                         .dispatcher = "alltoall",
+                         .shared_expert_intermediate_size = 16};
+  const std::int64_t in_routed = backward_bytes(shape, true), rows = 2 * kTokens;
+  EXPECT_EQ(in_routed, kWidth + 2 * 8 * rows + 2 * 32 * rows) << "nothing of shared experts";
+  shape.model.experts.shared_expert_intermediate_size = 512;
+  const std::int64_t shared = recomputed(shape, LayerPart::mlp, true), inside = 2 * 512 * kTokens;
+  EXPECT_EQ(shared, 2 * inside);
+  EXPECT_EQ(backward_bytes(shape, true),
+            3 * kWidth + shared + inside - part_bytes(shape, true, LayerPart::experts).kept)
+      << "the gradients of the output and of the input, and the output a second time";
+}
+
+TEST(LayerSteps, APredictionThatIsComputedAgainJoinsTwoStates) {
+  ActivationShape shape = narrow_layer({});
+  const std::int64_t layer = layer_activation_bytes(shape), output = kWidth;
+  EXPECT_EQ(backward_bytes_again(shape, false, 1), layer + output + backward_bytes(shape, false));
+  EXPECT_EQ(backward_bytes_again(shape, false, 3), 3 * layer + output + backward_bytes(shape, false));
+  EXPECT_EQ(backward_bytes_of_prediction(shape, false), backward_bytes_again(shape, false, 1) + 2 * kWidth);
 }
 
 }  // namespace
