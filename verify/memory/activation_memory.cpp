@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/base/check.h"
 #include "verify/memory/layer_steps.h"
@@ -49,6 +50,7 @@ struct Chunk {
   std::int64_t gone_by_layers = 0;    // what of them is given back before the backward step of a layer
   std::int64_t waiting = 0;           // the output layer's gradient, until the embedding's is added to it
   std::int64_t layer_needed = 0;      // in the backward step of a layer
+  std::int64_t left = 0;              // behind the backward step, until the next forward step
   std::int64_t embedding_needed = 0;  // in the backward step of the embedding, when the layers' are gone
 };
 
@@ -63,8 +65,14 @@ class Counter {
                 .forward_needed = kinds.with_experts == 0 ? 0 : forward_bytes_of_experts(shape_),
                 .layer_needed = needed_by_a_layer(rest)};
     // Layers that are computed again come before the others, which have given back what they kept by then.
-    if (again.all() > 0)
-      chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_group(again) - of_layers(rest));
+    const std::int64_t leaving = groups_that_leave_inputs(layers, kinds, again);
+    chunk.left = 2 * leaving * width();
+    if (again.all() > 0) {
+      // The gradient of the input of the group behind it is that of its own output.
+      const std::int64_t of_others = std::max<std::int64_t>(leaving - 2, 0) * width();
+      chunk.layer_needed =
+          std::max(chunk.layer_needed, needed_by_a_group(again) + of_others - of_layers(rest));
+    }
     if (is_first && shape_.options.hidden_dropout)
       chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
     if (is_first || (is_last && shape_.model.mtp_num_layers > 0))
@@ -113,6 +121,26 @@ class Counter {
         shape_.options.recompute == RecomputeMethod::uniform ? shape_.options.recompute_layers : 1;
     const std::int64_t in_groups = std::min<std::int64_t>(again.all(), layers.count);
     return (in_groups + of_group - 1) / of_group * saved_input() + of_layers(kinds.without(again));
+  }
+
+  /// A dispatcher keeps the probabilities of its experts until the next microbatch comes. They hold the input
+  /// of what was computed again with them, and the gradient of that input. A layer that predicts further
+  /// tokens has two inputs.
+  std::int64_t groups_that_leave_inputs(const sim::StageLayers& layers, const Kinds& kinds,
+                                        const Kinds& again) const {
+    if (shape_.options.recomputes("moe")) return kinds.with_experts;
+    if (shape_.options.recompute != RecomputeMethod::uniform) return again.with_experts;
+    const std::int64_t of_group = shape_.options.recompute_layers;
+    std::int64_t in_main = 0, groups = 0;
+    for (std::int64_t first = 0; first < layers.count; first += of_group) {
+      const std::int64_t count = std::min<std::int64_t>(of_group, layers.count - first);
+      const std::int64_t with_experts = layers_with_experts(
+          shape_.model,
+          {.count = static_cast<int>(count), .offset = static_cast<int>(layers.offset + first)});
+      in_main += with_experts;
+      groups += with_experts > 0 ? 1 : 0;
+    }
+    return groups + 2 * (kinds.with_experts - in_main);
   }
 
   /// What the backward step of a layer holds for itself, of layers that keep their tensors, or of a group
@@ -206,10 +234,14 @@ class Walk {
       : chunks_(chunks), left_to_defer_(most_deferred) {}
 
   LargestMoment through(const sim::RankSchedule& schedule) {
+    // The step before has left what its last microbatch leaves.
+    std::vector<std::int64_t> left;
+    for (const Chunk& chunk : chunks_) now_ += left.emplace_back(chunk.left);
     for (const sim::Step& step : sim::steps_of(schedule)) {
       const Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
       if (step.pass == sim::Pass::forward) {
         if (chunk.loading > 0) consider(step, "loading its batch", 0, chunk.loading);
+        now_ -= std::exchange(left[static_cast<std::size_t>(step.chunk)], 0);
         now_ += chunk.kept - chunk.around_output;
         if (chunk.forward_needed > 0) consider(step, "in its experts", 0, chunk.forward_needed);
         now_ += chunk.around_output;
@@ -225,6 +257,7 @@ class Walk {
         now_ -= chunk.gone_by_layers;
         consider(step, "in a layer", 0, chunk.layer_needed + chunk.waiting);
         now_ -= chunk.kept - chunk.gone_by_layers;
+        now_ += chunk.left - std::exchange(left[static_cast<std::size_t>(step.chunk)], chunk.left);
         if (chunk.embedding_needed > 0)
           consider(step, "in the embedding", 0, chunk.embedding_needed + chunk.waiting);
       }

@@ -21,6 +21,9 @@
 ///                   they kept; if it is tied to the output layer of the same stage, that weight's gradient
 ///                   waits for it from the output layer on, or if gradients are fused their sum is another
 ///                   tensor
+///         left      behind the backward step of a chunk, until its next forward step, for each layer or
+///                   group with experts that is computed again, or whose module moe is, 2 e H n_s: its input,
+///                   and the gradient of it, which the graph of the dispatcher's probabilities holds
 ///         deferred  with --defer-embedding-wgrad-compute, until the pipeline drains, e N of the gradient of
 ///                   the logits and e H n_s of the output layer's input, of as many microbatches as the
 ///                   limit allows

@@ -758,6 +758,42 @@ RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
   RC_ASSERT(beyond() == 2 * 2 * 5 * shape.tokens);
 }
 
+// Megatron's dispatchers keep the probabilities of their last microbatch, and with them the input of what was
+// computed again, and its gradient.
+TEST(ActivationMemory, ExpertsThatAreComputedAgainLeaveTheirInputsAndGradients) {
+  ActivationShape shape{.model = narrow_model(4), .padded_vocab_size = 1 << 10, .tokens = 1};
+  shape.model.untied_output = true;
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  const auto moment = [&] {
+    return largest_moments(shape, sim::place_layers({.num_layers = 4}), sim::no_pipelining, {}).front();
+  };
+  const std::int64_t width = 2 * 8;
+  const auto left = [&](RecomputeMethod method, std::int64_t layers) {
+    shape.options.recompute = method;
+    shape.options.recompute_layers = layers;
+    EXPECT_EQ(moment().step, "backward of microbatch 0, in the embedding");
+    return moment().activations / width;
+  };
+  EXPECT_EQ(left(RecomputeMethod::none, 1), 0);
+  EXPECT_EQ(left(RecomputeMethod::uniform, 1), 2 * 4);
+  EXPECT_EQ(left(RecomputeMethod::uniform, 3), 2 * 2);
+  EXPECT_EQ(left(RecomputeMethod::block, 3), 2 * 3);
+  shape.options.modules = {"moe"};
+  EXPECT_EQ(left(RecomputeMethod::modules, 1), 2 * 4);
+  shape.options.modules = {"moe_act"};
+  EXPECT_EQ(left(RecomputeMethod::modules, 1), 0);
+  shape.model.experts.moe_layer_freq = {.every = 2};
+  EXPECT_EQ(left(RecomputeMethod::uniform, 1), 2 * 2);
+  EXPECT_EQ(left(RecomputeMethod::uniform, 2), 2 * 2);
+  EXPECT_EQ(left(RecomputeMethod::uniform, 4), 2);
+  // The first layer finds the gradients of the others: that of the second one is its own output's.
+  shape.padded_vocab_size = 1;
+  shape.model.experts.moe_layer_freq = {.every = 1};
+  shape.options.recompute_layers = 1;
+  EXPECT_EQ(moment().step, "backward of microbatch 0, in a layer");
+  EXPECT_EQ(moment().temporary, backward_bytes_again(shape, true, 1) - width + 2 * width);
+}
+
 // What the steps of one layer hold for themselves: which parts of it are there at the same time.
 constexpr std::int64_t kTokens = 4, kWidth = 2 * 8 * kTokens;  // e H n
 
