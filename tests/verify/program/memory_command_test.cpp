@@ -334,6 +334,8 @@ TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
   EXPECT_EQ(named("--cuda-graph-impl local --fp8-format hybrid"),
             ordered_json::array({"--cuda-graph-impl", "--fp8-format"}));
   EXPECT_EQ(named("--fp32-residual-connection"), ordered_json::array({"--fp32-residual-connection"}));
+  EXPECT_EQ(named("--num-experts 4 --moe-apply-probs-on-input"),
+            ordered_json::array({"--moe-apply-probs-on-input"}));
   EXPECT_EQ(named("--num-experts 4 --moe-input-jitter-eps 0.5"),
             ordered_json::array({"--moe-input-jitter-eps"}));
   const test::TemporaryFile file("run.sh", "torchrun pretrain_gpt.py " + arguments + "--fp8-format hybrid\n");
