@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_condition.h"
+#include "verify/run_arguments/shell_output.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
@@ -43,27 +45,57 @@ std::vector<std::string> names_assigned_in(const ShellCommand& command) {
   return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
 }
 
+std::string without_blanks(std::string_view part) {
+  part.remove_prefix(std::min(part.find_first_not_of(" \t"), part.size()));
+  return std::string(part.substr(0, part.find_last_not_of(" \t") + 1));
+}
+
+/// Returns an assignment of ((...)) and `let` with a plain sign: "I = (I) + (2)" of I+=2 and of I++.
+std::string with_plain_sign(std::string_view text) {
+  std::string whole = without_blanks(text);
+  for (const std::string_view step : {"++", "--"}) {
+    std::string name = whole;
+    if (name.ends_with(step)) name = without_blanks(std::string_view(name).substr(0, name.size() - 2));
+    if (name.starts_with(step)) name = without_blanks(std::string_view(name).substr(2));
+    const bool is_name = !name.empty() && name != whole && begins_shell_name(name.front()) &&
+                         std::ranges::all_of(name, is_of_shell_name);
+    if (is_name) return fmt::format("{} = {} {} 1", name, name, step[0]);
+  }
+  std::size_t length = 0;
+  while (length < whole.size() && is_of_shell_name(whole[length])) ++length;
+  const std::string name = whole.substr(0, length);
+  const std::string behind = without_blanks(std::string_view(whole).substr(length));
+  for (const std::string_view sign : {"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"}) {
+    const bool is_there = behind.starts_with(sign) && behind.substr(sign.size()).starts_with('=');
+    if (is_there && !name.empty())
+      return fmt::format("{} = {} {} ({})", name, name, sign, behind.substr(sign.size() + 1));
+  }
+  return whole;
+}
+
 /// Returns NAME=expression of ((...)) and `let` as an assignment; none where it assigns in another way.
-std::optional<ShellAssignment> arithmetic_assignment(std::string_view text, int line) {
+std::optional<ShellAssignment> arithmetic_assignment(std::string_view written, int line) {
+  const std::string text = with_plain_sign(written);
   const std::size_t equals = text.find('=');
-  if (equals == std::string_view::npos || text.find('=', equals + 1) != std::string_view::npos)
-    return std::nullopt;
-  std::string_view name = text.substr(0, equals);
-  const std::string_view value = text.substr(equals + 1);
-  name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
-  name = name.substr(0, name.find_last_not_of(" \t") + 1);
+  if (equals == std::string::npos || text.find('=', equals + 1) != std::string::npos) return std::nullopt;
+  const std::string name = without_blanks(std::string_view(text).substr(0, equals));
+  const std::string_view value = std::string_view(text).substr(equals + 1);
   const bool has_quotes = value.find_first_of("'\"\\`") != std::string_view::npos;
   const bool is_plain = !has_quotes && !name.empty() && begins_shell_name(name.front()) &&
                         std::ranges::all_of(name, is_of_shell_name) &&
                         value.find(',') == std::string_view::npos && names_assigned_by(value).empty();
   if (!is_plain) return std::nullopt;
-  return ShellAssignment{.name = std::string(name),
+  ShellWord word = ShellWordReader(fmt::format("$(({}))", value), line, 0).whole_word(true);
+  const bool has_plain_sign = with_plain_sign(written) == without_blanks(written);
+  if (!has_plain_sign && word.parts.size() == 1) word.parts.front().source = fmt::format("(({}))", written);
+  return ShellAssignment{.name = name,
                          .appends = false,
                          .is_array = false,
                          .is_local = false,
                          .is_associative = false,
+                         .is_reference = false,
                          .key = {},
-                         .values = {ShellWordReader(fmt::format("$(({}))", value), line, 0).whole_word(true)},
+                         .values = {std::move(word)},
                          .line = line};
 }
 
@@ -76,6 +108,68 @@ std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, Sh
     if (commands[i].keyword == ends && --open == 0) return i;
   }
   return commands.size();
+}
+
+/// The variables of a `read`, and how it reads them.
+struct InputNames {
+  std::vector<std::string> names;
+  bool is_raw = false;       // -r
+  bool is_array = false;     // -a: the one variable gets all words
+  bool is_whole = false;     // -d '': not only the first line
+  bool is_followed = false;  // there is no other option
+};
+
+InputNames names_of_input(const Fields& words) {
+  InputNames asked{.names = {}, .is_followed = words.front().text == "read"};
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    if (!is_option(word->text)) {
+      const bool is_name = !word->text.empty() && std::ranges::all_of(word->text, is_of_shell_name);
+      if (is_name) asked.names.push_back(word->text);
+      asked.is_followed = asked.is_followed && is_name;
+      continue;
+    }
+    for (const char letter : word->text.substr(1)) {
+      if (letter == 'd' && word + 1 != words.end() && word->text.ends_with('d')) {
+        ++word;
+        asked.is_whole = word->text.empty();
+        asked.is_followed = asked.is_followed && asked.is_whole;
+        break;
+      }
+      asked.is_raw = asked.is_raw || letter == 'r';
+      asked.is_array = asked.is_array || letter == 'a';
+      asked.is_followed = asked.is_followed && (letter == 'r' || letter == 'a');
+    }
+  }
+  if (asked.is_array && asked.names.size() != 1) asked.is_followed = false;
+  return asked;
+}
+
+bool is_blank_of_input(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+/// Takes the first word from a text whose words these signs separate. Blanks among them separate words as
+/// often as they stand there; each other sign ends a word.
+std::optional<std::string> next_of_input(std::string_view& text, const std::string& signs) {
+  const auto is_blank = [&](char c) { return is_blank_of_input(c) && signs.find(c) != std::string::npos; };
+  const auto skip_blanks = [&] {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  };
+  skip_blanks();
+  if (text.empty()) return std::nullopt;
+  const std::size_t end = std::min(text.find_first_of(signs), text.size());
+  const std::string word(text.substr(0, end));
+  text.remove_prefix(end);
+  skip_blanks();
+  const bool is_sign = !text.empty() && signs.find(text.front()) != std::string::npos;
+  if (is_sign) text.remove_prefix(1);
+  return word;
+}
+
+/// Returns a text without the blanks at its ends that are among these signs.
+std::string without_blanks(std::string_view text, const std::string& signs) {
+  const auto is_blank = [&](char c) { return is_blank_of_input(c) && signs.find(c) != std::string::npos; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return std::string(text);
 }
 
 class ScriptReader {
@@ -94,6 +188,7 @@ class ScriptReader {
   std::optional<Fields> list_of_loop(Commands commands, std::size_t begin);
   void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
   void read_input(const ShellCommand& command, const Fields& words, ShellRuns runs);
+  std::optional<std::string> input_of(const ShellCommand& command, const InputNames& asked);
   void read(const ShellCommand& command, int depth);
   void read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
   void read_allocation(const Fields& words);
@@ -123,7 +218,7 @@ class ScriptReader {
   bool has_returned_ = false;                  // the function that is read has come to its `return`
 
   struct Function {
-    std::vector<ShellCommand> commands;
+    ShellValues::Commands commands;
     bool is_called = false;
   };
   std::map<std::string, Function> functions_;
@@ -157,7 +252,11 @@ void ScriptReader::read(Commands commands, int depth) {
       const std::size_t end = end_of(commands, i, ShellKeyword::function_begins, ShellKeyword::function_ends);
       const Fields name = values_.expand(command.words);
       const Commands body = commands.subspan(i + 1, end - i - 1);
-      if (name.size() == 1) functions_[name.front().text] = {{body.begin(), body.end()}, false};
+      if (name.size() == 1) {
+        const auto kept = std::make_shared<const std::vector<ShellCommand>>(body.begin(), body.end());
+        functions_[name.front().text] = {kept, false};
+        values_.define_function(name.front().text, kept);
+      }
       i = end;
     } else if (command.keyword == ShellKeyword::subshell_begins) {
       const std::size_t end = end_of(commands, i, ShellKeyword::subshell_begins, ShellKeyword::subshell_ends);
@@ -208,12 +307,12 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
   const auto found = words.empty() ? functions_.end() : functions_.find(words.front().text);
   if (found == functions_.end() || depth == kMostNesting) return false;
   found->second.is_called = true;
-  const std::vector<ShellCommand> commands = found->second.commands;  // a call may define it anew
+  const ShellValues::Commands commands = found->second.commands;  // a call may define it anew
   const ShellBranches around = branches_;
   branches_.enter(runs);
   values_.begin_call({words.begin() + 1, words.end()});
   ++open_calls_;
-  read(commands, depth + 1);
+  read(*commands, depth + 1);
   --open_calls_;
   has_returned_ = false;
   values_.end_call();
@@ -225,10 +324,10 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
 /// Of a file in which no command is found, the functions that nothing here calls: something may call them by
 /// their name.
 void ScriptReader::read_functions_without_a_call() {
-  std::vector<std::vector<ShellCommand>> bodies;
+  std::vector<ShellValues::Commands> bodies;
   for (const auto& [name, function] : functions_)
     if (!function.is_called) bodies.push_back(function.commands);
-  for (const std::vector<ShellCommand>& body : bodies) read(body, kMostNesting);
+  for (const ShellValues::Commands& body : bodies) read(*body, kMostNesting);
 }
 
 void ScriptReader::read(const ShellCommand& command, int depth) {
@@ -322,6 +421,9 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
     const bool is_known = is_certain && count && *count >= 0;
     values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
+  } else if (name == "set" && words.size() > 1 && words[1].text == "--") {
+    values_.set_arguments(is_certain ? std::optional(Fields(words.begin() + 2, words.end())) : std::nullopt,
+                          command.line);
   } else if (name == "unset") {
     for (auto word = words.begin() + 1; word != words.end(); ++word) {
       const std::string variable = word->text.substr(0, word->text.find('['));
@@ -333,6 +435,12 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
         values_.forget(variable, command.line, "it may have been unset");
       }
     }
+  } else if (name == "printf" && words.size() > 2 && words[1].text == "-v") {
+    Fields printed = words;
+    printed.erase(printed.begin() + 1, printed.begin() + 3);
+    const std::optional<std::string> text = is_certain ? printed_text(printed) : std::nullopt;
+    if (text) values_.define(words[2].text, *text, command.line);
+    if (!text) values_.forget(words[2].text, command.line, "it is printed into it");
   } else if (name == "read" || name == "mapfile" || name == "readarray") {
     read_input(command, words, runs);
   } else if (name == "exit" && is_certain && command.chain.empty()) {
@@ -344,39 +452,44 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
   }
 }
 
-/// Follows `read`: the one variable of `read -r -d ''` gets the whole here-document. What others read is not
-/// known.
+/// Follows `read`: its variables get the words of a here-document or here-string, and the one of `read -d ''`
+/// gets all of it. What others read is not known.
 void ScriptReader::read_input(const ShellCommand& command, const Fields& words, ShellRuns runs) {
-  std::vector<std::string> names;
-  bool is_raw = false, is_whole = false;
-  for (auto word = words.begin() + 1; word != words.end(); ++word) {
-    const std::string& text = word->text;
-    const bool takes_delimiter = is_option(text) && text.ends_with('d');
-    is_raw = is_raw || (is_option(text) && text.find('r') != std::string::npos);
-    if (takes_delimiter && word + 1 != words.end()) {
-      ++word;
-      is_whole = word->text.empty();
-    } else if (!is_option(text)) {
-      names.push_back(text);
-    } else if (text != "-r") {
-      names.emplace_back();  // an option that changes what is read
-    }
+  const InputNames asked = names_of_input(words);
+  const bool is_certain = runs == ShellRuns::yes && command.chain != "|" && asked.is_followed;
+  const std::optional<std::string> text = is_certain ? input_of(command, asked) : std::nullopt;
+  for (const std::string& name : asked.names) {
+    if (!text) values_.forget(name, command.line, "it is read from the input");
   }
-  const bool is_one = words.front().text == "read" && names.size() == 1 && is_whole &&
-                      command.documents.size() == 1 && runs == ShellRuns::yes && command.chain != "|";
-  for (const std::string& name : names) {
-    const bool is_name = !name.empty() && std::ranges::all_of(name, is_of_shell_name);
-    if (!is_one && is_name) values_.forget(name, command.line, "it is read from the input");
-    if (!is_one || !is_name) continue;
-    std::string text = text_of(command.documents.front());
-    if (!is_raw && text.find('\\') != std::string::npos) {
-      values_.forget(name, command.line, "it is read from the input");
-      continue;
-    }
-    const std::size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());
-    text = text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
-    values_.define(name, std::move(text), command.documents.front().line);
+  if (!text || asked.names.empty()) return;
+  const std::optional<Fields> separators = values_.kept("IFS", command.line);
+  const std::string signs = separators && separators->size() == 1 ? separators->front().text : " \t\n";
+  std::string_view rest = *text;
+  if (asked.is_array) {
+    Fields fields;
+    while (const auto word = next_of_input(rest, signs)) fields.push_back({*word, command.line});
+    return values_.define(asked.names.front(), std::move(fields));
   }
+  for (std::size_t i = 0; i + 1 < asked.names.size(); ++i)
+    values_.define(asked.names[i], next_of_input(rest, signs).value_or(""), command.line);
+  values_.define(asked.names.back(), without_blanks(rest, signs), command.line);
+}
+
+/// Returns the text that `read` takes its words of; nothing where it is not known.
+std::optional<std::string> ScriptReader::input_of(const ShellCommand& command, const InputNames& asked) {
+  std::string text;
+  if (command.input != nullptr && command.documents.empty()) {
+    text = values_.whole(*command.input).text + "\n";
+  } else if (command.documents.size() == 1 && command.input == nullptr) {
+    text = text_of(command.documents.front());
+  } else {
+    return std::nullopt;
+  }
+  if (!asked.is_raw && text.find('\\') != std::string::npos) return std::nullopt;
+  if (!asked.is_whole) text.resize(std::min(text.find('\n'), text.size()));
+  // What is not known may hold any number of words.
+  const bool is_one = asked.is_whole && !asked.is_array && asked.names.size() == 1;
+  return is_one || text.find(kUnknownBegin) == std::string::npos ? std::optional(text) : std::nullopt;
 }
 
 /// Returns the text of a here-document as the command gets it.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
+#include <system_error>
 
 #include "verify/run_arguments/run_arguments.h"
 
@@ -19,20 +21,25 @@ struct Operator {
   int precedence;  // a higher one binds more
 };
 // A sign stands before those that it begins with.
-constexpr std::array<Operator, 14> kOperators = {{{"||", 1},
+constexpr std::array<Operator, 19> kOperators = {{{"||", 1},
                                                   {"&&", 2},
-                                                  {"==", 3},
-                                                  {"!=", 3},
-                                                  {"<=", 4},
-                                                  {">=", 4},
-                                                  {"<", 4},
-                                                  {">", 4},
-                                                  {"+", 5},
-                                                  {"-", 5},
-                                                  {"**", 7},
-                                                  {"*", 6},
-                                                  {"/", 6},
-                                                  {"%", 6}}};
+                                                  {"|", 3},
+                                                  {"^", 4},
+                                                  {"&", 5},
+                                                  {"==", 6},
+                                                  {"!=", 6},
+                                                  {"<=", 7},
+                                                  {">=", 7},
+                                                  {"<<", 8},
+                                                  {">>", 8},
+                                                  {"<", 7},
+                                                  {">", 7},
+                                                  {"+", 9},
+                                                  {"-", 9},
+                                                  {"**", 11},
+                                                  {"*", 10},
+                                                  {"/", 10},
+                                                  {"%", 10}}};
 
 Number truth(bool is_true) { return is_true ? 1 : 0; }
 
@@ -45,12 +52,24 @@ Number power(std::int64_t base, std::int64_t exponent) {
   return result;
 }
 
+Number shifted(std::int64_t value, std::int64_t places, bool is_left) {
+  constexpr std::int64_t kMostPlaces = 62;
+  if (value < 0 || places < 0 || places > kMostPlaces) return std::nullopt;
+  std::int64_t result = value >> places;
+  if (is_left && __builtin_mul_overflow(value, std::int64_t{1} << places, &result)) return std::nullopt;
+  return result;
+}
+
 Number combined(std::string_view sign, Number left, Number right) {
   if (!left || !right) return std::nullopt;
   const std::int64_t a = *left, b = *right;
   std::int64_t result = 0;
   if (sign == "||") return truth(a != 0 || b != 0);
   if (sign == "&&") return truth(a != 0 && b != 0);
+  if (sign == "|") return a | b;
+  if (sign == "^") return a ^ b;
+  if (sign == "&") return a & b;
+  if (sign == "<<" || sign == ">>") return shifted(a, b, sign == "<<");
   if (sign == "==") return truth(a == b);
   if (sign == "!=") return truth(a != b);
   if (sign == "<=") return truth(a <= b);
@@ -63,6 +82,18 @@ Number combined(std::string_view sign, Number left, Number right) {
   if (sign == "*") return __builtin_mul_overflow(a, b, &result) ? std::nullopt : Number(result);
   if (b == 0 || b == -1) return std::nullopt;  // -1: the quotient may not fit
   return sign == "/" ? a / b : a % b;
+}
+
+/// Returns the number of digits; of those to the base 8 behind a zero, and to the base 16 behind "0x".
+Number number_written(std::string_view digits) {
+  if (digits.size() < 2 || digits.front() != '0') return whole_number(digits);
+  const bool is_of_16 = digits[1] == 'x' || digits[1] == 'X';
+  digits.remove_prefix(is_of_16 ? 2 : 1);
+  std::int64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, is_of_16 ? 16 : 8);
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size() && digits.front() != '-';
+  return is_whole ? Number(number) : std::nullopt;
 }
 
 class Expression {
@@ -86,7 +117,7 @@ class Expression {
     return true;
   }
 
-  /// Returns the operator that stands here; null for another sign, such as "<<" or "+=".
+  /// Returns the operator that stands here; null for another sign, such as "+=" or "<<=".
   const Operator* next_operator() {
     skip_blanks();
     const std::string_view rest = text_.substr(at_);
@@ -94,7 +125,8 @@ class Expression {
         kOperators, [&](const Operator& candidate) { return rest.starts_with(candidate.sign); });
     if (found == kOperators.end()) return nullptr;
     const std::string_view behind = rest.substr(found->sign.size());
-    const bool goes_on = !behind.empty() && found->sign.size() == 1 &&
+    const bool shifts = found->sign == "<<" || found->sign == ">>";
+    const bool goes_on = !behind.empty() && (found->sign.size() == 1 || shifts) &&
                          (behind[0] == '=' || (behind[0] == rest[0] && rest[0] != '-' && rest[0] != '+'));
     return goes_on ? nullptr : found;
   }
@@ -146,8 +178,7 @@ class Expression {
     const bool is_name = std::isdigit(static_cast<unsigned char>(word[0])) == 0;
     const std::optional<std::string> digits = is_name ? number_of_(word) : word;
     if (digits && digits->empty()) return 0;
-    const bool is_octal = digits && digits->size() > 1 && digits->front() == '0';
-    return digits && !is_octal ? whole_number(*digits) : std::nullopt;
+    return digits ? number_written(*digits) : std::nullopt;
   }
 
   std::string_view text_;

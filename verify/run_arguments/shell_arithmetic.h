@@ -2,10 +2,11 @@
 
 /// Evaluates the whole-number arithmetic of $((...)) and ((...)), in which ${...} is replaced by its value.
 ///
-/// Exact   + - * / % **, comparisons, && || !, the choice ?: and brackets, with the precedence of the shell.
+/// Exact   + - * / % **, & | ^ << >>, comparisons, && || !, the choice ?: and brackets, with the precedence
+///         of the shell.
 ///         The result is empty for an operation that is none of these, such as an assignment, an unknown
-///         name, a division by zero, a negative power, a number with a leading zero, or one that does not
-///         fit into 64 bits.
+///         name, a division by zero, a negative power, or a number that does not fit into 64 bits. A number
+///         has the base 8 behind a zero, and 16 behind "0x".
 
 #include <cstdint>
 #include <functional>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_pattern.h"
 
 namespace verify {
 
@@ -30,6 +31,7 @@ struct TestWord {
   std::string text;
   bool is_known = true;
   bool is_pattern = false;  // it has characters outside of quotes that stand for others
+  std::string pattern;      // the word as one, where it is
   std::string bare;         // the text, where nothing of it is quoted or expanded
 };
 
@@ -41,7 +43,8 @@ TestWord test_word(const ShellWord& word, ShellValues& values, bool splits) {
   TestWord result;
   if (splits) {
     const std::vector<ShellField> fields = values.expand(word);
-    if (fields.size() != 1) return {.text = "", .is_known = false, .is_pattern = false, .bare = ""};
+    if (fields.size() != 1)
+      return {.text = "", .is_known = false, .is_pattern = false, .pattern = "", .bare = ""};
     result.text = fields.front().text;
     result.is_known = !fields.front().has_unknown();
   } else {
@@ -57,13 +60,15 @@ TestWord test_word(const ShellWord& word, ShellValues& values, bool splits) {
   const bool is_all_quoted = std::ranges::all_of(word.parts, &ShellPart::is_quoted);
   result.is_pattern = std::ranges::any_of(word.parts, has_pattern) ||
                       (!is_all_quoted && result.text.find_first_of("*?[") != std::string::npos);
+  if (result.is_pattern && result.is_known && !splits) result.pattern = values.pattern(word);
   return result;
 }
 
 /// Reads the words of a test, whose brackets are left out.
 class Test {
  public:
-  Test(std::vector<TestWord> words, bool is_double) : words_(std::move(words)), is_double_(is_double) {}
+  Test(std::vector<TestWord> words, bool is_double, const ShellValues& values)
+      : words_(std::move(words)), is_double_(is_double), values_(values) {}
 
   Truth truth() {
     const Truth truth = any(0);
@@ -80,13 +85,13 @@ class Test {
 
   Truth any(int depth) {
     Truth truth = all(depth);
-    while (is_double_ && takes("||")) truth = either(truth, all(depth));
+    while (takes(is_double_ ? "||" : "-o")) truth = either(truth, all(depth));
     return truth;
   }
 
   Truth all(int depth) {
     Truth truth = one(depth);
-    while (is_double_ && takes("&&")) truth = both(truth, one(depth));
+    while (takes(is_double_ ? "&&" : "-a")) truth = both(truth, one(depth));
     return truth;
   }
 
@@ -110,7 +115,9 @@ class Test {
       if (!word.is_known) return std::nullopt;
       return word.text.empty() == (first.bare == "-z");
     }
-    const bool ends = at_ == words_.size() || at("&&") || at("||") || at(")");
+    if (first.bare == "-v" && at_ != words_.size()) return assigned(words_[at_++]);
+    const bool ends =
+        at_ == words_.size() || (is_double_ ? at("&&") || at("||") || at(")") : at("-a") || at("-o"));
     if (ends) return first.is_known ? Truth(!first.text.empty()) : std::nullopt;
     const std::string operation = words_[at_++].bare;
     if (at_ == words_.size()) return stop();
@@ -123,6 +130,7 @@ class Test {
     at_ = words_.size();
     const TestWord& word = words_.back();
     const std::string& sign = words_.front().bare;
+    if (words_.size() == 2 && sign == "-v") return assigned(word);
     if (words_.size() == 2 && sign != "-z" && sign != "-n") {
       const std::string& text = words_.front().text;
       const bool may_be_operator = text.size() == 2 && text[0] == '-';
@@ -134,7 +142,11 @@ class Test {
 
   Truth compared(const TestWord& first, std::string_view operation, const TestWord& second) {
     if (operation == "=" || operation == "==" || operation == "!=") {
-      if (!first.is_known || !second.is_known || (is_double_ && second.is_pattern)) return std::nullopt;
+      if (!first.is_known || !second.is_known) return std::nullopt;
+      if (is_double_ && second.is_pattern) {
+        const Truth fits = fits_shell_pattern(first.text, second.pattern);
+        return operation == "!=" ? opposite(fits) : fits;
+      }
       return (first.text == second.text) == (operation != "!=");
     }
     const auto a = whole_number(first.text), b = whole_number(second.text);
@@ -148,6 +160,15 @@ class Test {
     return std::nullopt;
   }
 
+  /// Whether the file gives a variable a value. Without one, the environment may.
+  Truth assigned(const TestWord& name) const {
+    if (!name.is_known || values_.is_given_nothing(name.text)) return std::nullopt;
+    const bool is_of_file = std::ranges::find(values_.names(), name.text) != values_.names().end();
+    if (is_of_file && std::ranges::any_of(values_.value(name.text), &ShellField::has_unknown))
+      return std::nullopt;
+    return true;
+  }
+
   /// What is no test that is read here has no known truth, and neither has the rest.
   Truth stop() {
     at_ = words_.size() + 1;
@@ -156,6 +177,7 @@ class Test {
 
   std::vector<TestWord> words_;
   bool is_double_;
+  const ShellValues& values_;
   std::size_t at_ = 0;
 };
 
@@ -181,7 +203,7 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
     if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
     words.pop_back();
   }
-  return Test(std::move(words), is_double).truth();
+  return Test(std::move(words), is_double, values).truth();
 }
 
 }  // namespace
@@ -215,8 +237,12 @@ std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, c
   for (const ShellWord& pattern : patterns) {
     const TestWord text = test_word(pattern, values, false);
     if (text.bare == "*") return true;
-    const bool is_known = word.is_known && text.is_known && !text.is_pattern;
-    fits = either(fits, is_known ? Truth(word.text == text.text) : std::nullopt);
+    if (!word.is_known || !text.is_known) {
+      fits = either(fits, std::nullopt);
+    } else {
+      fits = either(fits, text.is_pattern ? fits_shell_pattern(word.text, text.pattern)
+                                          : Truth(word.text == text.text));
+    }
   }
   return fits;
 }

@@ -2,11 +2,11 @@
 
 /// Whether a command of a shell script succeeds, where that follows from values that are known.
 ///
-/// Calls   [ ... ], [[ ... ]] and test, with = == != -eq -ne -lt -le -gt -ge -z -n, a word alone, and ! && ||
-///         and brackets inside of [[ ... ]]; ((...)) of known numbers; true, false and ":". A command of
-///         assignments alone succeeds.
-/// Exact   The result is empty for every other command, for patterns, for files, and where a value is not
-///         known: nothing is guessed.
+/// Calls   [ ... ], [[ ... ]] and test, with = == != -eq -ne -lt -le -gt -ge -z -n -v, a word alone, ! -a -o,
+///         and && || and brackets inside of [[ ... ]]; patterns of [[ ... ]] and `case` (shell_pattern.h);
+///         ((...)) of known numbers; true, false and ":". A command of assignments alone succeeds.
+/// Exact   The result is empty for every other command, for =~, for files, and where a value is not known:
+///         nothing is guessed.
 
 #include <optional>
 

@@ -1,20 +1,29 @@
 #include "verify/run_arguments/shell_output.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <fmt/format.h>
 #include <vector>
 
 #include "sim/base/error.h"
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
+#include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 
 namespace {
 
+constexpr std::size_t kMostPrintedBytes = std::size_t{1} << 20U;
+constexpr int kMostCalls = 8;
+constexpr int kMostCommands = 10'000;
+
 /// Returns the commands of a substitution; "" where they are of a form that is not followed: a backslash
-/// means another thing in backquotes, and redirections and jobs move the output.
+/// means another thing in backquotes, and jobs go on beside the shell.
 std::string_view commands_of(std::string_view source) {
   const bool is_quoted = source.starts_with('`') && source.size() >= 2;
   if (is_quoted && source.find('\\') != std::string_view::npos) return "";
@@ -23,8 +32,9 @@ std::string_view commands_of(std::string_view source) {
   source.remove_prefix(is_quoted ? 1 : 2);
   source.remove_suffix(1);
   for (std::size_t at = 0; at < source.size(); ++at) {
-    if (source[at] == '>' || source[at] == '<') return "";
     if (source[at] != '&') continue;
+    const bool is_of_redirection = at > 0 && source[at - 1] == '>';
+    if (is_of_redirection) continue;
     if (at + 1 == source.size() || source[at + 1] != '&') return "";
     ++at;
   }
@@ -35,7 +45,7 @@ bool is_followed(const ShellCommand& command) {
   using enum ShellKeyword;
   switch (command.keyword) {
     case none:
-      return command.assignments.empty() && command.documents.empty() && command.chain != "|";
+      return command.chain != "|" && !command.is_redirected && command.input == nullptr;
     case if_begins:
     case condition_ends:
     case elif_begins:
@@ -64,19 +74,37 @@ std::optional<std::string> echoed(const std::vector<ShellField>& words) {
   return text + (has_option ? "" : "\n");
 }
 
+/// Returns what `expr` prints of two numbers and a sign.
+std::optional<std::string> calculated(const std::vector<ShellField>& words) {
+  if (words.size() != 4) return std::nullopt;
+  const bool is_sign =
+      words[2].text.size() == 1 && std::string_view("+-*/%").find(words[2].text) != std::string_view::npos;
+  if (!is_sign || !whole_number(words[1].text) || !whole_number(words[3].text)) return std::nullopt;
+  const auto none = [](const std::string&) { return std::optional<std::string>(); };
+  const auto number =
+      shell_arithmetic(fmt::format("{} {} ({})", words[1].text, words[2].text, words[3].text), none);
+  return number ? std::optional(fmt::format("{}\n", *number)) : std::nullopt;
+}
+
 class OutputReader {
  public:
-  explicit OutputReader(ShellValues& values) : values_(values) {}
+  OutputReader(ShellValues& values, int line) : values_(values), line_(line) {}
 
   ShellOutput read(const ShellScript& script) {
-    for (const ShellCommand& command : script.commands) {
-      if (!is_followed(command) || !follow(command)) return {std::nullopt, asked_};
-    }
+    const bool is_known = read(script.commands);
+    if (scope_) values_.leave(std::move(*scope_));
+    if (!is_known) return {std::nullopt, asked_};
     text_.erase(text_.find_last_not_of('\n') + 1);
     return {std::move(text_), ""};
   }
 
  private:
+  bool read(const std::vector<ShellCommand>& commands) {
+    return std::ranges::all_of(commands, [&](const ShellCommand& command) {
+      return has_returned_ || (is_followed(command) && follow(command));
+    });
+  }
+
   /// Returns whether it is known what the command prints.
   bool follow(const ShellCommand& command) {
     if (command.keyword != ShellKeyword::none) {
@@ -85,9 +113,16 @@ class OutputReader {
     }
     const ShellRuns runs = branches_.runs(command);
     if (runs == ShellRuns::no) return true;
-    if (runs == ShellRuns::maybe) return false;
+    if (runs == ShellRuns::maybe || ++commands_ > kMostCommands) return false;
+    if (!command.assignments.empty()) return assign(command);
     const std::vector<ShellField> words = values_.expand(command.words);
-    if (!words.empty() && words.front().text == "echo" && !command.is_negated) return print(words);
+    const std::string name = words.empty() ? "" : words.front().text;
+    if (const ShellValues::Commands body = values_.function(name)) return call(*body, words);
+    if (!command.documents.empty()) return name == "cat" && words.size() == 1 && print_document(command);
+    if (name == "return" && depth_ > 0) return has_returned_ = true;
+    if (!command.is_negated && name == "echo") return print(echoed(words));
+    if (!command.is_negated && name == "printf") return print(printed_text(words));
+    if (!command.is_negated && name == "expr") return print(calculated(words));
     const std::optional<bool> success = shell_condition(command, values_);
     const std::vector<std::string> unknown = values_.unknown_variables(words);
     if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
@@ -95,27 +130,106 @@ class OutputReader {
     return success.has_value();
   }
 
-  bool print(const std::vector<ShellField>& words) {
-    const std::optional<std::string> text = echoed(words);
-    if (!text) return false;
-    text_ += *text;
+  /// Follows assignments, which are gone behind the substitution.
+  bool assign(const ShellCommand& command) {
+    if (!command.words.empty()) return false;
+    if (!scope_) scope_ = values_.scope(line_);
+    for (const ShellAssignment& assignment : command.assignments) values_.assign(assignment);
     branches_.ended(true);
     return true;
+  }
+
+  bool call(const std::vector<ShellCommand>& body, const std::vector<ShellField>& words) {
+    if (depth_ == kMostCalls) return false;
+    const ShellBranches around = branches_;
+    branches_.enter(ShellRuns::yes);
+    values_.begin_call({words.begin() + 1, words.end()});
+    ++depth_;
+    const bool is_known = read(body);
+    --depth_;
+    values_.end_call();
+    has_returned_ = false;
+    branches_ = around;
+    branches_.ended(std::nullopt);
+    return is_known;
+  }
+
+  bool print_document(const ShellCommand& command) {
+    if (command.documents.size() != 1) return false;
+    const HereDocument& document = command.documents.front();
+    return print(document.is_literal
+                     ? document.text
+                     : values_.whole(ShellWordReader(document.text, document.line, 0).document()).text);
+  }
+
+  bool print(const std::optional<std::string>& text) {
+    if (!text) return false;
+    values_.charge(text->size(), line_);
+    text_ += *text;
+    branches_.ended(true);
+    return text_.size() <= kMostPrintedBytes;
   }
 
   ShellValues& values_;
   ShellBranches branches_;
   std::string text_;
   std::string asked_;
+  std::optional<ShellValues::Scope> scope_;  // the values from before, where one is assigned
+  int line_;
+  int depth_ = 0;  // of calls
+  int commands_ = 0;
+  bool has_returned_ = false;
 };
+
+/// Whether a text may have a command whose output is followed.
+bool may_print(std::string_view commands, const ShellValues& values) {
+  for (const char* name : {"echo", "printf", "expr", "cat <<"})
+    if (commands.find(name) != std::string_view::npos) return true;
+  const std::size_t begin = std::min(commands.find_first_not_of(" \t\n"), commands.size());
+  const std::size_t end = std::min(commands.find_first_of(" \t\n;|&<>()", begin), commands.size());
+  return values.function(std::string(commands.substr(begin, end - begin))) != nullptr;
+}
 
 }  // namespace
 
+std::optional<std::string> printed_text(const std::vector<ShellField>& words) {
+  if (words.size() < 2 || words[1].text.starts_with('-')) return std::nullopt;
+  const std::string& format = words[1].text;
+  std::string text;
+  std::size_t next = 2;
+  do {
+    const std::size_t before = next;
+    for (std::size_t at = 0; at < format.size(); ++at) {
+      const char c = format[at];
+      const char behind = at + 1 < format.size() ? format[at + 1] : '\0';
+      if (c == '%' && (behind == 's' || behind == 'd')) {
+        const std::string value = next < words.size() ? words[next].text : "";
+        if (behind == 'd' && !whole_number(value)) return std::nullopt;
+        text += value;
+        ++next;
+        ++at;
+      } else if (c == '%' && behind == '%') {
+        text += '%';
+        ++at;
+      } else if (c == '\\' && behind == 'n') {
+        text += '\n';
+        ++at;
+      } else if (c == '%' || c == '\\') {
+        return std::nullopt;
+      } else {
+        text += c;
+      }
+    }
+    if (next == before || text.size() > kMostPrintedBytes) break;
+  } while (next < words.size());
+  return text.size() > kMostPrintedBytes ? std::nullopt : std::optional(text);
+}
+
 ShellOutput shell_output(std::string_view source, int line, ShellValues& values) {
   const std::string_view commands = commands_of(source);
-  if (commands.find("echo") == std::string_view::npos) return {};
+  if (!may_print(commands, values)) return {};
   try {
-    return OutputReader(values).read(parse_shell(commands, line));
+    return OutputReader(values, line).read(parse_shell(commands, line));
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
     return {};

@@ -1,6 +1,7 @@
 #pragma once
 
-/// What a command substitution prints, where its commands are conditions and `echo` alone:
+/// What a command substitution prints, where its commands are conditions, assignments, functions of the
+/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers and `cat` with a here-document:
 ///
 ///   SP_ARG=$([ "$TP" -gt 1 ] && echo "--sequence-parallel")
 ///   A=$(if [[ $FP8 == true ]]; then echo "--fp8-format hybrid"; fi)
@@ -12,15 +13,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace verify {
 
 class ShellValues;
+struct ShellField;
 
 struct ShellOutput {
   std::optional<std::string> text;  // without line breaks at its end
   std::string asked;                // the variable that would tell a condition; "" where none would
 };
+
+/// Returns what `printf` prints, of its words; nothing for a format with other signs than %s, %d and a line
+/// break.
+std::optional<std::string> printed_text(const std::vector<ShellField>& words);
 
 /// `source` is the whole substitution: "$(...)" or "`...`".
 ShellOutput shell_output(std::string_view source, int line, ShellValues& values);

@@ -1,6 +1,7 @@
 #include "verify/run_arguments/shell_values.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/shell_arithmetic.h"
+#include "verify/run_arguments/shell_pattern.h"
 
 namespace verify {
 
@@ -87,8 +89,12 @@ std::string ShellValues::mark(std::string source, std::string variable, int line
 }
 
 void ShellValues::define(const std::string& name, std::string value, int line) {
+  define(name, {{std::move(value), line}});
+}
+
+void ShellValues::define(const std::string& name, Fields fields) {
   if (!values_.contains(name)) order_.push_back(name);
-  values_[name] = {{std::move(value), line}};
+  values_[name] = std::move(fields);
 }
 
 void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
@@ -142,29 +148,84 @@ void ShellValues::give_back(const std::string& name, std::optional<Fields> value
   }
 }
 
+ShellValues::Commands ShellValues::function(const std::string& name) const {
+  const auto found = functions_.find(name);
+  return found == functions_.end() ? nullptr : found->second;
+}
+
 void ShellValues::begin_call(const Fields& arguments) {
+  const Unresolved* all = arguments.size() == 1 ? whole_unknown(arguments.front().text) : nullptr;
   calls_.emplace_back();
+  calls_.back().references = references_;
+  calls_.back().hands_on = all != nullptr && (all->text == "$@" || all->text == "${@}");
+  if (calls_.back().hands_on) return;
   for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
 }
 
 void ShellValues::end_call() {
   for (auto& [name, value] : calls_.back().outer) give_back(name, std::move(value));
+  references_ = std::move(calls_.back().references);
   calls_.pop_back();
 }
 
-void ShellValues::shift(std::optional<std::size_t> count, int line) {
+void ShellValues::set_arguments(std::optional<Fields> given, int line) {
+  Fields arguments =
+      given ? std::move(*given) : Fields{{mark("$@", "", line, "they may have been set"), line, true}};
+  std::vector<Fields> each;
+  for (ShellField& argument : arguments) each.push_back({std::move(argument)});
   if (calls_.empty()) {
+    arguments_ = std::move(each);
+  } else {
+    calls_.back().arguments = std::move(each);
+    calls_.back().hands_on = false;
+  }
+}
+
+const std::vector<ShellValues::Fields>* ShellValues::arguments(std::size_t& shifted) const {
+  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
+    if (!call->hands_on) return &call->arguments;
+    shifted += call->shifted;
+  }
+  return arguments_ ? &*arguments_ : nullptr;
+}
+
+/// Returns the variable that a name stands for.
+std::string ShellValues::referred(const std::string& name) const {
+  std::string found = name;
+  for (std::size_t i = 0; i <= references_.size(); ++i) {
+    const auto reference = references_.find(found);
+    if (reference == references_.end() || reference->second == found) break;
+    found = reference->second;
+  }
+  return found;
+}
+
+void ShellValues::shift(std::optional<std::size_t> count, int line) {
+  const bool is_handed_on = !calls_.empty() && calls_.back().hands_on;
+  if (is_handed_on && count) {
+    calls_.back().shifted += std::min(*count, kMostShifted);
+    return;
+  }
+  if (is_handed_on) {
+    set_arguments(std::nullopt, line);
+    return;
+  }
+  if (calls_.empty() && !arguments_) {
     if (shifted_ && count) *shifted_ += static_cast<std::int64_t>(std::min(*count, kMostShifted));
     if (!count) shifted_ = std::nullopt;
     return;
   }
-  std::vector<Fields>& arguments = calls_.back().arguments;
-  const auto end =
-      arguments.begin() + static_cast<std::ptrdiff_t>(std::min(count.value_or(0), arguments.size()));
-  arguments.erase(arguments.begin(), end);
-  if (count) return;
+  std::vector<Fields>& arguments = calls_.empty() ? *arguments_ : calls_.back().arguments;
+  const auto first_open =
+      std::ranges::find_if(arguments, [](const Fields& argument) { return argument.front().may_be_many; });
+  const auto known_ones = static_cast<std::size_t>(first_open - arguments.begin());
+  if (count && (*count <= known_ones || first_open == arguments.end())) {
+    const std::size_t dropped = std::min(*count, arguments.size());
+    arguments.erase(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(dropped));
+    return;
+  }
   for (Fields& argument : arguments)
-    argument = {{mark("$1", "", line, "the arguments of the function may have been shifted"), line}};
+    argument = {{mark("$1", "", line, "the arguments of the function may have been shifted"), line, true}};
 }
 
 /// Remembers the value that a variable has outside of the function whose local variable it becomes.
@@ -220,14 +281,18 @@ ShellValues::Fields* ShellValues::list(const std::string& name) {
   return std::ranges::any_of(fields, is_open) ? nullptr : &fields;
 }
 
-/// Returns the index that a key of an array says: a number, a variable, or arithmetic; none where it is not
-/// known, or counts from the end.
-std::optional<std::int64_t> ShellValues::index_of(const std::string& key) const {
-  const auto index = shell_arithmetic(key, [&](const std::string& name) {
+/// Returns the number that a key of an array says, or arithmetic; none where it is not known.
+std::optional<std::int64_t> ShellValues::index_or_negative(const std::string& key) const {
+  return shell_arithmetic(key, [&](const std::string& name) {
     const Fields* value = known(name);
     const bool is_there = value != nullptr && !value->empty();
     return is_there ? std::optional(value->front().text) : std::nullopt;
   });
+}
+
+/// Returns the index that a key of an array says; none where it is not known, or counts from the end.
+std::optional<std::int64_t> ShellValues::index_of(const std::string& key) const {
+  const auto index = index_or_negative(key);
   return index && *index >= 0 ? index : std::nullopt;
 }
 
@@ -251,6 +316,16 @@ void ShellValues::charge(std::size_t bytes, int line) {
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {
+  if (assignment.is_reference && assignment.key == nullptr && assignment.values.size() == 1) {
+    const std::string name = joined(assignment.values.front());
+    if (name.find(kUnknownBegin) == std::string::npos) references_[assignment.name] = name;
+    return;
+  }
+  if (const std::string name = referred(assignment.name); name != assignment.name) {
+    ShellAssignment other = assignment;
+    other.name = name;
+    return assign(other);
+  }
   if (assignment.key != nullptr) return assign_element(assignment);
   if (assigns_table(assignment)) return;
   Fields fields = fields_of(assignment);
@@ -292,6 +367,7 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
         .is_array = false,
         .is_local = false,
         .is_associative = false,
+        .is_reference = false,
         .key = {},
         .values = {},
         .line = assignment.line},
@@ -309,6 +385,11 @@ void ShellValues::leave_unassigned(const ShellAssignment& assignment) {
 }
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
+  if (const std::string name = referred(assignment.name); name != assignment.name) {
+    ShellAssignment other = assignment;
+    other.name = name;
+    return assign_perhaps(other, asked);
+  }
   if (assignment.key != nullptr || tables_.contains(assignment.name))
     return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
   const Fields fields = fields_of(assignment);
@@ -352,21 +433,28 @@ void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
 /// Returns the name that --set has for a variable: an argument of the script has another number before a
 /// `shift`, and none behind one that may not run.
 std::string ShellValues::given_name(const std::string& name) const {
-  const auto position = shifted_ == 0 ? std::nullopt : whole_number(name);
+  const auto position = whole_number(name);
   if (!position || *position < 1 || *position > std::int64_t{kMostShifted}) return name;
-  return shifted_ ? fmt::format("{}", *position + *shifted_) : "";
+  std::size_t handed_on = 0;
+  if (arguments(handed_on) != nullptr || !shifted_) return "";
+  return fmt::format("{}", *position + *shifted_ + static_cast<std::int64_t>(handed_on));
 }
 
 const ShellValues::Fields* ShellValues::known(const std::string& name) const {
-  const auto position = calls_.empty() ? std::nullopt : whole_number(name);
+  const auto position = whole_number(name);
   if (position && *position > 0) {
-    static const Fields kNone;
-    const std::vector<Fields>& arguments = calls_.back().arguments;
-    const auto index = static_cast<std::size_t>(*position) - 1;
-    return index < arguments.size() ? &arguments[index] : &kNone;
+    std::size_t index = static_cast<std::size_t>(*position) - 1;
+    if (const std::vector<Fields>* const all = arguments(index)) {
+      static const Fields kNone;
+      const auto end = all->begin() + static_cast<std::ptrdiff_t>(std::min(index + 1, all->size()));
+      const bool is_placed = std::none_of(
+          all->begin(), end, [](const Fields& argument) { return argument.front().may_be_many; });
+      if (!is_placed) return nullptr;
+      return index < all->size() ? &(*all)[index] : &kNone;
+    }
   }
   if (const auto given = set_.find(given_name(name)); given != set_.end()) return &given->second;
-  if (const auto value = values_.find(name); value != values_.end()) return &value->second;
+  if (const auto value = values_.find(referred(name)); value != values_.end()) return &value->second;
   return nullptr;
 }
 
@@ -396,6 +484,145 @@ ShellOutput ShellValues::output_of(const ShellPart& part, int line) {
   return output;
 }
 
+/// Returns the fields of $@, $* and $#.
+ShellValues::Fields ShellValues::fields_of_arguments(const ShellPart& part, int line) {
+  std::size_t shifted = 0;
+  std::vector<Fields> given;
+  const std::vector<Fields>* all = arguments(shifted);
+  if (all == nullptr && shifted_ && set_.contains("1")) {  // --set gives them, from the first one on
+    for (std::size_t i = 1; set_.contains(fmt::format("{}", i)); ++i)
+      given.push_back(set_.at(fmt::format("{}", i)));
+    shifted += static_cast<std::size_t>(*shifted_);
+    all = &given;
+  }
+  const auto is_open = [](const Fields& argument) { return argument.front().may_be_many; };
+  const bool counts = part.text == "$#" || part.text == "${#}";
+  if (all == nullptr || (counts && std::ranges::any_of(*all, is_open)))
+    return {{mark(part.source, "", line, "only a shell can tell its value"), line, !counts}};
+  const std::size_t begin = std::min(shifted, all->size());
+  if (counts) return {{fmt::format("{}", all->size() - begin), line}};
+  Fields fields;
+  for (std::size_t i = begin; i < all->size(); ++i) fields.push_back((*all)[i].front());
+  return fields;
+}
+
+/// Returns the number of an offset or a length.
+std::optional<std::int64_t> ShellValues::number_of(const ShellWord& word, int line) {
+  const Fields text = expand_nested(word, line);
+  if (text.front().has_unknown()) return std::nullopt;
+  if (text.front().text.find_first_not_of(kBlanks) == std::string::npos) return 0;
+  return index_or_negative(text.front().text);
+}
+
+/// Returns the elements of ${ARRAY[@]:offset:length} and "${@:offset}".
+std::optional<ShellValues::Fields> ShellValues::sliced(const ShellPart& part, const Fields& fields,
+                                                       int line) {
+  const auto offset = number_of(*part.pattern, line);
+  const auto length = part.replacement ? number_of(*part.replacement, line) : std::ssize(fields);
+  if (!offset || !length || *length < 0 || !is_placed(fields, std::ssize(fields))) return std::nullopt;
+  // The argument 0 of a script is its name.
+  const std::int64_t first = part.kind == ShellPart::Kind::unknown ? *offset - 1 : *offset;
+  if (part.kind == ShellPart::Kind::unknown && *offset < 1) return std::nullopt;
+  const std::int64_t count = std::ssize(fields);
+  const std::int64_t begin = first < 0 ? count + first : std::min(first, count);
+  if (begin < 0) return Fields();
+  const std::int64_t end = std::min(count, begin + std::min(*length, count));
+  return Fields(fields.begin() + begin, fields.begin() + end);
+}
+
+/// Returns what a change makes of a text.
+std::optional<std::string> ShellValues::changed_text(const ShellPart& part, const std::string& text,
+                                                     int line) {
+  using enum ShellChange;
+  const auto cased = [&](bool is_upper, std::size_t count) {
+    std::string other = text;
+    for (std::size_t i = 0; i < std::min(count, other.size()); ++i) {
+      const auto c = static_cast<unsigned char>(other[i]);
+      other[i] = static_cast<char>(is_upper ? std::toupper(c) : std::tolower(c));
+    }
+    return other;
+  };
+  const auto replaced = [&](PatternPlace place) -> std::optional<std::string> {
+    const std::string wanted = pattern(*part.pattern);
+    const std::string word = part.replacement ? joined(*part.replacement) : "";
+    if (wanted.find(kUnknownBegin) != std::string::npos || word.find(kUnknownBegin) != std::string::npos)
+      return std::nullopt;
+    const std::size_t starts =
+        place == PatternPlace::first || place == PatternPlace::all ? text.size() + 1 : 1;
+    constexpr std::size_t kStepsOfAByte = 64;
+    charge(std::min(text.size(), kMostMatchedBytes) * std::min(starts, kMostReplacedBytes) *
+               std::min(wanted.size(), kMostPatternBytes) / kStepsOfAByte,
+           line);
+    return wanted.empty() ? std::optional(text) : with_pattern_replaced(text, wanted, place, word);
+  };
+  switch (part.change) {
+    case none:
+      return text;
+    case length: {
+      const auto is_plain = [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; };
+      return std::ranges::all_of(text, is_plain) ? std::optional(fmt::format("{}", text.size()))
+                                                 : std::nullopt;
+    }
+    case upper_first:
+      return cased(true, 1);
+    case upper:
+      return cased(true, text.size());
+    case lower_first:
+      return cased(false, 1);
+    case lower:
+      return cased(false, text.size());
+    case cut_begin:
+      return replaced(PatternPlace::shortest_begin);
+    case cut_longest_begin:
+    case replace_begin:
+      return replaced(PatternPlace::longest_begin);
+    case cut_end:
+      return replaced(PatternPlace::shortest_end);
+    case cut_longest_end:
+    case replace_end:
+      return replaced(PatternPlace::longest_end);
+    case replace:
+      return replaced(PatternPlace::first);
+    case replace_all:
+      return replaced(PatternPlace::all);
+    case slice: {
+      const auto offset = number_of(*part.pattern, line);
+      const auto size = std::ssize(text);
+      const auto count = part.replacement ? number_of(*part.replacement, line) : size;
+      if (!offset || !count) return std::nullopt;
+      const std::int64_t begin = *offset < 0 ? size + *offset : std::min(*offset, size);
+      if (begin < 0) return "";
+      const std::int64_t end = *count < 0 ? size + *count : std::min(size, begin + std::min(*count, size));
+      if (end < begin) return std::nullopt;
+      return text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns the fields that a change makes of those of an expansion.
+ShellValues::Fields ShellValues::changed(const ShellPart& part, Fields fields, int line) {
+  if (part.change == ShellChange::none) return fields;
+  const auto unknown = [&] {
+    const std::string asked = first_variable(fields);
+    return Fields{
+        {mark(part.source, asked, line, "only a shell can tell its value"), line, fields.size() > 1}};
+  };
+  if (std::ranges::any_of(fields, &ShellField::has_unknown)) return unknown();
+  const bool is_of_list = part.kind == ShellPart::Kind::elements || part.kind == ShellPart::Kind::unknown;
+  if (is_of_list && part.change == ShellChange::slice) {
+    std::optional<Fields> some = sliced(part, fields, line);
+    return some ? std::move(*some) : unknown();
+  }
+  if (fields.empty() && !is_of_list) fields = {{"", line}};
+  for (ShellField& field : fields) {
+    std::optional<std::string> text = changed_text(part, field.text, line);
+    if (!text) return unknown();
+    field.text = std::move(*text);
+  }
+  return fields;
+}
+
 /// Returns the fields of an expansion, before its words are split.
 ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   using Kind = ShellPart::Kind;
@@ -403,15 +630,10 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return Fields{{mark(part.source, variable, line, reason), line}};
   };
   if (part.kind == Kind::literal) return {{part.text, line}};
-  if (part.kind == Kind::unknown && !calls_.empty()) {
-    const std::vector<Fields>& arguments = calls_.back().arguments;
-    if (part.text == "$@" || part.text == "$*" || part.text == "${@}") {
-      Fields all;
-      for (const Fields& argument : arguments) all.push_back(argument.front());
-      return all;
-    }
-    if (part.text == "$#") return {{fmt::format("{}", arguments.size()), line}};
-  }
+  const bool is_of_arguments =
+      part.kind == Kind::unknown && (part.text == "$@" || part.text == "$*" || part.text == "${@}" ||
+                                     part.text == "${*}" || part.text == "$#" || part.text == "${#}");
+  if (is_of_arguments) return changed(part, fields_of_arguments(part, line), line);
   if (part.kind == Kind::unknown) {
     const ShellOutput output = output_of(part, line);
     if (output.text) return {{*output.text, line}};
@@ -433,6 +655,29 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
       forget(name, line, "it is assigned by arithmetic");
     return unknown(asked, "its numbers are not all known");
   }
+  if (part.is_indirect) {
+    const Fields* name = known(part.text);
+    const bool is_known = name != nullptr && name->size() == 1 && !name->front().has_unknown();
+    if (!is_known) return unknown(name == nullptr ? part.text : first_variable(*name), kNotAssigned);
+    ShellPart other = part;
+    other.is_indirect = false;
+    other.text = name->front().text;
+    return fields_of_variable(other, line);
+  }
+  if (const std::string name = referred(part.text); name != part.text) {
+    ShellPart other = part;
+    other.text = name;
+    return fields_of_variable(other, line);
+  }
+  return fields_of_variable(part, line);
+}
+
+/// Returns the fields of an expansion of a variable, before its words are split.
+ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int line) {
+  using Kind = ShellPart::Kind;
+  const auto unknown = [&](const std::string& variable, const char* reason) {
+    return Fields{{mark(part.source, variable, line, reason), line}};
+  };
   const auto table = set_.contains(part.text) ? tables_.end() : tables_.find(part.text);
   if (table != tables_.end() && part.kind == Kind::count)
     return {{fmt::format("{}", table->second.size()), line}};
@@ -449,8 +694,11 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
         return unknown(first_variable(key), "the element of this key is not known");
       of_key = {{element->second, line}};
     } else {
-      const auto index = is_known ? index_of(key.front().text) : std::nullopt;
-      if (!index || value == nullptr || *index >= std::ssize(*value) || !is_placed(*value, *index))
+      auto index = is_known ? index_or_negative(key.front().text) : std::nullopt;
+      const bool counts_from_end = index && *index < 0 && value != nullptr;
+      if (counts_from_end && is_placed(*value, std::ssize(*value))) *index += std::ssize(*value);
+      if (!index || *index < 0 || value == nullptr || *index >= std::ssize(*value) ||
+          !is_placed(*value, *index))
         return unknown(first_variable(key), "the element of this index is not known");
       of_key = {(*value)[static_cast<std::size_t>(*index)]};
     }
@@ -480,10 +728,23 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     if (part.assigns_fallback && !set_.contains(part.text)) define(part.text, fallback.front().text, line);
     return fallback;
   }
-  if (is_there) return chosen;
+  if (is_there) return changed(part, std::move(chosen), line);
   if (value == nullptr && left_unassigned_.contains(part.text))
     return is_list(part) ? Fields() : Fields{{"", line}};
-  return unknown(calls_.empty() ? given_name(part.text) : part.text, kNotAssigned);
+  return unknown(given_name(part.text), kNotAssigned);
+}
+
+std::string ShellValues::pattern(const ShellWord& word) {
+  std::string text;
+  for (const ShellPart& part : word.parts) {
+    for (const ShellField& field : fields_of(part, word.line)) {
+      const bool is_plain = part.is_quoted && !field.has_unknown();
+      text += is_plain ? pattern_of_text(field.text) : field.text;
+      charge(field.text.size(), word.line);
+      if (text.size() > kMostValueBytes) refuse_size(word.line, "a word of more than 1 MiB");
+    }
+  }
+  return text;
 }
 
 std::vector<ShellField> ShellValues::expand(const ShellWord& word) {

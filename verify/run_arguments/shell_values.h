@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,6 +55,7 @@ class ShellValues {
   void leave_unassigned(const ShellAssignment& assignment);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
+  void define(const std::string& name, std::vector<ShellField> fields);
   /// Returns the value that a variable has, to give it back later; none: it is not assigned.
   std::optional<std::vector<ShellField>> kept(const std::string& name, int line);
   void give_back(const std::string& name, std::optional<std::vector<ShellField>> value);
@@ -74,16 +76,26 @@ class ShellValues {
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
 
+  /// The commands of a function, whose output is asked for where it is called in $(...).
+  using Commands = std::shared_ptr<const std::vector<ShellCommand>>;
+  void define_function(const std::string& name, Commands commands) { functions_[name] = std::move(commands); }
+  /// Returns the commands of a function; null where there is none of this name.
+  Commands function(const std::string& name) const;
+
   /// The arguments of a function that is called, as $1, $2 and so on, until it ends. Its local variables have
-  /// the values from before again.
+  /// the values from before again. A function that is called with "$@" alone has the arguments around it.
   void begin_call(const std::vector<ShellField>& arguments);
   void end_call();
   /// `shift` of the arguments of the function that is called, or of the script. A count that is not known
   /// leaves no argument known.
   void shift(std::optional<std::size_t> count, int line);
+  /// `set -- ...`: the arguments of the function, or of the script, are these from now on; none: they may be.
+  void set_arguments(std::optional<std::vector<ShellField>> arguments, int line);
 
   std::vector<ShellField> expand(const ShellWord& word);
   std::vector<ShellField> expand(const std::vector<ShellWord>& words);
+  /// The word as a pattern (shell_pattern.h). What is quoted in it stands for itself.
+  std::string pattern(const ShellWord& word);
   /// The word as one field, as if all of it were quoted.
   ShellField whole(const ShellWord& word) { return {joined(word), word.line}; }
 
@@ -106,11 +118,18 @@ class ShellValues {
   using Fields = std::vector<ShellField>;
 
   Fields fields_of(const ShellPart& part, int line);
+  Fields fields_of_arguments(const ShellPart& part, int line);
+  Fields fields_of_variable(const ShellPart& part, int line);
+  Fields changed(const ShellPart& part, Fields fields, int line);
+  std::optional<std::string> changed_text(const ShellPart& part, const std::string& text, int line);
+  std::optional<Fields> sliced(const ShellPart& part, const Fields& fields, int line);
+  std::optional<std::int64_t> number_of(const ShellWord& word, int line);
   Fields fields_of(const ShellAssignment& assignment);
   void assign_element(const ShellAssignment& assignment);
   bool assigns_table(const ShellAssignment& assignment);
   Fields* list(const std::string& name);
   std::string given_name(const std::string& name) const;
+  std::optional<std::int64_t> index_or_negative(const std::string& key) const;
   std::optional<std::int64_t> index_of(const std::string& key) const;
   Fields expand_nested(const ShellWord& word, int line);
   ShellOutput output_of(const ShellPart& part, int line);
@@ -129,11 +148,21 @@ class ShellValues {
   struct Call {
     std::vector<Fields> arguments;                       // each a value
     std::map<std::string, std::optional<Fields>> outer;  // the values of its local variables from before
+    std::map<std::string, std::string> references;       // those from before
+    bool hands_on = false;  // its arguments are those around it, behind so many of them:
+    std::size_t shifted = 0;
   };
+  /// Returns the arguments that $1 and its like are of, and adds what is shifted before them; null where they
+  /// are those of the script.
+  const std::vector<Fields>* arguments(std::size_t& shifted) const;
+  std::string referred(const std::string& name) const;
 
   std::map<std::string, Fields> set_;        // by --set
   std::optional<std::int64_t> shifted_ = 0;  // arguments of the script; none: it is not known how many
   std::vector<Call> calls_;
+  std::optional<std::vector<Fields>> arguments_;   // of the script, behind `set --`
+  std::map<std::string, std::string> references_;  // names that stand for other variables
+  std::map<std::string, Commands> functions_;
   std::map<std::string, Fields> values_;
   std::map<std::string, Table> tables_;
   std::set<std::string> left_unassigned_;

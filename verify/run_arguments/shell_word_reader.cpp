@@ -1,7 +1,9 @@
 #include "verify/run_arguments/shell_word_reader.h"
 
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -130,6 +132,69 @@ std::string_view ShellWordReader::backquoted() {
   return text_.substr(start, at_ - start);
 }
 
+/// Returns where a text has a character outside of quotes and brackets; its size where it has none.
+std::size_t ShellWordReader::end_at(std::string_view text, char character) {
+  int open = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\\') {
+      ++at;
+    } else if (c == '\'' || c == '"') {
+      at = std::min(text.find(c, at + 1), text.size());
+    } else if (c == '(' || c == '{') {
+      ++open;
+    } else if (c == ')' || c == '}') {
+      --open;
+    } else if (c == character && open == 0) {
+      return at;
+    }
+  }
+  return text.size();
+}
+
+/// Reads what stands behind the name in ${NAME%pattern}, ${NAME/pattern/word} or ${NAME:offset:length}.
+/// Returns whether it is one of these.
+bool ShellWordReader::change(ShellPart& part, std::string_view inner, int line) const {
+  struct Sign {
+    std::string_view sign;
+    ShellChange change;
+  };
+  static constexpr Sign kSigns[] = {
+      {"##", ShellChange::cut_longest_begin},
+      {"#", ShellChange::cut_begin},
+      {"%%", ShellChange::cut_longest_end},
+      {"%", ShellChange::cut_end},
+      {"//", ShellChange::replace_all},
+      {"/#", ShellChange::replace_begin},
+      {"/%", ShellChange::replace_end},
+      {"/", ShellChange::replace},
+      {"^^", ShellChange::upper},
+      {"^", ShellChange::upper_first},
+      {",,", ShellChange::lower},
+      {",", ShellChange::lower_first},
+      {":", ShellChange::slice},
+  };
+  const auto* const sign =
+      std::ranges::find_if(kSigns, [&](const Sign& one) { return inner.starts_with(one.sign); });
+  if (sign == std::end(kSigns)) return false;
+  const auto word_of = [&](std::string_view text) {
+    return std::make_shared<const ShellWord>(ShellWordReader(text, line, depth_ + 1).whole_word(false));
+  };
+  part.change = sign->change;
+  inner.remove_prefix(sign->sign.size());
+  const bool is_slice = sign->change == ShellChange::slice;
+  if (!is_slice && sign->sign.front() != '/') {
+    part.pattern = word_of(inner);
+    const bool changes_case = sign->sign.front() == '^' || sign->sign.front() == ',';
+    return !changes_case || inner.empty();
+  }
+  const std::size_t end = end_at(inner, is_slice ? ':' : '/');
+  part.pattern = word_of(inner.substr(0, end));
+  if (end < inner.size()) part.replacement = word_of(inner.substr(end + 1));
+  // In the word for a pattern, newer shells replace an '&' by what fits.
+  return is_slice || end == inner.size() || inner.find('&', end) == std::string_view::npos;
+}
+
 /// Reads ${...}, of which the "$" is already read.
 void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   const int begun = line_;
@@ -145,11 +210,23 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   };
   const bool counts = inner.starts_with('#') && inner.size() > 1;
   if (counts) inner.remove_prefix(1);
+  part.is_indirect = !counts && inner.starts_with('!');
+  if (part.is_indirect) inner.remove_prefix(1);
+  const bool is_of_arguments = !counts && !part.is_indirect && inner.starts_with("@:");
+  if (is_of_arguments) {
+    part.kind = ShellPart::Kind::unknown;
+    part.text = "$@";
+    if (!change(part, inner.substr(1), begun)) return unknown();
+    word.parts.push_back(std::move(part));
+    return;
+  }
   std::size_t length = 0;
   while (length < inner.size() && is_of_shell_name(inner[length])) ++length;
   if (length == 0) return unknown();
   part.text = inner.substr(0, length);
   inner.remove_prefix(length);
+  if (part.is_indirect && (inner.starts_with('[') || inner.starts_with('@') || inner.starts_with('*')))
+    return unknown();  // the names of variables, or the keys of an array
   const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
   if (is_all) {
     part.joins = inner[1] == '*';
@@ -170,9 +247,12 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
     }
     inner.remove_prefix(end + 1);
   }
-  if (counts) {
-    if (!is_all || !inner.empty()) return unknown();
+  if (counts && is_all) {
+    if (!inner.empty()) return unknown();
     part.kind = ShellPart::Kind::count;
+  } else if (counts) {
+    if (!inner.empty()) return unknown();
+    part.change = ShellChange::length;
   } else if (!inner.empty()) {
     const std::size_t sign = inner[0] == ':' ? 1 : 0;
     const char operation = sign < inner.size() ? inner[sign] : '\0';
@@ -186,7 +266,7 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
     } else if (operation == '+') {
       part.replaced = word_behind();
       part.replaces_empty = sign == 0;
-    } else if (operation != '?') {
+    } else if (operation != '?' && !change(part, inner, begun)) {
       return unknown();
     }
   }

@@ -54,6 +54,8 @@ class ShellWordReader {
   void escape(ShellWord& word);
   void expansion(ShellWord& word, bool is_quoted);
   void braces(ShellWord& word, bool is_quoted);
+  static std::size_t end_at(std::string_view text, char character);
+  bool change(ShellPart& part, std::string_view inner, int line) const;
   std::string_view backquoted();
 
   int depth_;

@@ -86,6 +86,8 @@ class Lexer : public ShellWordReader {
   bool declares_ = false;
   bool is_local_ = false;
   bool is_associative_ = false;
+  bool is_reference_ = false;
+  bool redirects_errors_ = false;
   bool names_function_ = false;        // the next word does, behind `function`
   std::optional<ShellWord> function_;  // the name of one whose body begins next
   std::vector<bool> braces_;           // those that are open: whether each is of a function
@@ -121,6 +123,7 @@ void Lexer::end_command() {
   declares_ = false;
   is_local_ = false;
   is_associative_ = false;
+  is_reference_ = false;
 }
 
 void Lexer::skip_substituted_process() { balanced('(', ')'); }
@@ -132,8 +135,16 @@ void Lexer::skip_word() {
 }
 
 void Lexer::redirect() {
+  const bool is_of_errors = std::exchange(redirects_errors_, false);
   if (peek() == '&') next();
   const char sign = next();
+  command_.is_redirected = command_.is_redirected || (sign == '>' && !is_of_errors);
+  if (sign == '<' && peek() == '<' && peek(1) == '<') {
+    at_ += 2;
+    skip_blanks();
+    command_.input = std::make_shared<const ShellWord>(word());
+    return;
+  }
   if (sign == '<' && peek() == '<' && peek(1) != '<') {
     next();
     PendingDocument document;
@@ -279,6 +290,7 @@ bool Lexer::read_assignment() {
                              .is_array = false,
                              .is_local = is_local_,
                              .is_associative = is_associative_,
+                             .is_reference = is_reference_,
                              .key = {},
                              .values = {},
                              .line = line_};
@@ -481,12 +493,14 @@ void Lexer::declare(const ShellWord& word) {
   const std::string& text = word.parts[0].text;
   if (text.starts_with('-')) {
     is_associative_ = is_associative_ || text.find('A') != std::string::npos;
+    is_reference_ = is_reference_ || (is_local_ && text.find('n') != std::string::npos);
   } else if (is_associative_) {
     command_.assignments.push_back({.name = text,
                                     .appends = true,
                                     .is_array = true,
                                     .is_local = is_local_,
                                     .is_associative = true,
+                                    .is_reference = false,
                                     .key = {},
                                     .values = {},
                                     .line = word.line});
@@ -499,7 +513,10 @@ void Lexer::read_word_of_command() {
   if (begins && read_assignment()) return;
   ShellWord word = this->word();
   const bool is_number = word.parts.size() == 1 && whole_number(word.parts[0].text).has_value();
-  if (is_number && (peek() == '<' || peek() == '>')) return;  // the number of a redirected file
+  if (is_number && (peek() == '<' || peek() == '>')) {  // the number of a redirected file
+    redirects_errors_ = word.parts[0].text == "2";
+    return;
+  }
   if (begins && !names_function_ && takes_keyword(word)) return;
   if (begins && command_.assignments.empty() && !declares_ && takes_name_of_function(word)) return;
   if (begins) function_.reset();

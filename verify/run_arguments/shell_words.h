@@ -6,7 +6,7 @@
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
 /// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
 /// functions, subshells, and the keywords of branches and loops, which become commands of their own.
-/// Redirections are dropped. Other constructs ($(...), `...`, ${X/a/b}) become parts of the kind `unknown`. A
+/// Redirections are dropped. Other constructs ($(...), `...`) become parts of the kind `unknown`. A
 /// command ((...)) has the words "((" and one of the kind `arithmetic`.
 ///
 /// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
@@ -21,6 +21,25 @@
 namespace verify {
 
 struct ShellWord;
+
+/// What an expansion makes of a value.
+enum class ShellChange {
+  none,
+  cut_begin,          // ${NAME#pattern}
+  cut_longest_begin,  // ${NAME##pattern}
+  cut_end,            // ${NAME%pattern}
+  cut_longest_end,    // ${NAME%%pattern}
+  replace,            // ${NAME/pattern/word}
+  replace_all,        // ${NAME//pattern/word}
+  replace_begin,      // ${NAME/#pattern/word}
+  replace_end,        // ${NAME/%pattern/word}
+  upper_first,        // ${NAME^}
+  upper,              // ${NAME^^}
+  lower_first,        // ${NAME,}
+  lower,              // ${NAME,,}
+  slice,              // ${NAME:offset:length}
+  length,             // ${#NAME}
+};
 
 struct ShellPart {
   enum class Kind {
@@ -45,6 +64,10 @@ struct ShellPart {
   bool assigns_fallback = false;                // ${NAME:=fallback}
   std::shared_ptr<const ShellWord> replaced;    // by this word, in ${NAME:+word}; null: none
   bool replaces_empty = false;                  // ${NAME+word}: a value that is empty is replaced, too
+  ShellChange change = ShellChange::none;
+  std::shared_ptr<const ShellWord> pattern;      // of a change, or the offset of a slice
+  std::shared_ptr<const ShellWord> replacement;  // of a pattern, or the length of a slice; null: none
+  bool is_indirect = false;                      // ${!NAME}: the value of the variable that NAME names
 };
 
 struct ShellWord {
@@ -64,6 +87,7 @@ struct ShellAssignment {
   bool is_array = false;                 // NAME=( ... )
   bool is_local = false;                 // of a function: behind local, declare or typeset
   bool is_associative = false;           // behind declare -A
+  bool is_reference = false;             // behind local -n: NAME stands for the variable of the value
   std::shared_ptr<const ShellWord> key;  // of NAME[key]=..., or of [key]=... in an array; null: none
   std::vector<ShellWord> values;
   int line = 0;
@@ -101,6 +125,8 @@ struct ShellCommand {
   std::vector<ShellAssignment> assignments;  // those before the first word
   std::vector<ShellWord> words;
   std::vector<HereDocument> documents;
+  std::shared_ptr<const ShellWord> input;  // behind <<<; null: none
+  bool is_redirected = false;              // its output goes elsewhere
   int line = 0;
   std::string loop_variable;  // of a `for`; "" otherwise
   std::string chain;          // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise

@@ -131,7 +131,7 @@ TEST(RunScript, TheOutputOfConditionsAndEchoIsFollowed) {
   EXPECT_EQ(read("python train.py --a \"$(echo 1; echo 2)\""), "a=1\n2");
   // The output of other commands, and output that goes elsewhere, is not known.
   for (const char* other : {"$(echo 1 | wc -l)", "$(hostname; echo 1)", "$(echo 1 >&2)", "$(echo -e 1)",
-                            "$(X=2; echo $X)", "$(for i in 1; do echo $i; done)", "$(test -f x && echo 1)"})
+                            "$(X=2 f; echo $X)", "$(for i in 1; do echo $i; done)", "$(test -f x && echo 1)"})
     EXPECT_EQ(read_run_script(std::string("python train.py --a ") + other, {}).unresolved.size(), 1U)
         << other;
 }
@@ -523,7 +523,7 @@ TEST(RunScript, FollowsAssignmentsOfArithmetic) {
   EXPECT_EQ(read("((N=2**3**2))\npython x.py --a $N --b $((-2**2)) --c $((3*2**4)) --d $((2**63))"),
             "a=512 b=4 c=48 d=$((2**63))");
   EXPECT_EQ(unresolved_of(read_run_script("((N=M*2))\n((K+=1))\npython x.py --a $N --b $K", {})),
-            "1:a:$((M*2)) 2:b:${K} ");
+            "1:a:$((M*2)) 2:b:((K+=1)) ");
 }
 
 TEST(RunScript, ReadsTheWorldOfSbatchAndOfWordsThatAreOne) {
@@ -553,11 +553,124 @@ TEST(RunScript, ReadKeepsAHereDocument) {
   EXPECT_EQ(read("read -d '' A <<'EOF'\n--a $TP\nEOF\npython x.py $A"), "a=$TP");
   EXPECT_EQ(read("X=4\nread -r -d '' A <<EOF\n--a \\$X \"$X\nEOF\npython x.py $A"), "a=$X=\"4");
   for (const char* unclear :
-       {"read X <<EOF\n4\nEOF", "read -r X Y <<EOF\n4 5\nEOF", "echo 4 | read -r -d '' X",
+       {"read -n 2 X <<EOF\n4\nEOF", "read -r Y X <<EOF\n4 $N\nEOF", "echo 4 | read -r -d '' X",
         "if [ $1 = 2 ]; then read -r -d '' X <<EOF\n4\nEOF\nfi", "mapfile -t X <<EOF\n4\nEOF"})
     EXPECT_FALSE(
         read_run_script("X=1\n" + std::string(unclear) + "\npython x.py --a $X --n 1", {}).unresolved.empty())
         << unclear;
+}
+
+TEST(RunScript, ReadTakesTheWordsOfAHereString) {
+  EXPECT_EQ(read("read TP PP <<< '2 4'\npython x.py --tp $TP --pp $PP"), "tp=2 pp=4");
+  EXPECT_EQ(read("read -r A B <<EOF\n 1  2 3 \n4\nEOF\npython x.py --a $A --b \"$B\""), "a=1 b=2 3");
+  EXPECT_EQ(read("H=a,b,,c\nIFS=',' read -r -a N <<< \"$H\"\npython x.py --n ${#N[@]} --c ${N[3]}"),
+            "n=4 c=c");
+  EXPECT_EQ(read("IFS=: read -r A B <<< 1:2:3\npython x.py --a $A --b $B --c ${IFS:-x}"), "a=1 b=2:3 c=x");
+  EXPECT_EQ(unresolved_of(read_run_script("read -ra N <<< \"$H\"\npython x.py --n ${#N[@]}", {})),
+            "2:n:${#N[@]} ");
+}
+
+TEST(RunScript, PartsOfValuesAreCutAndReplaced) {
+  const auto of = [](const std::string& expansion, const std::string& value) {
+    return read("X='" + value + "'\npython x.py --a \"" + expansion + "\"");
+  };
+  EXPECT_EQ(of("${X#*-}", "a-b-c"), "a=b-c");
+  EXPECT_EQ(of("${X##*-}", "a-b-c"), "a=c");
+  EXPECT_EQ(of("${X%-*}", "a-b-c"), "a=a-b");
+  EXPECT_EQ(of("${X%%-*}", "a-b-c"), "a=a");
+  EXPECT_EQ(of("${X%[bB]}", "70b"), "a=70");
+  EXPECT_EQ(of("${X%k}", "8"), "a=8");
+  EXPECT_EQ(of("${X%'*'}", "8*"), "a=8");
+  EXPECT_EQ(of("${X/b/x}", "abab"), "a=axab");
+  EXPECT_EQ(of("${X//b/}", "abab"), "a=aa");
+  EXPECT_EQ(of("${X//\\//_}", "a/b/c"), "a=a_b_c");
+  EXPECT_EQ(of("${X/#a/x}${X/%b/y}", "abab"), "a=xbababay");
+  EXPECT_EQ(of("${X^^}${X^}${X,,}${X,}", "aB"), "a=ABABabaB");
+  EXPECT_EQ(of("${X:2}${X:0:2}${X: -1}${X:1:-1}", "abcd"), "a=cdabdbc");
+  EXPECT_EQ(of("${#X}", "abcd"), "a=4");
+  EXPECT_EQ(of("${X//[0-9]/}", "a1b22"), "a=ab");
+  EXPECT_EQ(read("A=(a.x b.x)\npython x.py --a ${A[@]%.x} --b ${A[@]: -1} --c ${A[-2]} --n ${#A[0]}"),
+            "a=a=b b=b.x c=a.x n=3");
+  EXPECT_EQ(read("L_8b=32\nN=L_8b\npython x.py --a ${!N}"), "a=32");
+  EXPECT_EQ(read("X=8k\nS=$(( ${X%k} * 1024 ))\npython x.py --a $S --b ${X/#/x} --c ${X%$Y}"),
+            "a=8192 b=8k c=${X%$Y}");
+  // What only a shell could tell is asked for.
+  for (const char* open : {"${Y%b}", "${X%[[:digit:]]}", "${X/b/&}", "${X@Q}", "${X%+(b)}", "${X:$Y}"})
+    EXPECT_EQ(read_run_script(std::string("X=ab\npython x.py --a ") + open, {}).unresolved.size(), 1U)
+        << open;
+}
+
+TEST(RunScript, PatternsOfTestsAndCasesAreThoseOfTheShell) {
+  EXPECT_EQ(read("M=qwen3-8b\ncase $M in *-70[bB]) T=8;; *-8?) T=2;; *) T=1;; esac\npython x.py --t $T"),
+            "t=2");
+  EXPECT_EQ(read("[[ llama3-8b == llama* ]] && T=2\n[[ x != [a-w] ]] && U=3\npython x.py --t $T --u $U"),
+            "t=2 u=3");
+  EXPECT_EQ(read("T=1\nif [ $T -gt 0 -a $T -lt 4 ]; then U=1; fi\n[ a = b -o $T -eq 1 ] && V=2\n"
+                 "python x.py --u $U --v $V"),
+            "u=1 v=2");
+  EXPECT_EQ(read("T=1\n[[ -v T ]] && U=1\n[ -v T ] && V=2\npython x.py --u $U --v $V"), "u=1 v=2");
+  EXPECT_EQ(unresolved_of(read_run_script("[[ -v Q ]] && U=1\npython x.py --u $U --n 1", {})), "1:u:U=1 ");
+}
+
+TEST(RunScript, AReferenceStandsForTheVariableThatItNames) {
+  EXPECT_EQ(read("f() { local -n out=$1; out+=(--tp 4); }\nA=(--n 1)\nf A\npython x.py \"${A[@]}\""),
+            "n=1 tp=4");
+  EXPECT_EQ(read("out=7\nf() { local -n out=$1; out=2; }\nf B\npython x.py --a $out --b $B"), "a=7 b=2");
+  EXPECT_EQ(read("X=3\ndeclare -n R=X\npython x.py --a $R"), "a=3");
+}
+
+TEST(RunScript, SetGivesTheScriptOtherArguments) {
+  EXPECT_EQ(read("set -- --tp 2\nset -- \"$@\" --pp 4\npython x.py \"$@\" --n $# --a $2"),
+            "tp=2 pp=4 n=4 a=2");
+  EXPECT_EQ(read("C='4 2'\nset -- $C\npython x.py --tp $1 --pp $2 --cp ${3:-1}"), "tp=4 pp=2 cp=1");
+  const RunArguments open = read_run_script("set -- --tp 2 \"$@\"\npython x.py \"$@\" --n $#", {});
+  EXPECT_EQ(text_of(open), "tp=2 n=$#");
+  EXPECT_EQ(unresolved_of(open), "1::$@ 2:n:$# ");
+  const RunArguments perhaps = read_run_script("[ -f x ] && set -- --tp 8\npython x.py --n 1 \"$@\"", {});
+  EXPECT_EQ(text_of(perhaps), "n=1");
+  EXPECT_EQ(unresolved_of(perhaps), "1::$@ ");
+}
+
+TEST(RunScript, AFunctionThatGetsAllArgumentsHasThoseOfTheScript) {
+  const std::string script =
+      "main() { local L=$1; shift; python x.py --layers $L --tp $1 --pp ${2:-1}; }\nmain \"$@\"";
+  EXPECT_EQ(read(script, {{"1", "16"}, {"2", "4"}, {"3", "2"}}), "layers=16 tp=4 pp=2");
+  const RunArguments run = read_run_script(script, {});
+  ASSERT_EQ(run.unresolved.size(), 2U);
+  EXPECT_EQ(run.unresolved[0].variable, "1");
+  EXPECT_EQ(run.unresolved[1].variable, "2");
+  EXPECT_EQ(read("python x.py --a 1 \"$@\" --n $# \"${@:2}\"", {{"1", "--b"}, {"2", "3"}}), "a=1 b=3 n=2=3");
+  EXPECT_EQ(read("f() { python x.py --a $1 --n $#; }\nf 2 \"$@\""), "a=2 n=$#");
+}
+
+TEST(RunScript, TheOutputOfFunctionsAndHereDocumentsIsFollowed) {
+  EXPECT_EQ(read("sizes() { local L=$1; echo --layers $L --heads 8; }\npython x.py $(sizes 4) --n $L",
+                 {{"L", "7"}}),
+            "layers=7 heads=8 n=7");
+  EXPECT_EQ(read("sizes() { local L=$1; [ $L -gt 2 ] && echo --big; printf '%s ' --l $L; }\n"
+                 "A=$(sizes 4)\npython x.py $A --n ${L-0}"),
+            "big l=4 n=0");
+  EXPECT_EQ(read("pick() { if [ $1 = a ]; then echo 1; return; fi; echo 2; }\npython x.py --a $(pick a) --b "
+                 "$(pick b)"),
+            "a=1 b=2");
+  EXPECT_EQ(read("T=2\nA=$(cat <<EOF\n --tp $T\n --pp 4\nEOF\n)\npython x.py $A"), "tp=2 pp=4");
+  EXPECT_EQ(read("python x.py --a $(expr 16 \\* 2) --b $(printf '[0]*%d+[1]*%d' 1 3) --c $(X=2; echo $X)"),
+            "a=32 b=[0]*1+[1]*3 c=2");
+  EXPECT_EQ(read("printf -v F '([0]*%d+[1]*%d)' 3 $((8 - 3))\npython x.py --f \"$F\""), "f=([0]*3+[1]*5)");
+  // A message that a function prints elsewhere is none of its output.
+  for (const char* other : {"f() { echo note >&2; echo 1; }", "f() { hostname; echo 1; }", "f() { f; }",
+                            "f() { echo 1 | wc -l; }", "f() { echo 1; } 2> x; g() { f; }; f() { g > x; }"})
+    EXPECT_EQ(read_run_script(std::string(other) + "\npython x.py --a $(f)", {}).unresolved.size(), 1U)
+        << other;
+  EXPECT_EQ(read("f() { echo 1 2> /dev/null; }\npython x.py --a $(f)"), "a=1");
+}
+
+TEST(RunScript, ArithmeticHasBitsStepsAndOtherBases) {
+  EXPECT_EQ(read("X=6\n((X+=2))\n((X*=2+1))\nlet X--\n((++X))\npython x.py --a $X"), "a=24");
+  EXPECT_EQ(
+      read("python x.py --a $((6&3)) --b $((1<<4|1)) --c $((64>>2^1)) --d $((0x10+010)) --e $((1<2==1))"),
+      "a=2 b=17 c=17 d=24 e=1");
+  EXPECT_EQ(read("python x.py --a $((08)) --b $((1<<99)) --c $((0x))"), "a=$((08)) b=$((1<<99)) c=$((0x))");
 }
 
 TEST(RunScript, ReadsTheArgumentsOfAModule) {
