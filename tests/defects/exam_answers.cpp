@@ -188,7 +188,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"checkpoint: saved before the update", right,
        "saved after step 0, loaded on dp 1, before any other step: updates: every element is zero"},
       {"checkpoint: gated weight resharded as one block", right,
-       "saved after step 0, loaded on world 2, pp 2, before any other step: decoder.layers.1.mlp.linear_fc1"},
+       "saved after step 0, loaded on world 1, before any other step: decoder.layers.0.mlp.linear_fc1"},
       {"step: microbatches forgotten", right,
        "output_layer.weight.grad: every element is microbatches (2) times the serial one"},
       {"step: tie summed before the reduction", right,

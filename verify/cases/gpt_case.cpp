@@ -260,10 +260,11 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return all;
   }
 
-  /// The training runs on the setting's own layout, then on another layout of any number of ranks, and then
+  /// The training runs on the setting's own layout, then on another layout of as many ranks or fewer, and then
   /// on its own again. The stretch in between trains only in the field, where sums are not rounded. In floats
-  /// it loads and saves.
+  /// it loads and saves. To a checkpoint, context-parallel ranks are replicas, which the other trainings have.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
+    if (drawn_ == Drawn::context) return {};
     const CaseSetting whole = of_fixed_model(s);
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
     const auto steps = static_cast<std::uint32_t>(s["steps"]);
@@ -397,7 +398,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         return std::int64_t{random.below(i * kDraws + what, static_cast<std::uint32_t>(choices))};
       };
       CaseSetting other = whole;
-      other.group_size = static_cast<int>(1 + draw(0, std::int64_t{2} * whole.group_size));
+      other.group_size = static_cast<int>(1 + draw(0, whole.group_size));
       if (whole.fixed("microbatch_group", 0) > 0) other.dimensions["microbatch_group"] = 0;
       draw_layout(plan, draw, other);
       if (is_the_same_model(whole, other)) return other;
