@@ -260,9 +260,10 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return all;
   }
 
-  /// The training runs on the setting's own layout, then on another layout of as many ranks or fewer, and then
-  /// on its own again. The stretch in between trains only in the field, where sums are not rounded. In floats
-  /// it loads and saves. To a checkpoint, context-parallel ranks are replicas, which the other trainings have.
+  /// The training runs on the setting's own layout, then on another layout of as many ranks or fewer, and
+  /// then on its own again. The stretch in between trains only in the field, where sums are not rounded. In
+  /// floats it loads and saves. To a checkpoint, context-parallel ranks are replicas, which the other
+  /// trainings have as well.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     if (drawn_ == Drawn::context) return {};
     const CaseSetting whole = of_fixed_model(s);
