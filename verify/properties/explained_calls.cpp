@@ -91,10 +91,11 @@ struct Called {
 
  private:
   /// The facts have a rank, and no place: what was refused as a root or peer is none of the group, but for a
-  /// rank that called itself.
+  /// rank that sends to itself or receives from itself.
   static int place_in(const sim::Finding& finding, const sim::CallFacts& facts) {
+    const bool is_itself = finding.code == "call_peer" && facts.root_or_peer == facts.rank;
     const bool is_refused_place = finding.code == "call_root" || finding.code == "call_peer";
-    return is_refused_place && facts.root_or_peer != facts.rank ? facts.root_or_peer : -1;
+    return is_refused_place && !is_itself ? facts.root_or_peer : -1;
   }
   void add(const sim::CallFacts& facts, int place) {
     group_.kind = facts.group.substr(0, facts.group.find('['));

@@ -56,7 +56,7 @@ bool is_followed(const ShellCommand& command) {
     case case_ends:
     case group_begins:
     case group_ends:
-      return true;
+      return !command.is_redirected;
     default:
       return false;
   }
@@ -183,6 +183,8 @@ class OutputReader {
 
 /// Whether a text may have a command whose output is followed.
 bool may_print(std::string_view commands, const ShellValues& values) {
+  const std::size_t first = std::min(commands.find_first_not_of(" \t\n"), commands.size());
+  if (commands.substr(first).starts_with('<')) return false;  // the text of a file
   for (const char* name : {"echo", "printf", "expr", "cat <<"})
     if (commands.find(name) != std::string_view::npos) return true;
   const std::size_t begin = std::min(commands.find_first_not_of(" \t\n"), commands.size());
@@ -204,7 +206,8 @@ std::optional<std::string> printed_text(const std::vector<ShellField>& words) {
       const char behind = at + 1 < format.size() ? format[at + 1] : '\0';
       if (c == '%' && (behind == 's' || behind == 'd')) {
         const std::string value = next < words.size() ? words[next].text : "";
-        if (behind == 'd' && !whole_number(value)) return std::nullopt;
+        const bool is_octal = value.size() > 1 && value[value.find_first_not_of("+-") % value.size()] == '0';
+        if (behind == 'd' && (!whole_number(value) || is_octal)) return std::nullopt;
         text += value;
         ++next;
         ++at;

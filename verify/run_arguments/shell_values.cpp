@@ -15,6 +15,11 @@ namespace verify {
 
 namespace {
 
+/// Whether each byte of a text is a character, as lengths and slices count characters.
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; });
+}
+
 constexpr std::size_t kMostValueBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all words and values together
 constexpr std::size_t kMostUnknowns = 100'000;
@@ -92,12 +97,14 @@ void ShellValues::define(const std::string& name, std::string value, int line) {
   define(name, {{std::move(value), line}});
 }
 
-void ShellValues::define(const std::string& name, Fields fields) {
+void ShellValues::define(const std::string& name_or_reference, Fields fields) {
+  const std::string name = referred(name_or_reference);
   if (!values_.contains(name)) order_.push_back(name);
   values_[name] = std::move(fields);
 }
 
-void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
+void ShellValues::forget(const std::string& name_or_reference, int line, const std::string& reason) {
+  const std::string name = referred(name_or_reference);
   tables_.erase(name);
   define(name, mark("${" + name + "}", name, line, reason), line);
   values_[name].front().may_be_many = true;
@@ -521,8 +528,8 @@ std::optional<ShellValues::Fields> ShellValues::sliced(const ShellPart& part, co
   const auto length = part.replacement ? number_of(*part.replacement, line) : std::ssize(fields);
   if (!offset || !length || *length < 0 || !is_placed(fields, std::ssize(fields))) return std::nullopt;
   // The argument 0 of a script is its name.
-  const std::int64_t first = part.kind == ShellPart::Kind::unknown ? *offset - 1 : *offset;
   if (part.kind == ShellPart::Kind::unknown && *offset < 1) return std::nullopt;
+  const std::int64_t first = part.kind == ShellPart::Kind::unknown ? *offset - 1 : *offset;
   const std::int64_t count = std::ssize(fields);
   const std::int64_t begin = first < 0 ? count + first : std::min(first, count);
   if (begin < 0) return Fields();
@@ -553,16 +560,17 @@ std::optional<std::string> ShellValues::changed_text(const ShellPart& part, cons
     charge(std::min(text.size(), kMostMatchedBytes) * std::min(starts, kMostReplacedBytes) *
                std::min(wanted.size(), kMostPatternBytes) / kStepsOfAByte,
            line);
-    return wanted.empty() ? std::optional(text) : with_pattern_replaced(text, wanted, place, word);
+    if (!wanted.empty()) return with_pattern_replaced(text, wanted, place, word);
+    // An empty pattern fits at the begin and at the end, and nowhere else.
+    if (place == PatternPlace::first || place == PatternPlace::all) return text;
+    const bool is_at_begin = place == PatternPlace::shortest_begin || place == PatternPlace::longest_begin;
+    return is_at_begin ? word + text : text + word;
   };
   switch (part.change) {
     case none:
       return text;
-    case length: {
-      const auto is_plain = [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; };
-      return std::ranges::all_of(text, is_plain) ? std::optional(fmt::format("{}", text.size()))
-                                                 : std::nullopt;
-    }
+    case length:
+      return is_ascii(text) ? std::optional(fmt::format("{}", text.size())) : std::nullopt;
     case upper_first:
       return cased(true, 1);
     case upper:
@@ -589,7 +597,7 @@ std::optional<std::string> ShellValues::changed_text(const ShellPart& part, cons
       const auto offset = number_of(*part.pattern, line);
       const auto size = std::ssize(text);
       const auto count = part.replacement ? number_of(*part.replacement, line) : size;
-      if (!offset || !count) return std::nullopt;
+      if (!offset || !count || !is_ascii(text)) return std::nullopt;
       const std::int64_t begin = *offset < 0 ? size + *offset : std::min(*offset, size);
       if (begin < 0) return "";
       const std::int64_t end = *count < 0 ? size + *count : std::min(size, begin + std::min(*count, size));

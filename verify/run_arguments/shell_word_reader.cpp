@@ -141,9 +141,9 @@ std::size_t ShellWordReader::end_at(std::string_view text, char character) {
       ++at;
     } else if (c == '\'' || c == '"') {
       at = std::min(text.find(c, at + 1), text.size());
-    } else if (c == '(' || c == '{') {
+    } else if ((c == '(' || c == '{') && (open > 0 || (at > 0 && text[at - 1] == '$'))) {
       ++open;
-    } else if (c == ')' || c == '}') {
+    } else if ((c == ')' || c == '}') && open > 0) {
       --open;
     } else if (c == character && open == 0) {
       return at;

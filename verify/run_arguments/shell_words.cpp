@@ -53,6 +53,7 @@ class Lexer : public ShellWordReader {
   void end_command();
   void operate();
   void redirect();
+  ShellCommand& redirected();
   void skip_word();
   void skip_substituted_process();
   void read_documents();
@@ -134,11 +135,22 @@ void Lexer::skip_word() {
   word();
 }
 
+/// Returns the command whose output a redirection sends elsewhere: the one that is being read, or the end of
+/// the block that stands before it.
+ShellCommand& Lexer::redirected() {
+  using enum ShellKeyword;
+  const bool is_begun = !command_.words.empty() || !command_.assignments.empty() || script_.commands.empty();
+  if (is_begun) return command_;
+  ShellCommand& last = script_.commands.back();
+  const bool ends_block = last.keyword == group_ends || last.keyword == if_ends || last.keyword == case_ends;
+  return ends_block ? last : command_;
+}
+
 void Lexer::redirect() {
   const bool is_of_errors = std::exchange(redirects_errors_, false);
   if (peek() == '&') next();
   const char sign = next();
-  command_.is_redirected = command_.is_redirected || (sign == '>' && !is_of_errors);
+  if (sign == '>' && !is_of_errors) redirected().is_redirected = true;
   if (sign == '<' && peek() == '<' && peek(1) == '<') {
     at_ += 2;
     skip_blanks();

@@ -130,10 +130,20 @@ TEST(RunScript, TheOutputOfConditionsAndEchoIsFollowed) {
             "a=1 b=5");
   EXPECT_EQ(read("python train.py --a \"$(echo 1; echo 2)\""), "a=1\n2");
   // The output of other commands, and output that goes elsewhere, is not known.
-  for (const char* other : {"$(echo 1 | wc -l)", "$(hostname; echo 1)", "$(echo 1 >&2)", "$(echo -e 1)",
-                            "$(X=2 f; echo $X)", "$(for i in 1; do echo $i; done)", "$(test -f x && echo 1)"})
+  for (const char* other :
+       {"$(echo 1 | wc -l)", "$(hostname; echo 1)", "$(echo 1 >&2)", "$({ echo 2; } >&2; echo 1)",
+        "$(if true; then echo 2; fi >&2)", "$(<echo.txt)", "$(printf %d 010)", "$(echo -e 1)",
+        "$(X=2 f; echo $X)", "$(for i in 1; do echo $i; done)", "$(test -f x && echo 1)"})
     EXPECT_EQ(read_run_script(std::string("python train.py --a ") + other, {}).unresolved.size(), 1U)
         << other;
+}
+
+/// What a reference is given in a way that only a shell follows, the variable that it names has.
+TEST(RunScript, AVariableIsForgottenThroughItsReference) {
+  const RunArguments run = read_run_script(
+      "A=(--tp 2)\nf() { local -n out=$1; mapfile -t out < list.txt; }\nf A\npython x.py ${A[@]} --b 3", {});
+  EXPECT_EQ(text_of(run), "b=3");
+  EXPECT_EQ(run.unresolved.size(), 1U);
 }
 
 TEST(RunScript, NamesWithUnderscoresAreKept) {
@@ -593,7 +603,9 @@ TEST(RunScript, PartsOfValuesAreCutAndReplaced) {
             "a=a=b b=b.x c=a.x n=3");
   EXPECT_EQ(read("L_8b=32\nN=L_8b\npython x.py --a ${!N}"), "a=32");
   EXPECT_EQ(read("X=8k\nS=$(( ${X%k} * 1024 ))\npython x.py --a $S --b ${X/#/x} --c ${X%$Y}"),
-            "a=8192 b=8k c=${X%$Y}");
+            "a=8192 b=x8k c=${X%$Y}");
+  EXPECT_EQ(read("A=(1 2)\npython x.py --a ${A[@]/#/x} --b ${A[@]/%/y}"), "a=x1=x2 b=1y=2y");
+  EXPECT_EQ(of("${X//(/_}${X//)/_}", "a(b)c"), "a=a_b)ca(b_c");
   // What only a shell could tell is asked for.
   for (const char* open : {"${Y%b}", "${X%[[:digit:]]}", "${X/b/&}", "${X@Q}", "${X%+(b)}", "${X:$Y}"})
     EXPECT_EQ(read_run_script(std::string("X=ab\npython x.py --a ") + open, {}).unresolved.size(), 1U)
