@@ -481,7 +481,10 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
     rank.publish(name,
                  sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1}, static_cast<double>(number)));
   };
-  if (first_step(plan.s) > 0) CHECK(training.load(*plan.s.stretch->store) == first_step(plan.s));
+  if (first_step(plan.s) > 0) {
+    const std::int64_t saved_at = training.load(*plan.s.stretch->store);
+    CHECK(saved_at == first_step(plan.s));
+  }
   for (std::int64_t i = first_step(plan.s); i < end_step(plan.s); ++i) {
     const auto result = step(i);
     if (!result.loss.is_none()) rank.publish(fmt::format("loss of step {}", i), result.loss);

@@ -68,7 +68,8 @@ class Counter {
     const std::int64_t leaving = groups_that_leave_inputs(layers, kinds, again);
     chunk.left = 2 * leaving * width();
     if (again.all() > 0) {
-      // The gradient of the input of the group behind it is that of its own output.
+      // Every group but the first has left the gradient of its input, and one of these is counted already:
+      // that of the second group's input is that of the first group's output. Predictions are approximate.
       const std::int64_t of_others = std::max<std::int64_t>(leaving - 2, 0) * width();
       chunk.layer_needed =
           std::max(chunk.layer_needed, needed_by_a_group(again) + of_others - of_layers(rest));

@@ -326,14 +326,15 @@ class SiteSearch {
     constexpr std::size_t kMostShared = 12;
     Names wrong;
     for (const WrongTensor& tensor : tensors_.wrong) wrong.insert(tensor.output.name);
-    std::map<std::set<sim::Operation>, std::vector<ChangedSite>> alike;
+    std::map<std::pair<std::set<sim::Operation>, int>, std::vector<ChangedSite>> alike;
     for (const ChangedSite& site : sites_) {
       if (site.is_kernel() || !site.kind.empty()) continue;
       const Names reached = differing(run_.report, *site.changed);
       const auto is_wrong = [&](const std::string& name) { return wrong.contains(name); };
-      if (std::any_of(reached.begin(), reached.end(), is_wrong)) alike[site.operations].push_back(site);
+      if (std::any_of(reached.begin(), reached.end(), is_wrong))
+        alike[{site.operations, site.places}].push_back(site);
     }
-    for (const auto& [operations, sites] : alike) {
+    for (const auto& [kind, sites] : alike) {
       if (sites.size() < 2 || sites.size() > kMostShared) continue;
       const Repair found = find_shared_repair(bench_, run_, tensors_, sites, planted_);
       if (!found.is_none())

@@ -50,7 +50,7 @@ std::string without_blanks(std::string_view part) {
   return std::string(part.substr(0, part.find_last_not_of(" \t") + 1));
 }
 
-/// Returns an assignment of ((...)) and `let` with a plain sign: "I = (I) + (2)" of I+=2 and of I++.
+/// Returns an assignment of ((...)) and `let` with a plain sign: "I = I + (2)" of I+=2, "I = I + 1" of I++.
 std::string with_plain_sign(std::string_view text) {
   std::string whole = without_blanks(text);
   for (const std::string_view step : {"++", "--"}) {

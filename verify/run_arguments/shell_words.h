@@ -6,8 +6,9 @@
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
 /// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
 /// functions, subshells, and the keywords of branches and loops, which become commands of their own.
-/// Redirections are dropped. Other constructs ($(...), `...`) become parts of the kind `unknown`. A
-/// command ((...)) has the words "((" and one of the kind `arithmetic`.
+/// Of redirections a command has its here-string, and whether its output goes elsewhere. Other constructs
+/// ($(...), `...`) become parts of the kind `unknown`. A command ((...)) has the words "((" and one of the
+/// kind `arithmetic`.
 ///
 /// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
 
