@@ -127,28 +127,18 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
   /// The training runs on s.group_size ranks, then on another number of ranks, and then on s.group_size
-  /// again. The stretch in between trains only in the field, where sums are not rounded. In floats it loads
-  /// and saves.
+  /// again.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
-    const bool is_exact = s.dtype == sim::DType::field;
     CaseSetting whole = s;
     whole.dimensions["microbatches"] = 2 * s["microbatches"];  // so that another number of ranks is possible
     if (s["experts"] > 0) whole.dimensions["experts"] = DataParallelPlan{s}.ep();
-    if (is_exact) whole.dimensions["loss"] = 2;
-    const auto steps = static_cast<std::uint32_t>(s["steps"]);
-    const std::int64_t stop = 1 + random.below(0, steps);
-    const std::int64_t go_on = is_exact ? std::min<std::int64_t>(stop + 1, steps) : stop;
+    if (s.dtype == sim::DType::field) whole.dimensions["loss"] = 2;
     const std::vector<CaseSetting> others = other_numbers_of_ranks(whole);
-    const std::shared_ptr<sim::CheckpointStore> store = watched_store();
-    CaseSetting first = whole, last = whole;
     CaseSetting between = others[random.below(1, static_cast<std::uint32_t>(others.size()))];
     between.dimensions["bucket"] = random.below(2, 200);
     between.dimensions["instances"] = 1 + random.below(3, 4);
-    first.stretch = {.first = 0, .last = stop, .store = store};
-    between.stretch = {.first = stop, .last = go_on, .store = store};
-    last.stretch = {.first = go_on, .last = steps, .saves = false, .store = store};
-    return {first, between, last};
+    return in_stretches(whole, std::move(between));
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {

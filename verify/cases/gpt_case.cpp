@@ -260,23 +260,12 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return all;
   }
 
-  /// The training runs on the setting's own layout, then on another layout of as many ranks or fewer, and
-  /// then on its own again. The stretch in between trains only in the field, where sums are not rounded. In
-  /// floats it loads and saves. To a checkpoint, context-parallel ranks are replicas, which the other
-  /// trainings have as well.
+  /// The layout in between has as many ranks or fewer. To a checkpoint, context-parallel ranks are replicas,
+  /// which the other trainings have as well.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     if (drawn_ == Drawn::context) return {};
     const CaseSetting whole = of_fixed_model(s);
-    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
-    const auto steps = static_cast<std::uint32_t>(s["steps"]);
-    const std::int64_t stop = 1 + random.below(0, steps);
-    const std::int64_t go_on = s.dtype == sim::DType::field ? std::min<std::int64_t>(stop + 1, steps) : stop;
-    const std::shared_ptr<sim::CheckpointStore> store = watched_store();
-    CaseSetting first = whole, between = other_layout(whole, random), last = whole;
-    first.stretch = {.first = 0, .last = stop, .store = store};
-    between.stretch = {.first = stop, .last = go_on, .store = store};
-    last.stretch = {.first = go_on, .last = steps, .saves = false, .store = store};
-    return {first, between, last};
+    return in_stretches(whole, other_layout(whole, sim::KeyedRandom(s.seed).named("stretches")));
   }
   std::vector<NamedNumber> factors(const CaseSetting& s) const override {
     const GptPlan plan{s};

@@ -1,12 +1,16 @@
 #include "verify/cases/stretches.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "sim/base/keyed_random.h"
 #include "sim/optimizer/checkpoint_index.h"
 
 namespace verify {
@@ -45,6 +49,18 @@ class WatchedStore : public sim::MemoryStore {
 
 }  // namespace
 
-std::shared_ptr<sim::CheckpointStore> watched_store() { return std::make_shared<WatchedStore>(); }
+std::vector<CaseSetting> in_stretches(const CaseSetting& whole, CaseSetting between) {
+  const sim::KeyedRandom random = sim::KeyedRandom(whole.seed).named("stretches");
+  const auto steps = static_cast<std::uint32_t>(whole["steps"]);
+  const std::int64_t stop = 1 + random.below(0, steps);
+  const bool is_exact = whole.dtype == sim::DType::field;
+  const std::int64_t go_on = is_exact ? std::min<std::int64_t>(stop + 1, steps) : stop;
+  const auto store = std::make_shared<WatchedStore>();
+  CaseSetting first = whole, last = whole;
+  first.stretch = {.first = 0, .last = stop, .store = store};
+  between.stretch = {.first = stop, .last = go_on, .store = store};
+  last.stretch = {.first = go_on, .last = steps, .saves = false, .store = store};
+  return {std::move(first), std::move(between), std::move(last)};
+}
 
 }  // namespace verify

@@ -3,14 +3,13 @@
 /// The stretches of a training that stops and resumes: which steps each takes, and the store through which
 /// they pass the state on.
 ///
-/// Calls   a store that is watched ends the run by a std::logic_error when a file that the index of the
+/// Calls   the store, which is watched, ends the run by a std::logic_error when a file that the index of the
 ///         checkpoint names is written or removed: a process that ended then would have lost the checkpoint.
 ///         The exception is no sim::Error, because a save ignores a refusal to remove.
 
 #include <cstdint>
-#include <memory>
+#include <vector>
 
-#include "sim/optimizer/checkpoint_store.h"
 #include "verify/cases/case_setting.h"
 
 namespace verify {
@@ -19,7 +18,10 @@ namespace verify {
 inline std::int64_t first_step(const CaseSetting& s) { return s.stretch ? s.stretch->first : 0; }
 inline std::int64_t end_step(const CaseSetting& s) { return s.stretch ? s.stretch->last : s["steps"]; }
 
-/// Returns a store in memory that refuses to touch what its index names.
-std::shared_ptr<sim::CheckpointStore> watched_store();
+/// Returns a training in three stretches: on the ranks of `whole`, on those of `between`, and on those of
+/// `whole` again. The steps at which it stops follow from its seed. The stretch in between takes a step in
+/// the field alone, where sums are not rounded; in floats it loads and saves. A watched store in memory
+/// carries the state.
+std::vector<CaseSetting> in_stretches(const CaseSetting& whole, CaseSetting between);
 
 }  // namespace verify
