@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "tests/house/included_names.h"
+
 namespace {
 
 using test::SourceFile;
@@ -61,6 +63,35 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(
       test::include_direction({{"sim/model/a.cpp", "#include \"sim/tensor/scalar_arithmetic.h\"\n"}}).size(),
       1U);
+}
+
+TEST(HouseRules, SourcesIncludeWhatTheyName) {
+  EXPECT_EQ(test::names_not_included(sources()), Lines{});
+  const auto named = [](const std::string& declared, const std::string& used) {
+    return test::names_not_included({{"sim/a.h", "namespace sim {\n" + declared + "}\n"},
+                                     {"sim/b.h", "#include \"sim/a.h\"\nnamespace sim {\n}\n"},
+                                     {"sim/user.cpp", used}});
+  };
+  const Lines missing = {"sim/user.cpp: it names made_up and does not include sim/a.h"};
+  EXPECT_EQ(named("struct made_up {\n};\n", "sim::made_up one;\n"), missing);
+  EXPECT_EQ(named("enum class made_up { a };\n", "auto one = made_up::a;\n"), missing);
+  EXPECT_EQ(named("enum plain : int { first = 2, made_up };\n", "int one = made_up;\n"), missing);
+  EXPECT_EQ(named("using made_up = int;\n", "made_up one;\n"), missing);
+  EXPECT_EQ(named("inline constexpr std::size_t made_up = 2;\n", "int one = made_up;\n"), missing);
+  EXPECT_EQ(named("int made_up(int x);\n", "int one = made_up(2);\n"), missing);
+  EXPECT_EQ(named("template <class T>\n[[nodiscard]] T made_up(T x);\n", "int one = made_up<int>(2);\n"),
+            missing);
+  EXPECT_EQ(named("#define made_up(x) x\n", "int one = made_up(2);\n"), missing);
+  EXPECT_EQ(named("namespace made_up {\nint f();\n}\n", "int one = made_up::f();\n"), missing);
+  const std::string function = "int made_up(int x);\n";
+  EXPECT_EQ(named(function, "#include \"sim/a.h\"\nint one = made_up(2);\n"), Lines{});
+  EXPECT_EQ(named(function, "#include \"sim/b.h\"\nint one = made_up(2);\n"), Lines{});
+  EXPECT_EQ(named(function, "int one = object.made_up(2) + other::made_up(2);  // made_up(2)\n"), Lines{});
+  EXPECT_EQ(named(function, "int made_up(int x) { return x; }\nint one = made_up(2);\n"), Lines{});
+  EXPECT_EQ(named(function, "const char* one = \"made_up(2)\";\n"), Lines{});
+  EXPECT_EQ(
+      test::names_not_included({{"sim/a.h", ""}, {"sim/b.h", ""}, {"sim/a.cpp", "#include \"sim/b.h\"\n"}}),
+      Lines{"sim/a.cpp: its first include is not sim/a.h"});
 }
 
 TEST(HouseRules, NoBannedNames) {
