@@ -15,9 +15,9 @@ using sim::ReduceOp;
 using sim::Tensor;
 using sim::Work;
 
-constexpr std::int64_t kCount = 4;
+constexpr std::int64_t kElements = 4;
 
-Tensor ones(Rank& rank, std::int64_t count = kCount, DType dtype = DType::f32) {
+Tensor ones(Rank& rank, std::int64_t count = kElements, DType dtype = DType::f32) {
   return sim::filled(rank.device, dtype, {count}, 1);
 }
 
@@ -91,13 +91,13 @@ void wrong_kind(Rank& rank) {
 }
 
 void wrong_count(Rank& rank) {
-  world(rank).all_reduce(ones(rank, place(rank) == 1 ? kCount + 1 : kCount), ReduceOp::sum,
+  world(rank).all_reduce(ones(rank, place(rank) == 1 ? kElements + 1 : kElements), ReduceOp::sum,
                          "wrong_count.sum");
 }
 
 void wrong_dtype(Rank& rank) {
   const DType dtype = place(rank) == 1 ? DType::i32 : DType::f32;
-  world(rank).all_reduce(ones(rank, kCount, dtype), ReduceOp::sum, "wrong_dtype.sum");
+  world(rank).all_reduce(ones(rank, kElements, dtype), ReduceOp::sum, "wrong_dtype.sum");
 }
 
 void wrong_reduction(Rank& rank) {
@@ -115,20 +115,20 @@ void wrong_split(Rank& rank) {
   std::vector<std::int64_t> send_rows(n, 0);
   std::vector<std::int64_t> receive_rows(n, 0);
   send_rows[static_cast<std::size_t>(place(rank))] = receive_rows[static_cast<std::size_t>(place(rank))] =
-      kCount;
+      kElements;
   if (place(rank) == 1) receive_rows[0] = 1;
-  const Tensor output = ones(rank, place(rank) == 1 ? kCount + 1 : kCount);
+  const Tensor output = ones(rank, place(rank) == 1 ? kElements + 1 : kElements);
   world(rank).all_to_all_uneven(ones(rank), send_rows, output, receive_rows, "wrong_split.exchange");
 }
 
 void message_size(Rank& rank) {
   if (place(rank) == 0) world(rank).send(ones(rank), 1, "message_size.send");
-  if (place(rank) == 1) world(rank).recv(ones(rank, kCount - 1), 0, "message_size.recv");
+  if (place(rank) == 1) world(rank).recv(ones(rank, kElements - 1), 0, "message_size.recv");
 }
 
 void message_dtype(Rank& rank) {
   if (place(rank) == 0) world(rank).send(ones(rank), 1, "message_dtype.send");
-  if (place(rank) == 1) world(rank).recv(ones(rank, kCount, DType::i32), 0, "message_dtype.recv");
+  if (place(rank) == 1) world(rank).recv(ones(rank, kElements, DType::i32), 0, "message_dtype.recv");
 }
 
 void lonely_send(Rank& rank) {
@@ -148,7 +148,7 @@ void reads_in_flight(Rank& rank) {
 
 void writes_in_flight(Rank& rank) {
   Tensor x = ones(rank);
-  const Tensor y = ones(rank, kCount * world(rank).size());
+  const Tensor y = ones(rank, kElements * world(rank).size());
   Work work = world(rank).start_all_gather(x, y, "writes_in_flight.gather");
   if (place(rank) == 1) sim::fill(x, 2);
   work.wait();
@@ -156,9 +156,9 @@ void writes_in_flight(Rank& rank) {
 
 void overlapping(Rank& rank) {
   const std::int64_t n = world(rank).size();
-  const Tensor whole = ones(rank, n * kCount);
-  const std::int64_t own = (place(rank) + 1) % n * kCount;  // rows that another rank's block is written to
-  const Tensor block = place(rank) == 1 ? whole.rows(own, own + kCount) : ones(rank);
+  const Tensor whole = ones(rank, n * kElements);
+  const std::int64_t own = (place(rank) + 1) % n * kElements;  // rows that another rank's block is written to
+  const Tensor block = place(rank) == 1 ? whole.rows(own, own + kElements) : ones(rank);
   world(rank).all_gather(block, whole, "overlapping.gather");
 }
 

@@ -15,7 +15,7 @@ namespace verify {
 
 namespace {
 
-std::int64_t padded_vocabulary(const ModelShape& shape, int tp) {
+std::int64_t vocabulary_of(const ModelShape& shape, int tp) {
   return *verify::padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by);
 }
 
@@ -132,7 +132,7 @@ class Holder {
   std::vector<HeldParameter> held() { return std::move(held_); }
 
  private:
-  std::int64_t vocabulary() const { return padded_vocabulary(shape_, sizes_.tp); }
+  std::int64_t vocabulary() const { return vocabulary_of(shape_, sizes_.tp); }
   std::int64_t up(std::int64_t inside) const { return (shape_.gated_mlp ? 2 : 1) * inside; }
 
   void replicated(std::int64_t elements) { held_.push_back({.elements = elements}); }
@@ -303,7 +303,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
   const auto stages = static_cast<int>(placement.stages.size());
   const ActivationShape activations{.model = shape,
                                     .options = options,
-                                    .padded_vocab_size = padded_vocabulary(shape, layout.tp),
+                                    .padded_vocab_size = vocabulary_of(shape, layout.tp),
                                     .tokens = run.micro_batch_size * shape.seq_length / layout.cp,
                                     .micro_batch_size = run.micro_batch_size,
                                     .element_bytes = state.parameter,
@@ -342,7 +342,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
     report.stages.push_back(std::move(memory));
   }
   if (run.schedule != nullptr) add_activations(activations, placement, run, report);
-  const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
+  const std::int64_t padding = (vocabulary_of(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
                                (shape.untied_output ? 2 : 1);
   const std::int64_t expected = parameter_count(shape) + padding;
   report.row = elements == expected

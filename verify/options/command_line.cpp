@@ -1,13 +1,17 @@
 #include "verify/options/command_line.h"
 
+#include <algorithm>
 #include <boost/program_options.hpp>
+#include <cstddef>
 #include <filesystem>
+#include <fmt/format.h>
 #include <system_error>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/output/phrases.h"
 
 namespace po = boost::program_options;
 
@@ -62,9 +66,23 @@ void add_argument(CommandLine& line, const std::string& word) {
   }
 }
 
+/// Returns words as the text of a command line. What sets a variable keeps its name out of the quotes.
+std::string text_of_command(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.starts_with('-') ? std::string::npos : word.find('=');
+    const std::size_t begin = equals == std::string::npos ? 0 : equals + 1;
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", word.substr(0, begin),
+                        begin == word.size() ? "" : quoted_for_shell(word.substr(begin)));
+  }
+  return text;
+}
+
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+CommandLine parse_command_line(const std::vector<std::string>& all_words) {
+  const auto separator = std::find(all_words.begin(), all_words.end(), "--");
+  const std::vector<std::string> arguments(all_words.begin(), separator);
   po::options_description known = describe_options();
   known.add_options()("positional", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
@@ -109,6 +127,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       add_argument(line, option.value.at(0));
     }
   }
+  if (separator != all_words.end())
+    collector.add("command", {text_of_command({separator + 1, all_words.end()})});
   line.settings = collector.settings();
   return line;
 }

@@ -88,8 +88,12 @@ std::vector<OptionInfo> options_of_the_model() {
 
       {"from", text, kRunSection, kLayouts | Reader::shards, "",
        "Reads the options from the log of a run, its YAML file, its launch script or the text of a command "
-       "line.",
+       "line; '-' is standard input.",
        "FILE"},
+      {"command", text, kRunSection, kLayouts | Reader::shards, "",
+       "Reads the options from the text of a command line. All words behind '--' are such a text, so that a "
+       "command can be pasted there.",
+       "TEXT"},
       {"set", texts, kRunSection, kLayouts | Reader::shards, "",
        "Gives a variable of the launch script its value; it may be repeated.", "NAME=VALUE"},
       {"from-as", pair, kRunSection, kLayouts | Reader::shards, "", "Writes what --from reads as a scenario.",

@@ -47,13 +47,6 @@ void refuse_unknown_option(const std::string& option, const std::string& where, 
   const std::size_t name_start = option.find_first_not_of('-');
   const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
   const std::vector<std::string> names = option_names();
-  if (option == "--" + name && std::find(names.begin(), names.end(), name) != names.end()) {
-    sim::refuse({.code = "unknown_option",
-                 .option = option,
-                 .numbers = "it follows '--'",
-                 .rule = "words after '--' are a command and scenarios, not options",
-                 .hint = option + " before '--'"});
-  }
   const std::string nearest = nearest_name(name, names);
   sim::refuse({.code = "unknown_option",
                .option = option,
@@ -67,7 +60,8 @@ void refuse_unknown_option(const std::string& option, const std::string& where, 
 void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
   const OptionInfo& option = option_named(name);
   for (const std::string& value : values) {
-    if (!value.starts_with("--")) continue;  // Boost takes a following option as the value
+    // Boost takes a following option as the value. A word with a blank is none: "--num-layers 32 --bf16".
+    if (!value.starts_with("--") || value.find(' ') != std::string::npos) continue;
     sim::refuse(
         {.code = "missing_value",
          .option = "--" + name,

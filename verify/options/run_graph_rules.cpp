@@ -10,8 +10,8 @@ namespace verify {
 namespace {
 
 constexpr const char* kGraph = "cuda-graph-impl";
-constexpr const char* kModules = "cuda-graph-modules";
-constexpr const char* kGranularity = "recompute-granularity";
+constexpr const char* kGraphModules = "cuda-graph-modules";
+constexpr const char* kRecomputeGranularity = "recompute-granularity";
 constexpr const char* kExpertOverlap = "overlap-moe-expert-parallel-comm";
 constexpr const char* kDelay = "delay-wgrad-compute";
 constexpr const char* kRecomputed = "recompute-modules";
@@ -49,7 +49,7 @@ bool names_two_graphs(const JudgedRun& r) {
   return int{is_newer} + int{r.flag("enable-cuda-graph")} + int{r.flag("external-cuda-graph")} > 1;
 }
 
-bool has_unknown_module(const JudgedRun& r) {
+bool has_unknown_graph_module(const JudgedRun& r) {
   static constexpr std::string_view kKnown[] = {"attn",
                                                 "mlp",
                                                 "moe",
@@ -62,7 +62,7 @@ bool has_unknown_module(const JudgedRun& r) {
   const auto is_unknown = [](const std::string& one) {
     return std::ranges::find(kKnown, one) == std::end(kKnown);
   };
-  return std::ranges::any_of(r.list(kModules), is_unknown) ||
+  return std::ranges::any_of(r.list(kGraphModules), is_unknown) ||
          std::ranges::any_of(r.list("cuda-graph-scope"), is_unknown);
 }
 
@@ -94,7 +94,7 @@ std::vector<RunRule> run_graph_rules() {
        "a graph of a whole step goes without the check for NaN",
        "--no-check-for-nan-in-loss-and-grad"},
       {"full_iteration_modules",
-       {kGraph, kModules},
+       {kGraph, kGraphModules},
        [](const JudgedRun& r) { return has_graph(r, "full_iteration") && !captured_modules(r).empty(); },
        "a graph of a whole step has all modules",
        "leave --cuda-graph-modules and --cuda-graph-scope out"},
@@ -105,20 +105,20 @@ std::vector<RunRule> run_graph_rules() {
        "local, and --external-cuda-graph of --cuda-graph-impl transformer_engine",
        "--cuda-graph-impl alone"},
       {"graph_two_lists",
-       {kModules, "cuda-graph-scope"},
-       [](const JudgedRun& r) { return r.has(kModules) && r.has("cuda-graph-scope"); },
+       {kGraphModules, "cuda-graph-scope"},
+       [](const JudgedRun& r) { return r.has(kGraphModules) && r.has("cuda-graph-scope"); },
        "one argument says which modules have graphs; --cuda-graph-scope is its older name",
        "--cuda-graph-modules alone"},
       {"graph_unknown_module",
-       {kModules, "cuda-graph-scope"},
-       has_unknown_module,
+       {kGraphModules, "cuda-graph-scope"},
+       has_unknown_graph_module,
        "modules with graphs are attn, mlp, moe, moe_router, moe_preprocess and mamba",
        "--cuda-graph-modules attn"},
       {"graph_full_iteration_module",
-       {kGraph, kModules, "cuda-graph-scope"},
+       {kGraph, kGraphModules, "cuda-graph-scope"},
        [](const JudgedRun& r) {
          return has_graph(r, "transformer_engine") &&
-                (r.lists(kModules, "full_iteration") || r.lists("cuda-graph-scope", "full_iteration"));
+                (r.lists(kGraphModules, "full_iteration") || r.lists("cuda-graph-scope", "full_iteration"));
        },
        "the module full_iteration is the older name of --cuda-graph-impl full_iteration",
        "--cuda-graph-impl full_iteration without modules"},
@@ -134,7 +134,7 @@ std::vector<RunRule> run_graph_rules() {
        "NCCL_GRAPH_REGISTER is 0",
        "export NCCL_GRAPH_REGISTER=0"},
       {"graph_preprocess_capacity",
-       {kModules, "moe-token-dispatcher-type", "moe-expert-capacity-factor"},
+       {kGraphModules, "moe-token-dispatcher-type", "moe-expert-capacity-factor"},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && captures_module(r, "moe_preprocess") && has_many_experts(r) &&
                 !pads_to_capacity(r) && r.derived_text("moe_token_dispatcher_type") == "alltoall" &&
@@ -144,7 +144,7 @@ std::vector<RunRule> run_graph_rules() {
        "padding",
        "--moe-pad-expert-input-to-capacity, or leave moe_preprocess out"},
       {"graph_expert_overlap",
-       {kModules, kExpertOverlap},
+       {kGraphModules, kExpertOverlap},
        [](const JudgedRun& r) {
          return has_graph(r, "transformer_engine") && r.flag(kExpertOverlap) &&
                 (captures_module(r, "moe") || captures_module(r, "mlp"));
@@ -152,12 +152,12 @@ std::vector<RunRule> run_graph_rules() {
        "the overlap of the experts' communication goes without graphs of moe and mlp",
        "leave moe and mlp out"},
       {"graph_delayed_wgrad_fusion",
-       {kModules, kDelay, "no-gradient-accumulation-fusion"},
+       {kGraphModules, kDelay, "no-gradient-accumulation-fusion"},
        [](const JudgedRun& r) { return delays_in_a_graph(r) && r.flag("no-gradient-accumulation-fusion"); },
        "delayed weight gradients of a graph are added in place",
        "leave --no-gradient-accumulation-fusion out"},
       {"graph_delayed_wgrad_bias",
-       {kModules, kDelay, "disable-bias-linear", "add-qkv-bias"},
+       {kGraphModules, kDelay, "disable-bias-linear", "add-qkv-bias"},
        [](const JudgedRun& r) {
          return delays_in_a_graph(r) && captures_module(r, "attn") &&
                 (!r.flag("disable-bias-linear") || r.flag("add-qkv-bias"));
@@ -165,14 +165,14 @@ std::vector<RunRule> run_graph_rules() {
        "delayed weight gradients go with a graph of attention that has no bias",
        "--disable-bias-linear without --add-qkv-bias"},
       {"graph_full_recompute",
-       {kGraph, kGranularity},
+       {kGraph, kRecomputeGranularity},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && r.derived_text("recompute_granularity") == "full";
        },
        "full recomputation goes with graphs of a whole step alone",
        "leave one of them out"},
       {"graph_moe_modules",
-       {kModules, "num-experts"},
+       {kGraphModules, "num-experts"},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && !has_many_experts(r) &&
                 (captures(r, "moe") || captures(r, "moe_router"));
@@ -185,35 +185,35 @@ std::vector<RunRule> run_graph_rules() {
        "activations of a graph are not kept on the host",
        "one of them"},
       {"graph_moe_and_router",
-       {kModules},
+       {kGraphModules},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && captures(r, "moe") && captures(r, "moe_router");
        },
        "a graph has the whole expert layer, or its router",
        "one of moe and moe_router"},
       {"graph_preprocess_router",
-       {kModules},
+       {kGraphModules},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && captures(r, "moe_preprocess") && !captures(r, "moe_router");
        },
        "a graph of what comes before the dispatch of tokens has the router too",
        "--cuda-graph-modules moe_router moe_preprocess"},
       {"graph_mlp_without_dense_layers",
-       {kModules, "moe-layer-freq"},
+       {kGraphModules, "moe-layer-freq"},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && captures(r, "mlp") && have_all_layers_experts(r);
        },
        "a graph of the MLP needs layers without experts",
        "leave mlp out"},
       {"graph_moe_capacity",
-       {kModules, "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity"},
+       {kGraphModules, "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity"},
        [](const JudgedRun& r) {
          return has_layer_graphs(r) && captures(r, "moe") && has_many_experts(r) && !pads_to_capacity(r);
        },
        "a graph of experts needs as many tokens in each step: a capacity, and padding to it",
        "--moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity"},
       {"graph_recompute_router",
-       {kModules, kRecomputed},
+       {kGraphModules, kRecomputed},
        [](const JudgedRun& r) {
          return has_graph(r, "transformer_engine") &&
                 r.derived_text("recompute_granularity") == "selective" && r.recomputes("moe") &&

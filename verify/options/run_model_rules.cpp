@@ -11,7 +11,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kPositions = "position-embedding-type";
-constexpr const char* kImplementation = "transformer-impl";
+constexpr const char* kTransformerImpl = "transformer-impl";
 constexpr const char* kNoBlanks =
     "an expression for a list is of digits, commas, brackets, '+' and '*', without a blank";
 
@@ -174,10 +174,10 @@ std::vector<RunRule> run_model_rules() {
        "a residual connection is fused with RMSNorm alone",
        "--normalization RMSNorm"},
       {"relative_needs_te",
-       {kPositions, kImplementation},
+       {kPositions, kTransformerImpl},
        [](const JudgedRun& r) {
          return positions_of(r) == "relative" &&
-                r.text(kImplementation, "transformer_engine") != "transformer_engine";
+                r.text(kTransformerImpl, "transformer_engine") != "transformer_engine";
        },
        "relative positions need the implementation of Transformer Engine",
        "--transformer-impl transformer_engine"},

@@ -286,6 +286,11 @@ Settings Options::settings() {
   return std::move(settings_);
 }
 
+/// The option that gave the run, as refusals name it.
+std::string option_of(const RunOfFile& run) {
+  return run.path.empty() ? "--command" : "--from " + sim::printable_text(run.path);
+}
+
 /// The sizes that the name of a file says: tp2 and pp4 in "gpt3_mcore_tp2_pp4.sh".
 std::vector<std::string> contradictions_of_name(const std::string& path, const RunValues& values) {
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -330,7 +335,7 @@ void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Re
   if (what.empty()) return;
   refusals.keep([&] {
     sim::refuse({.code = "run_unresolved",
-                 .option = "--from " + sim::printable_text(run.path),
+                 .option = option_of(run),
                  .numbers = what,
                  .rule = "nothing is executed: the value of an argument that is used must be in the file",
                  .hint = variables.empty() && is_of_world ? "--world-size N"
@@ -354,6 +359,23 @@ RunVariables requested_variables(const Settings& line) {
     variables[given.substr(0, equals)] = given.substr(equals + 1);
   }
   return variables;
+}
+
+/// Reads the text of --command. Its readers refuse texts of --from, and so name that option.
+RunArguments read_command(const std::string& text, const RunVariables& variables) {
+  sim::Refusals refusals;
+  const auto keep_named = [&](sim::Refusal refusal) {
+    if (refusal.option == "--from") refusal.option = "--command";
+    refusals.keep([&] { sim::refuse(std::move(refusal)); });
+  };
+  try {
+    return read_run_text(text, variables);
+  } catch (const sim::Error& error) {
+    keep_named(error.refusal());
+    for (sim::Refusal& further : sim::further_refusals(error)) keep_named(std::move(further));
+  }
+  refusals.throw_if_any();
+  return {};
 }
 
 /// Lists an argument with the number of ranks as one without effect where a launcher gives the number.
@@ -464,7 +486,7 @@ void require_known_words(const RunOfFile& run) {
   const std::string more = words.size() == told ? "" : fmt::format("; and {} more", words.size() - told);
   words.resize(told);
   sim::refuse({.code = "run_unresolved",
-               .option = "--from " + sim::printable_text(run.path),
+               .option = option_of(run),
                .numbers = fmt::format("{}{}", fmt::join(words, "; "), more),
                .rule =
                    "the word may hold further arguments, and nothing is executed: what else is refused may "
@@ -491,16 +513,30 @@ void require_modelled(const RunOfFile& run, Unproved what) {
                .hint = "the run without this argument"});
 }
 
+std::string source_name(const RunOfFile& run) {
+  if (run.path.empty()) return "the command";
+  return run.path == kStandardInput ? "standard input" : sim::printable_text(run.path);
+}
+
 std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
-  if (!line.has("from")) {
+  const bool is_command = line.has("command");
+  if (!line.has("from") && !is_command) {
     for (const char* option : {"set", "from-as"})
       if (line.has(option)) refuse_without_effect(option, std::string("' without '--from"));
     return nullptr;
   }
+  if (line.has("from") && is_command) {
+    sim::refuse({.code = "two_runs",
+                 .option = "--from, --command",
+                 .numbers = "both are given",
+                 .rule = "the options of one run are read, from a file or from a command line",
+                 .hint = "one of them, and options of this program for what differs"});
+  }
   const std::string path = line.text("from", "");
   const auto world = line.number("world-size");
   const RunVariables variables = requested_variables(line);
-  RunArguments arguments = read_run_file(path, variables);
+  RunArguments arguments =
+      is_command ? read_command(line.text("command", ""), variables) : read_run_file(path, variables);
   if (arguments.kind == RunFileKind::log && !variables.empty()) {
     sim::refuse({.code = "bad_set",
                  .option = fmt::format("--set {}", variables.begin()->first),

@@ -1,17 +1,17 @@
 #pragma once
 
-/// A run of the user's own, which --from reads: its arguments, what becomes of each, and the options of this
-/// program that they stand for.
+/// A run of the user's own, which --from or --command reads: its arguments, what becomes of each, and the
+/// options of this program that they stand for.
 ///
 /// Megatron's own defaults and rules are applied to the options: the vocabulary is padded, query groups count
 /// only with --group-query-attention, sequence parallelism needs tp above 1, and so on.
 ///
 /// Exact   A sequence length of 0 is left out, with a note. A batch that Megatron decreases is the decreased
 ///         one. Positions of all types but learned ones are rotary, which have no parameters either.
-/// Errors  those of run_file.h; run_unresolved: the value of an argument that is used, or the number of
-///         processes, cannot be known without executing the file; run_not_modelled: an argument that changes
-///         the rank grid and is not modelled; bad_set: --set without a name and a value. All but the first
-///         are told together.
+/// Errors  those of run_file.h; two_runs: both --from and --command; run_unresolved: the value of an argument
+///         that is used, or the number of processes, cannot be known without executing the file;
+///         run_not_modelled: an argument that changes the rank grid and is not modelled; bad_set: --set
+///         without a name and a value. All but the first two are told together.
 
 #include <memory>
 #include <optional>
@@ -26,7 +26,7 @@
 namespace verify {
 
 struct RunOfFile {
-  std::string path;
+  std::string path;  // of the file; "-" for standard input, "" for the text of --command
   RunArguments run;
   RunValues values;  // as the file has them
   RunAccount account;
@@ -36,7 +36,10 @@ struct RunOfFile {
   std::vector<std::string> notes;  // about the file, and about contradictions in it
 };
 
-/// Reads the run of --from; null where the option is not given.
+/// Returns how a sentence names what was read: the path, "standard input" or "the command".
+std::string source_name(const RunOfFile& run);
+
+/// Reads the run of --from or --command; null where neither option is given.
 std::shared_ptr<const RunOfFile> requested_run(const Settings& command_line);
 
 /// Makes the options of a run. `world_size` is that of the command line, which counts first.

@@ -132,8 +132,10 @@ Scenario scenario_of(const CommandLine& line) {
   Scenario scenario{"", "command line", "options given", line.settings, nullptr};
   if (line.run == nullptr) return scenario;
   put_above_run(*line.run, line.settings, scenario);
-  scenario.name = sim::printable_text(std::filesystem::path(line.run->path).filename().string());
-  scenario.source = fmt::format("the options of {}", sim::printable_text(line.run->path));
+  scenario.name = line.run->path.empty()
+                      ? "command"
+                      : sim::printable_text(std::filesystem::path(line.run->path).filename().string());
+  scenario.source = fmt::format("the options of {}", source_name(*line.run));
   return scenario;
 }
 

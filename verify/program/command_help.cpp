@@ -170,7 +170,9 @@ std::string page_of_all(const ProgramInfo& program, const Words& topics, std::si
 }  // namespace
 
 std::string usage_of(const CommandInfo& command) {
-  return fmt::format("{}{}[--option VALUE]...", command.arguments, *command.arguments == '\0' ? "" : " ");
+  const bool reads_a_run = overlap(option_named("command").readers, command.reader);
+  return fmt::format("{}{}[--option VALUE]...{}", command.arguments, *command.arguments == '\0' ? "" : " ",
+                     reads_a_run ? " [-- COMMAND LINE]" : "");
 }
 
 std::vector<OptionInfo> general_options(const ProgramInfo& program) {

@@ -35,7 +35,8 @@ std::vector<OptionInfo> general_options(const ProgramInfo& program);
 /// Returns the options that a command reads, without those that every command has, but for --format.
 std::vector<OptionInfo> own_options(const CommandInfo& command);
 
-/// Returns the usage of a command, without its name: "[SCENARIO.ini...] [--option VALUE]...".
+/// Returns the usage of a command, without its name: "[SCENARIO.ini...] [--option VALUE]... [--
+/// COMMAND LINE]".
 std::string usage_of(const CommandInfo& command);
 
 }  // namespace verify

@@ -147,9 +147,11 @@ CommandInfo memory_info() {
           "accepts, and with --machine it estimates the time of a step.",
       .reader = Reader::memory,
       .examples =
-          {{"Judge whether a model of 7B fits into 80 GB on 8 ranks.",
-            "memory --world-size 8 --tensor-model-parallel-size 4 --num-layers 32 --hidden-size 4096 "
-            "--num-attention-heads 32 --vocab-size 131073 --seq-length 8192 --gpu-memory 80GB"},
+          {{"Judge the run that a command starts. The command is pasted behind '--'.",
+            "memory --gpu-memory 80GB -- torchrun --nproc_per_node 8 pretrain_gpt.py "
+            "--tensor-model-parallel-size 4 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+            "--vocab-size 131073 --seq-length 8192 --max-position-embeddings 8192 --micro-batch-size 1 "
+            "--bf16"},
            {"See what would help a model that does not fit.",
             "memory --world-size 8 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size "
             "131073 --seq-length 8192 --gpu-memory 80GB",

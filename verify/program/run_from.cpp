@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/base/printable_text.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/effective_values.h"
 #include "verify/options/run_of_file.h"
@@ -30,13 +29,12 @@ std::optional<OutputFile> scenario_file(const CommandLine& line) {
                  .hint = "--from-as scenario run.ini"});
   }
   OutputFile file("from-as", words[1], OutputFile::Scenario::may_be);
-  file.require_is_no_input(line.run->path);
+  if (!line.run->path.empty()) file.require_is_no_input(line.run->path);
   return file;
 }
 
 std::string scenario_text(const RunOfFile& run) {
-  return fmt::format("# Source: the arguments of {}\n{}", sim::printable_text(run.path),
-                     run.settings.as_scenario());
+  return fmt::format("# Source: the arguments of {}\n{}", source_name(run), run.settings.as_scenario());
 }
 
 std::optional<std::int64_t> world_of(const RunOfFile& run) { return run.settings.number("world-size"); }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string_view>
 
@@ -155,6 +156,17 @@ void require_variables(std::string_view text, const RunVariables& set) {
   }
 }
 
+/// Returns the rest of a stream, or one byte more than `most` where it is longer.
+std::string text_of_stream(std::istream& stream, std::size_t most) {
+  std::string text;
+  std::string part(std::size_t{1} << 16U, '\0');
+  while (stream && text.size() <= most) {
+    stream.read(part.data(), static_cast<std::streamsize>(std::min(part.size(), most + 1 - text.size())));
+    text.append(part, 0, static_cast<std::size_t>(stream.gcount()));
+  }
+  return text;
+}
+
 void require_bytes(std::size_t bytes, std::size_t most) {
   if (bytes <= most) return;
   sim::refuse({.code = "run_file_size",
@@ -174,7 +186,34 @@ RunArguments read_run_text(const std::string& text, const RunVariables& set) {
   return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
 }
 
+namespace {
+
+/// Reads a run from a stream that can go back to its beginning.
+RunArguments read_run(std::istream& stream, const RunVariables& set) {
+  if (holds_a_ruler(stream)) {
+    stream.clear();
+    stream.seekg(0);
+    return read_run_log(stream);
+  }
+  stream.clear();
+  stream.seekg(0);
+  std::string text = text_of_stream(stream, kMostScriptBytes);
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  return read_run_text(text, set);
+}
+
+RunArguments read_standard_input(const RunVariables& set) {
+  std::string text = text_of_stream(std::cin, kMostPipedBytes);
+  require_bytes(text.size(), kMostPipedBytes);
+  std::istringstream stream(std::move(text));
+  return read_run(stream, set);
+}
+
+}  // namespace
+
 RunArguments read_run_file(const std::string& path, const RunVariables& set) {
+  if (path == kStandardInput) return read_standard_input(set);
   if (const std::string problem = what_is_no_plain_file(path); !problem.empty()) {
     sim::refuse(
         {.code = "run_file_missing",
@@ -184,19 +223,7 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
          .hint = "the path of such a file"});
   }
   std::ifstream file(path, std::ios::binary);
-  if (holds_a_ruler(file)) {
-    file.clear();
-    file.seekg(0);
-    return read_run_log(file);
-  }
-  file.clear();
-  file.seekg(0);
-  std::string text(kMostScriptBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return read_run_text(text, set);
+  return read_run(file, set);
 }
 
 }  // namespace verify

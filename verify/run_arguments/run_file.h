@@ -8,15 +8,21 @@
 ///         Python, or a file of sections, such as TOML; bad_set: a script or YAML has no variable of a name
 ///         in `set`; run_file_text; run_file_size; and those of the readers.
 
+#include <cstddef>
 #include <string>
 
 #include "verify/run_arguments/run_arguments.h"
 
 namespace verify {
 
+/// The path that stands for standard input, of which at most kMostPipedBytes are read.
+inline constexpr const char* kStandardInput = "-";
+inline constexpr std::size_t kMostPipedBytes = std::size_t{256} << 20U;
+
 RunArguments read_run_file(const std::string& path, const RunVariables& set);
 
-/// Reads a script or YAML that is already in memory. The log, which may be larger, has a reader of its own.
+/// Reads a script, a command line or YAML that is already in memory. The log, which may be larger, has a
+/// reader of its own.
 RunArguments read_run_text(const std::string& text, const RunVariables& set);
 
 }  // namespace verify

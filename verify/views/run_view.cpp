@@ -112,16 +112,16 @@ std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>
 
 std::string run_title(const RunOfFile& run) {
   const RunArguments& arguments = run.run;
-  std::string text =
-      fmt::format("from {}: {}, {}", sim::printable_text(run.path), kind_phrase(arguments.kind),
-                  counted(std::ssize(run.values.all()), "argument"));
+  std::string text = fmt::format("from {}: {}, {}", source_name(run),
+                                 run.path.empty() ? "a command line" : kind_phrase(arguments.kind),
+                                 counted(std::ssize(run.values.all()), "argument"));
   if (arguments.world_size)
     text += fmt::format(", {} ({})", counted(*arguments.world_size, "rank"), arguments.world_size_source);
   return text + "\n\n";
 }
 
 std::string run_lists(const RunOfFile& run, int columns) {
-  std::string text = fmt::format("\narguments of {}\n", sim::printable_text(run.path));
+  std::string text = fmt::format("\narguments of {}\n", source_name(run));
   std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
   for (const AccountedArgument& argument : run.account.without_effect)

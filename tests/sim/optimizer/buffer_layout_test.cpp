@@ -14,13 +14,13 @@ namespace {
 
 using namespace sim;
 
-struct Drawn {
+struct DrawnBuffer {
   std::vector<BufferParameter> parameters;
   BufferConfig config;
 };
 
-Drawn drawn() {
-  Drawn result;
+DrawnBuffer drawn() {
+  DrawnBuffer result;
   const auto sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 300));
   for (const int size : sizes) result.parameters.push_back({size, *rc::gen::inRange(0, 6) == 0});
   result.config.owners = *rc::gen::inRange(1, 17);

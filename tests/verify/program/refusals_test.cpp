@@ -681,8 +681,6 @@ TEST(Refusals, ASuggestionDoesNotMislead) {
   for (const char* line :
        {"replay --use-distributed-optimizer --world-size 2", "replay --world-size 2 --save x"})
     EXPECT_NE(test::run(line).err.find("  try    shardproof replay --help\n"), std::string::npos) << line;
-  const std::string behind = test::run("replay -- --world-size 2").err;
-  EXPECT_NE(behind.find("  try    --world-size before '--'\n"), std::string::npos) << behind;
 }
 
 /// What a refusal tries can be followed: it names the options that were given.

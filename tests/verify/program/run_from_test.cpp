@@ -640,6 +640,53 @@ TEST(RunFrom, SequenceParallelismOfAFileCountsWhereTheCommandLineSetsTp) {
   EXPECT_EQ(largest("--tensor-model-parallel-size 1", "2"), largest("--tensor-model-parallel-size 2", ""));
 }
 
+constexpr const char* kPasted =
+    "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 "
+    "--tensor-model-parallel-size 4";
+
+/// A command answers of a pasted run what it answers of the same text in a file, but for the name.
+TEST(RunFrom, WordsBehindDashesAreTheCommandLineOfARun) {
+  const test::TemporaryFile file("command.txt", kPasted);
+  const test::RunResult of_file = test::run(std::vector<std::string>{"layers", "--from", file.path()});
+  EXPECT_EQ(of_file.exit_code, 0) << of_file.err;
+  std::string expected = of_file.out;
+  for (std::size_t at; (at = expected.find(file.path())) != std::string::npos;)
+    expected.replace(at, file.path().size(), "the command");
+  expected.replace(expected.find("a launch script"), 15, "a command line");
+  EXPECT_EQ(test::run(std::string("layers -- ") + kPasted).out, expected);
+  EXPECT_EQ(test::run({"layers", "--command", kPasted}).out, expected);
+  const test::RunResult of_arguments =
+      test::run(std::string("layers --world-size 8 --command '--num-layers 8 --bf16'"));
+  EXPECT_NE(of_arguments.out.find("8 layers"), std::string::npos) << of_arguments.err;
+}
+
+TEST(RunFrom, APastedWordKeepsWhatIsInIt) {
+  const test::RunResult result =
+      test::run({"layers", "--format", "json", "--", "NAME=a b", "torchrun", "--nproc_per_node", "2", "x.py",
+                 "--num-layers", "4", "--save", "it's $HOME; #1 \\ \"x\" `y`", "--normalization", "RMSNorm"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const ordered_json from = ordered_json::parse(result.out)["from"];
+  EXPECT_EQ(from["unresolved"].size(), 0U) << from;
+  EXPECT_EQ(from["unknown"].size(), 0U) << from;
+  EXPECT_EQ(from["used"]["--normalization"], "RMSNorm") << from;
+}
+
+TEST(RunFrom, StandardInputIsAFile) {
+  const std::string program = std::string(SHARDPROOF_BINARY_DIR) + "/shardproof layers --from - < ";
+  const test::TemporaryFile script("script.sh", kPasted);
+  const std::string of_script = test::run_process(program + script.path()).out;
+  EXPECT_NE(of_script.find("from standard input: a launch script, 2 arguments, 8 ranks"), std::string::npos)
+      << of_script;
+  const test::TemporaryFile log("run.log",
+                                "------------------------ arguments ------------------------\n"
+                                "  num_layers ...... 4\n  world_size ...... 2\n"
+                                "-------------------- end of arguments ---------------------\n");
+  const std::string of_log = test::run_process(program + log.path()).out;
+  EXPECT_NE(of_log.find("from standard input: the log of a run"), std::string::npos) << of_log;
+  const std::string of_nothing = test::run_process(program + "/dev/null").out;
+  EXPECT_TRUE(says(of_nothing, "run_without_arguments")) << of_nothing;
+}
+
 TEST(RunFrom, RefusesWhatCannotBeJudged) {
   const auto refused = [](const std::string& text) {
     const test::TemporaryFile file("run_tp1.txt", text);
@@ -663,6 +710,12 @@ TEST(RunFrom, RefusesWhatCannotBeJudged) {
   EXPECT_NE(folder.err.find("it is a folder"), std::string::npos) << folder.err;
   const test::RunResult set = test::run(std::vector<std::string>{"groups", "--set", "A=1"});
   EXPECT_TRUE(says(set.err, "option_without_effect")) << set.err;
+  const test::RunResult both = test::run(std::string("groups --from nowhere.sh -- torchrun x.py --bf16"));
+  EXPECT_TRUE(says(both.err, "two_runs")) << both.err;
+  EXPECT_TRUE(says(test::run(std::string("groups --command --bf16")).err, "missing_value"));
+  const test::RunResult nothing = test::run(std::string("groups --"));
+  EXPECT_TRUE(says(nothing.err, "run_without_arguments")) << nothing.err;
+  EXPECT_EQ(nothing.err.find("--from"), std::string::npos) << nothing.err;
   const test::TemporaryFile file("run.sh", kScript);
   const test::RunResult bad =
       test::run(std::vector<std::string>{"groups", "--from", file.path(), "--set", "A"});
