@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostPrintedBytes = std::size_t{1} << 20U;
 constexpr int kMostCalls = 8;
-constexpr int kMostCommandsOfOutput = 10'000;
+constexpr int kMostCommands = 10'000;
 
 /// Returns the commands of a substitution; "" where they are of a form that is not followed: a backslash
 /// means another thing in backquotes, and jobs go on beside the shell.
@@ -113,7 +113,7 @@ class OutputReader {
     }
     const ShellRuns runs = branches_.runs(command);
     if (runs == ShellRuns::no) return true;
-    if (runs == ShellRuns::maybe || ++commands_ > kMostCommandsOfOutput) return false;
+    if (runs == ShellRuns::maybe || ++commands_ > kMostCommands) return false;
     if (!command.assignments.empty()) return assign(command);
     const std::vector<ShellField> words = values_.expand(command.words);
     const std::string name = words.empty() ? "" : words.front().text;
