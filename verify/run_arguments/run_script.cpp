@@ -196,6 +196,7 @@ class ScriptReader {
   void read_documents(const ShellCommand& command, const Fields& words, int depth);
   void assign(const ShellCommand& command, ShellRuns runs);
   void assign(const ShellAssignment& assignment, bool is_certain);
+  void assign_declared(const ShellCommand& command, ShellRuns runs);
   void assign_by_arithmetic(const ShellCommand& command, const Fields& words, ShellRuns runs);
   bool calls_function(const Fields& words, ShellRuns runs, int depth);
   void read_functions_without_a_call();
@@ -310,12 +311,13 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
   const ShellValues::Commands commands = found->second.commands;  // a call may define it anew
   const ShellBranches around = branches_;
   branches_.enter(runs);
-  values_.begin_call({words.begin() + 1, words.end()});
-  ++open_calls_;
-  read(*commands, depth + 1);
-  --open_calls_;
+  {
+    const ShellValues::CallScope call(values_, {words.begin() + 1, words.end()});
+    ++open_calls_;
+    read(*commands, depth + 1);
+    --open_calls_;
+  }
   has_returned_ = false;
-  values_.end_call();
   branches_ = around;
   branches_.ended(std::nullopt);
   return true;
@@ -352,12 +354,15 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
   const Fields words = values_.expand(command.words);
   if (words.empty() || command.assignments.empty()) {
     assign(command, runs);
+    assign_declared(command, runs);
     return read(command, words, runs, depth);
   }
   // Assignments before a word are those of the command alone, which is read as if it ran.
   std::vector<std::pair<std::string, std::optional<Fields>>> before;
-  for (const ShellAssignment& assignment : command.assignments)
-    before.emplace_back(assignment.name, values_.kept(assignment.name, command.line));
+  for (const ShellAssignment& assignment : command.assignments) {
+    const std::string name = values_.referred(assignment.name);
+    before.emplace_back(name, values_.kept(name, command.line));
+  }
   assign(command, branches_.around());
   const std::size_t outer = given_to_command_.size();
   for (const auto& [name, value] : before) given_to_command_.push_back(name);
@@ -378,6 +383,35 @@ void ScriptReader::assign(const ShellAssignment& assignment, bool is_certain) {
     values_.assign(assignment);
   } else {
     values_.assign_perhaps(assignment, branches_.asked());
+  }
+}
+
+/// Follows the words of `export` and its like that become assignments when they are expanded.
+void ScriptReader::assign_declared(const ShellCommand& command, ShellRuns runs) {
+  for (const ShellField& word : values_.expand(command.declared)) {
+    const std::size_t equals = std::min(word.text.find('='), word.text.size());
+    std::string name = word.text.substr(0, equals);
+    const bool appends = name.ends_with('+');
+    if (appends) name.pop_back();
+    if (name.find(kUnknownBegin) != std::string::npos) {
+      launches_.keep_assigning(word, command.line);
+      continue;
+    }
+    const bool is_name =
+        !name.empty() && begins_shell_name(name.front()) && std::ranges::all_of(name, is_of_shell_name);
+    if (!is_name || equals == word.text.size()) continue;
+    const ShellPart value{
+        .kind = ShellPart::Kind::literal, .is_quoted = true, .text = word.text.substr(equals + 1)};
+    assign(ShellAssignment{.name = name,
+                           .appends = appends,
+                           .is_array = false,
+                           .is_local = command.declares_local,
+                           .is_associative = false,
+                           .is_reference = false,
+                           .key = {},
+                           .values = {{.parts = {value}, .line = word.line}},
+                           .line = word.line},
+           runs == ShellRuns::yes);
   }
 }
 
@@ -425,12 +459,17 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     values_.set_arguments(is_certain ? std::optional(Fields(words.begin() + 2, words.end())) : std::nullopt,
                           command.line);
   } else if (name == "unset") {
+    const std::string option = words.size() > 1 && is_option(words[1].text) ? words[1].text : "";
+    if (option == "-f") return;
+    const bool is_of_reference = option == "-n";
     for (auto word = words.begin() + 1; word != words.end(); ++word) {
       const std::string variable = word->text.substr(0, word->text.find('['));
       const bool is_whole = variable == word->text;
       if (is_option(variable)) continue;
-      if (is_certain && is_whole) {
-        values_.unset(variable);
+      if (is_certain && is_whole && is_of_reference) {
+        values_.unset_reference(variable);
+      } else if (is_certain && is_whole) {
+        values_.unset(variable, command.line);
       } else {
         values_.forget(variable, command.line, "it may have been unset");
       }
@@ -472,7 +511,10 @@ void ScriptReader::read_input(const ShellCommand& command, const Fields& words, 
   }
   for (std::size_t i = 0; i + 1 < asked.names.size(); ++i)
     values_.define(asked.names[i], next_of_input(rest, signs).value_or(""), command.line);
-  values_.define(asked.names.back(), without_blanks(rest, signs), command.line);
+  // A separator at the end of the last word is no part of it, where nothing but this word is left.
+  std::string_view behind = rest;
+  const std::string last = next_of_input(behind, signs).value_or("");
+  values_.define(asked.names.back(), behind.empty() ? last : without_blanks(rest, signs), command.line);
 }
 
 /// Returns the text that `read` takes its words of; nothing where it is not known.
@@ -525,6 +567,7 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
   if (depth == kMostNesting) return;
   const ShellBranches around = branches_;
   const int open_reads = open_reads_;
+  const int open_calls = open_calls_;
   try {
     read(text, line, depth + 1);
   } catch (const sim::Error& error) {
@@ -532,6 +575,7 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
   }
   branches_ = around;
   open_reads_ = open_reads;
+  open_calls_ = open_calls;
   ended_ = 0;  // it ends a shell of its own
 }
 
@@ -562,6 +606,11 @@ void ScriptReader::read_evaluated(const Fields& words, ShellRuns runs, int depth
   std::string text;
   for (auto word = words.begin() + 1; word != words.end(); ++word)
     text += (text.empty() ? "" : " ") + word->text;
+  for (const ShellField& word : words) {
+    const std::vector<Unresolved> unknown = values_.unresolved(word.text);
+    const bool is_output = !unknown.empty() && unknown.front().text.find_first_of("(`") != std::string::npos;
+    if (is_output) launches_.keep_assigning(word, word.line);
+  }
   const ShellBranches around = branches_;
   branches_.enter(runs);
   read_command_text(text, words.back().line, depth);

@@ -17,8 +17,8 @@
 /// each of them. The commands of a function are read where it is called, with the arguments of the call as $1
 /// and so on; one that is called with "$@" alone has those of the script. What a subshell assigns is gone
 /// behind it, `unset` leaves no value, `shift` and `set --` change the arguments, `read` takes words of a
-/// here-document or here-string, `local -n` gives a variable another name, and the script ends with an `exit`
-/// that certainly runs, as a function does with a `return`. Values are cut, replaced and sliced (${X%b},
+/// here-document or here-string, `local -n` gives a variable another name, IFS separates words, and the script
+/// ends with an `exit` that certainly runs, as a function does with a `return`. Values are cut, replaced and sliced (${X%b},
 /// ${X/a/b}, ${X^^}, ${X:0:2}: shell_pattern.h). The output of functions, conditions and `echo` in $(...) is
 /// followed (shell_output.h). Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a
 /// variable that is not assigned, or is assigned in a branch that may run; $1; $(...); a word that looks like

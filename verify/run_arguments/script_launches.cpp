@@ -1,6 +1,7 @@
 #include "verify/run_arguments/script_launches.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <optional>
 #include <utility>
@@ -17,6 +18,14 @@ namespace {
 bool is_of_torchrun(std::string_view word) {
   const std::string name = run_argument_name(word.substr(0, word.find('=')));
   return name == "nnodes" || name == "nproc-per-node";
+}
+
+/// Whether a script that is sourced is one that makes programs known, and gives a training no arguments.
+bool sets_up_programs(std::string_view file) {
+  constexpr std::array<std::string_view, 7> kNames = {"activate",   "conda.sh",   "profile", "bashrc",
+                                                      "setvars.sh", "set_env.sh", "modules"};
+  return std::ranges::any_of(
+      kNames, [&](std::string_view name) { return file.find(name) != std::string_view::npos; });
 }
 
 /// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
@@ -78,11 +87,13 @@ void ScriptLaunches::keep_what_is_not_known(const Fields& words) {
 
 void ScriptLaunches::keep_started(const Fields& words, int line, const std::vector<std::string>& given) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
+    const bool is_sourced = i == 1 && (words[0].text == "source" || words[0].text == ".");
+    const bool is_script = words[i].text.ends_with(".sh") || (is_sourced && !sets_up_programs(words[i].text));
+    if (!is_script || has_blank(words[i].text)) continue;
     const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
     if (!is_started) continue;
-    const bool is_sourced = i > 0 && (words[i - 1].text == "source" || words[i - 1].text == ".");
     started_ = {std::string(base_name(values_->shown(words[i].text))), "", line, is_sourced};
+    started_.may_replace = is_sourced && !sets_up_programs(words[i].text) && !values_->names().empty();
     for (const std::string& name : given) {
       const std::optional<Fields> value = values_->kept(name, line);
       if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
@@ -90,6 +101,13 @@ void ScriptLaunches::keep_started(const Fields& words, int line, const std::vect
     for (std::size_t argument = i + 1; argument < words.size(); ++argument)
       started_.options += option_to_set(fmt::format("{}", argument - i), words[argument]);
   }
+}
+
+void ScriptLaunches::keep_assigning(const ShellField& word, int line) {
+  constexpr std::size_t kMostNotes = 5;
+  if (assigning_.size() == kMostNotes) return;
+  assigning_.push_back(fmt::format("line {} may give variables other values, which are not known: {}", line,
+                                   sim::printable_text(values_->shown(word.text).substr(0, 80))));
 }
 
 /// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
@@ -230,7 +248,14 @@ void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, Ru
                     "drops the quotes",
                     launch.in_one_word));
   }
+  run.notes.insert(run.notes.end(), assigning_.begin(), assigning_.end());
   const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
+  if (has_command && started_.may_replace && std::ranges::none_of(run.unresolved, is_asked)) {
+    run.notes.push_back(
+        fmt::format("{}, which line {} sources, is not read: it may give other values to variables that are "
+                    "assigned before that line",
+                    started_.script, started_.line));
+  }
   if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {
     run.notes.push_back(
         fmt::format("{}, which line {} sources, is not read: a file that has its lines in the "

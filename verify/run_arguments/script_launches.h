@@ -32,6 +32,8 @@ class ScriptLaunches {
   void add_launcher_of_last(const std::vector<ShellField>& words);
   /// Remembers the words of a command that may be a training, but whose value nobody knows.
   void keep_what_is_not_known(const std::vector<ShellField>& words);
+  /// Remembers a word that is not known and may give variables other values, as in `export $(cat .env)`.
+  void keep_assigning(const ShellField& word, int line);
   /// Remembers the shell script that a command starts.
   void keep_started(const std::vector<ShellField>& words, int line, const std::vector<std::string>& given);
 
@@ -48,7 +50,8 @@ class ScriptLaunches {
     std::string script;   // "" where the file starts none
     std::string options;  // " --set TP=2": what the file gives it
     int line = 0;
-    bool is_sourced = false;  // its variables are those of the file, too
+    bool is_sourced = false;   // its variables are those of the file, too
+    bool may_replace = false;  // variables of the file have values before it
   };
 
   void take_assigned_arguments();
@@ -64,10 +67,11 @@ class ScriptLaunches {
 
   ShellValues* values_;
   std::vector<LaunchCommand> launches_;
-  bool starts_script_ = false;  // a command does, with arguments or without
-  Fields not_known_;            // words that look like a training, but are not known
-  Fields overrides_;            // the options that keys of a configuration stand for
-  Started started_;             // the last one
+  bool starts_script_ = false;          // a command does, with arguments or without
+  Fields not_known_;                    // words that look like a training, but are not known
+  Fields overrides_;                    // the options that keys of a configuration stand for
+  Started started_;                     // the last one
+  std::vector<std::string> assigning_;  // sentences about words that may assign variables
 };
 
 }  // namespace verify

@@ -40,13 +40,25 @@ void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
   if (around() == ShellRuns::yes) ended(true);  // as a branch without commands does
 }
 
+/// Enters the commands of a pattern. Behind ";&" they run where those before have run; behind ";;&" the
+/// pattern is asked as if those before had not.
+void ShellBranches::begin_pattern(Branch& branch, const ShellCommand& pattern, ShellValues& values) {
+  const ShellRuns last = branch.now, taken = branch.before;
+  if (pattern.chain == ";;&") branch.before = branch.until_last;
+  branch.until_last = branch.before;
+  take(branch, shell_pattern_fits(pattern.words, branch.subject, values));
+  if (pattern.chain == ";&") branch.now = std::max(branch.now, last);
+  if (pattern.chain == ";;&") branch.taken = std::max(branch.taken, taken);
+}
+
 /// What ends has the success of the last command of the branch that was taken; it succeeds where none was.
 /// It leaves the success of the command before it where it does not run itself.
 void ShellBranches::close(ShellKeyword kind) {
   if (open_.empty() || open_.back().kind != kind) return ended(std::nullopt);
-  const Branch branch = std::move(open_.back());
+  Branch branch = std::move(open_.back());
   open_.pop_back();
   if (around() == ShellRuns::no) return;
+  branch.before = std::max(branch.before, branch.taken);
   const bool is_loop = kind == ShellKeyword::loop_begins;
   if (is_loop || branch.before == ShellRuns::maybe) return ended(std::nullopt);
   if (branch.before == ShellRuns::no) ended(true);
@@ -105,7 +117,7 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
       return;
     case pattern_begins:
       if (open_.empty() || open_.back().kind != case_begins) return;
-      return take(open_.back(), shell_pattern_fits(keyword.words, open_.back().subject, values));
+      return begin_pattern(open_.back(), keyword, values);
     case case_ends:
       return close(case_begins);
     case loop_begins:

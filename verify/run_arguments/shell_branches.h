@@ -47,6 +47,8 @@ class ShellBranches {
     ShellKeyword kind = ShellKeyword::none;  // one of those that begin something
     ShellRuns now = ShellRuns::maybe;        // whether the commands that follow run
     ShellRuns before = ShellRuns::no;        // whether an earlier branch of it was taken
+    ShellRuns until_last = ShellRuns::no;    // of a case: the same, without the last pattern
+    ShellRuns taken = ShellRuns::no;         // of a case: by a pattern whose commands end with ";;&"
     ShellWord subject;                       // of a case
     std::vector<std::string> asked;          // variables that its conditions ask for
     std::string tested;                      // the variable that is empty where it runs
@@ -54,6 +56,7 @@ class ShellBranches {
 
   bool is_in_loop() const;
   void take(Branch& branch, std::optional<bool> condition);
+  void begin_pattern(Branch& branch, const ShellCommand& pattern, ShellValues& values);
   void close(ShellKeyword kind);
   void leave_group(ShellKeyword kind);
 

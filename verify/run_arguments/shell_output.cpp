@@ -91,7 +91,13 @@ class OutputReader {
   OutputReader(ShellValues& values, int line) : values_(values), line_(line) {}
 
   ShellOutput read(const ShellScript& script) {
-    const bool is_known = read(script.commands);
+    bool is_known = false;
+    try {
+      is_known = read(script.commands);
+    } catch (const sim::Error&) {
+      if (scope_) values_.leave(std::move(*scope_));
+      throw;
+    }
     if (scope_) values_.leave(std::move(*scope_));
     if (!is_known) return {std::nullopt, asked_};
     text_.erase(text_.find_last_not_of('\n') + 1);
@@ -114,12 +120,14 @@ class OutputReader {
     const ShellRuns runs = branches_.runs(command);
     if (runs == ShellRuns::no) return true;
     if (runs == ShellRuns::maybe || ++commands_ > kMostCommands) return false;
+    if (!command.declared.empty()) return false;
     if (!command.assignments.empty()) return assign(command);
     const std::vector<ShellField> words = values_.expand(command.words);
     const std::string name = words.empty() ? "" : words.front().text;
     if (const ShellValues::Commands body = values_.function(name)) return call(*body, words);
     if (!command.documents.empty()) return name == "cat" && words.size() == 1 && print_document(command);
     if (name == "return" && depth_ > 0) return has_returned_ = true;
+    if (name == "shift" && depth_ > 0 && words.size() == 1) return shift();
     if (!command.is_negated && name == "echo") return print(echoed(words));
     if (!command.is_negated && name == "printf") return print(printed_text(words));
     if (!command.is_negated && name == "expr") return print(calculated(words));
@@ -143,15 +151,21 @@ class OutputReader {
     if (depth_ == kMostCalls) return false;
     const ShellBranches around = branches_;
     branches_.enter(ShellRuns::yes);
-    values_.begin_call({words.begin() + 1, words.end()});
+    const ShellValues::CallScope scope(values_, {words.begin() + 1, words.end()});
     ++depth_;
     const bool is_known = read(body);
     --depth_;
-    values_.end_call();
     has_returned_ = false;
     branches_ = around;
     branches_.ended(std::nullopt);
     return is_known;
+  }
+
+  /// Follows `shift` in a function, whose arguments are gone behind it.
+  bool shift() {
+    values_.shift(1, line_);
+    branches_.ended(true);
+    return true;
   }
 
   bool print_document(const ShellCommand& command) {

@@ -26,6 +26,7 @@ constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
 constexpr int kMostOpenExpansions = 32;
 constexpr const char* kBlanks = " \t\r\n";
+constexpr const char* kSeparatorsNotKnown = "what separates the words is not known";
 constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
 constexpr std::size_t kMostShifted = 1'000'000;    // arguments of a script
 
@@ -70,10 +71,12 @@ bool is_list(const ShellPart& part) {
   return part.kind == ShellPart::Kind::elements || part.text == "$@" || part.text == "${@}";
 }
 
-/// Returns the fields as one, with blanks between them.
-ShellField one_of(const std::vector<ShellField>& fields) {
+bool is_blank(char c) { return std::string_view(kBlanks).find(c) != std::string_view::npos; }
+
+/// Returns the fields as one, with this text between them.
+ShellField one_of(const std::vector<ShellField>& fields, const std::string& between) {
   ShellField one = fields.front();
-  for (auto field = fields.begin() + 1; field != fields.end(); ++field) one.text += " " + field->text;
+  for (auto field = fields.begin() + 1; field != fields.end(); ++field) one.text += between + field->text;
   return one;
 }
 
@@ -81,6 +84,7 @@ ShellField one_of(const std::vector<ShellField>& fields) {
 
 ShellValues::ShellValues(const RunVariables& set) {
   for (const auto& [name, value] : set) set_[name] = {{value, 0}};
+  values_["IFS"] = {{" \t\n", 0}};
 }
 
 std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
@@ -99,15 +103,26 @@ void ShellValues::define(const std::string& name, std::string value, int line) {
 
 void ShellValues::define(const std::string& name_or_reference, Fields fields) {
   const std::string name = referred(name_or_reference);
+  if (name.empty()) return forget_all(fields.empty() ? 0 : fields.front().line);
   if (!values_.contains(name)) order_.push_back(name);
   values_[name] = std::move(fields);
 }
 
 void ShellValues::forget(const std::string& name_or_reference, int line, const std::string& reason) {
   const std::string name = referred(name_or_reference);
+  if (name.empty()) return forget_all(line);
   tables_.erase(name);
   define(name, mark("${" + name + "}", name, line, reason), line);
   values_[name].front().may_be_many = true;
+}
+
+/// Follows a change of the variable that a reference stands for, where nobody knows which one it is.
+void ShellValues::forget_all(int line) {
+  const std::string reason = fmt::format("line {} may assign it, by another name", line);
+  const std::vector<std::string> names = order_;
+  for (const std::string& name : names) {
+    if (!referred(name).empty()) forget(name, line, reason);
+  }
 }
 
 ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
@@ -126,7 +141,9 @@ std::optional<ShellValues::Fields> ShellValues::kept(const std::string& name, in
   return value->second;
 }
 
-void ShellValues::unset(const std::string& name) {
+void ShellValues::unset(const std::string& name_or_reference, int line) {
+  const std::string name = referred(name_or_reference);
+  if (name.empty()) return forget_all(line);
   tables_.erase(name);
   if (!set_.contains(name)) give_back(name, std::nullopt);
 }
@@ -136,13 +153,21 @@ ShellValues::Scope ShellValues::scope(int line) {
     for (const ShellField& field : value) charge(field.text.size() + sizeof(ShellField), line);
   }
   for (const auto& [name, table] : tables_) charge((table.size() + 1) * sizeof(ShellField), line);
-  return {values_, order_, tables_};
+  for (const Call& call : calls_)
+    charge((call.arguments.size() + call.outer.size() + 1) * sizeof(ShellField), line);
+  if (arguments_) charge(arguments_->size() * sizeof(ShellField), line);
+  return {values_, order_, tables_, references_, calls_, arguments_, shifted_};
 }
 
 void ShellValues::leave(Scope before) {
   values_ = std::move(before.values);
   order_ = std::move(before.order);
   tables_ = std::move(before.tables);
+  references_ = std::move(before.references);
+  calls_ = std::move(before.calls);
+  arguments_ = std::move(before.arguments);
+  shifted_ = before.shifted;
+  first_of_arguments_ = unknowns_.size();
 }
 
 void ShellValues::give_back(const std::string& name, std::optional<Fields> value) {
@@ -162,10 +187,13 @@ ShellValues::Commands ShellValues::function(const std::string& name) const {
 
 void ShellValues::begin_call(const Fields& arguments) {
   const Unresolved* all = arguments.size() == 1 ? whole_unknown(arguments.front().text) : nullptr;
+  const bool is_present =
+      all != nullptr && all >= unknowns_.data() + static_cast<std::ptrdiff_t>(first_of_arguments_);
   calls_.emplace_back();
   calls_.back().references = references_;
-  calls_.back().hands_on = all != nullptr && (all->text == "$@" || all->text == "${@}");
+  calls_.back().hands_on = is_present && (all->text == "$@" || all->text == "${@}");
   if (calls_.back().hands_on) return;
+  first_of_arguments_ = unknowns_.size();
   for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
 }
 
@@ -173,11 +201,13 @@ void ShellValues::end_call() {
   for (auto& [name, value] : calls_.back().outer) give_back(name, std::move(value));
   references_ = std::move(calls_.back().references);
   calls_.pop_back();
+  first_of_arguments_ = unknowns_.size();
 }
 
 void ShellValues::set_arguments(std::optional<Fields> given, int line) {
   Fields arguments =
       given ? std::move(*given) : Fields{{mark("$@", "", line, "they may have been set"), line, true}};
+  first_of_arguments_ = unknowns_.size();
   std::vector<Fields> each;
   for (ShellField& argument : arguments) each.push_back({std::move(argument)});
   if (calls_.empty()) {
@@ -196,7 +226,6 @@ const std::vector<ShellValues::Fields>* ShellValues::arguments(std::size_t& shif
   return arguments_ ? &*arguments_ : nullptr;
 }
 
-/// Returns the variable that a name stands for.
 std::string ShellValues::referred(const std::string& name) const {
   std::string found = name;
   for (std::size_t i = 0; i <= references_.size(); ++i) {
@@ -204,10 +233,12 @@ std::string ShellValues::referred(const std::string& name) const {
     if (reference == references_.end() || reference->second == found) break;
     found = reference->second;
   }
-  return found;
+  const auto subscript = found.find('[');
+  return subscript == std::string::npos ? found : "";  // of an element, which is not followed
 }
 
 void ShellValues::shift(std::optional<std::size_t> count, int line) {
+  first_of_arguments_ = unknowns_.size();
   const bool is_handed_on = !calls_.empty() && calls_.back().hands_on;
   if (is_handed_on && count) {
     calls_.back().shifted += std::min(*count, kMostShifted);
@@ -323,12 +354,13 @@ void ShellValues::charge(std::size_t bytes, int line) {
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {
-  if (assignment.is_reference && assignment.key == nullptr && assignment.values.size() == 1) {
-    const std::string name = joined(assignment.values.front());
-    if (name.find(kUnknownBegin) == std::string::npos) references_[assignment.name] = name;
+  if (assignment.is_reference && assignment.key == nullptr) {
+    const std::string name = assignment.values.size() == 1 ? joined(assignment.values.front()) : "";
+    references_[assignment.name] = name.find(kUnknownBegin) == std::string::npos ? name : "";
     return;
   }
   if (const std::string name = referred(assignment.name); name != assignment.name) {
+    if (name.empty()) return forget_all(assignment.line);
     ShellAssignment other = assignment;
     other.name = name;
     return assign(other);
@@ -392,7 +424,12 @@ void ShellValues::leave_unassigned(const ShellAssignment& assignment) {
 }
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
+  if (assignment.is_reference && assignment.key == nullptr) {
+    references_[assignment.name] = "";
+    return;
+  }
   if (const std::string name = referred(assignment.name); name != assignment.name) {
+    if (name.empty()) return forget_all(assignment.line);
     ShellAssignment other = assignment;
     other.name = name;
     return assign_perhaps(other, asked);
@@ -463,6 +500,17 @@ const ShellValues::Fields* ShellValues::known(const std::string& name) const {
   if (const auto given = set_.find(given_name(name)); given != set_.end()) return &given->second;
   if (const auto value = values_.find(referred(name)); value != values_.end()) return &value->second;
   return nullptr;
+}
+
+/// Returns the characters that separate words: the value of IFS; none where it is not known.
+std::optional<std::string> ShellValues::separators() const {
+  const Fields* value = known("IFS");
+  if (value == nullptr || value->empty()) return kBlanks;
+  const std::string& text = value->front().text;
+  const bool is_plain = value->size() == 1 && !value->front().has_unknown() &&
+                        std::ranges::none_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (!is_plain) return std::nullopt;
+  return text == " \t\n" ? kBlanks : text;
 }
 
 std::string ShellValues::joined(const ShellWord& word) {
@@ -673,6 +721,7 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return fields_of_variable(other, line);
   }
   if (const std::string name = referred(part.text); name != part.text) {
+    if (name.empty()) return unknown("", "the variable that it stands for is not known");
     ShellPart other = part;
     other.text = name;
     return fields_of_variable(other, line);
@@ -766,17 +815,33 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
     charge(text.size() + sizeof(ShellField), line);
     if (fields.back().text.size() > kMostValueBytes) refuse_size(line, "a word of more than 1 MiB");
   };
+  const std::optional<std::string> separators = this->separators();
+  const auto takes_blanks = [&](std::string_view& text) {
+    while (!text.empty() && is_blank(text.front()) && separators->find(text.front()) != std::string::npos)
+      text.remove_prefix(1);
+  };
+  // Blanks separate words as often as they stand there; each other separator ends a word, which may be empty.
   const auto append_split = [&](std::string_view text, int line) {
-    while (!text.empty()) {
-      const std::size_t blank = std::min(text.find_first_of(kBlanks), text.size());
-      if (blank > 0) append(text.substr(0, blank), line);
-      if (blank < text.size()) is_open = false;
-      text.remove_prefix(std::min(text.find_first_not_of(kBlanks, blank), text.size()));
+    if (!separators) append(text, line);
+    while (separators && !text.empty()) {
+      const std::size_t end = std::min(text.find_first_of(*separators), text.size());
+      if (end > 0) append(text.substr(0, end), line);
+      text.remove_prefix(end);
+      if (text.empty()) return;
+      takes_blanks(text);
+      const bool is_sign =
+          !text.empty() && !is_blank(text.front()) && separators->find(text.front()) != std::string::npos;
+      if (is_sign && !is_open) append("", line);
+      if (is_sign) text.remove_prefix(1);
+      takes_blanks(text);
+      is_open = false;
     }
   };
   for (const ShellPart& part : word.parts) {
     Fields values = fields_of(part, word.line);
-    if (part.joins && part.is_quoted && values.size() > 1) values = {one_of(values)};
+    if (part.joins && part.is_quoted && values.size() > 1)
+      values = {one_of(values, separators ? separators->substr(0, 1)
+                                          : mark("$IFS", "IFS", word.line, kSeparatorsNotKnown))};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i > 0) is_open = false;
       const bool is_literal = part.kind == ShellPart::Kind::literal;
@@ -788,7 +853,8 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
       }
       const bool is_changed =
           is_literal ? text.find_first_of(kPatternSigns) != std::string::npos : values[i].has_unknown();
-      if (!fields.empty() && (values[i].may_be_many || (is_changed && !part.is_quoted)))
+      const bool may_be_split = !separators && !is_literal && !part.is_quoted;
+      if (!fields.empty() && (values[i].may_be_many || may_be_split || (is_changed && !part.is_quoted)))
         fields.back().may_be_many = true;
     }
     has_no_element = has_no_element || (values.empty() && is_list(part));

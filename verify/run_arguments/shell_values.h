@@ -43,6 +43,8 @@ struct ShellField {
 };
 
 class ShellValues {
+  struct Call;
+
  public:
   explicit ShellValues(const RunVariables& set);
 
@@ -59,16 +61,24 @@ class ShellValues {
   /// Returns the value that a variable has, to give it back later; none: it is not assigned.
   std::optional<std::vector<ShellField>> kept(const std::string& name, int line);
   void give_back(const std::string& name, std::optional<std::vector<ShellField>> value);
-  void unset(const std::string& name);
+  void unset(const std::string& name, int line);
+  /// `unset -n`: the name stands for no other variable any more.
+  void unset_reference(const std::string& name) { references_.erase(name); }
+  /// Returns the variable that a name stands for: itself, or that of a `local -n`; "" where it is not known.
+  std::string referred(const std::string& name) const;
   /// Counts bytes that somebody copies of the values.
   void charge(std::size_t bytes, int line);
 
   using Table = std::map<std::string, std::string>;  // the elements of an associative array, by their keys
-  /// All values. Those of a subshell are gone behind it.
+  /// All values, and the arguments. Those of a subshell are gone behind it.
   struct Scope {
     std::map<std::string, std::vector<ShellField>> values;
     std::vector<std::string> order;
     std::map<std::string, Table> tables;
+    std::map<std::string, std::string> references;
+    std::vector<Call> calls;
+    std::optional<std::vector<std::vector<ShellField>>> arguments;
+    std::optional<std::int64_t> shifted;
   };
   Scope scope(int line);
   void leave(Scope before);
@@ -82,10 +92,20 @@ class ShellValues {
   /// Returns the commands of a function; null where there is none of this name.
   Commands function(const std::string& name) const;
 
-  /// The arguments of a function that is called, as $1, $2 and so on, until it ends. Its local variables have
-  /// the values from before again. A function that is called with "$@" alone has the arguments around it.
-  void begin_call(const std::vector<ShellField>& arguments);
-  void end_call();
+  /// The call of a function: until it ends, $1, $2 and so on are these arguments. Then its local variables
+  /// have the values from before again. A function called with "$@" alone has the arguments around it.
+  class CallScope {
+   public:
+    CallScope(ShellValues& values, const std::vector<ShellField>& arguments) : values_(values) {
+      values_.begin_call(arguments);
+    }
+    ~CallScope() { values_.end_call(); }
+    CallScope(const CallScope&) = delete;
+    CallScope& operator=(const CallScope&) = delete;
+
+   private:
+    ShellValues& values_;
+  };
   /// `shift` of the arguments of the function that is called, or of the script. A count that is not known
   /// leaves no argument known.
   void shift(std::optional<std::size_t> count, int line);
@@ -117,6 +137,9 @@ class ShellValues {
  private:
   using Fields = std::vector<ShellField>;
 
+  void begin_call(const Fields& arguments);
+  void end_call();
+  void forget_all(int line);
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of_arguments(const ShellPart& part, int line);
   Fields fields_of_variable(const ShellPart& part, int line);
@@ -144,6 +167,7 @@ class ShellValues {
   const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
+  std::optional<std::string> separators() const;
 
   struct Call {
     std::vector<Fields> arguments;                       // each a value
@@ -155,7 +179,6 @@ class ShellValues {
   /// Returns the arguments that $1 and its like are of, and adds what is shifted before them; null where they
   /// are those of the script.
   const std::vector<Fields>* arguments(std::size_t& shifted) const;
-  std::string referred(const std::string& name) const;
 
   std::map<std::string, Fields> set_;        // by --set
   std::optional<std::int64_t> shifted_ = 0;  // arguments of the script; none: it is not known how many
@@ -168,6 +191,7 @@ class ShellValues {
   std::set<std::string> left_unassigned_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;
+  std::size_t first_of_arguments_ = 0;  // a "$@" among the unknowns before this one is of other arguments
   std::size_t expanded_bytes_ = 0;
   int depth_ = 0;
 };

@@ -57,6 +57,33 @@ void ShellWordReader::add(ShellWord& word, char c, bool is_quoted) const {
   word.parts.back().text += c;
 }
 
+/// Reads $'...', in which a backslash begins a sign. What has other signs, such as \\x41, is not known.
+void ShellWordReader::quotes_with_signs(ShellWord& word) {
+  static constexpr std::string_view kLetters = "ntr\\'\"abefv?";
+  static constexpr std::string_view kSigns = "\n\t\r\\'\"\a\b\x1b\f\v?";
+  const int begun = line_;
+  const std::size_t start = at_;
+  next();
+  word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
+  bool is_known = true;
+  while (!at_end() && peek() != '\'') {
+    if (peek() != '\\' || at_ + 1 >= text_.size()) {
+      add(word, next(), true);
+      continue;
+    }
+    next();
+    const std::size_t letter = kLetters.find(peek());
+    is_known = is_known && letter != std::string_view::npos;
+    next();
+    if (letter != std::string_view::npos) add(word, kSigns[letter], true);
+  }
+  if (at_end()) refuse(begun, "a single quote that does not end");
+  next();
+  if (is_known) return;
+  const std::string source = "$" + std::string(text_.substr(start, at_ - start));
+  word.parts.back() = {.kind = ShellPart::Kind::unknown, .is_quoted = true, .text = source, .source = source};
+}
+
 void ShellWordReader::single_quotes(ShellWord& word) {
   const int begun = line_;
   next();
@@ -314,7 +341,7 @@ void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
     }
     return;
   }
-  if (c == '\'' && !is_quoted) return single_quotes(word);
+  if (c == '\'' && !is_quoted) return quotes_with_signs(word);
   if (c == '"' && !is_quoted) return double_quotes(word);
   std::string name;
   if (begins_shell_name(c)) {

@@ -50,6 +50,7 @@ class ShellWordReader {
  private:
   void piece(ShellWord& word, bool is_quoted);
   void single_quotes(ShellWord& word);
+  void quotes_with_signs(ShellWord& word);
   void double_quotes(ShellWord& word);
   void escape(ShellWord& word);
   void expansion(ShellWord& word, bool is_quoted);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/run_arguments.h"
@@ -65,6 +66,7 @@ class Lexer : public ShellWordReader {
   void read_test();
   void read_case(int line);
   void read_patterns();
+  void read_extended_pattern(ShellWord& pattern);
   void read_list_of_loop();
   void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
@@ -88,6 +90,8 @@ class Lexer : public ShellWordReader {
   bool is_local_ = false;
   bool is_associative_ = false;
   bool is_reference_ = false;
+  bool is_integer_ = false;
+  std::set<std::string> integers_;  // variables of `declare -i`, whose values are arithmetic
   bool redirects_errors_ = false;
   bool names_function_ = false;        // the next word does, behind `function`
   std::optional<ShellWord> function_;  // the name of one whose body begins next
@@ -118,13 +122,15 @@ void Lexer::skip_comment() {
 }
 
 void Lexer::end_command() {
-  const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.documents.empty();
+  const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.declared.empty() &&
+                        command_.documents.empty();
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
   is_local_ = false;
   is_associative_ = false;
   is_reference_ = false;
+  is_integer_ = false;
 }
 
 void Lexer::skip_substituted_process() { balanced('(', ')'); }
@@ -215,7 +221,11 @@ void Lexer::operate() {
   next();
   if (is_double) next();
   if (c == '\n') read_documents();
-  if (c == ';' && is_double && cases_ > 0) read_patterns();
+  if (c != ';' || cases_ == 0) return;
+  const bool goes_on = peek() == '&';  // ;& or ;;&
+  if (goes_on) next();
+  if (goes_on) chain_ = is_double ? ";;&" : ";&";
+  if (goes_on || is_double) read_patterns();
 }
 
 std::vector<ShellWord> Lexer::array_values() {
@@ -315,7 +325,16 @@ bool Lexer::read_assignment() {
     keep_array(std::move(assignment));
     return true;
   }
+  if (is_integer_) integers_.insert(assignment.name);
+  const std::size_t begin = at_;
   assignment.values.push_back(word());
+  if (integers_.contains(assignment.name)) {
+    const std::string value(text_.substr(begin, at_ - begin));
+    const std::string_view before = assignment.appends ? assignment.name : std::string_view("0");
+    const std::string source = fmt::format("$(({} + ({})))", before, value);
+    assignment.values = {ShellWordReader(source, assignment.line, 1).whole_word(true)};
+    assignment.appends = false;
+  }
   command_.assignments.push_back(std::move(assignment));
   return true;
 }
@@ -342,6 +361,18 @@ void Lexer::read_case(int line) {
   read_patterns();
 }
 
+/// Reads the rest of a pattern with brackets, as in +([0-9])b, which shell_pattern.h knows as not followed.
+void Lexer::read_extended_pattern(ShellWord& pattern) {
+  while (peek() == '(' && !pattern.parts.empty()) {
+    const std::string& before = pattern.parts.back().text;
+    const bool is_extended = pattern.parts.back().kind == ShellPart::Kind::literal && !before.empty() &&
+                             std::string_view("?*+@!").find(before.back()) != std::string_view::npos;
+    if (!is_extended) return;
+    for (const char c : fmt::format("({})", balanced('(', ')'))) add(pattern, c, false);
+    for (ShellPart& part : word().parts) pattern.parts.push_back(std::move(part));
+  }
+}
+
 /// Reads "a | b)", or the `esac` that ends a case.
 void Lexer::read_patterns() {
   std::vector<ShellWord> patterns;
@@ -365,6 +396,7 @@ void Lexer::read_patterns() {
       break;  // no pattern of a case
     } else {
       patterns.push_back(word());
+      read_extended_pattern(patterns.back());
     }
     if (patterns.size() > kMostRunArguments) refuse(begun, "a case of too many patterns");
   }
@@ -501,18 +533,27 @@ bool Lexer::read_arithmetic() {
 
 /// Follows a word of `declare` that assigns nothing: an option, or a name without a value.
 void Lexer::declare(const ShellWord& word) {
-  if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal) return;
+  const bool is_literal = word.parts.size() == 1 && word.parts[0].kind == ShellPart::Kind::literal;
+  if (!is_literal || word.parts[0].text.find('=') != std::string::npos) {
+    command_.declares_local = is_local_;
+    command_.declared.push_back(word);
+    return;
+  }
   const std::string& text = word.parts[0].text;
   if (text.starts_with('-')) {
     is_associative_ = is_associative_ || text.find('A') != std::string::npos;
     is_reference_ = is_reference_ || (is_local_ && text.find('n') != std::string::npos);
-  } else if (is_associative_) {
+    is_integer_ = is_integer_ || text.find('i') != std::string::npos;
+    return;
+  }
+  if (is_integer_) integers_.insert(text);
+  if (is_associative_ || is_reference_) {
     command_.assignments.push_back({.name = text,
                                     .appends = true,
                                     .is_array = true,
                                     .is_local = is_local_,
-                                    .is_associative = true,
-                                    .is_reference = false,
+                                    .is_associative = is_associative_,
+                                    .is_reference = is_reference_,
                                     .key = {},
                                     .values = {},
                                     .line = word.line});

@@ -125,6 +125,8 @@ struct ShellCommand {
   ShellKeyword keyword = ShellKeyword::none;
   std::vector<ShellAssignment> assignments;  // those before the first word
   std::vector<ShellWord> words;
+  std::vector<ShellWord> declared;  // of export and its like: what becomes an assignment, as in export "$A=1"
+  bool declares_local = false;      // they are of local, declare or typeset
   std::vector<HereDocument> documents;
   std::shared_ptr<const ShellWord> input;  // behind <<<; null: none
   bool is_redirected = false;              // its output goes elsewhere

@@ -575,7 +575,8 @@ TEST(RunScript, ReadTakesTheWordsOfAHereString) {
   EXPECT_EQ(read("read -r A B <<EOF\n 1  2 3 \n4\nEOF\npython x.py --a $A --b \"$B\""), "a=1 b=2 3");
   EXPECT_EQ(read("H=a,b,,c\nIFS=',' read -r -a N <<< \"$H\"\npython x.py --n ${#N[@]} --c ${N[3]}"),
             "n=4 c=c");
-  EXPECT_EQ(read("IFS=: read -r A B <<< 1:2:3\npython x.py --a $A --b $B --c ${IFS:-x}"), "a=1 b=2:3 c=x");
+  EXPECT_EQ(read("IFS=: read -r A B <<< 1:2:3\npython x.py --a $A --b $B --c \"${IFS:-x}\""),
+            "a=1 b=2:3 c= \t\n");
   EXPECT_EQ(unresolved_of(read_run_script("read -ra N <<< \"$H\"\npython x.py --n ${#N[@]}", {})),
             "2:n:${#N[@]} ");
 }
@@ -683,6 +684,102 @@ TEST(RunScript, ArithmeticHasBitsStepsAndOtherBases) {
       read("python x.py --a $((6&3)) --b $((1<<4|1)) --c $((64>>2^1)) --d $((0x10+010)) --e $((1<2==1))"),
       "a=2 b=17 c=17 d=24 e=1");
   EXPECT_EQ(read("python x.py --a $((08)) --b $((1<<99)) --c $((0x))"), "a=$((08)) b=$((1<<99)) c=$((0x))");
+}
+
+std::string notes_of(const RunArguments& run) {
+  std::string text;
+  for (const std::string& note : run.notes) text += note + "; ";
+  return text;
+}
+
+TEST(RunScript, AReferenceToAVariableThatIsNotKnownMayChangeEach) {
+  const std::string append = "f() { local -n a=$1; a+=(--b 2); }\nA=(--a 1)\n";
+  const std::string start = "\npython x.py \"${A[@]}\" --c 3";
+  EXPECT_EQ(read(append + "f A" + start), "a=1 b=2 c=3");
+  EXPECT_EQ(unresolved_of(read_run_script(append + "f $NAME" + start, {})), "1::${A} ");
+  EXPECT_EQ(read(append + "f $NAME" + start, {{"NAME", "A"}}), "a=1 b=2 c=3");
+  EXPECT_EQ(unresolved_of(read_run_script("declare -n q\nq=A\nA=3\npython x.py --a $q", {})), "4:a:$q ");
+  EXPECT_EQ(read("A=1\nf() { local -n r=A; unset r; }\nf\npython x.py --a ${A:-9}"), "a=9");
+  EXPECT_EQ(read("A=1\nf() { local -n r=A; unset -n r; r=4; }\nf\npython x.py --a ${A:-9}"), "a=1");
+  EXPECT_EQ(read("A=1\nf() { local -n r=A; r=4 true; }\nf\npython x.py --a $A"), "a=1");
+  EXPECT_EQ(read("A=1\nf() { :; }\nunset -f A\npython x.py --a $A"), "a=1");
+}
+
+TEST(RunScript, ArgumentsThatAreKeptAreThoseOfTheirTime) {
+  const std::string kept = "ARGS=(\"$@\")\nf() { python x.py --a 1 \"$@\"; }\n";
+  EXPECT_EQ(read(kept + "f \"${ARGS[@]}\"", {{"1", "--k"}, {"2", "3"}}), "a=1 k=3");
+  const RunArguments other = read_run_script(kept + "set -- --q 3\nf \"${ARGS[@]}\"", {});
+  EXPECT_EQ(text_of(other), "a=1");
+  EXPECT_EQ(unresolved_of(other), "1::$@ ");
+  EXPECT_EQ(read("set -- --a 1\n(shift; true)\npython x.py \"$@\""), "a=1");
+  EXPECT_EQ(read("set -- --a 1\n(set -- --b 2)\npython x.py \"$@\""), "a=1");
+  EXPECT_EQ(read("A=1\n(declare -n q=A)\nq=2\npython x.py --a $A"), "a=1");
+}
+
+TEST(RunScript, SeparatorsOfWordsAreThoseOfIfs) {
+  const std::string start = "\npython x.py --a $a --b \"$b\"";
+  EXPECT_EQ(read("IFS=: read a b <<< 1:2:" + start), "a=1 b=2");
+  EXPECT_EQ(read("IFS=: read a b <<< 1:2:3:" + start), "a=1 b=2:3:");
+  EXPECT_EQ(read("IFS=,\nX=1,2,,3\npython x.py --a $X --b \"$X\""), "a=1=2==3 b=1,2,,3");
+  EXPECT_EQ(read("A=(1 2 3)\nB=$(IFS=,; echo \"${A[*]}\")\npython x.py --a $B --b \"${A[*]}\""),
+            "a=1,2,3 b=1 2 3");
+  EXPECT_EQ(read("join() { local IFS=\"$1\"; shift; echo \"$*\"; }\npython x.py --a $(join , 1 2 3)"),
+            "a=1,2,3");
+  EXPECT_EQ(read("OLD=$IFS\nIFS=,\nIFS=$OLD\nX='1 2'\npython x.py --a $X"), "a=1=2");
+  EXPECT_EQ(read("IFS=$'\\n'\nX=$'--a 1\\n--b 2'\nfor x in $X; do IFS=' '; set -- $x; done\n"
+                 "python x.py --c \"$1\" $2"),
+            "c b=2");
+  const RunArguments run = read_run_script("IFS=$(cat q)\nX='1 2'\npython x.py --a $X --b 3", {});
+  EXPECT_TRUE(run.given.front().values.size() == 1);
+  EXPECT_EQ(read("X=$'a\\tb'\npython x.py --a $X --b $'it\\'s'"), "a=a=b b=it's");
+  EXPECT_EQ(unresolved_of(read_run_script("python x.py --a $'\\x41'", {})), "1:a:$'\\x41' ");
+}
+
+TEST(RunScript, APatternOfACaseMayGoOnWithTheNext) {
+  const std::string start = "esac\npython x.py --a ${A:-0} --b ${B:-0} --c ${C:-0}";
+  const auto of = [&](const std::string& size, const std::string& sign) {
+    return read("case " + size + " in\n7b) A=1" + sign + "\n7*|13b) B=2;;\n*) C=3;;\n" + start);
+  };
+  EXPECT_EQ(of("7b", ";;"), "a=1 b=0 c=0");
+  EXPECT_EQ(of("7b", ";&"), "a=1 b=2 c=0");
+  EXPECT_EQ(of("13b", ";&"), "a=0 b=2 c=0");
+  EXPECT_EQ(of("70b", ";&"), "a=0 b=2 c=0");
+  EXPECT_EQ(of("7b", ";;&"), "a=1 b=2 c=0");
+  EXPECT_EQ(of("1b", ";;&"), "a=0 b=0 c=3");
+  EXPECT_EQ(read("case 7b in\n7b) A=1;;&\n9) B=2;;&\n*) C=3;;\n" + start), "a=1 b=0 c=3");
+  EXPECT_EQ(
+      unresolved_of(read_run_script("case 7b in +([0-9])b) A=1;; *) A=2;; esac\npython x.py --a $A", {})),
+      "1:a:A=2 ");
+}
+
+TEST(RunScript, FollowsWhatExportAndDeclareAreGivenAsWords) {
+  const auto tp = [](const std::string& command) {
+    return read("TP=1\nNAME=TP\n" + command + "\npython x.py --a $TP");
+  };
+  EXPECT_EQ(tp("export \"TP=5\""), "a=5");
+  EXPECT_EQ(tp("export 'TP'=5 B=3"), "a=5");
+  EXPECT_EQ(tp("declare \"$NAME=5\""), "a=5");
+  EXPECT_EQ(tp("declare $NAME+=5"), "a=15");
+  EXPECT_EQ(tp("f() { local $NAME=5; }\nf"), "a=1");
+  EXPECT_EQ(tp("if false; then export $NAME=5; fi"), "a=1");
+  EXPECT_EQ(tp("if [ $Q ]; then export $NAME=5; fi").substr(0, 2), "a=");
+  EXPECT_EQ(tp("declare -i TP=2+3; TP+=4"), "a=9");
+  const RunArguments run = read_run_script("TP=1\nexport $(cat .env)\npython x.py --a $TP", {});
+  EXPECT_EQ(notes_of(run), "line 2 may give variables other values, which are not known: $(cat .env); ");
+}
+
+TEST(RunScript, SaysThatASourcedFileMayReplaceValues) {
+  const auto notes = [](const std::string& script) { return notes_of(read_run_script(script, {})); };
+  const std::string start = "\npython x.py --a ${TP:-2}";
+  EXPECT_EQ(notes("TP=1\n. ./sizes.conf" + start),
+            "sizes.conf, which line 2 sources, is not read: it may give other values to variables that are "
+            "assigned before that line; ");
+  EXPECT_EQ(notes("TP=1\nsource /opt/venv/bin/activate" + start), "");
+  EXPECT_EQ(notes(". ./sizes.conf\nTP=1" + start), "");
+}
+
+TEST(RunScript, ATextThatEndsInAnExpansionLeavesNoFunctionOpen) {
+  EXPECT_EQ(read("f() { local A=2\ncat <<X\n${\nX\n}\nA=1\nB=$(f)\npython x.py --a $A"), "a=1");
 }
 
 TEST(RunScript, ReadsTheArgumentsOfAModule) {
