@@ -185,7 +185,19 @@ class ScriptReader {
   using Commands = std::span<const ShellCommand>;
 
   void read(Commands commands, int depth);
-  std::optional<Fields> list_of_loop(Commands commands, std::size_t begin);
+  /// A loop, and the values of its list.
+  struct Loop {
+    const ShellCommand* begin = nullptr;
+    Commands condition;
+    Commands body;
+    std::optional<Fields> list;
+  };
+  std::optional<Fields> list_of_loop(const ShellCommand& loop);
+  static bool is_endless(Commands condition);
+  bool reads_loop(Commands commands, std::size_t begin, int depth);
+  void read_rounds(const Loop& loop, int depth);
+  std::optional<bool> begins_round(const Loop& loop, std::size_t round, int depth);
+  void assign_expression(const std::string& expression, int line, ShellRuns runs);
   void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
   void read_input(const ShellCommand& command, const Fields& words, ShellRuns runs);
   std::optional<std::string> input_of(const ShellCommand& command, const InputNames& asked);
@@ -217,6 +229,8 @@ class ScriptReader {
   int ended_ = 0;                              // the line of the `exit` that has ended the script; 0: none
   int open_calls_ = 0;                         // functions that are read where they are called
   bool has_returned_ = false;                  // the function that is read has come to its `return`
+  std::int64_t leaves_ = 0;                    // loops that a `break` or a `continue` leaves
+  bool continues_ = false;                     // the last one of them goes on with its next round
 
   struct Function {
     ShellValues::Commands commands;
@@ -247,7 +261,7 @@ void ScriptReader::read(Commands commands, int depth) {
                  .rule = "a launch script is nested a few levels deep",
                  .hint = "the command line alone"});
   }
-  for (std::size_t i = 0; i < commands.size() && ended_ == 0 && !has_returned_; ++i) {
+  for (std::size_t i = 0; i < commands.size() && ended_ == 0 && !has_returned_ && leaves_ == 0; ++i) {
     const ShellCommand& command = commands[i];
     if (command.keyword == ShellKeyword::function_begins) {
       const std::size_t end = end_of(commands, i, ShellKeyword::function_begins, ShellKeyword::function_ends);
@@ -266,17 +280,12 @@ void ScriptReader::read(Commands commands, int depth) {
       read(commands.subspan(i + 1, end - i - 1), depth);
       values_.leave(std::move(before));
       has_returned_ = false;
+      leaves_ = 0;
       if (std::exchange(ended_, 0) != 0) branches_.ended(std::nullopt);
       if (end < commands.size()) branches_.follow(commands[end], values_);
       i = end;
-    } else if (const std::optional<Fields> list = list_of_loop(commands, i)) {
-      const std::size_t end = end_of(commands, i, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
-      for (const ShellField& value : *list) {
-        values_.define(command.loop_variable, value.text, command.line);
-        read(commands.subspan(i + 1, end - i - 1), depth);
-      }
-      branches_.ended(std::nullopt);
-      i = end;
+    } else if (reads_loop(commands, i, depth)) {
+      i = end_of(commands, i, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
     } else {
       read(command, depth);
     }
@@ -284,23 +293,93 @@ void ScriptReader::read(Commands commands, int depth) {
   --open_reads_;
 }
 
-/// Returns the list of a `for` that begins here, where it certainly runs once for each of these values.
-std::optional<std::vector<ShellField>> ScriptReader::list_of_loop(Commands commands, std::size_t begin) {
-  const ShellCommand& loop = commands[begin];
-  const bool has_list = loop.keyword == ShellKeyword::loop_begins && !loop.loop_variable.empty() &&
-                        !loop.words.empty() && branches_.around() == ShellRuns::yes;
-  if (!has_list) return std::nullopt;
-  const std::size_t end = end_of(commands, begin, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
-  for (const ShellCommand& command : commands.subspan(begin + 1, end - begin - 1)) {
-    for (const char* word : {"break", "continue", "exit", "return"})
-      if (!command.words.empty() && is_literal(command.words.front(), word)) return std::nullopt;
-  }
+/// Returns the list of a `for`, where all of its values are known.
+std::optional<std::vector<ShellField>> ScriptReader::list_of_loop(const ShellCommand& loop) {
+  if (loop.words.empty()) return std::nullopt;
   Fields list = values_.expand(loop.words);
   const auto is_plain = [&](const ShellField& word) {
     return !word.has_unknown() && word.text.find_first_of(kPatternSigns) == std::string::npos;
   };
-  if (list.empty() || !std::ranges::all_of(list, is_plain)) return std::nullopt;
-  return list;
+  return std::ranges::all_of(list, is_plain) ? std::optional(std::move(list)) : std::nullopt;
+}
+
+/// Reads a loop that certainly begins here, round by round, as long as it is known that there is another one.
+/// Returns false for a loop of which this is not known from the first round on.
+bool ScriptReader::reads_loop(Commands commands, std::size_t begin, int depth) {
+  const ShellCommand& loop = commands[begin];
+  if (loop.keyword != ShellKeyword::loop_begins || branches_.around() != ShellRuns::yes) return false;
+  const std::size_t end = end_of(commands, begin, ShellKeyword::loop_begins, ShellKeyword::loop_ends);
+  std::size_t body = begin + 1;
+  while (body < end && commands[body].keyword != ShellKeyword::body_begins) ++body;
+  if (body == end) return false;
+  Loop parts{.begin = &loop,
+             .condition = commands.subspan(begin + 1, body - begin - 1),
+             .body = commands.subspan(body + 1, end - body - 1)};
+  if (loop.loop == "for" && loop.steps.empty()) {
+    parts.list = list_of_loop(loop);
+    if (!parts.list) return false;
+  } else if (loop.steps.size() == 3) {
+    if (without_blanks(loop.steps[1]).empty()) return false;
+    assign_expression(loop.steps[0], loop.line, ShellRuns::yes);
+  } else if (loop.loop == "for" || loop.loop == "select" || is_endless(parts.condition)) {
+    return false;
+  }
+  branches_.enter_loop();
+  read_rounds(parts, depth);
+  branches_.leave_loop();
+  return true;
+}
+
+/// Whether the condition of a loop is `true` or `:`.
+bool ScriptReader::is_endless(Commands condition) {
+  return condition.size() == 1 && condition[0].words.size() == 1 &&
+         (is_literal(condition[0].words[0], "true") || is_literal(condition[0].words[0], ":"));
+}
+
+void ScriptReader::read_rounds(const Loop& loop, int depth) {
+  constexpr std::size_t kMostRounds = 10'000;
+  constexpr std::size_t kMostLaunches = 100;  // of a loop that starts the training again and again
+  const std::size_t launches = launches_.size();
+  for (std::size_t round = 0;; ++round) {
+    if (round == kMostRounds || launches_.size() > launches + kMostLaunches) branches_.may_leave(1);
+    bool is_last = branches_.around() != ShellRuns::yes && !loop.list;
+    const std::optional<bool> goes_on = begins_round(loop, round, depth);
+    if (goes_on == false || ended_ != 0 || has_returned_) return;
+    if (!goes_on) branches_.may_leave(1);
+    is_last = is_last || (!goes_on && !loop.list);
+    read(loop.body, depth);
+    if (ended_ != 0 || has_returned_) return;
+    if (leaves_ > 0 && (--leaves_ > 0 || !continues_)) return;
+    branches_.next_round();
+    if (loop.begin->steps.size() == 3)
+      assign_expression(loop.begin->steps[2], loop.begin->line, branches_.around());
+    if (is_last) return read(loop.condition, depth);  // of the round behind it, which may change variables
+  }
+}
+
+/// Whether there is a round of a loop with this number; none: it is not known.
+std::optional<bool> ScriptReader::begins_round(const Loop& loop, std::size_t round, int depth) {
+  const ShellCommand& begin = *loop.begin;
+  if (loop.list) {
+    if (round == loop.list->size()) return false;
+    if (branches_.around() == ShellRuns::yes) {
+      values_.define(begin.loop_variable, (*loop.list)[round].text, begin.line);
+    } else {
+      values_.forget(begin.loop_variable, begin.line, "it takes several values in a loop");
+    }
+    return true;
+  }
+  std::optional<bool> truth;
+  if (begin.steps.size() == 3) {
+    const std::string source = fmt::format("$(({}))", begin.steps[1]);
+    const ShellWord condition = ShellWordReader(source, begin.line, 0).whole_word(true);
+    if (const auto number = whole_number(values_.whole(condition).text)) truth = *number != 0;
+  } else {
+    read(loop.condition, depth);
+    truth = branches_.succeeded();
+    if (truth && begin.loop == "until") truth = !*truth;
+  }
+  return branches_.around() == ShellRuns::yes ? truth : std::nullopt;
 }
 
 /// Reads the commands of a function where it is called. Returns whether the words are a call.
@@ -318,6 +397,7 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
     --open_calls_;
   }
   has_returned_ = false;
+  leaves_ = 0;
   branches_ = around;
   branches_.ended(std::nullopt);
   return true;
@@ -335,6 +415,7 @@ void ScriptReader::read_functions_without_a_call() {
 void ScriptReader::read(const ShellCommand& command, int depth) {
   if (command.keyword != ShellKeyword::none) {
     branches_.follow(command, values_);
+    for (const std::string& step : command.steps) assign_expression(step, command.line, ShellRuns::maybe);
     if (!command.loop_variable.empty())
       values_.forget(command.loop_variable, command.line, "it takes several values in a loop");
     return;
@@ -423,14 +504,14 @@ void ScriptReader::assign_by_arithmetic(const ShellCommand& command, const Field
   if (!words.empty() && words.front().text == "let") {
     for (auto word = words.begin() + 1; word != words.end(); ++word) expressions.push_back(word->text);
   }
-  for (const std::string& expression : expressions) {
-    if (const auto assignment = arithmetic_assignment(expression, command.line)) {
-      assign(*assignment, runs == ShellRuns::yes);
-      continue;
-    }
-    for (const std::string& name : names_assigned_by(expression))
-      values_.forget(name, command.line, "it is assigned by arithmetic");
-  }
+  for (const std::string& expression : expressions) assign_expression(expression, command.line, runs);
+}
+
+void ScriptReader::assign_expression(const std::string& expression, int line, ShellRuns runs) {
+  if (const auto assignment = arithmetic_assignment(expression, line))
+    return assign(*assignment, runs == ShellRuns::yes);
+  for (const std::string& name : names_assigned_by(expression))
+    values_.forget(name, line, "it is assigned by arithmetic");
 }
 
 /// Reads a command, whose words are these.
@@ -482,8 +563,13 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     if (!text) values_.forget(words[2].text, command.line, "it is printed into it");
   } else if (name == "read" || name == "mapfile" || name == "readarray") {
     read_input(command, words, runs);
-  } else if (name == "exit" && is_certain && command.chain.empty()) {
+  } else if (name == "exit" && is_certain) {
     ended_ = command.line;
+  } else if (name == "break" || name == "continue") {
+    const std::int64_t loops = words.size() > 1 ? whole_number(words[1].text).value_or(1) : 1;
+    if (runs != ShellRuns::yes) return branches_.may_leave(loops);
+    leaves_ = branches_.known_loops() > 0 ? std::max<std::int64_t>(loops, 1) : 0;
+    continues_ = name == "continue";
   } else if (name == "return" && open_calls_ > 0) {
     const bool fails = words.size() > 1 && words[1].text != "0";
     has_returned_ = is_certain;

@@ -20,8 +20,10 @@ ShellRuns opposite(ShellRuns runs) {
 }  // namespace
 
 bool ShellBranches::is_in_loop() const {
-  return std::ranges::any_of(open_,
-                             [](const Branch& branch) { return branch.kind == ShellKeyword::loop_begins; });
+  return std::ranges::any_of(open_, [](const Branch& branch) {
+    const bool is_known = branch.has_known_rounds && branch.now == ShellRuns::yes;
+    return branch.kind == ShellKeyword::loop_begins && !is_known;
+  });
 }
 
 void ShellBranches::may_return() {
@@ -80,6 +82,7 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case none:
     case function_begins:
     case function_ends:
+    case body_begins:
       return;
     case group_begins:
     case subshell_begins:
@@ -151,6 +154,41 @@ std::string ShellBranches::asked() const {
     if (branch.now == ShellRuns::maybe && !branch.asked.empty()) return branch.asked.front();
   }
   return "";
+}
+
+void ShellBranches::enter_loop() {
+  open_.push_back({.kind = ShellKeyword::loop_begins, .now = ShellRuns::yes});
+  open_.back().has_known_rounds = true;
+}
+
+void ShellBranches::leave_loop() {
+  const auto loop = std::find_if(open_.rbegin(), open_.rend(), [](const Branch& branch) {
+    return branch.kind == ShellKeyword::loop_begins && branch.has_known_rounds;
+  });
+  if (loop != open_.rend()) open_.erase(loop.base() - 1, open_.end());
+  ended(std::nullopt);
+}
+
+void ShellBranches::may_leave(std::int64_t loops) {
+  for (auto branch = open_.rbegin(); branch != open_.rend() && loops > 0; ++branch) {
+    if (branch->kind != ShellKeyword::loop_begins) continue;
+    branch->now = std::min(branch->now, ShellRuns::maybe);
+    --loops;
+  }
+}
+
+std::int64_t ShellBranches::known_loops() const {
+  std::int64_t loops = 0;
+  for (auto branch = open_.rbegin(); branch != open_.rend(); ++branch) {
+    if (branch->kind == ShellKeyword::function_begins) break;
+    loops += branch->kind == ShellKeyword::loop_begins && branch->has_known_rounds ? 1 : 0;
+  }
+  return loops;
+}
+
+void ShellBranches::next_round() {
+  while (!open_.empty() && !(open_.back().kind == ShellKeyword::loop_begins && open_.back().has_known_rounds))
+    open_.pop_back();
 }
 
 ShellRuns ShellBranches::around() const {

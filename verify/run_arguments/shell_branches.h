@@ -7,6 +7,7 @@
 ///         (run_script.h), or in a branch whose condition is not known, a command may run. The same holds
 ///         behind && and ||, also for a group { ... } or a subshell.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,19 @@ class ShellBranches {
 
   /// The commands behind this one in the function, or in the text, that was entered last may not run.
   void may_return();
+
+  /// Enters a loop whose rounds are read one by one, as far as it is known that they run, and leaves it.
+  void enter_loop();
+  void leave_loop();
+  /// Leaves the branches that a round of such a loop was in when it ended with `continue`.
+  void next_round();
+  /// The rest of so many loops may not run: `break` or `continue` may.
+  void may_leave(std::int64_t loops);
+
+  /// How many such loops the next command is in, since a function or a text was entered.
+  std::int64_t known_loops() const;
+  /// Whether the command that was read last has succeeded; none: it is not known.
+  std::optional<bool> succeeded() const { return success_; }
 
   /// Whether the branches around the next command are taken.
   ShellRuns around() const;
@@ -52,6 +66,7 @@ class ShellBranches {
     ShellWord subject;                       // of a case
     std::vector<std::string> asked;          // variables that its conditions ask for
     std::string tested;                      // the variable that is empty where it runs
+    bool has_known_rounds = false;           // of a loop
   };
 
   bool is_in_loop() const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <vector>
 
@@ -21,6 +23,7 @@ namespace {
 constexpr std::size_t kMostPrintedBytes = std::size_t{1} << 20U;
 constexpr int kMostCalls = 8;
 constexpr int kMostCommands = 10'000;
+constexpr std::int64_t kMostCounted = 10'000;
 
 /// Returns the commands of a substitution; "" where they are of a form that is not followed: a backslash
 /// means another thing in backquotes, and jobs go on beside the shell.
@@ -86,6 +89,25 @@ std::optional<std::string> calculated(const std::vector<ShellField>& words) {
   return number ? std::optional(fmt::format("{}\n", *number)) : std::nullopt;
 }
 
+/// Returns what `seq` prints of one to three whole numbers.
+std::optional<std::string> counted(const std::vector<ShellField>& words) {
+  std::vector<std::int64_t> numbers;
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    const auto number = whole_number(word->text);
+    if (!number || std::abs(*number) > kMostCounted || std::to_string(*number) != word->text)
+      return std::nullopt;
+    numbers.push_back(*number);
+  }
+  if (numbers.empty() || numbers.size() > 3) return std::nullopt;
+  const std::int64_t first = numbers.size() > 1 ? numbers.front() : 1;
+  const std::int64_t step = numbers.size() > 2 ? numbers[1] : 1;
+  if (step == 0) return std::nullopt;
+  std::string text;
+  for (std::int64_t i = first; step > 0 ? i <= numbers.back() : i >= numbers.back(); i += step)
+    text += fmt::format("{}\n", i);
+  return text;
+}
+
 class OutputReader {
  public:
   OutputReader(ShellValues& values, int line) : values_(values), line_(line) {}
@@ -131,6 +153,7 @@ class OutputReader {
     if (!command.is_negated && name == "echo") return print(echoed(words));
     if (!command.is_negated && name == "printf") return print(printed_text(words));
     if (!command.is_negated && name == "expr") return print(calculated(words));
+    if (!command.is_negated && name == "seq") return print(counted(words));
     const std::optional<bool> success = shell_condition(command, values_);
     const std::vector<std::string> unknown = values_.unknown_variables(words);
     if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
@@ -199,7 +222,7 @@ class OutputReader {
 bool may_print(std::string_view commands, const ShellValues& values) {
   const std::size_t first = std::min(commands.find_first_not_of(" \t\n"), commands.size());
   if (commands.substr(first).starts_with('<')) return false;  // the text of a file
-  for (const char* name : {"echo", "printf", "expr", "cat <<"})
+  for (const char* name : {"echo", "printf", "expr", "seq", "cat <<"})
     if (commands.find(name) != std::string_view::npos) return true;
   const std::size_t begin = std::min(commands.find_first_not_of(" \t\n"), commands.size());
   const std::size_t end = std::min(commands.find_first_of(" \t\n;|&<>()", begin), commands.size());

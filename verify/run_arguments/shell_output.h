@@ -1,7 +1,7 @@
 #pragma once
 
 /// What a command substitution prints, where its commands are conditions, assignments, functions of the
-/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers and `cat` with a here-document:
+/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers, `seq` and `cat` with a here-document:
 ///
 ///   SP_ARG=$([ "$TP" -gt 1 ] && echo "--sequence-parallel")
 ///   A=$(if [[ $FP8 == true ]]; then echo "--fp8-format hybrid"; fi)

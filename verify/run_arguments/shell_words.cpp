@@ -24,7 +24,7 @@ struct KeywordRow {
   std::string_view word;
   ShellKeyword keyword;
 };
-constexpr std::array<KeywordRow, 12> kKeywords = {{
+constexpr std::array<KeywordRow, 13> kKeywords = {{
     {"if", ShellKeyword::if_begins},
     {"then", ShellKeyword::condition_ends},
     {"elif", ShellKeyword::elif_begins},
@@ -36,9 +36,10 @@ constexpr std::array<KeywordRow, 12> kKeywords = {{
     {"while", ShellKeyword::loop_begins},
     {"until", ShellKeyword::loop_begins},
     {"select", ShellKeyword::loop_begins},
+    {"do", ShellKeyword::body_begins},
     {"done", ShellKeyword::loop_ends},
 }};
-constexpr std::array<std::string_view, 2> kIgnored = {"do", "in"};
+constexpr std::string_view kIgnored = "in";
 constexpr std::array<std::string_view, 3> kLocal = {"local", "declare", "typeset"};
 constexpr std::array<std::string_view, 5> kDeclaring = {"export", "declare", "local", "readonly", "typeset"};
 
@@ -68,6 +69,7 @@ class Lexer : public ShellWordReader {
   void read_patterns();
   void read_extended_pattern(ShellWord& pattern);
   void read_list_of_loop();
+  void read_steps_of_loop(ShellCommand& loop);
   void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
   void declare(const ShellWord& word);
@@ -426,10 +428,23 @@ void Lexer::read_test() {
   }
 }
 
+/// Reads ((I = 0; I < 4; I++)) behind `for`.
+void Lexer::read_steps_of_loop(ShellCommand& loop) {
+  std::string_view inner = balanced('(', ')');
+  inner.remove_prefix(1);
+  if (inner.ends_with(')')) inner.remove_suffix(1);
+  for (std::size_t at = 0; at <= inner.size();) {
+    const std::size_t end = std::min(inner.find(';', at), inner.size());
+    loop.steps.emplace_back(inner.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
 /// Reads "NAME in words" behind `for`.
 void Lexer::read_list_of_loop() {
   ShellCommand& loop = script_.commands.back();
   skip_blanks();
+  if (looking_at("((")) return read_steps_of_loop(loop);
   while (is_of_shell_name(peek())) loop.loop_variable += next();
   skip_blanks();
   if (loop.loop_variable.empty() || !looking_at("in") || is_of_shell_name(peek(2))) return;
@@ -452,6 +467,7 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   }
   if (row != kKeywords.end()) {
     add_keyword(row->keyword, {}, word.line);
+    if (row->keyword == ShellKeyword::loop_begins) script_.commands.back().loop = text;
     if (row->keyword == ShellKeyword::case_ends) cases_ = std::max(0, cases_ - 1);
     if (text == "for") read_list_of_loop();
     return true;
@@ -467,7 +483,7 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   }
   if (takes_brace(text, word.line)) return true;
   if (text == "!") negates_ = !negates_;
-  return text == "!" || is_one_of(text, kIgnored);
+  return text == "!" || text == kIgnored;
 }
 
 /// Follows a brace where a command begins: that of a function, or of a group.

@@ -112,6 +112,7 @@ enum class ShellKeyword {
   pattern_begins,  // its words are the patterns of the commands that follow
   case_ends,
   loop_begins,  // for, while, until, select; its words are the list of a `for`
+  body_begins,  // do
   loop_ends,
   subshell_begins,  // "(": what is assigned up to its end is gone behind it
   subshell_ends,
@@ -131,9 +132,11 @@ struct ShellCommand {
   std::shared_ptr<const ShellWord> input;  // behind <<<; null: none
   bool is_redirected = false;              // its output goes elsewhere
   int line = 0;
-  std::string loop_variable;  // of a `for`; "" otherwise
-  std::string chain;          // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
-  bool is_negated = false;    // it stands behind a "!"
+  std::string loop;                // "for", "while", "until" or "select"; "" otherwise
+  std::string loop_variable;       // of a `for`; "" otherwise
+  std::vector<std::string> steps;  // the three expressions of for ((I = 0; I < 4; I++))
+  std::string chain;               // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
+  bool is_negated = false;         // it stands behind a "!"
 };
 
 struct ShellScript {

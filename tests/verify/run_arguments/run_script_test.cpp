@@ -768,6 +768,49 @@ TEST(RunScript, FollowsWhatExportAndDeclareAreGivenAsWords) {
   EXPECT_EQ(notes_of(run), "line 2 may give variables other values, which are not known: $(cat .env); ");
 }
 
+TEST(RunScript, LoopsAreReadRoundByRound) {
+  const std::string start = "\npython x.py --z \"$i\" \"${A[@]}\"";
+  EXPECT_EQ(read("for ((i = 0; i < 3; i++)); do A+=(--x$i 1); done" + start), "z=3 x0=1 x1=1 x2=1");
+  EXPECT_EQ(read("i=0\nwhile (( i < 2 )); do A+=(--x$i 1); (( i++ )); done" + start), "z=2 x0=1 x1=1");
+  EXPECT_EQ(read("i=0\nuntil [ $i -ge 3 ]\ndo i=$((i+2)); done" + start), "z=4");
+  EXPECT_EQ(read("for i in 1 2 3; do [ $i = 2 ] && continue; A+=(--x$i 1); done" + start), "z=3 x1=1 x3=1");
+  EXPECT_EQ(read("for i in $(seq 3); do [ $i = 2 ] && break; A+=(--x$i 1); done" + start), "z=2 x1=1");
+  EXPECT_EQ(
+      read("for i in 1 2; do for j in a b; do [ $j = b ] && continue 2; A+=(--$j$i 1); done; i=9; done" +
+           start),
+      "z=2 a1=1 a2=1");
+  EXPECT_EQ(read("for i in $(seq 6 -2 1); do for j in a b; do [ $i$j = 4b ] && break 2; A+=(--$j$i 1); done; "
+                 "done" +
+                 start),
+            "z=4 a6=1 b6=1 a4=1");
+  EXPECT_EQ(read("f() { for i in 1 2; do return; done; A=(--y); }\nf" + start), "z=1");
+  EXPECT_EQ(read("f() { break; }\nfor i in 1 2; do f; (break); done" + start), "z=2");
+  EXPECT_EQ(read("i=1\nE=\nfor i in $E; do A=(--y); done" + start), "z=1");
+  EXPECT_EQ(read("for i in 1 2 3; do python x.py --z $i; [ $i = 2 ] && exit; done"), "z=2");
+  const std::string parse =
+      "while [ $# -gt 0 ]; do case \"$1\" in --tp) TP=$2; shift 2;; --pp=*) PP=${1#*=}; shift;; *) shift;; "
+      "esac; done\npython x.py --a ${TP:-1} --b ${PP:-1}";
+  EXPECT_EQ(read("set -- --tp 4 -x --pp=2\n" + parse), "a=4 b=2");
+  EXPECT_EQ(read(parse, {{"1", "--tp"}, {"2", "8"}}), "a=8 b=1");
+  EXPECT_EQ(unresolved_of(read_run_script(parse, {})), "1:a:TP=$2 1:b:PP=${1#*=} ");
+}
+
+TEST(RunScript, OfALoopWithRoundsThatAreNotKnownNothingIsTakenForCertain) {
+  const auto asked = [](const std::string& loop) {
+    return unresolved_of(read_run_script(loop + "\npython x.py --z \"$i\" \"${A[@]}\" --b ${B:-0}", {}));
+  };
+  EXPECT_EQ(asked("i=3\nwhile (( i-- )); do A+=(--x 1); done").substr(0, 7), "2:z:i=1");
+  EXPECT_NE(asked("for i in 1 2; do [ $Q ] && break; B=1; done").find(":z:${i}"), std::string::npos);
+  EXPECT_NE(asked("for i in 1 2; do [ $Q ] && break; B=1; done").find(":b:B=1"), std::string::npos);
+  EXPECT_NE(asked("for i in 1 2; do [ $Q ] && continue; B=1; done").find(":b:B=1"), std::string::npos);
+  EXPECT_NE(asked("f() { for i in 1 2; do [ $Q ] && return; done; B=1; }\nf").find(":b:B=1"),
+            std::string::npos);
+  EXPECT_NE(asked("for ((i = 0; i < N; i++)); do B=1; done").find(":b:B=1"), std::string::npos);
+  EXPECT_NE(asked("while read B; do A+=(--x 1); done < file").find("::A+=--x 1"), std::string::npos);
+  EXPECT_NE(asked("i=0\nwhile [ 1 ]; do i=$((i + 1)); done").find(":z:"), std::string::npos);
+  EXPECT_EQ(read_run_script("while [ 1 ]; do python x.py --a 1; done", {}).notes.size(), 1);
+}
+
 TEST(RunScript, SaysThatASourcedFileMayReplaceValues) {
   const auto notes = [](const std::string& script) { return notes_of(read_run_script(script, {})); };
   const std::string start = "\npython x.py --a ${TP:-2}";
