@@ -4,6 +4,7 @@
 #include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sstream>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -15,6 +16,8 @@
 #include "verify/options/pipeline_chunks.h"
 #include "verify/options/run_rule.h"
 #include "verify/output/phrases.h"
+#include "verify/run_arguments/argument_shapes.h"
+#include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_file.h"
 
 namespace verify {
@@ -470,12 +473,35 @@ Settings with_decreased_batch(const RunOfFile& run, Settings options) {
   return options;
 }
 
+bool adds_nothing_that_counts(const Unresolved& unknown) {
+  const std::size_t sign = unknown.text.find("+=");
+  const bool is_cut = unknown.text.ends_with(" ...");
+  const bool is_appended = unknown.reason.starts_with("it is appended in a branch");
+  if (sign == std::string::npos || is_cut || !is_appended) return false;
+  std::istringstream text(unknown.text.substr(sign + 2));
+  bool awaits_value = false, has_flag = false;
+  for (std::string word; text >> word;) {
+    if (word.starts_with("--")) {
+      const std::string name = run_argument_name(word.substr(0, word.find('=')));
+      const ArgumentRow* row = find_argument(name);
+      if (row == nullptr || row->use != ArgumentUse::without_effect) return false;
+      awaits_value = shape_of_argument(name) != ArgumentShape::flag && word.find('=') == std::string::npos;
+      has_flag = true;
+      continue;
+    }
+    // A word that is no value, or is not known, may be more than one.
+    if (!awaits_value || word.find_first_of("$`;|&") != std::string::npos) return false;
+    awaits_value = false;
+  }
+  return has_flag;
+}
+
 void require_known_words(const RunOfFile& run) {
   constexpr std::size_t kMostTold = 3;
   std::vector<std::string> words;
   std::vector<std::string> variables;
   for (const Unresolved& unknown : run.run.unresolved) {
-    if (!unknown.argument.empty() || unknown.is_of_world) continue;
+    if (!unknown.argument.empty() || unknown.is_of_world || adds_nothing_that_counts(unknown)) continue;
     words.push_back(fmt::format("line {}: {}, {}", unknown.line,
                                 sim::printable_text(unknown.text.substr(0, 80)), unknown.reason));
     const bool is_new = std::ranges::find(variables, unknown.variable) == variables.end();

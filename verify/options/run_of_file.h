@@ -55,6 +55,9 @@ Settings with_decreased_batch(const RunOfFile& run, Settings options);
 /// Refuses a run in which an argument that is not modelled leaves this without proof.
 void require_modelled(const RunOfFile& run, Unproved what);
 
+/// Whether a word that is not known may only add arguments without effect to those that are there.
+bool adds_nothing_that_counts(const Unresolved& unknown);
+
 /// Refuses the first word of the file that is not known and may hold further arguments (run_unresolved).
 void require_known_words(const RunOfFile& run);
 

@@ -82,7 +82,8 @@ void refuse_missing_value(const RunArgument& argument) {
 
 /// Whether the arguments are those of another program around Megatron Core, which gives defaults of its own.
 bool has_rules_of_its_own(const RunOfFile& run) {
-  return run.judged.has("deepspeed") || run.judged.has("actor-num-nodes");
+  return run.judged.has("deepspeed") || run.judged.has("actor-num-nodes") ||
+         run.run.script.starts_with("megatron ");  // of ms-swift
 }
 
 /// Whether a word holds what a shell would replace: by nothing, by one word or by several.
@@ -271,7 +272,7 @@ std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
 std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
   for (const Unresolved& unknown : run.run.unresolved) {
-    if (!unknown.argument.empty() || unknown.is_of_world) continue;
+    if (!unknown.argument.empty() || unknown.is_of_world || adds_nothing_that_counts(unknown)) continue;
     std::string word =
         fmt::format("{} in line {}", sim::printable_text(unknown.text.substr(0, 80)), unknown.line);
     if (!unknown.variable.empty()) word += fmt::format(" (--set {}=VALUE)", unknown.variable);
@@ -354,9 +355,14 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
                                            first_of(told))}};
 }
 
+std::vector<std::string> rules_not_held(const RunOfFile& run) {
+  if (!run.judged.has("deepspeed")) return {};
+  return {"moe_tp_needs_sp", "moe_bias_etp"};  // the experts are those of DeepSpeed
+}
+
 std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
   std::vector<std::string> codes = {"groups_div", "topk_above_experts"};
-  if (!run.judged.has("train-iters") && !run.judged.has("train-samples"))
+  if (!run.judged.has("train-iters") && !run.judged.has("train-samples") && !run.judged.has("deepspeed"))
     codes.emplace_back("moe_tp_needs_sp");
   return codes;
 }

@@ -117,6 +117,10 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
 /// replay warns of them, and refuses them where there is no such run.
 std::vector<std::string> rules_of_a_step(const RunOfFile& run);
 
+/// The rules of megatron_validation.h that a run is not held to: those about experts, where they are
+/// DeepSpeed's.
+std::vector<std::string> rules_not_held(const RunOfFile& run);
+
 /// Returns the codes of the tables, in their order, each once.
 std::vector<std::string> run_rule_codes();
 

@@ -151,7 +151,9 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   Checked checked;
   std::optional<sim::Layout>& layout = checked.layout;
   if (has_modelled_grid(scenario)) refusals.keep([&] { layout = requested_layout(settings); });
-  keep_megatron_refusals(settings, Reader::replay, refusals, warned_rules(scenario));
+  std::vector<std::string> left_out = warned_rules(scenario);
+  if (scenario.run != nullptr) std::ranges::move(rules_not_held(*scenario.run), std::back_inserter(left_out));
+  keep_megatron_refusals(settings, Reader::replay, refusals, left_out);
   if (scenario.run != nullptr) keep_refusals_of_run(scenario, refusals);
   refusals.keep([&] {
     if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())

@@ -52,7 +52,16 @@ bool is_shell(std::string_view word) {
 
 bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
 
+bool is_of_swift(const LaunchCommand& launch) {
+  return !launch.before.empty() && base_name(launch.before.back().text) == "megatron";
+}
+
 Fields::const_iterator training_script(const Fields& words) {
+  for (auto word = words.begin(); word != words.end() && word + 1 != words.end(); ++word) {
+    const std::string& task = (word + 1)->text;
+    const bool trains = task == "sft" || task == "pt" || task == "rlhf";
+    if (trains && base_name(word->text) == "megatron") return word + 1;
+  }
   bool takes_module = false;  // -m may stand here
   bool is_module = false;
   for (auto word = words.begin(); word != words.end(); ++word) {

@@ -42,8 +42,11 @@ bool is_shell(std::string_view word);
 /// Whether a program or a command of the shell runs a script, and takes no command as a word.
 bool only_starts(std::string_view word);
 
-/// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun; the
-/// end where there is none.
+/// Whether a command is one of ms-swift: `megatron sft --model Qwen/Qwen3-8B`.
+bool is_of_swift(const LaunchCommand& launch);
+
+/// Returns the training script of a command: a Python file, a module behind -m of Python or torchrun, or the
+/// task of ms-swift; the end where there is none.
 std::vector<ShellField>::const_iterator training_script(const std::vector<ShellField>& words);
 
 /// Returns the training script of a command whose name is not known, as in `$LAUNCH $SCRIPT --num-layers 4`:

@@ -164,6 +164,23 @@ constexpr std::array<std::pair<const char*, const char*>, 2> kSizesOfNeox = {{
     {"pipe-parallel-size", "pipeline-model-parallel-size"},
 }};
 
+/// Refuses a configuration of DeepSpeed, which says nothing of the model and its layout.
+void require_no_deepspeed(const std::vector<RunArgument>& given) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(given, name, &RunArgument::name) != given.end();
+  };
+  const bool is_of_deepspeed =
+      has("train-micro-batch-size-per-gpu") || has("train-batch-size") || has("gradient-accumulation-steps");
+  if (!is_of_deepspeed || has("num-layers") || has("pipe-parallel-size")) return;
+  sim::refuse({.code = "run_deepspeed_config",
+               .option = "--from",
+               .numbers = "a configuration of DeepSpeed, which --deepspeed_config names",
+               .rule =
+                   "the sizes of the model and of its groups are arguments of the command that starts the "
+                   "run",
+               .hint = "the launch script, whose arguments have --deepspeed_config"});
+}
+
 /// Refuses a configuration of GPT-NeoX, whose keys look like Megatron's arguments and mostly are none.
 void require_no_neox(const std::vector<RunArgument>& given) {
   const auto of = [&](std::string_view name) { return std::ranges::find(given, name, &RunArgument::name); };
@@ -251,6 +268,7 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
       .kind = RunFileKind::yaml,
       .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
   run.environment = std::move(arguments.environment);
+  require_no_deepspeed(run.given);
   require_no_neox(run.given);
   expand_variables(run, set);
   const auto is_known = [](const RunArgument& argument) { return find_argument(argument.name) != nullptr; };

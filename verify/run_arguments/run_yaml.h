@@ -13,8 +13,9 @@
 ///         another one is Unresolved. Of a manifest of Kubernetes, the commands of its containers are read as
 ///         a launch script (run_manifest.h); its world is known where torchrun says nodes and processes.
 /// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_nested: flags are in a
-///         section of another name, as in the files of --yaml-cfg; run_yaml_neox: the keys are GPT-NeoX's;
-///         run_yaml_alias: an anchor is used again (a short text can stand for gigabytes that way);
+///         section of another name, as in the files of --yaml-cfg; run_yaml_neox, run_deepspeed_config: the
+///         keys are those of GPT-NeoX or DeepSpeed; run_yaml_alias: an anchor is used again (a short text can
+///         stand for gigabytes that way);
 ///         run_without_arguments: neither MODEL_ARGS nor a flat map of flags.
 
 #include <string_view>

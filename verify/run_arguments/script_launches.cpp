@@ -8,6 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/launch_arguments.h"
 
 namespace verify {
@@ -26,6 +27,27 @@ bool sets_up_programs(std::string_view file) {
                                                       "setvars.sh", "set_env.sh", "modules"};
   return std::ranges::any_of(
       kNames, [&](std::string_view name) { return file.find(name) != std::string_view::npos; });
+}
+
+/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron.
+void take_words_of_swift(int line, RunArguments& run) {
+  run.script = "megatron " + run.script;
+  run.with_underscores.clear();
+  std::erase_if(run.given, [](RunArgument& argument) {
+    const bool is_flag = shape_of_argument(argument.name) == ArgumentShape::flag;
+    if (!is_flag || argument.values.size() != 1) return false;
+    const std::string word = argument.values.front();
+    if (word == "true" || word == "True") argument.values.clear();
+    return word == "false" || word == "False";
+  });
+  run.notes.emplace_back(
+      "megatron of ms-swift takes the sizes of the model from its checkpoint, and has defaults of its own, "
+      "such as --use-distributed-optimizer: what the command does not say is not known");
+  constexpr const char* kEtp = "expert-tensor-parallel-size";
+  if (std::ranges::find(run.given, kEtp, &RunArgument::name) != run.given.end()) return;
+  run.given.push_back({kEtp, {"1"}, line});
+  run.notes.emplace_back(
+      "--expert-tensor-parallel-size is 1 where a command of ms-swift does not give it, from version 3.9 on");
 }
 
 /// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
@@ -264,6 +286,22 @@ void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, Ru
   }
 }
 
+/// ms-swift starts torchrun itself, with the processes that two variables of the environment say.
+void ScriptLaunches::read_world_of_swift(const LaunchCommand& launch, LaunchWorld& world) const {
+  Fields words = {{"torchrun", launch.line}};
+  for (const auto& [option, name] :
+       {std::pair("--nnodes", "NNODES"), {"--nproc_per_node", "NPROC_PER_NODE"}}) {
+    const auto given = launch.environment.find(name);
+    const std::optional<Fields> value = values_->kept(name, launch.line);
+    if (given != launch.environment.end()) {
+      words.insert(words.end(), {{option, launch.line}, {given->second, launch.line}});
+    } else if (value && value->size() == 1) {
+      words.insert(words.end(), {{option, launch.line}, value->front()});
+    }
+  }
+  if (words.size() > 1) world.read(words, "");
+}
+
 RunArguments ScriptLaunches::arguments(LaunchWorld& world, int ended) {
   RunArguments run;
   refuse_overrides();
@@ -276,7 +314,9 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, int ended) {
   const LaunchCommand& launch = launches_.back();
   run.script = base_name(launch.script);
   world.read(launch.before, "");
+  if (is_of_swift(launch)) read_world_of_swift(launch, world);
   take_arguments(launch.arguments, *values_, run);
+  if (is_of_swift(launch)) take_words_of_swift(launch.line, run);
   take_world(world, *values_, run);
   add_notes(launch, has_command, run);
   take_environment(launch, run);

@@ -55,6 +55,7 @@ class ScriptLaunches {
   };
 
   void take_assigned_arguments();
+  void read_world_of_swift(const LaunchCommand& launch, LaunchWorld& world) const;
   void take_environment(const LaunchCommand& launch, RunArguments& run) const;
   void take_what_is_not_known(RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const LaunchCommand&));

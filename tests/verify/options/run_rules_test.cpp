@@ -624,6 +624,40 @@ TEST(RunRules, AValueOfAForkIsToldAsThat) {
   EXPECT_EQ(told("--optimizer adamw").find("known to"), std::string::npos);
 }
 
+TEST(RunRules, TheExpertsOfOtherProgramsAreNotHeldToThem) {
+  const auto told = [](const std::string& command) {
+    const test::TemporaryFile file("run.sh", command);
+    return test::run("replay --layout-only --from '" + file.path() + "'");
+  };
+  const std::string experts =
+      " --num-experts 16 --tensor-model-parallel-size 2 --num-layers 4 --hidden-size 64 "
+      "--num-attention-heads 4 "
+      "--seq-length 32 --max-position-embeddings 32 --micro-batch-size 1 --lr 1 --train-iters 5 ";
+  const auto of_deepspeed =
+      told("deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --moe-expert-parallel-size 8" + experts);
+  EXPECT_EQ(of_deepspeed.exit_code, 0) << of_deepspeed.out;
+  EXPECT_EQ(of_deepspeed.out.find("moe_tp_needs_sp"), std::string::npos);
+  const auto of_megatron = told("torchrun --nproc_per_node 8 pretrain_gpt.py" + experts);
+  EXPECT_NE(of_megatron.out.find("moe_tp_needs_sp"), std::string::npos) << of_megatron.out;
+  const auto of_swift = told(
+      "NPROC_PER_NODE=8 megatron sft --load a --tensor_model_parallel_size 2 --expert_model_parallel_size 4 "
+      "--micro_batch_size 1 --sequence_parallel true");
+  EXPECT_EQ(of_swift.exit_code, 0) << of_swift.out;
+}
+
+TEST(RunRules, WordsThatAddNothingThatCountsAreNotAskedFor) {
+  const auto told = [](const std::string& more) {
+    const test::TemporaryFile file("run.sh", "A=(--lr 1)\nif [ -n \"$W\" ]; then A+=(" + more +
+                                                 "); fi\ntorchrun pretrain_gpt.py " + kDense +
+                                                 " \"${A[@]}\"\n");
+    return test::run("replay --layout-only --world-size 8 --from '" + file.path() + "'").out;
+  };
+  EXPECT_EQ(told("--wandb-project a --wandb-exp-name ${N:-b}").find("unresolved_words"), std::string::npos);
+  for (const char* more : {"--swiglu", "--wandb-project a --swiglu", "--wandb-project $X", "--my-own 1", "$X",
+                           "--wandb-project a $X"})
+    EXPECT_NE(told(more).find("unresolved_words"), std::string::npos) << more;
+}
+
 TEST(RunRules, ALogIsNotHeldAgainstThem) {
   verify::RunArguments run = verify::read_run_script(script(kDense, "--encoder-num-layers 4"), {});
   EXPECT_EQ(test::judged(run, 8).refused, Codes({"two_layer_counts"}));

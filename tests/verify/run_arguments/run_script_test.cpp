@@ -825,6 +825,20 @@ TEST(RunScript, ATextThatEndsInAnExpansionLeavesNoFunctionOpen) {
   EXPECT_EQ(read("f() { local A=2\ncat <<X\n${\nX\n}\nA=1\nB=$(f)\npython x.py --a $A"), "a=1");
 }
 
+TEST(RunScript, ReadsACommandOfSwift) {
+  const RunArguments run = read_run_script(
+      "export NNODES=2\nNPROC_PER_NODE=8 CUDA_VISIBLE_DEVICES=0,1 \\\nmegatron sft --load Qwen3-mcore \\\n"
+      "  --tensor_model_parallel_size 2 --sequence_parallel true --swiglu false --micro_batch_size 1\n",
+      {});
+  EXPECT_EQ(text_of(run),
+            "load=Qwen3-mcore tensor-model-parallel-size=2 sequence-parallel micro-batch-size=1 "
+            "expert-tensor-parallel-size=1");
+  EXPECT_EQ(run.world_size, 16);
+  EXPECT_EQ(run.script, "megatron sft");
+  EXPECT_TRUE(run.with_underscores.empty());
+  EXPECT_EQ(read_run_script("megatron pt --tensor_model_parallel_size 2", {}).world_size, std::nullopt);
+}
+
 TEST(RunScript, ReadsTheArgumentsOfAModule) {
   const RunArguments run =
       read_run_script("exec torchrun --nproc_per_node 4 --module pretrain_gpt --num-layers 2 $@", {});

@@ -120,6 +120,8 @@ TEST(RunYaml, KeysOfOtherProgramsAreRefusedWithTheLayoutThatTheySay) {
             "run_yaml_neox: the layout on the command line, as in --world-size N "
             "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4");
   EXPECT_EQ(code_of("pipe_parallel_size: 0\nnum_layers: 12\n"), at("run_yaml_neox", "--from"));
+  EXPECT_EQ(code_of("{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 2}"),
+            at("run_deepspeed_config", "--from"));
   EXPECT_EQ(hint("pipe_parallel_size: 0\nnum_layers: 12\n"),
             "run_yaml_neox: the layout on the command line, as in --world-size N "
             "--pipeline-model-parallel-size 1");
