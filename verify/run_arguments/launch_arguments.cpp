@@ -104,6 +104,12 @@ void take_world(const LaunchWorld& world, const ShellValues& values, RunArgument
     run.world_size_source = world.source();
     return;
   }
+  if (world.line_of_components() != 0) {
+    run.notes.push_back(
+        fmt::format("the job has components of their own sizes (hetjob, line {}): --world-size gives the "
+                    "ranks of those that srun starts",
+                    world.line_of_components()));
+  }
   for (const ShellField& factor : world.unknown()) {
     const std::string option = factor.text.substr(0, factor.text.find('='));
     std::vector<Unresolved> unknown = values.unresolved(factor.text);

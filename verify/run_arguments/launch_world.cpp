@@ -101,6 +101,14 @@ std::optional<std::int64_t> size_of(const ShellField& value) {
 }  // namespace
 
 void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& launcher) {
+  // The line of #SBATCH has its sign before it.
+  const bool begins_component =
+      words.size() == 2 && (words[1].text == "hetjob" || words[1].text == "packjob");
+  if (begins_component) {
+    line_of_components_ = words[0].line;
+    factors_.erase("srun");
+    most_nodes_of_slurm_ = kManyNodes;
+  }
   std::string_view current = launcher;
   bool is_in_srun = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -159,7 +167,8 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
   }
   for (const char* launcher : {"accelerate", "srun", "mpirun"}) {
     const auto found = factors_.find(launcher);
-    if (found == factors_.end()) continue;
+    const bool is_of_components = line_of_components_ != 0 && std::string_view(launcher) == "srun";
+    if (found == factors_.end() || is_of_components) continue;
     const Factors& factors = found->second;
     if (const auto tasks = factors.find("tasks"); tasks != factors.end())
       return Product{launcher, {tasks->second}};
@@ -228,7 +237,8 @@ std::vector<ShellField> LaunchWorld::unknown() const {
 
 std::optional<std::int64_t> LaunchWorld::size(const char* launcher, const char* name) const {
   const auto factors = factors_.find(launcher);
-  if (factors == factors_.end()) return std::nullopt;
+  const bool is_of_components = line_of_components_ != 0 && std::string_view(launcher) == "srun";
+  if (factors == factors_.end() || is_of_components) return std::nullopt;
   const auto factor = factors->second.find(name);
   return factor == factors->second.end() ? std::nullopt : size_of(factor->second.value);
 }

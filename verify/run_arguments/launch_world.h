@@ -43,6 +43,9 @@ class LaunchWorld {
   /// Sentences about what cannot start so: processes, nodes and GPUs that contradict each other. `visible` is
   /// the list of CUDA_VISIBLE_DEVICES; "" where it is not known.
   std::vector<std::string> contradictions(std::string_view visible) const;
+  /// The line of `#SBATCH hetjob`, behind which the lines are of another component of the job; 0: none is.
+  /// The processes of such a job are those of the components that srun starts, which are not followed.
+  int line_of_components() const { return line_of_components_; }
   /// The variables that Slurm sets from #SBATCH lines: SLURM_NNODES and its like.
   std::map<std::string, ShellField> slurm_variables() const;
 
@@ -66,6 +69,7 @@ class LaunchWorld {
   std::int64_t most_nodes_of_slurm_ = 0;  // of an allocation, whose nodes a step may share out; 0: not known
   bool starts_torchrun_by_srun_ = false;
   bool is_standalone_ = false;  // torchrun is
+  int line_of_components_ = 0;  // of `#SBATCH hetjob`; 0: all lines are of one component
 };
 
 }  // namespace verify

@@ -74,12 +74,23 @@ std::string first_line_of(const std::string& text) {
   return "";
 }
 
+/// Whether a line is NAME = [ or NAME = " ".join(, as in Python: a shell takes no blanks there.
+bool assigns_list(std::string_view line) {
+  std::size_t name = 0;
+  while (name < line.size() && is_of_shell_name(line[name])) ++name;
+  const std::string_view value = line.substr(name);
+  const bool is_list = value.starts_with(" = [") || value.starts_with(" = {") || value.starts_with(" = (");
+  return name > 0 &&
+         (is_list || (value.starts_with(" = ") && value.find(".join(") != std::string_view::npos));
+}
+
 bool is_python(const std::string& text) {
   const std::string first = first_line_of(text);
   const bool names_python =
       text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") != std::string::npos;
   const bool imports_from = first.starts_with("from ") && first.find(" import ") != std::string::npos;
-  return names_python || imports_from || first.starts_with("import ") || first.starts_with("\"\"\"");
+  return names_python || imports_from || assigns_list(first) || first.starts_with("import ") ||
+         first.starts_with("\"\"\"");
 }
 
 /// Whether the text begins with a section of TOML or of INI: "[model]".

@@ -701,6 +701,7 @@ TEST(RunFrom, RefusesWhatCannotBeJudged) {
   const std::string list = "c = [\"torchrun\", \"x.py\", \"--tensor-model-parallel-size\", \"4\"]\n";
   EXPECT_TRUE(says(refused("# runs it\nimport subprocess\n" + list), "run_file_format"));
   EXPECT_TRUE(says(refused("#!/usr/bin/env python3\n" + list), "run_file_format"));
+  EXPECT_TRUE(says(refused("args = \" \".join([\n \"--num-layers 4\"])\n"), "run_file_format"));
   EXPECT_TRUE(says(refused("# torchtitan\n[job]\ntensor_parallel_degree = 8\n"), "run_file_format"));
   EXPECT_NE(refused("--sequence-parallel").find("--sequence-parallel has no effect with tp 1"),
             std::string::npos);

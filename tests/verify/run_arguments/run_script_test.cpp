@@ -811,6 +811,17 @@ TEST(RunScript, OfALoopWithRoundsThatAreNotKnownNothingIsTakenForCertain) {
   EXPECT_EQ(read_run_script("while [ 1 ]; do python x.py --a 1; done", {}).notes.size(), 1);
 }
 
+TEST(RunScript, TheRanksOfAJobOfSeveralComponentsAreNotThoseOfTheLast) {
+  const std::string job =
+      "#SBATCH --nodes=2 --ntasks-per-node=8\n#SBATCH hetjob\n#SBATCH --nodes=1 --ntasks-per-node=4\n";
+  const RunArguments run = read_run_script(job + "srun --het-group=0 python x.py --a 1", {});
+  EXPECT_EQ(run.world_size, std::nullopt);
+  EXPECT_EQ(notes_of(run),
+            "the job has components of their own sizes (hetjob, line 2): --world-size gives the ranks of "
+            "those that srun starts; ");
+  EXPECT_EQ(read_run_script(job + "torchrun --nnodes 2 --nproc_per_node 8 x.py --a 1", {}).world_size, 16);
+}
+
 TEST(RunScript, SaysThatASourcedFileMayReplaceValues) {
   const auto notes = [](const std::string& script) { return notes_of(read_run_script(script, {})); };
   const std::string start = "\npython x.py --a ${TP:-2}";
