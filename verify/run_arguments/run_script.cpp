@@ -45,9 +45,16 @@ std::vector<std::string> names_assigned_in(const ShellCommand& command) {
   return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
 }
 
-std::string without_blanks(std::string_view part) {
-  part.remove_prefix(std::min(part.find_first_not_of(" \t"), part.size()));
-  return std::string(part.substr(0, part.find_last_not_of(" \t") + 1));
+bool is_blank_of_input(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+/// Returns a text without the blanks at its ends that are among these signs.
+std::string without_blanks(std::string_view text, std::string_view signs = " \t") {
+  const auto is_blank = [&](char c) {
+    return is_blank_of_input(c) && signs.find(c) != std::string_view::npos;
+  };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return std::string(text);
 }
 
 /// Returns an assignment of ((...)) and `let` with a plain sign: "I = I + (2)" of I+=2, "I = I + 1" of I++.
@@ -144,8 +151,6 @@ InputNames names_of_input(const Fields& words) {
   return asked;
 }
 
-bool is_blank_of_input(char c) { return c == ' ' || c == '\t' || c == '\n'; }
-
 /// Takes the first word from a text whose words these signs separate. Blanks among them separate words as
 /// often as they stand there; each other sign ends a word.
 std::optional<std::string> next_of_input(std::string_view& text, const std::string& signs) {
@@ -162,14 +167,6 @@ std::optional<std::string> next_of_input(std::string_view& text, const std::stri
   const bool is_sign = !text.empty() && signs.find(text.front()) != std::string::npos;
   if (is_sign) text.remove_prefix(1);
   return word;
-}
-
-/// Returns a text without the blanks at its ends that are among these signs.
-std::string without_blanks(std::string_view text, const std::string& signs) {
-  const auto is_blank = [&](char c) { return is_blank_of_input(c) && signs.find(c) != std::string::npos; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return std::string(text);
 }
 
 class ScriptReader {
@@ -204,7 +201,6 @@ class ScriptReader {
   void read(const ShellCommand& command, int depth);
   void read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
   void read_allocation(const Fields& words);
-  std::string text_of(const HereDocument& document);
   void read_documents(const ShellCommand& command, const Fields& words, int depth);
   void assign(const ShellCommand& command, ShellRuns runs);
   void assign(const ShellAssignment& assignment, bool is_certain);
@@ -609,7 +605,7 @@ std::optional<std::string> ScriptReader::input_of(const ShellCommand& command, c
   if (command.input != nullptr && command.documents.empty()) {
     text = values_.whole(*command.input).text + "\n";
   } else if (command.documents.size() == 1 && command.input == nullptr) {
-    text = text_of(command.documents.front());
+    text = values_.text_of(command.documents.front());
   } else {
     return std::nullopt;
   }
@@ -618,12 +614,6 @@ std::optional<std::string> ScriptReader::input_of(const ShellCommand& command, c
   // What is not known may hold any number of words.
   const bool is_one = asked.is_whole && !asked.is_array && asked.names.size() == 1;
   return is_one || text.find(kUnknownBegin) == std::string::npos ? std::optional(text) : std::nullopt;
-}
-
-/// Returns the text of a here-document as the command gets it.
-std::string ScriptReader::text_of(const HereDocument& document) {
-  if (document.is_literal) return document.text;
-  return values_.whole(ShellWordReader(document.text, document.line, 0).document()).text;
 }
 
 /// Reads how many processes `sbatch` or an #SBATCH line asks for.
@@ -638,7 +628,8 @@ void ScriptReader::read_documents(const ShellCommand& command, const Fields& wor
   if (command.documents.empty() || program == "read") return;
   if (base_name(program) == "sbatch") read_allocation(words);
   ++open_documents_;
-  for (const HereDocument& document : command.documents) read_nested(text_of(document), document.line, depth);
+  for (const HereDocument& document : command.documents)
+    read_nested(values_.text_of(document), document.line, depth);
   --open_documents_;
 }
 

@@ -13,7 +13,6 @@
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
-#include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
@@ -193,10 +192,7 @@ class OutputReader {
 
   bool print_document(const ShellCommand& command) {
     if (command.documents.size() != 1) return false;
-    const HereDocument& document = command.documents.front();
-    return print(document.is_literal
-                     ? document.text
-                     : values_.whole(ShellWordReader(document.text, document.line, 0).document()).text);
+    return print(values_.text_of(command.documents.front()));
   }
 
   bool print(const std::optional<std::string>& text) {

@@ -32,6 +32,10 @@ inline constexpr char kUnknownEnd = '\x02';
 /// Where they are not quoted, a shell makes other words of what holds them.
 inline constexpr std::string_view kPatternSigns = "*?[{";
 
+/// They separate words, unless IFS says otherwise.
+inline constexpr const char* kShellBlanks = " \t\r\n";
+inline constexpr std::size_t kMostShellValueBytes = std::size_t{1} << 20U;
+
 /// Why a variable has no value.
 inline constexpr const char* kNotAssigned = "it is not assigned in the file";
 
@@ -118,6 +122,8 @@ class ShellValues {
   std::string pattern(const ShellWord& word);
   /// The word as one field, as if all of it were quoted.
   ShellField whole(const ShellWord& word) { return {joined(word), word.line}; }
+  /// The text of a here-document as its command gets it.
+  std::string text_of(const HereDocument& document);
 
   /// The assigned variables, in the order of their first assignment.
   const std::vector<std::string>& names() const { return order_; }
@@ -165,6 +171,7 @@ class ShellValues {
   void keep_outer(const ShellAssignment& assignment);
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
+  static void refuse_size(int line, const char* what);
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
   std::optional<std::string> separators() const;
