@@ -683,11 +683,11 @@ void ScriptReader::read_evaluated(const Fields& words, ShellRuns runs, int depth
   std::string text;
   for (auto word = words.begin() + 1; word != words.end(); ++word)
     text += (text.empty() ? "" : " ") + word->text;
-  for (const ShellField& word : words) {
-    const std::vector<Unresolved> unknown = values_.unresolved(word.text);
-    const bool is_output = !unknown.empty() && unknown.front().text.find_first_of("(`") != std::string::npos;
-    if (is_output) launches_.keep_assigning(word, word.line);
-  }
+  // Where the command itself is the output of another one, it may be an assignment.
+  const std::vector<Unresolved> unknown =
+      text.starts_with(kUnknownBegin) ? values_.unresolved(text) : std::vector<Unresolved>();
+  const bool is_output = !unknown.empty() && unknown.front().text.find_first_of("(`") != std::string::npos;
+  if (is_output) launches_.keep_assigning(words[1], words[1].line);
   const ShellBranches around = branches_;
   branches_.enter(runs);
   read_command_text(text, words.back().line, depth);

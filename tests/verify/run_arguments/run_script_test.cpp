@@ -766,6 +766,8 @@ TEST(RunScript, FollowsWhatExportAndDeclareAreGivenAsWords) {
   EXPECT_EQ(tp("declare -i TP=2+3; TP+=4"), "a=9");
   const RunArguments run = read_run_script("TP=1\nexport $(cat .env)\npython x.py --a $TP", {});
   EXPECT_EQ(notes_of(run), "line 2 may give variables other values, which are not known: $(cat .env); ");
+  EXPECT_EQ(notes_of(read_run_script("TP=1\neval $(cat .env)\npython x.py --a $TP", {})), notes_of(run));
+  EXPECT_EQ(notes_of(read_run_script("eval \"python `pwd`/x.py --a 1\"", {})), "");
 }
 
 TEST(RunScript, LoopsAreReadRoundByRound) {
