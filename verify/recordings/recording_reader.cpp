@@ -84,6 +84,13 @@ std::vector<std::string> notes_on(const FoundPaths& found) {
   return notes;
 }
 
+/// Returns the words of a command line that give the folders within the first path.
+std::string paths_within(const RecordingSource& source) {
+  std::string path = sim::printable_text(source.paths.front());
+  if (!path.ends_with('/')) path += '/';
+  return path + "*";
+}
+
 FoundPaths found_paths(const RecordingSource& source) {
   FoundPaths found;
   std::vector<Candidate>& files = found.files;
@@ -125,6 +132,11 @@ void read_bytes(const std::string& path, std::string& bytes) {
   if (!file.is_open())
     refuse_file("dump_missing", path, "it cannot be opened", kDumpForms, "a file that can be read");
   bytes.resize(static_cast<std::size_t>(file.gcount()));
+}
+
+/// Returns the bytes that were written: a file that was cut may end in zeros, and a whole dump does not.
+std::string_view without_last_zeros(std::string_view bytes) {
+  return bytes.substr(0, bytes.find_last_not_of('\0') + 1);
 }
 
 /// Whether bytes that are no dump are the beginning of one.
@@ -184,14 +196,36 @@ class ReadFiles {
   std::vector<std::optional<Recording>>& found() { return found_; }
   std::vector<std::optional<BlankDump>>& blank() { return blank_; }
   const std::vector<std::string>& packings() const { return packings_; }  // of files that are no dumps
-  void throw_problems() const {
+
+  bool was_refused(std::size_t i) const { return problems_[i] != nullptr; }
+
+  /// Files of a folder that were refused do not keep the others from being read: those whose names are alike
+  /// to those of dumps are blank dumps if their bytes are damaged, and others are no dumps. Returns notes on
+  /// the latter. All other problems are thrown.
+  template <typename IsAlike>
+  std::vector<std::string> settle_problems(bool has_dumps, const IsAlike& is_alike) {
+    std::vector<std::string> notes;
     sim::Refusals refusals;
     std::size_t kept = 0;
-    for (const std::exception_ptr& problem : problems_) {
-      if (problem != nullptr && kept++ < kMostRefusals)
-        refusals.keep([&] { std::rethrow_exception(problem); });
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      if (problems_[i] == nullptr) continue;
+      try {
+        std::rethrow_exception(problems_[i]);
+      } catch (const sim::Error& error) {
+        const sim::Refusal& refusal = error.refusal();
+        const bool is_damaged = refusal.code != "dump_size" && refusal.code != "dump_missing";
+        if (!has_dumps || files_[i].is_named || (is_alike(files_[i].path) && !is_damaged)) {
+          if (kept++ < kMostRefusals) refusals.keep([&] { throw; });
+        } else if (is_alike(files_[i].path)) {
+          blank_[i] = BlankDump{.path = files_[i].path, .problem = refusal.numbers};
+        } else if (notes.size() < kMostRefusals) {
+          notes.push_back(fmt::format("{} is no dump, and was left out: {}.",
+                                      sim::printable_text(files_[i].path), refusal.numbers));
+        }
+      }
     }
     refusals.throw_if_any();
+    return notes;
   }
 
  private:
@@ -202,10 +236,11 @@ class ReadFiles {
       if (shows_progress && progress_) progress_(i, files_.size(), files_[i].path);
       try {
         read_bytes(files_[i].path, bytes);
-        found_[i] = recording_of(bytes, sim::printable_text(files_[i].path), lists_, tree);
+        const std::string_view written = without_last_zeros(bytes);
+        found_[i] = recording_of(written, sim::printable_text(files_[i].path), lists_, tree);
         if (found_[i]) {
           found_[i]->path = files_[i].path;
-        } else if (ends_before_a_field(bytes, files_[i].path, tree)) {
+        } else if (ends_before_a_field(written, files_[i].path, tree)) {
           blank_[i] = BlankDump{.path = files_[i].path, .bytes = bytes.size()};
         } else {
           packings_[i] = packing_of(bytes);
@@ -398,15 +433,17 @@ void take_blank_ranks(const RankFinder& finder, Recordings& recordings) {
       std::unique(blank.begin(), blank.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
       blank.end());
   for (const BlankDump& one : blank)
-    recordings.notes.push_back(
-        fmt::format("The dump of rank {} ({}) {}: it counts as none, and its process may have ended while it "
-                    "wrote.",
-                    one.rank, sim::printable_text(one.path), words_of(one)));
+    recordings.notes.push_back(fmt::format("The dump of rank {} ({}) counts as none, because it {}. {}",
+                                           one.rank, sim::printable_text(one.path), words_of(one),
+                                           one.problem.empty()
+                                               ? "Its process may have ended while it wrote."
+                                               : "It may have been damaged when it was copied."));
 }
 
 }  // namespace
 
 std::string words_of(const BlankDump& blank) {
+  if (!blank.problem.empty()) return fmt::format("is damaged ({})", blank.problem);
   if (blank.bytes == 0) return "is empty";
   return fmt::format("ends after {}, before its first field",
                      counted(static_cast<std::int64_t>(blank.bytes), "byte"));
@@ -433,7 +470,6 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   const std::vector<Candidate>& files = paths.files;
   ReadFiles reading(files, progress);
   reading.run(source.threads);
-  reading.throw_problems();
   Recordings recordings{.ranks = {}, .blank = {}, .notes = notes_on(paths)};
   std::vector<Recording> found;
   sim::Refusals refusals;
@@ -442,15 +478,20 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   for (const std::optional<Recording>& recording : reading.found()) {
     if (recording) names.insert(finder.name_without_rank(recording->path));
   }
+  const auto is_alike = [&](const std::string& path) {
+    return names.contains(finder.name_without_rank(path));
+  };
+  for (std::string& note : reading.settle_problems(!names.empty(), is_alike))
+    recordings.notes.push_back(std::move(note));
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::optional<Recording>& recording = reading.found()[i];
     std::optional<BlankDump>& blank = reading.blank()[i];
     if (recording) {
       found.push_back(std::move(*recording));
-    } else if (blank && (files[i].is_named || names.contains(finder.name_without_rank(files[i].path)))) {
+    } else if (blank && (files[i].is_named || is_alike(files[i].path))) {
       recordings.blank.push_back(*std::move(blank));
     } else if (!files[i].is_named) {
-      ++left_out;
+      left_out += reading.was_refused(i) ? 0 : 1;
     } else {
       refusals.keep([&] {
         const std::string& packing = reading.packings()[i];
@@ -474,23 +515,23 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
                                            counted(left_out, "file"), is_or_are(left_out, "is", "are"),
                                            is_or_are(left_out, "was", "were")));
   if (found.empty())
-    refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
-                files.empty()
-                    ? (paths.folders > 0 ? fmt::format("a folder without files, in which {} {}",
-                                                       is_or_are(paths.folders, "is", "are"),
-                                                       counted(paths.folders, "folder"))
-                                         : "a folder without files")
-                    : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
-                                  is_packed ? fmt::format(" (one is {})", words_of_packing(*packed))
-                                  : recordings.blank.empty()
-                                      ? ""
-                                      : fmt::format(" ({} empty, or end before their first field)",
-                                                    recordings.blank.size())),
-                kDumpForms,
-                is_packed ? "the files that are in it (gunzip, unzip or tar unpacks them)"
-                : files.empty() && paths.folders > 0
-                    ? "the folders within it: they are not read unless they are given"
-                    : "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+    refuse_file(
+        "dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
+        files.empty() ? (paths.folders > 0 ? fmt::format("a folder without files, in which {} {}",
+                                                         is_or_are(paths.folders, "is", "are"),
+                                                         counted(paths.folders, "folder"))
+                                           : "a folder without files")
+                      : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
+                                    is_packed ? fmt::format(" (one is {})", words_of_packing(*packed))
+                                    : recordings.blank.empty()
+                                        ? ""
+                                        : fmt::format(" ({} empty, or end before their first field)",
+                                                      recordings.blank.size())),
+        kDumpForms,
+        is_packed ? "the files that are in it (gunzip, unzip or tar unpacks them)"
+        : files.empty() && paths.folders > 0
+            ? "the folders within it, which are not read unless they are given: " + paths_within(source)
+            : "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);
   take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {

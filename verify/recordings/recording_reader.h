@@ -10,7 +10,9 @@
 /// node_rank or group_rank), or else the last number of the name, or what `rank_from` finds in its path.
 ///
 /// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
-/// In a folder a file counts as one if its name differs from that of a dump in its numbers alone.
+/// In a folder a file counts as one if its name differs from that of a dump in its numbers alone. Such a file
+/// whose bytes are damaged is a blank dump, too; files of other names that would be refused are left out.
+/// Zeros at the end of a file, as a file system leaves them behind a write that was cut, are not read.
 ///
 /// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
@@ -43,14 +45,16 @@ struct RecordingSource {
   int threads = 1;
 };
 
-/// A dump that holds nothing.
+/// A dump that holds nothing, or nothing that can be read.
 struct BlankDump {
   int rank = -1;
   std::string path;
   std::size_t bytes = 0;
+  std::string problem;  // "no opcode (0xff) at offset 6"; "": it ends before its first field
 };
 
-/// Returns how it ends, without a subject: "is empty", "ends after 7 bytes, before its first field".
+/// Returns how it ends, without a subject: "is empty", "ends after 7 bytes, before its first field", "is
+/// damaged (no opcode (0xff) at offset 6)".
 std::string words_of(const BlankDump& blank);
 
 struct Recordings {

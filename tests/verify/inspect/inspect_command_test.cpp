@@ -102,6 +102,7 @@ TEST(InspectCommand, FoldersWithinAFolderAreNotReadAndSaid) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.err.find("a folder without files, in which are 2 folders"), std::string::npos)
       << refused.err;
+  EXPECT_NE(refused.err.find(outer.path().string() + "/*"), std::string::npos) << refused.err;
   const fs::path inner = outer.path() / "node";
   EXPECT_EQ(inspect(in_quotes(inner.string() + "0") + " " + in_quotes(inner.string() + "1")).exit_code, 1);
 }

@@ -363,6 +363,40 @@ TEST(Recordings, DumpsThatHoldNothingAreSaid) {
   EXPECT_EQ(named.blank.at(0).rank, 4);
 }
 
+/// What a folder has beside the dumps keeps none of them from being read, and a damaged dump no other one.
+TEST(Recordings, FilesOfAFolderThatAreRefusedAreLeftOut) {
+  const Folder folder("recordings_damaged");
+  const std::string whole = test::pickle_of(small_dump());
+  for (const char* name : {"trace_0", "trace_1"}) folder.add(name, whole);
+  folder.add("trace_2", whole.substr(0, whole.size() / 2) + "\xff" + whole.substr(whole.size() / 2));
+  folder.add("trace_3", whole.substr(0, whole.size() / 2) + std::string(4096, '\0'));
+  folder.add("model_4.pkl", "\x80\x04\x8c\x05torch\x94\x8c\x06Tensor\x94\x93.");
+  folder.add("metrics_5.jsonl", "{\"loss\": 1}\n{\"loss\": 2}\n");
+  folder.add("core_6", "");
+  std::filesystem::resize_file(folder.path() / "core_6", verify::kMostRecordingBytes + 1);
+  const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", 2});
+  ASSERT_EQ(read.ranks.size(), 3U);
+  EXPECT_EQ(read.ranks[2].rank, 3);
+  EXPECT_TRUE(read.ranks[2].is_truncated);
+  ASSERT_EQ(read.blank.size(), 1U);
+  EXPECT_EQ(read.blank[0].rank, 2);
+  EXPECT_TRUE(verify::words_of(read.blank[0]).starts_with("is damaged (")) << verify::words_of(read.blank[0]);
+  ASSERT_EQ(read.notes.size(), 5U);
+  for (const std::size_t note : {0U, 1U, 2U})
+    EXPECT_NE(read.notes[note].find("is no dump, and was left out: "), std::string::npos) << read.notes[note];
+  // A file that is given by name is refused, and so is a folder of refused files alone.
+  for (const char* name : {"trace_2", "model_4.pkl"})
+    EXPECT_EQ(test::refusal_code([&] {
+                verify::read_recordings({{(folder.path() / name).string()}, "", 1});
+              }),
+              "dump_opcode");
+  for (const char* name : {"trace_0", "trace_1", "trace_3"}) std::filesystem::remove(folder.path() / name);
+  EXPECT_EQ(test::refusal_code([&] {
+              verify::read_recordings({{folder.path().string()}, "", 1});
+            }),
+            "dump_size");
+}
+
 TEST(Recordings, TheNumberBehindRankIsTheRank) {
   const auto rank = [](const std::string& name) {
     const Folder folder("recordings_named");
