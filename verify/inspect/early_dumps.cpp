@@ -18,9 +18,7 @@ struct Completed {
 
 /// Whether a call that has completed on a member tells that all members had come to it.
 bool needs_all(const Job& job, std::size_t dump, const RecordedCall& call) {
-  const Operation& operation = job.operation(dump, call);
-  return !call.is_p2p && operation.kind == Operation::Kind::collective && operation.backend != "gloo" &&
-         operation.name != "all_to_all";
+  return !call.is_p2p && job.operation(dump, call).needs_all();
 }
 
 /// Returns the last collective of each group that has completed somewhere and needs all members.
@@ -105,8 +103,9 @@ class Finder {
 
   /// A call that is pending on some members and has completed on another one.
   struct Half {
-    std::vector<std::size_t> pending;  // dumps
-    int completed_by = -1;             // a rank
+    std::vector<std::size_t> pending;    // dumps
+    std::vector<std::size_t> completed;  // dumps
+    int completed_by(const Job& job) const { return job.recordings[completed.back()].rank; }
   };
 
   /// Dumps in which a call is pending that has completed on another member, where it is pending on most of
@@ -118,10 +117,32 @@ class Finder {
     for (std::size_t before = job_.recordings.size() + 1; before != ranks_.size();) {
       before = ranks_.size();
       for (const auto& [id, one] : calls) {
-        if (!is_of_most(id.group, one.pending) && 2 * ranks_.size() <= job_.recordings.size()) continue;
-        for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by});
+        const bool is_early = is_of_most(id.group, one.pending) || is_of_half_beside_idle(one);
+        if (!is_early && 2 * ranks_.size() <= job_.recordings.size()) continue;
+        for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by(job_)});
       }
     }
+    find_last(calls);
+  }
+
+  /// Whether a call is pending on as many members as have completed it, and these have no pending call: if
+  /// the devices of the others had stopped, these would wait for them by now.
+  bool is_of_half_beside_idle(const Half& one) const {
+    return one.pending.size() == one.completed.size() &&
+           std::ranges::all_of(one.completed, [&](std::size_t dump) {
+             return progresses_.of(dump).calls.empty() && progresses_.of(dump).lost.empty();
+           });
+  }
+
+  /// Finds the rank that alone has completed all of the calls that are pending in early dumps.
+  void find_last(const std::map<CollectiveId, Half>& calls) {
+    std::set<int> last;
+    std::size_t most = 0;  // dumps in which one of the calls is pending
+    for (const auto& [id, one] : calls) {
+      for (const std::size_t dump : one.completed) last.insert(job_.recordings[dump].rank);
+      most = std::max(most, one.pending.size());
+    }
+    if (last.size() == 1 && most > 1 && !ranks_.contains(*last.begin())) early_.last = *last.begin();
   }
 
   std::map<CollectiveId, Half> half_completed_calls() const {
@@ -139,10 +160,10 @@ class Finder {
       for (const RecordedCall& call : job_.recordings[dump].calls) {
         if (call.state != CallState::completed || !needs_all(job_, dump, call)) continue;
         const auto found = calls.find({job_.group_of(dump, call), call.sequence});
-        if (found != calls.end()) found->second.completed_by = job_.recordings[dump].rank;
+        if (found != calls.end()) found->second.completed.push_back(dump);
       }
     }
-    std::erase_if(calls, [](const auto& one) { return one.second.completed_by < 0; });
+    std::erase_if(calls, [](const auto& one) { return one.second.completed.empty(); });
     return calls;
   }
 

@@ -2,15 +2,15 @@
 
 /// Dumps that were written before the job stopped: they end before a collective that has completed elsewhere
 /// and needs their ranks, or before a send whose message another rank has received. So were those of most
-/// members of a collective that is pending there, and has completed on fewer of them.
+/// members of a collective that is pending there, and has completed on fewer of them; or on as many, if none
+/// of these has a pending call.
 ///
 /// What such a rank did last is not known. Its pending calls may have ended since, and others may have been
 /// made, so nothing is read off them.
 ///
-/// Exact   A call of Gloo may end on one member alone, with an error, and an all_to_all needs those alone
-///         that send rows, so neither tells of an early dump. Sends count only where both dumps have every
-///         call. Where only "pg_status" counts a call as completed, what it was is not known: then a dump is
-///         early if an earlier call, which needs all members, is pending there.
+/// Exact   Only calls that need all members (operation.h) tell of an early dump. Sends count only where both
+///         dumps have every call. Where only "pg_status" counts a call as completed, what it was is not
+///         known: then a dump is early if an earlier call, which needs all members, is pending there.
 
 #include <cstdint>
 #include <vector>
@@ -27,6 +27,9 @@ struct EarlyDumps {
   std::uint32_t group = kNoGroup;
   std::int64_t sequence = 0;
   int completed_by = -1;  // a rank
+  /// The rank that alone has completed the calls that are pending in the early dumps: it came to them last.
+  /// -1: there is no such rank.
+  int last = -1;
 };
 
 EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses);

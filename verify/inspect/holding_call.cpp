@@ -17,6 +17,15 @@ std::string call_words(const Job& job, const HoldingCall& call) {
   return fmt::format("{}, call {} of {}", name, call.sequence, group_words(group));
 }
 
+std::string stuck_words(const Job& job, const HoldingCall& call) {
+  const std::string words = call_words(job, call);
+  if (call.completed.empty())
+    return fmt::format("Every member has come to {}, and none has completed it.", words);
+  return fmt::format("{} {} not completed {}, which {} {} completed.", capital(ranks_words(call.waiting)),
+                     call.waiting.size() == 1 ? "has" : "have", words, ranks_words(call.completed),
+                     call.completed.size() == 1 ? "has" : "have");
+}
+
 std::string group_words(const JobGroup& group) {
   const std::string name = sim::printable_text(group.name.substr(0, 40));
   if (group.description == "default_pg") return "the default group";

@@ -20,9 +20,10 @@ struct HoldingCall {
   std::int64_t call = -1;  // index into its calls; -1: only "pg_status" knows the call
   std::vector<int> waiting;
   std::vector<int> awaited;
-  std::vector<int> absent;  // members of whom no dump tells
-  int peer = -1;            // of a message: the rank to which it goes, or from which it comes
-  int distance = -1;        // from a suspect: 1 if the call waits for one; -1: it waits for none
+  std::vector<int> absent;     // members of whom no dump tells
+  std::vector<int> completed;  // members that have completed a collective in which others wait
+  int peer = -1;               // of a message: the rank to which it goes, or from which it comes
+  int distance = -1;           // from a suspect: 1 if the call waits for one; -1: it waits for none
 
   /// Returns the ranks for which the call waits: those with a dump, or without any of these the absent ones.
   const std::vector<int>& targets() const { return awaited.empty() ? absent : awaited; }
@@ -31,6 +32,10 @@ struct HoldingCall {
 
 /// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".
 std::string call_words(const Job& job, const HoldingCall& call);
+
+/// Says of a call for which nobody is awaited how far its members came: "Every member has come to
+/// nccl:all_reduce, call 12 of ..., and none has completed it."
+std::string stuck_words(const Job& job, const HoldingCall& call);
 
 /// Returns a group in words: "the tp group of ranks 0 and 1".
 std::string group_words(const JobGroup& group);

@@ -214,10 +214,7 @@ class Inspector {
            circle);
     if (!result_.waiting.suspects.is_stuck && result_.waiting.suspects.running == 0) return;
     for (const HoldingCall& call : result_.waiting.calls) {
-      if (!call.awaits() && call.waiting.size() > 1)
-        find("stuck",
-             fmt::format("Every member has come to {}, and none has completed it.", call_words(job(), call)),
-             call.waiting);
+      if (!call.awaits() && call.waiting.size() > 1) find("stuck", stuck_words(job(), call), call.waiting);
     }
   }
 
@@ -237,7 +234,7 @@ class Inspector {
     for (const Contradiction& one : job().contradictions) find(one.what, one.text, one.ranks);
     for (const BlankDump& blank : job().blank)
       find("truncated",
-           fmt::format("The dump of rank {} {}: nothing is known of this rank.", blank.rank,
+           fmt::format("The dump of rank {} {}, so nothing is known of this rank.", blank.rank,
                        verify::words_of(blank)),
            {blank.rank});
     for (const Recording& recording : job().recordings) {
@@ -308,18 +305,7 @@ class Inspector {
       return;
     }
     if (result_.suspects.empty()) {
-      result_.verdict =
-          result_.findings.empty() && !early_.ranks.empty()
-              ? fmt::format(
-                    "No rank is known to keep the others waiting. But the {} of {} {} written before calls "
-                    "that others have completed, and what {} did last is not known.",
-                    verb(early_.ranks, "dump", "dumps"), ranks_words(early_.ranks),
-                    verb(early_.ranks, "was", "were"), verb(early_.ranks, "this rank", "these ranks"))
-          : result_.findings.empty()
-              ? "Nothing was found: no rank waits for another one, and the ranks agree in the calls that the "
-                "dumps have."
-              : "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
-                "findings.";
+      result_.verdict = words_without_suspects();
       return;
     }
     if (leading_ != nullptr) {
@@ -340,7 +326,8 @@ class Inspector {
     if (!result_.waiting.suspects.counted.empty()) {
       result_.verdict = fmt::format(
           "{}. This is consistent with another call that was made under this number, which dumps of active "
-          "calls alone do not tell, or with a device that stopped on those that wait.",
+          "calls alone do not tell, with dumps that were written at different times, or with a device that "
+          "stopped on those that wait.",
           capital(result_.waiting.suspects.counted));
       return;
     }
@@ -367,6 +354,58 @@ class Inspector {
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
   }
 
+  /// Where no rank is a suspect.
+  std::string words_without_suspects() const {
+    const std::vector<int>& early = early_.ranks;
+    if (!early.empty())
+      return fmt::format(
+                 "No rank is known to keep the others waiting. But the {} of {} {} written before calls that "
+                 "others have completed, and what {} did last is not known.",
+                 verb(early, "dump", "dumps"), ranks_words(early), verb(early, "was", "were"),
+                 verb(early, "this rank", "these ranks")) +
+             words_of_last() + (result_.findings.empty() ? "" : " See the findings, too.") +
+             words_of_missing_dumps();
+    if (!result_.findings.empty())
+      return "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
+             "findings." +
+             words_of_missing_dumps();
+    const bool are_idle = result_.waiting.held.empty() && ranks_without_dump().empty();
+    return fmt::format(
+        "Nothing was found: {}, and the ranks agree in the calls that the dumps have.{}{}",
+        result_.waiting.held.empty() ? "no rank has a pending call" : "no rank waits for another one",
+        are_idle ? " If the job hangs, its ranks have ended, or wait in something that is not "
+                   "recorded (gloo, a store, a file, a data loader)."
+                 : "",
+        words_of_missing_dumps());
+  }
+
+  std::vector<int> ranks_without_dump() const {
+    std::vector<int> absent;
+    for (int rank = 0; rank < job().world_size; ++rank) {
+      if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);
+    }
+    return absent;
+  }
+
+  std::string words_of_missing_dumps() const {
+    const std::vector<int> absent = ranks_without_dump();
+    if (absent.empty()) return "";
+    return fmt::format(
+        " But {} of {} ranks {} no dump here ({}): what {} did is not known, and the cause may be there.",
+        absent.size(), job().world_size, verb(absent, "has", "have"), ranks_words(absent),
+        verb(absent, "it", "they"));
+  }
+
+  /// Says which rank came last to the calls in which the others waited when they wrote their dumps.
+  std::string words_of_last() const {
+    if (early_.last < 0) return "";
+    return fmt::format(
+        " Rank {} alone has completed the calls that are pending there: it came to them last, or its dump "
+        "was "
+        "written later than the others, so look at what it did before them.",
+        early_.last);
+  }
+
   /// Ranks without a dump for which nobody with a dump waits may be those for which the suspects wait, as
   /// where a node is gone.
   void add_others_without_dump() {
@@ -389,6 +428,14 @@ class Inspector {
   void doubt_hosts() {
     if (ranks_of_kind(result_.suspects, SuspectKind::host).empty()) return;
     const std::vector<int>& held = result_.waiting.held;
+    if (job().world_size == 2 && held.size() == 1 && result_.waiting.calls.front().awaits()) {
+      result_.verdict += fmt::format(
+          " With two ranks the dumps do not tell whether rank {} has made a call that rank {} is not meant "
+          "to "
+          "make: compare what they did after their last common call.",
+          held.front(), result_.suspects.front().rank);
+      return;
+    }
     std::vector<int> idle;
     std::ranges::copy_if(result_.waiting.idle, std::back_inserter(idle), [&](int rank) {
       return std::ranges::find(result_.suspects, rank, &Suspect::rank) == result_.suspects.end();
@@ -600,19 +647,53 @@ class Inspector {
   void write_stuck() {
     std::vector<int> ranks;
     for (const Suspect& suspect : result_.suspects) ranks.push_back(suspect.rank);
-    const bool are_told_apart = result_.suspects.front().reason.starts_with("Its device");
-    result_.verdict =
-        are_told_apart
-            ? fmt::format(
-                  "{} {} not begun a call on {} that the other members have begun. This is consistent "
-                  "with a device that stopped.",
-                  capital(ranks_words(ranks)), verb(ranks, "has", "have"),
-                  verb(ranks, "its device", "their devices"))
-            : fmt::format(
-                  "{} {} in calls to which every member has come and which none has completed. This is "
-                  "consistent with a device or a link between them that stopped, or with dumps that "
-                  "were written while the calls ran.",
-                  capital(ranks_words(ranks)), verb(ranks, "is", "are"));
+    if (result_.suspects.front().reason.starts_with("Its device")) {
+      result_.verdict = fmt::format(
+          "{} {} not begun a call on {} that the other members have begun. This is consistent with a device "
+          "that stopped.",
+          capital(ranks_words(ranks)), verb(ranks, "has", "have"),
+          verb(ranks, "its device", "their devices"));
+      return;
+    }
+    result_.verdict = fmt::format(
+        "{} {} in {}{}. This is consistent with a device or a link between them that stopped, or with dumps "
+        "that were written while the {} ran.{}",
+        capital(ranks_words(ranks)), verb(ranks, "is", "are"), words_of_stuck_calls(ranks), who_waits(),
+        stuck_call_of(ranks) == nullptr ? "calls" : "call", hint_of_timing());
+  }
+
+  /// Returns the only collective in which all of these ranks are, and to which all have come; or null.
+  const HoldingCall* stuck_call_of(const std::vector<int>& ranks) const {
+    const auto has_all = [&](const HoldingCall& call) {
+      return !call.awaits() && !call.is_message && std::ranges::includes(call.waiting, ranks);
+    };
+    const std::vector<HoldingCall>& calls = result_.waiting.calls;
+    if (std::ranges::count_if(calls, has_all) != 1) return nullptr;
+    return &*std::ranges::find_if(calls, has_all);
+  }
+
+  std::string words_of_stuck_calls(const std::vector<int>& ranks) const {
+    const HoldingCall* const call = stuck_call_of(ranks);
+    if (call == nullptr) return "calls to which every member has come and which have not ended there";
+    if (call->completed.empty())
+      return call_words(job(), *call) + ", to which every member has come and which none has completed";
+    const bool is_broadcast = call_words(job(), *call).find("broadcast") != std::string::npos;
+    return fmt::format("{}, to which every member has come and which {} {} completed{}",
+                       call_words(job(), *call), ranks_words(call->completed),
+                       verb(call->completed, "has", "have"),
+                       is_broadcast ? " (a broadcast may end on its root alone)" : "");
+  }
+
+  /// Says how the recorder learns which devices have begun a call, where no dump tells it.
+  std::string hint_of_timing() const {
+    const auto has_started = [](const Recording& recording) {
+      return std::ranges::any_of(recording.calls,
+                                 [](const RecordedCall& call) { return call.state == CallState::started; });
+    };
+    return std::ranges::any_of(job().recordings, has_started)
+               ? ""
+               : " The dumps do not tell which device has not begun it: the recorder knows this with "
+                 "TORCH_NCCL_ENABLE_TIMING=1.";
   }
 
   void write_unreceived() {
@@ -687,10 +768,7 @@ class Inspector {
                       unlisted.size() == 1 ? "a group" : counted(std::ssize(unlisted), "group"),
                       fmt::join(unlisted.begin(),
                                 unlisted.begin() + std::min<std::ptrdiff_t>(8, std::ssize(unlisted)), ", ")));
-    std::vector<int> absent;
-    for (int rank = 0; rank < job().world_size; ++rank) {
-      if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);
-    }
+    const std::vector<int> absent = ranks_without_dump();
     if (!absent.empty())
       cannot.push_back(fmt::format("{} of {} ranks {} no dump here ({}): what they did is unknown.",
                                    absent.size(), job().world_size, verb(absent, "has", "have"),

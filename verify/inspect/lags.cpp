@@ -44,9 +44,10 @@ class LagFinder {
   };
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
-  /// Whether a call that one member has completed tells that the others have taken part in it.
-  bool needs_all(std::size_t dump, const RecordedCall& call) const {
-    return !call.is_p2p && !job_.operation(dump, call).is_message() &&
+  /// Whether a completed call tells how far a member came in its group. So do rooted calls, which need not
+  /// all members: those before it have ended there, too.
+  bool tells_how_far(std::size_t dump, const RecordedCall& call) const {
+    return job_.is_collective(dump, call) &&
            (takes_all_to_alls_ || job_.operation(dump, call).name != "all_to_all");
   }
 
@@ -54,7 +55,7 @@ class LagFinder {
     furthest_.resize(job_.groups.size());
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
       for (const RecordedCall& call : recording(dump).calls) {
-        if (call.state == CallState::completed && needs_all(dump, call))
+        if (call.state == CallState::completed && tells_how_far(dump, call))
           take(job_.group_of(dump, call), dump, call.sequence, false);
       }
     }
@@ -110,7 +111,7 @@ class LagFinder {
       const CollectiveId id{group, call.sequence};
       const bool is_all_to_all = operation.name == "all_to_all";
       if (furthest_[group].is_counted && !is_all_to_all && is_completed_by_few(id)) continue;
-      if (needs_all(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
+      if (tells_how_far(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
   }
@@ -126,7 +127,7 @@ class LagFinder {
         const RecordedCall& call = recording(dump).calls[index];
         const CollectiveId id{job_.group_of(dump, call), call.sequence};
         const Operation& operation = job_.operation(dump, call);
-        const bool needs_members = operation.kind == Operation::Kind::collective && needs_all(dump, call);
+        const bool needs_members = operation.kind == Operation::Kind::collective && tells_how_far(dump, call);
         if (!needs_members || !seen.insert(id).second || !is_completed_by_few(id)) continue;
         for (const int member : job_.groups[id.group].members)
           if (has_completed(member, id)) few_.insert(member);
@@ -146,21 +147,26 @@ class LagFinder {
     });
   }
 
-  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
-  /// They do not tell which call it was: those few may have made another one, as a broadcast that ends early.
+  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on, or
+  /// on as many, none of which has a pending call (early_dumps.h). They do not tell which call it was: those
+  /// few may have made another one, as a broadcast that ends early.
   bool is_completed_by_few(const CollectiveId& id) {
     const bool is_behind = furthest_[id.group].completed >= id.sequence;
     if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;
     const auto [known, is_new] = are_completed_by_few_.try_emplace(id, false);
     if (!is_new) return known->second;
     std::int64_t balance = 0;
+    bool are_idle = true;  // those that have completed it
     for (const int member : job_.groups[id.group].members) {
       const int dump = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (dump < 0) continue;
       const auto there = static_cast<std::size_t>(dump);
-      balance += (progresses_.is_pending(there, id) ? 1 : 0) - (progresses_.has_completed(there, id) ? 1 : 0);
+      balance += progresses_.is_pending(there, id) ? 1 : 0;
+      if (!progresses_.has_completed(there, id)) continue;
+      --balance;
+      are_idle = are_idle && progresses_.of(there).calls.empty() && progresses_.of(there).lost.empty();
     }
-    return known->second = balance > 0;
+    return known->second = balance > 0 || (balance == 0 && are_idle);
   }
 
   /// A send that holds the rank and that its peer has received. Of a batch another message may be pending.

@@ -130,10 +130,24 @@ class Chooser {
   /// Whether a call holds its ranks itself: nothing that is pending before it may be lost, on them or on the
   /// peer of a message.
   bool is_certain(const HoldingCall& call) const {
-    return call.call >= 0 && !job_.groups[call.group].may_lack_members &&
+    return call.call >= 0 && !job_.groups[call.group].may_lack_members && !may_have_been_held_before(call) &&
            (call.peer < 0 || !may_have_lost(call.peer)) &&
            std::none_of(call.waiting.begin(), call.waiting.end(),
                         [&](int rank) { return may_have_lost(rank); });
+  }
+
+  /// Whether a member whose dump is early was held, when it wrote the dump, by a call before this collective:
+  /// it had issued this one, and its device may not have come to it.
+  bool may_have_been_held_before(const HoldingCall& call) const {
+    return !call.is_message && std::ranges::any_of(job_.groups[call.group].members, [&](int member) {
+      if (!is_early(member)) return false;
+      const auto dump = static_cast<std::size_t>(dump_of(member));
+      const std::vector<RecordedCall>& calls = recording(dump).calls;
+      const auto open = std::ranges::find_if(
+          calls, [](const RecordedCall& one) { return one.state != CallState::completed; });
+      return open != calls.end() &&
+             (job_.group_of(dump, *open) != call.group || open->sequence != call.sequence);
+    });
   }
 
   /// Whether a call that the ring of a rank has lost may hold the rank.
@@ -742,8 +756,7 @@ class Chooser {
       suspect(
           rank, SuspectKind::device,
           tells ? fmt::format("Its device has not begun {}, which others have begun.", call_words(job_, call))
-                : fmt::format("Every member has come to {}, and none has completed it.",
-                              call_words(job_, call)));
+                : stuck_words(job_, call));
   }
 
   /// The ranks whose devices have not begun a collective that the devices of others have begun.

@@ -81,8 +81,9 @@ class GraphBuilder {
       const auto dump = static_cast<std::size_t>(dump_of(member));
       const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
       const bool is_broken = lags_[dump].is_device && progresses_.is_pending(dump, id) && others_wait;
-      const bool is_there = std::binary_search(call.waiting.begin(), call.waiting.end(), member) ||
-                            progresses_.has_completed(dump, id);
+      const bool waits = std::binary_search(call.waiting.begin(), call.waiting.end(), member);
+      const bool is_there = waits || progresses_.has_completed(dump, id);
+      if (is_there && !waits) call.completed.push_back(member);
       if (is_broken || !is_there) call.awaited.push_back(member);
     }
   }

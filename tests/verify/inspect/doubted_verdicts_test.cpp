@@ -130,4 +130,102 @@ TEST(DoubtedVerdicts, FindingsWithoutASuspectAreSaid) {
       << inspection.verdict;
 }
 
+TEST(DoubtedVerdicts, WhereNothingIsFoundMissingDumpsAreSaid) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  EXPECT_NE(inspected(dumps).verdict.find("no rank has a pending call"), std::string::npos);
+  EXPECT_NE(inspected(dumps).verdict.find("wait in something that is not recorded"), std::string::npos);
+  dumps.pop_back();
+  EXPECT_TRUE(inspected(dumps).verdict.ends_with(
+      " But 1 of 4 ranks has no dump here (rank 3): what it did is not known, and the cause may be there."))
+      << inspected(dumps).verdict;
+}
+
+/// Of two ranks one has ended, and the other waits in a call that it may not be meant to make.
+TEST(DoubtedVerdicts, OfTwoRanksTheOneThatWaitsMayHaveMadeACallTooMany) {
+  const auto doubts = [](int world) {
+    std::vector<TestDump> dumps = ranks_of_world(world);
+    for (TestDump& dump : dumps) dump.calls = {test::completed(0, "nccl:all_reduce", 1)};
+    for (std::size_t rank = 1; rank < dumps.size(); ++rank)
+      dumps[rank].calls.push_back(pending(0, "nccl:barrier", 2));
+    const Inspection inspection = inspected(dumps);
+    EXPECT_EQ(suspects(inspection), Ranks{0});
+    return inspection.verdict.find("whether rank 1 has made a call that rank 0 is not meant to make") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(doubts(2));
+  EXPECT_FALSE(doubts(3));
+}
+
+/// Both ranks of a pair have come to a call, which rank 0 has completed, and rank 1 has not.
+TEST(DoubtedVerdicts, ADeviceIsNotAccusedByOneRankThatHasNoPendingCall) {
+  for (const bool is_active_only : {false, true}) {
+    std::vector<TestDump> dumps = ranks_of_world(2);
+    for (TestDump& dump : dumps) dump.is_active_only = is_active_only;
+    dumps[0].calls = {test::completed(0, "nccl:all_reduce", 1), test::completed(0, "nccl:barrier", 2)};
+    dumps[1].calls = {test::completed(0, "nccl:all_reduce", 1), pending(0, "nccl:barrier", 2)};
+    const Inspection late = inspected(dumps);
+    EXPECT_FALSE(late.suspects.size() == 1) << late.verdict;
+    EXPECT_NE(late.verdict.find(is_active_only ? "written at different times" : "was written before calls"),
+              std::string::npos)
+        << late.verdict;
+    // Where rank 0 waits for it in the next call, its device is behind.
+    dumps[0].calls.push_back(pending(0, "nccl:all_reduce", 3));
+    dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 3));
+    EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+    EXPECT_TRUE(test::are_all(inspected(dumps), verify::SuspectKind::device));
+  }
+}
+
+/// Rank 2 came last to the calls in which all others waited when their dumps were written.
+TEST(DoubtedVerdicts, TheRankThatCameLastIsSaid) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce", 1)};
+  dumps[2].calls = {test::completed(0, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{});
+  EXPECT_NE(inspection.verdict.find("Rank 2 alone has completed the calls that are pending there"),
+            std::string::npos)
+      << inspection.verdict;
+}
+
+/// Rank 3 was slow, and its dump came later than the others: it alone has completed the call of its pair, in
+/// which the early dump of rank 2 is held before it comes to the call of ranks 0 to 2.
+TEST(DoubtedVerdicts, ACallIsNotStuckWhereAMemberWasHeldBeforeItInAnEarlyDump) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (TestDump& dump : dumps) {
+    if (dump.rank == 3) continue;
+    dump.groups.push_back({"7", "undefined", {0, 1, 2}});
+    dump.calls = {pending(2, "nccl:all_reduce", 1)};
+  }
+  dumps[2].calls = {pending(1, "nccl:all_reduce", 1), pending(2, "nccl:all_reduce", 1)};
+  dumps[3].calls = {test::completed(1, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("the dump of rank 2 was written before calls"), std::string::npos)
+      << inspection.verdict;
+  // Where nothing is pending before it, rank 2 had come to it.
+  dumps[2].calls = {pending(2, "nccl:all_reduce", 1), pending(1, "nccl:all_reduce", 1)};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// A call that is stuck is named, and who has completed it.
+TEST(DoubtedVerdicts, ABroadcastThatEndedOnItsRootIsNotSaidToHaveEndedNowhere) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:broadcast", 1)};
+  EXPECT_TRUE(inspected(dumps).verdict.starts_with(
+      "Ranks 0 to 2 are in nccl:broadcast, call 1 of the default group, to which every member has come and "
+      "which none has completed."))
+      << inspected(dumps).verdict;
+  EXPECT_NE(inspected(dumps).verdict.find("TORCH_NCCL_ENABLE_TIMING=1"), std::string::npos);
+  dumps[0].calls = {test::completed(0, "nccl:broadcast", 1)};
+  const Inspection rooted = inspected(dumps);
+  EXPECT_TRUE(rooted.verdict.starts_with(
+      "Ranks 1 and 2 are in nccl:broadcast, call 1 of the default group, to which every member has come and "
+      "which rank 0 has completed (a broadcast may end on its root alone)."))
+      << rooted.verdict;
+  EXPECT_EQ(rooted.findings.at(0).text,
+            "Ranks 1 and 2 have not completed nccl:broadcast, call 1 of the default group, which rank 0 has "
+            "completed.");
+}
+
 }  // namespace
