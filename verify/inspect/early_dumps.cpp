@@ -117,7 +117,9 @@ class Finder {
     for (std::size_t before = job_.recordings.size() + 1; before != ranks_.size();) {
       before = ranks_.size();
       for (const auto& [id, one] : calls) {
-        const bool is_early = is_of_most(id.group, one.pending) || is_of_half_beside_idle(one);
+        const bool is_most = is_of_most(id.group, one.pending);
+        if (is_most) late_.insert(one.completed.begin(), one.completed.end());
+        const bool is_early = is_most || is_of_half_beside_late(one);
         if (!is_early && 2 * ranks_.size() <= job_.recordings.size()) continue;
         for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by(job_)});
       }
@@ -125,12 +127,13 @@ class Finder {
     find_last(calls);
   }
 
-  /// Whether a call is pending on as many members as have completed it, and these have no pending call: if
-  /// the devices of the others had stopped, these would wait for them by now.
-  bool is_of_half_beside_idle(const Half& one) const {
+  /// Whether a call is pending on as many members as have completed it, and the dumps of these came later: so
+  /// another call tells, which is pending on most of its members, and they have no pending call.
+  bool is_of_half_beside_late(const Half& one) const {
     return one.pending.size() == one.completed.size() &&
            std::ranges::all_of(one.completed, [&](std::size_t dump) {
-             return progresses_.of(dump).calls.empty() && progresses_.of(dump).lost.empty();
+             return late_.contains(dump) && progresses_.of(dump).calls.empty() &&
+                    progresses_.of(dump).lost.empty();
            });
   }
 
@@ -182,6 +185,7 @@ class Finder {
   const Progresses& progresses_;
   EarlyDumps early_;
   std::set<int> ranks_;
+  std::set<std::size_t> late_;  // dumps: their ranks have completed a call that is pending on most members
 };
 
 }  // namespace

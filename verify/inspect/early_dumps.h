@@ -2,8 +2,8 @@
 
 /// Dumps that were written before the job stopped: they end before a collective that has completed elsewhere
 /// and needs their ranks, or before a send whose message another rank has received. So were those of most
-/// members of a collective that is pending there, and has completed on fewer of them; or on as many, if none
-/// of these has a pending call.
+/// members of a collective that is pending there, and has completed on fewer of them; or on as many, if these
+/// have no pending call and are known to have written theirs later.
 ///
 /// What such a rank did last is not known. Its pending calls may have ended since, and others may have been
 /// made, so nothing is read off them.

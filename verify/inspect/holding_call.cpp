@@ -9,10 +9,10 @@ namespace verify {
 
 std::string call_words(const Job& job, const HoldingCall& call) {
   const JobGroup& group = job.groups[call.group];
-  const std::string name = call.call < 0
-                               ? "a call"
-                               : sim::printable_text(job.recordings[call.dump].operation(
-                                     job.recordings[call.dump].calls[static_cast<std::size_t>(call.call)]));
+  if (call.call < 0) return fmt::format("call {} of {}", call.sequence, group_words(group));
+  const Recording& recording = job.recordings[call.dump];
+  const std::string name =
+      sim::printable_text(recording.operation(recording.calls[static_cast<std::size_t>(call.call)]));
   if (call.is_message) return fmt::format("{} of {}", name, group_words(group));
   return fmt::format("{}, call {} of {}", name, call.sequence, group_words(group));
 }

@@ -214,8 +214,16 @@ class Inspector {
            circle);
     if (!result_.waiting.suspects.is_stuck && result_.waiting.suspects.running == 0) return;
     for (const HoldingCall& call : result_.waiting.calls) {
-      if (!call.awaits() && call.waiting.size() > 1) find("stuck", stuck_words(job(), call), call.waiting);
+      if (!call.awaits() && call.waiting.size() > 1 && !is_disagreed_about(call))
+        find("stuck", stuck_words(job(), call), call.waiting);
     }
+  }
+
+  /// Whether the members of a call made different ones under its number.
+  bool is_disagreed_about(const HoldingCall& call) const {
+    return std::ranges::any_of(disagreements_, [&](const Disagreement& one) {
+      return !one.is_message && !call.is_message && one.group == call.group && one.sequence == call.sequence;
+    });
   }
 
   void add_wait(const HoldingCall& call) {
@@ -345,6 +353,7 @@ class Inspector {
       is_first = false;
     }
     doubt_hosts();
+    doubt_device_of_two();
     add_others_without_dump();
     const std::vector<int>& unknown = result_.waiting.suspects.unknown;
     if (!unknown.empty())
@@ -428,7 +437,8 @@ class Inspector {
   void doubt_hosts() {
     if (ranks_of_kind(result_.suspects, SuspectKind::host).empty()) return;
     const std::vector<int>& held = result_.waiting.held;
-    if (job().world_size == 2 && held.size() == 1 && result_.waiting.calls.front().awaits()) {
+    const std::vector<HoldingCall>& calls = result_.waiting.calls;
+    if (job().world_size == 2 && held.size() == 1 && !calls.empty() && calls.front().awaits()) {
       result_.verdict += fmt::format(
           " With two ranks the dumps do not tell whether rank {} has made a call that rank {} is not meant "
           "to "
@@ -457,6 +467,17 @@ class Inspector {
         result_.suspects.size() == 1 ? "it" : "them");
   }
 
+  /// Of two ranks, one whose device is behind, and one without a pending call.
+  void doubt_device_of_two() {
+    const std::vector<int>& idle = result_.waiting.idle;
+    if (job().world_size != 2 || idle.size() != 1 || result_.suspects.size() != 1) return;
+    const Suspect& one = result_.suspects.front();
+    if (one.kind != SuspectKind::device || one.rank == idle.front()) return;
+    result_.verdict += fmt::format(
+        " With two ranks it is as consistent with a dump of rank {} that was written before that of rank {}.",
+        one.rank, idle.front());
+  }
+
   /// Whether every rank has a dump that has all that is pending.
   bool knows_all() const {
     return std::ssize(job().recordings) == job().world_size && result_.waiting.lost.empty() &&
@@ -469,7 +490,7 @@ class Inspector {
     if (leading_->what == "splits")
       return "the dumps have no splits, so compare the counts of tokens that each of them sends and expects";
     if (leading_->has_majority())
-      return sisters_ == 0 ? "look at the smaller party first"
+      return sisters_ == 0 ? fmt::format("look at {} first", ranks_words(ranks))
                            : fmt::format("look at the smaller parties first, {}", ranks_words(ranks));
     if (!departs_ && leading_->parties.size() > 2) return "no party is the largest, so look at all";
     if (!departs_) return "no party is the smaller one, so look at both";
@@ -648,11 +669,13 @@ class Inspector {
     std::vector<int> ranks;
     for (const Suspect& suspect : result_.suspects) ranks.push_back(suspect.rank);
     if (result_.suspects.front().reason.starts_with("Its device")) {
+      const HoldingCall* const call = stuck_call_of(ranks);
       result_.verdict = fmt::format(
-          "{} {} not begun a call on {} that the other members have begun. This is consistent with a device "
-          "that stopped.",
+          "{} {} not begun {} on {}, which the devices of the other members have begun{}. This is consistent "
+          "with a device that stopped.",
           capital(ranks_words(ranks)), verb(ranks, "has", "have"),
-          verb(ranks, "its device", "their devices"));
+          call == nullptr ? "calls" : call_words(job(), *call), verb(ranks, "its device", "their devices"),
+          who_waits());
       return;
     }
     result_.verdict = fmt::format(

@@ -147,26 +147,21 @@ class LagFinder {
     });
   }
 
-  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on, or
-  /// on as many, none of which has a pending call (early_dumps.h). They do not tell which call it was: those
-  /// few may have made another one, as a broadcast that ends early.
+  /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
+  /// They do not tell which call it was: those few may have made another one, as a broadcast that ends early.
   bool is_completed_by_few(const CollectiveId& id) {
     const bool is_behind = furthest_[id.group].completed >= id.sequence;
     if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;
     const auto [known, is_new] = are_completed_by_few_.try_emplace(id, false);
     if (!is_new) return known->second;
     std::int64_t balance = 0;
-    bool are_idle = true;  // those that have completed it
     for (const int member : job_.groups[id.group].members) {
       const int dump = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (dump < 0) continue;
       const auto there = static_cast<std::size_t>(dump);
-      balance += progresses_.is_pending(there, id) ? 1 : 0;
-      if (!progresses_.has_completed(there, id)) continue;
-      --balance;
-      are_idle = are_idle && progresses_.of(there).calls.empty() && progresses_.of(there).lost.empty();
+      balance += (progresses_.is_pending(there, id) ? 1 : 0) - (progresses_.has_completed(there, id) ? 1 : 0);
     }
-    return known->second = balance > 0 || (balance == 0 && are_idle);
+    return known->second = balance > 0;
   }
 
   /// A send that holds the rank and that its peer has received. Of a batch another message may be pending.

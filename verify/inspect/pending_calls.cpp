@@ -88,6 +88,16 @@ bool has_completed_calls(const Job& job) {
   });
 }
 
+/// Whether "pg_status" counts the calls of every group of a rank that may hold it. Then what the ring has
+/// lost is known: of each group the calls that are counted as issued, and are not in the dump.
+bool counts_all_groups(const Job& job, std::size_t dump) {
+  return std::ranges::all_of(job.groups_of[dump], [&](const GroupOfRank& own) {
+    if (own.group == kNoGroup || !own.status) return false;
+    const JobGroup& group = job.groups[own.group];
+    return group.has_status || own.status->enqueued <= 0 || group.members.size() == 1;
+  });
+}
+
 }  // namespace
 
 PendingCalls pending_calls(const Job& job, std::size_t dump) {
@@ -126,7 +136,9 @@ void Progresses::find_cut_rings() {
     const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
     const bool begins_pending = !pending_[dump].calls.empty() && pending_[dump].calls.front() == 0;
     const bool is_cut = (has_completed_calls_ || has_lost) && begins_pending && calls.front().record_id > 0;
-    may_have_lost_.push_back(is_cut || !pending_[dump].lost.empty());
+    // One call that is lost came before all that are pending in the dump, so it holds the rank.
+    const bool is_known = pending_[dump].lost.size() <= 1 && counts_all_groups(job_, dump);
+    may_have_lost_.push_back((is_cut || !pending_[dump].lost.empty()) && !is_known);
   }
 }
 

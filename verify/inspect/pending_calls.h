@@ -56,7 +56,8 @@ class Progresses {
   /// Whether the dumps have completed calls, and not active ones alone.
   bool has_completed_calls() const { return has_completed_calls_; }
   /// Whether the ring of a dump may have lost a call that is pending: "pg_status" knows one, or the ring has
-  /// overwritten earlier calls, and the first that it still has is pending.
+  /// overwritten earlier calls, and the first that it still has is pending. It has not where "pg_status"
+  /// counts the calls of all groups of the rank, and knows at most one that is lost: that one holds the rank.
   bool may_have_lost(std::size_t dump) const { return may_have_lost_[dump]; }
 
  private:

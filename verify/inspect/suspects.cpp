@@ -133,7 +133,13 @@ class Chooser {
     return call.call >= 0 && !job_.groups[call.group].may_lack_members && !may_have_been_held_before(call) &&
            (call.peer < 0 || !may_have_lost(call.peer)) &&
            std::none_of(call.waiting.begin(), call.waiting.end(),
-                        [&](int rank) { return may_have_lost(rank); });
+                        [&](int rank) { return may_have_lost(rank) || has_lost_call_of(rank); });
+  }
+
+  /// Whether the call that holds a rank is known by its number only: it may be another one than the others
+  /// make under this number.
+  bool has_lost_call_of(int rank) const {
+    return dump_of(rank) >= 0 && !progresses_.of(static_cast<std::size_t>(dump_of(rank))).lost.empty();
   }
 
   /// Whether a member whose dump is early was held, when it wrote the dump, by a call before this collective:
@@ -240,7 +246,8 @@ class Chooser {
     }
     if (next.empty()) return;
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      if (progresses_.may_have_lost(dump)) next.push_back(rank_of(dump));  // it may wait for any rank
+      const int rank = rank_of(dump);
+      if (may_have_lost(rank) || has_lost_call_of(rank)) next.push_back(rank);  // it may wait for any rank
     }
     const auto callers = graph_.callers();
     for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;

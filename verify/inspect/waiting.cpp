@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -20,6 +21,15 @@ std::string short_name_of(const JobGroup& group) {
   if (!group.kind.empty()) return group.kind;
   if (group.description == "default_pg") return "the default group";
   return fmt::format("group '{}'", sim::printable_text(group.name.substr(0, 40)));
+}
+
+/// Returns "tp and pp"; of many names the first ones, and how many others there are.
+std::string words_of_groups(const std::set<std::string>& names) {
+  constexpr std::ptrdiff_t kMostNames = 3;
+  const std::ptrdiff_t more = std::ssize(names) <= kMostNames ? 0 : std::ssize(names) - kMostNames + 1;
+  const auto end = std::next(names.begin(), std::ssize(names) - more);
+  return fmt::format("{}{}", fmt::join(names.begin(), end, " and "),
+                     more == 0 ? "" : fmt::format(" and {} other groups", more));
 }
 
 /// Finds how far from a suspect every call is, and by which kinds of groups the wait spreads.
@@ -51,7 +61,7 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
       }
     }
     std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
-    if (!names.empty()) waiting.through.push_back(fmt::format("{}", fmt::join(names, " and ")));
+    if (!names.empty()) waiting.through.push_back(words_of_groups(names));
     std::sort(ranks.begin(), ranks.end());
     next = std::move(ranks);
   }
@@ -88,7 +98,8 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
     } else if (!recording.is_truncated && !job.is_early[dump]) {
       waiting.idle.push_back(recording.rank);
     }
-    if (progresses.may_have_lost(dump)) waiting.lost.push_back(job.recordings[dump].rank);
+    if (progresses.may_have_lost(dump) || !pending.lost.empty())
+      waiting.lost.push_back(job.recordings[dump].rank);
   }
   return waiting;
 }

@@ -156,24 +156,40 @@ TEST(DoubtedVerdicts, OfTwoRanksTheOneThatWaitsMayHaveMadeACallTooMany) {
   EXPECT_FALSE(doubts(3));
 }
 
-/// Both ranks of a pair have come to a call, which rank 0 has completed, and rank 1 has not.
-TEST(DoubtedVerdicts, ADeviceIsNotAccusedByOneRankThatHasNoPendingCall) {
+/// Nothing holds rank 0 but a send after which it went on, and rank 1 has ended.
+TEST(DoubtedVerdicts, OfTwoRanksOneMayWaitInNoCall) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {test::message("nccl:send 0->1", 1, "scheduled"),
+                    test::completed(0, "nccl:all_reduce", 1)};
+  dumps[1].calls = {test::completed(0, "nccl:all_reduce", 1)};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// Both ranks have come to a call, which rank 0 has completed, and rank 1 has not.
+TEST(DoubtedVerdicts, OfTwoRanksADeviceIsNotAccusedWithoutADoubt) {
   for (const bool is_active_only : {false, true}) {
     std::vector<TestDump> dumps = ranks_of_world(2);
     for (TestDump& dump : dumps) dump.is_active_only = is_active_only;
     dumps[0].calls = {test::completed(0, "nccl:all_reduce", 1), test::completed(0, "nccl:barrier", 2)};
     dumps[1].calls = {test::completed(0, "nccl:all_reduce", 1), pending(0, "nccl:barrier", 2)};
-    const Inspection late = inspected(dumps);
-    EXPECT_FALSE(late.suspects.size() == 1) << late.verdict;
-    EXPECT_NE(late.verdict.find(is_active_only ? "written at different times" : "was written before calls"),
-              std::string::npos)
-        << late.verdict;
+    const std::string doubt = "a dump of rank 1 that was written before that of rank 0.";
+    EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+    EXPECT_NE(inspected(dumps).verdict.find(doubt), std::string::npos) << inspected(dumps).verdict;
     // Where rank 0 waits for it in the next call, its device is behind.
     dumps[0].calls.push_back(pending(0, "nccl:all_reduce", 3));
     dumps[1].calls.push_back(pending(0, "nccl:all_reduce", 3));
     EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
-    EXPECT_TRUE(test::are_all(inspected(dumps), verify::SuspectKind::device));
+    EXPECT_EQ(inspected(dumps).verdict.find(doubt), std::string::npos);
   }
+}
+
+/// Rank 3 came last: most wait in a call that it has completed, and rank 2 in one of its pair.
+TEST(DoubtedVerdicts, ARankThatCameLastAccusesNoDeviceOfItsPair) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce", 1)};
+  dumps[2].calls = {pending(1, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 1)};
+  dumps[3].calls = {test::completed(1, "nccl:all_reduce", 1), test::completed(0, "nccl:all_reduce", 1)};
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{}) << inspected(dumps).verdict;
 }
 
 /// Rank 2 came last to the calls in which all others waited when their dumps were written.
@@ -188,24 +204,60 @@ TEST(DoubtedVerdicts, TheRankThatCameLastIsSaid) {
       << inspection.verdict;
 }
 
-/// Rank 3 was slow, and its dump came later than the others: it alone has completed the call of its pair, in
-/// which the early dump of rank 2 is held before it comes to the call of ranks 0 to 2.
+/// Rank 2 is in an early dump, as its pair shows, and held there by another call before that of ranks 0 to 2.
 TEST(DoubtedVerdicts, ACallIsNotStuckWhereAMemberWasHeldBeforeItInAnEarlyDump) {
   std::vector<TestDump> dumps = ranks_of_world(4, true);
   for (TestDump& dump : dumps) {
-    if (dump.rank == 3) continue;
     dump.groups.push_back({"7", "undefined", {0, 1, 2}});
-    dump.calls = {pending(2, "nccl:all_reduce", 1)};
+    dump.calls = {test::completed(1, "nccl:all_reduce", 1), pending(2, "nccl:all_reduce", 1)};
   }
-  dumps[2].calls = {pending(1, "nccl:all_reduce", 1), pending(2, "nccl:all_reduce", 1)};
-  dumps[3].calls = {test::completed(1, "nccl:all_reduce", 1)};
+  dumps[3].groups.pop_back();
+  dumps[3].calls = {test::completed(1, "nccl:all_reduce", 1), test::completed(1, "nccl:all_reduce", 2)};
+  dumps[2].calls.insert(dumps[2].calls.begin() + 1, pending(0, "nccl:all_reduce", 1));
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{}) << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("the dump of rank 2 was written before calls"), std::string::npos)
       << inspection.verdict;
   // Where nothing is pending before it, rank 2 had come to it.
-  dumps[2].calls = {pending(2, "nccl:all_reduce", 1), pending(1, "nccl:all_reduce", 1)};
+  dumps[2].calls.erase(dumps[2].calls.begin() + 1);
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+/// All ranks wait in call 2 of the world but rank 0, which waits in call 5 of the dp group. Its ring has lost
+/// that one: where "pg_status" counts the calls of all groups, and knows one such call, it holds the rank.
+TEST(DoubtedVerdicts, ACallThatOnlyTheStatusKnowsHoldsItsRank) {
+  std::vector<verify::RankDump> dumps;
+  for (const int rank : {0, 1, 2, 3}) {
+    const bool is_odd = rank == 0;
+    verify::RankDump dump{.rank = rank, .groups = {}, .calls = {}};
+    const auto add_group = [&](int number, const char* description, std::int64_t enqueued,
+                               std::int64_t completed) {
+      dump.groups.push_back({.number = number,
+                             .name = std::to_string(number),
+                             .description = description,
+                             .ranks = "[0, 1, 2, 3]",
+                             .last_enqueued = enqueued,
+                             .last_started = -1,
+                             .last_completed = completed});
+    };
+    add_group(0, "default_pg", is_odd ? 1 : 2, 1);
+    add_group(1, "DATA_PARALLEL_GROUP", is_odd ? 6 : 4, 4);
+    add_group(2, "CONTEXT_PARALLEL_GROUP", 4, 4);
+    verify::FlightCall call{.record_id = 40, .collective_seq_id = is_odd ? 6 : 2, .op_id = 40};
+    call.group = is_odd ? 1 : 0;
+    call.profiling_name = "nccl:all_reduce";
+    call.input_sizes = call.output_sizes = {{4}};
+    call.input_dtype = call.output_dtype = "Float";
+    dump.calls.push_back(std::move(call));
+    dumps.push_back(std::move(dump));
+  }
+  const Inspection known = verify::inspect(test::read_dumps(dumps), {}, false);
+  EXPECT_EQ(suspects(known), Ranks{0}) << known.verdict;
+  EXPECT_NE(known.verdict.find("and waits in call 5 of the dp group of ranks 0 to 3"), std::string::npos)
+      << known.verdict;
+  // Of two calls that are lost, in two groups, either may hold it.
+  dumps[0].groups[2].last_enqueued = 5;
+  EXPECT_EQ(suspects(verify::inspect(test::read_dumps(dumps), {}, false)), Ranks{});
 }
 
 /// A call that is stuck is named, and who has completed it.
@@ -226,6 +278,15 @@ TEST(DoubtedVerdicts, ABroadcastThatEndedOnItsRootIsNotSaidToHaveEndedNowhere) {
   EXPECT_EQ(rooted.findings.at(0).text,
             "Ranks 1 and 2 have not completed nccl:broadcast, call 1 of the default group, which rank 0 has "
             "completed.");
+}
+
+TEST(DoubtedVerdicts, ACallAboutWhichMembersDisagreeIsNotSaidToBeStuck) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, dump.rank == 1 ? "nccl:barrier" : "nccl:all_reduce")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(inspection.verdict.ends_with("make different calls: look at rank 1 first."))
+      << inspection.verdict;
+  EXPECT_FALSE(has_finding(inspection, "stuck"));
 }
 
 }  // namespace
