@@ -32,7 +32,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"experts: losses not multiplied by cp", right,
        "grad_input 0: every element is the serial one divided by cp (2)"},
       {"experts: counts of each microbatch alone", right,
-       "global_aux_loss 1 logged: in place of input 0 it has those of number 1"},
+       "global_aux_loss 1 logged: in place of input 0 it has input 1"},
       {"experts: counts read in the order of etp", vague,
        "rank 1: ep[1] = {1, 3}, rank 1, all_to_all_uneven 'token_dispatcher.dispatch'"},
       {"experts: outputs not sorted back", vague,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <optional>
 
+#include "verify/output/phrases.h"
 #include "verify/properties/recognisers.h"
 
 namespace verify {
@@ -161,10 +162,11 @@ struct Group {
   std::size_t place = 0;
   std::int64_t value = 0;
   std::vector<std::string> names;
-  /// Returns "p0.slope.0.1 and 3 more inputs of that number".
+  /// Returns "p0.slope.0.1", or "p0.slope.0.1 and 3 more inputs of number 1".
   std::string text() const {
     if (names.size() == 1) return names.front();
-    return fmt::format("{} and {} more of its number", names.front(), names.size() - 1);
+    return fmt::format("{} and {} of number {}", names.front(), counted(std::ssize(names) - 1, "more input"),
+                       value);
   }
 };
 std::vector<Group> groups_of(const SeenInputs<Field>& inputs) {
@@ -214,6 +216,12 @@ std::string a_group_counts_otherwise(const WrongTensor& tensor, ExperimentBudget
   return "";
 }
 
+/// Returns "input 1", the partner of the only input of a group, or "those of number 1".
+std::string text_of_partners(const Group& group, std::int64_t value) {
+  if (group.names.size() == 1) return with_number(group.names.front(), group.place, value);
+  return fmt::format("those of number {}", value);
+}
+
 std::string groups_exchanged(const WrongTensor& tensor, ExperimentBudget& budget) {
   const auto& inputs = tensor.run->inputs;
   const std::vector<Group> groups = groups_of(inputs);
@@ -223,10 +231,11 @@ std::string groups_exchanged(const WrongTensor& tensor, ExperimentBudget& budget
       InputChange change;
       if (!draw_as(inputs, one, other.value, change)) continue;
       if (fits(tensor, change, budget))
-        return fmt::format("in place of {} it has those of number {}", one.text(), other.value);
+        return fmt::format("in place of {} it has {}", one.text(), text_of_partners(one, other.value));
       if (other.value < one.value || !draw_as(inputs, other, one.value, change)) continue;
       if (fits(tensor, change, budget))
-        return fmt::format("{} are exchanged with those of number {}", one.text(), other.value);
+        return fmt::format("{} {} exchanged with {}", one.text(), one.names.size() == 1 ? "is" : "are",
+                           text_of_partners(one, other.value));
     }
   }
   return "";

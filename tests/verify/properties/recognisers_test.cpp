@@ -256,7 +256,7 @@ TEST(Recognisers, GroupsOfInputs) {
   expect_says(missing, "a group counts otherwise", "x.0 had no part in it: that term is missing");
   Example exchanged;
   exchanged.set_changed({.drawn_as = {{"x.0", "x.1"}, {"x.1", "x.0"}}});
-  expect_says(exchanged, "groups exchanged", "x.0 are exchanged with those of number 1");
+  expect_says(exchanged, "groups exchanged", "x.0 is exchanged with x.1");
 }
 
 TEST(Recognisers, OtherIds) {
