@@ -68,7 +68,8 @@ constexpr std::size_t kMostPhrases = 4;
 /// Whether a rank came to its end in a run that broke a contract. Where ranks wait for each other for ever,
 /// each of them waits in its last call or has ended.
 bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
-  constexpr const char* kOfWaiting[] = {"left_early", "missing_ranks", "deadlock"};
+  constexpr const char* kOfWaiting[] = {"left_early",     "missing_ranks",  "group_not_created_by_all",
+                                        "unmatched_send", "unmatched_recv", "deadlock"};
   const std::string& code = report.findings.front().code;
   const bool all_wait = std::find(std::begin(kOfWaiting), std::end(kOfWaiting), code) != std::end(kOfWaiting);
   return all_wait && std::all_of(rank.calls.begin(), rank.calls.end(),

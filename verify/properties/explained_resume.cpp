@@ -1,9 +1,13 @@
 #include "verify/properties/explained_resume.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
+#include <vector>
 
+#include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 #include "verify/properties/explained_tensors.h"
 #include "verify/properties/published_tensors.h"
@@ -74,6 +78,10 @@ std::string layout_text(const Case& the_case, const CaseSetting& setting) {
   return text;
 }
 
+std::string text_of_steps(std::int64_t steps) {
+  return steps == 0 ? "before any other step" : "one step later, and not before it";
+}
+
 /// Explains a layout that loads after step `stop` and then takes so many steps.
 std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting& layout, std::int64_t stop,
                            std::int64_t steps) {
@@ -93,12 +101,83 @@ std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting
   ExperimentBudget none{0};
   std::string text = common_time(run, tensors);
   if (text.empty()) text = explain_wrong(tensors, none, false).text;
-  const std::string when = steps == 0 ? "before any other step" : "one step later, and not before it";
   return fmt::format("saved after step {}, loaded on {}, {}: {}", stop - 1, layout_text(the_case, layout),
-                     when, text);
+                     text_of_steps(steps), text);
+}
+
+// ---- in floats
+
+using FloatWholes = std::map<std::string, std::vector<double>>;
+
+/// Returns what a training has at the end of a stretch; nothing if it fails.
+FloatWholes floats_after(Bench& bench, const Case& the_case, const CaseSetting& stretch) {
+  FloatWholes wholes;
+  const auto report = saved_run(bench, the_case, stretch);
+  if (!report) return wholes;
+  for (const CaseOutput& output : the_case.outputs(stretch)) {
+    if (!output.is_of_the_way)
+      wholes[output.name] = assembled<double>(*report, output, stretch.group_size).values;
+  }
+  return wholes;
+}
+
+/// Returns the tensors of both that have other bits.
+std::vector<std::string> with_other_bits(const FloatWholes& wholes, const FloatWholes& others) {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : wholes) {
+    const auto other = others.find(name);
+    if (other == others.end()) continue;
+    const bool is_same =
+        values.size() == other->second.size() &&
+        std::memcmp(values.data(), other->second.data(), values.size() * sizeof(double)) == 0;
+    if (!is_same) names.push_back(name);
+  }
+  return names;
+}
+
+/// Explains what a layout has so many steps after it has loaded what `first` had saved, and that a training
+/// on the layout of `first` that was not stopped has not.
+std::string explain_floats_of(Bench& bench, const Case& the_case, const CaseSetting& first,
+                              const CaseSetting& layout, std::int64_t steps) {
+  const std::int64_t stop = first.stretch->last;
+  const FloatWholes got = floats_after(bench, the_case, with_stretch(layout, stop, stop + steps));
+  const FloatWholes kept = floats_after(bench, the_case, with_stretch(first, 0, stop + steps));
+  const std::vector<std::string> names = with_other_bits(got, kept);
+  if (names.empty()) return "";
+  const auto are_of = [&](std::int64_t last) {
+    const FloatWholes then = floats_after(bench, the_case, with_stretch(layout, 0, last));
+    const std::vector<std::string> others = with_other_bits(got, then);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      return then.contains(name) && std::find(others.begin(), others.end(), name) == others.end();
+    });
+  };
+  const bool is_first = steps == 0 && are_of(0);
+  const bool is_before = steps == 0 && !is_first && stop > 1 && are_of(stop - 1);
+  const std::string which = names.size() == 1 ? names.front()
+                                              : fmt::format("{} and {}", names.front(),
+                                                            counted(std::ssize(names) - 1, "more tensor"));
+  return fmt::format(
+      "saved after step {}, loaded on {}, {}: in {}, and not in the field, {} {} not what a training has "
+      "that "
+      "was not stopped{}",
+      stop - 1, layout_text(the_case, layout), text_of_steps(steps), name_of(layout.dtype), which,
+      names.size() == 1 ? "is" : "are",
+      is_first    ? ", but as at the beginning"
+      : is_before ? ", but as one step before the save"
+                  : "");
 }
 
 }  // namespace
+
+std::string explain_resume_in_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::vector<CaseSetting> stretches = the_case.stretches(setting);
+  const CaseSetting& first = stretches.front();
+  if (!saved_run(bench, the_case, first)) return "";  // saves
+  std::string text = explain_floats_of(bench, the_case, first, first, 0);
+  if (text.empty()) text = explain_floats_of(bench, the_case, first, stretches[1], 0);
+  // Another layout may add in another order in its next step.
+  return text.empty() ? explain_floats_of(bench, the_case, first, first, 1) : text;
+}
 
 std::string explain_resume(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);

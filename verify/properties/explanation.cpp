@@ -97,6 +97,13 @@ bool alone_touched_a_buffer_in_flight(const sim::RunReport& report) {
   return report.ranks.size() == 1 && report.findings.front().code.starts_with("buffer_in_flight");
 }
 
+std::string explained_resume(Bench& bench, const Case& the_case, const CaseSetting& in_field,
+                             const CaseSetting& setting) {
+  const std::string text = explain_resume(bench, the_case, in_field);
+  const bool is_in_field = !text.empty() || setting.dtype == sim::DType::field;
+  return is_in_field ? text : explain_resume_in_floats(bench, the_case, setting);
+}
+
 std::string explained_in_field(Bench& bench, const Case& the_case, const Property& property,
                                const CaseSetting& setting) {
   CaseSetting in_field = setting;
@@ -122,7 +129,7 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
   if (!text.empty()) return with_lines(text);
   if (!check_published(report, outputs, in_field.dtype).empty())
     return sentences({explain_published(report, outputs), "every tensor that outputs() names is right"});
-  if (is_named(property, "resumes")) return sentences({explain_resume(bench, the_case, in_field)});
+  if (is_named(property, "resumes")) return sentences({explained_resume(bench, the_case, in_field, setting)});
   const bool compares = is_named(property, "serial") && setting.dtype != sim::DType::field;
   return compares ? with_lines(explain_floats(bench, the_case, setting)) : "";
 }

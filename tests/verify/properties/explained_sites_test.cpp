@@ -3,11 +3,17 @@
 
 #include "verify/properties/explained_sites.h"
 
+#include <cstddef>
 #include <gtest/gtest.h>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "sim/tensor/checks.h"
+#include "sim/tensor/ops.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/stretches.h"
 #include "verify/properties/explanation.h"
 #include "verify/properties/properties.h"
 
@@ -268,6 +274,91 @@ TEST(ExplainedCalls, ARootThatIsRefusedIsNamedBesideTheRightOne) {
       why.find("on all ranks: broadcast 'root.send' of 3, root 1 is broadcast 'root.send' of 3, root 2 ("),
       0U)
       << why;
+}
+
+/// Rank 0 gets two messages from rank 1, which sends one.
+class ForgottenSendCase : public verify::CaseOf<ForgottenSendCase> {
+ public:
+  std::string name() const override { return "forgotten_send"; }
+  std::vector<verify::Dimension> dimensions() const override { return {{"width", 1, 3}}; }
+  std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override { return {{"x"}}; }
+  std::vector<verify::ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  verify::ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+    if (rank > 1) return {};
+    const auto one = rank == 0 ? sim::Operation::recv : sim::Operation::send;
+    return {.calls = {{.site = "a", .operation = one, .elements = s["width"], .root_or_peer = 1 - rank},
+                      {.site = "b", .operation = one, .elements = s["width"], .root_or_peer = 1 - rank}}};
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const sim::Tensor x = drawn(rank, s, "x", {1, s["width"]});
+    sim::Communicator& tp = rank.groups.get("tp");
+    if (tp.rank() == 1) tp.send(x, 0, "a");
+    if (tp.rank() == 0) tp.recv(x, 1, "a");
+    if (tp.rank() == 0) tp.recv(x, 1, "b");
+    rank.publish("x", x);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    return {{"x", inputs.matrix("x", 1, s["width"])}};
+  }
+};
+
+// The rank that forgets has ended, and all that it did not call is missing.
+TEST(ExplainedCalls, TheRankThatForgetsASendIsNamed) {
+  const ForgottenSendCase the_case;
+  Bench bench;
+  const std::string why =
+      explanation(bench, the_case, verify::property_named("serial"), smallest(the_case, 2, {{"width", 3}}));
+  EXPECT_EQ(why.find("on rank 1: send 'b' of 3, to 0 is missing (after 'a' ("), 0U) << why;
+  EXPECT_FALSE(names(why, "on rank 0")) << why;
+}
+
+/// A training of one number, whose checkpoint keeps the rounded value in place of the main one.
+class RoundedCheckpointCase : public verify::CaseOf<RoundedCheckpointCase> {
+ public:
+  std::string name() const override { return "rounded_checkpoint"; }
+  std::vector<verify::Dimension> dimensions() const override { return {{"steps", 1, 4}}; }
+  std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override { return {{"main"}, {"value"}}; }
+  std::vector<verify::ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  std::vector<CaseSetting> stretches(const CaseSetting& s) const override { return in_stretches(s, s); }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const sim::DType sums = sim::sum_dtype(s.dtype);
+    sim::Tensor main = sim::scale(sim::filled(rank.device, sums, {1, 1}, 1), {1, 3});
+    if (verify::first_step(s) > 0) {
+      const std::string bytes = s.stretch->store->read("value").value();
+      main = sim::cast(sim::from_host(rank.device, s.dtype, {1, 1}, std::as_bytes(std::span(bytes))), sums);
+    }
+    for (auto step = verify::first_step(s); step < verify::end_step(s); ++step)
+      main = sim::scale(main, {1, 3});
+    const sim::Tensor value = sim::cast(main, s.dtype);
+    const std::vector<std::byte> bytes = sim::host_bytes(value);
+    if (s.stretch && s.stretch->saves)
+      s.stretch->store->write("value", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    rank.publish("main", main);
+    rank.publish("value", value);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const auto& number = inputs.number();
+    auto x = number.of(1, 3);
+    for (auto step = verify::first_step(s); step < verify::end_step(s); ++step) x = x * number.of(1, 3);
+    const auto whole = verify::reference::matrix_of(number, 1, 1, [&](auto, auto) { return x; });
+    return {{"main", whole}, {"value", whole}};
+  }
+};
+
+TEST(ExplainedResume, WhatIsRoundedInACheckpointIsNamed) {
+  const RoundedCheckpointCase the_case;
+  Bench bench;
+  CaseSetting setting = smallest(the_case, 1, {{"steps", 3}});
+  setting.dtype = sim::DType::bf16;
+  const verify::Property& resumes = verify::property_named("resumes");
+  EXPECT_FALSE(resumes.judge(bench, the_case, setting).holds);
+  const std::string why = explanation(bench, the_case, resumes, setting);
+  EXPECT_EQ(
+      why,
+      "saved after step 1, loaded on tp 1, before any other step: in bf16, and not in the field, main is "
+      "not what a training has that was not stopped.");
 }
 
 }  // namespace
