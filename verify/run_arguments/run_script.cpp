@@ -27,7 +27,7 @@ namespace verify {
 namespace {
 
 constexpr int kMostNesting = 8;  // of here-documents, of `bash -c` and of calls
-constexpr std::size_t kMostCommands = 1'000'000;
+constexpr std::size_t kMostScriptCommands = 1'000'000;
 constexpr int kMostOpenReads = 200;
 
 using Fields = std::vector<ShellField>;
@@ -421,10 +421,10 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
     for (const ShellAssignment& assignment : command.assignments) values_.leave_unassigned(assignment);
     return;
   }
-  if (++commands_ > kMostCommands) {
+  if (++commands_ > kMostScriptCommands) {
     sim::refuse({.code = "run_file_size",
                  .option = fmt::format("line {}", command.line),
-                 .numbers = fmt::format("more than {} commands", kMostCommands),
+                 .numbers = fmt::format("more than {} commands", kMostScriptCommands),
                  .rule = "a launch script runs few commands",
                  .hint = "the command line alone"});
   }
