@@ -22,9 +22,9 @@ sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.group_size)
 /// rounding error.
 sim::Ratio epsilon_of(const CaseSetting& s) { return {s.group_size, 4}; }
 
-struct Sizes {
+struct LayerSizes {
   std::int64_t sequence, batch, hidden, ffn, heads, groups, channels;
-  explicit Sizes(const CaseSetting& s)
+  explicit LayerSizes(const CaseSetting& s)
       : sequence(s.whole("sequence")),
         batch(s["batch"]),
         hidden(s["hidden"]),
@@ -86,7 +86,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
   }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const Sizes sizes(s);
+    const LayerSizes sizes(s);
     const bool sp = s["sequence_parallel"] == 1;
     const TokenCalls tokens{
         .all = sizes.tokens() * sizes.hidden, .tp = s.group_size, .sequence_parallel = sp};
@@ -102,7 +102,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    const Sizes sizes(s);
+    const LayerSizes sizes(s);
     sim::TransformerLayer layer(rank,
                                 {.name = "layer",
                                  .dtype = s.dtype,
@@ -133,7 +133,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     using Matrix = reference::Matrix<Scalar>;
     const auto& number = inputs.number();
-    const Sizes sizes(s);
+    const LayerSizes sizes(s);
     const reference::NormSetting norm{.is_layer_norm = s["layer_norm"] == 1,
                                       .epsilon_numerator = epsilon_of(s).numerator,
                                       .epsilon_denominator = epsilon_of(s).denominator};

@@ -21,9 +21,9 @@ struct Rows {
   bool are_sorted = false;    // by their experts, of which a rank has several
 };
 
-class Steps {
+class StepsOfLayer {
  public:
-  Steps(const ActivationShape& shape, bool has_experts)
+  StepsOfLayer(const ActivationShape& shape, bool has_experts)
       : shape_(shape), has_experts_(has_experts), e_(shape.element_bytes) {}
 
   /// The forward step of a layer holds tokens on their way until the experts' outputs are back: its own rows,
@@ -185,20 +185,20 @@ class Steps {
 }  // namespace
 
 std::int64_t forward_bytes_of_experts(const ActivationShape& shape) {
-  return Steps(shape, true).forward_of_experts();
+  return StepsOfLayer(shape, true).forward_of_experts();
 }
 
 std::int64_t backward_bytes(const ActivationShape& shape, bool has_experts) {
-  return Steps(shape, has_experts).backward(false);
+  return StepsOfLayer(shape, has_experts).backward(false);
 }
 
 std::int64_t backward_bytes_again(const ActivationShape& shape, bool has_experts, std::int64_t layers) {
-  const Steps steps(shape, has_experts);
+  const StepsOfLayer steps(shape, has_experts);
   return layers * layer_activation_bytes(shape, has_experts) + steps.width() + steps.backward(true);
 }
 
 std::int64_t backward_bytes_of_prediction(const ActivationShape& shape, bool has_experts) {
-  return backward_bytes_again(shape, has_experts, 1) + 2 * Steps(shape, has_experts).width();
+  return backward_bytes_again(shape, has_experts, 1) + 2 * StepsOfLayer(shape, has_experts).width();
 }
 
 }  // namespace verify

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <cctype>
 #include <cstddef>
 #include <filesystem>
 #include <fmt/format.h>
+#include <string_view>
 #include <system_error>
 
 #include "sim/base/error.h"
@@ -66,14 +68,29 @@ void add_argument(CommandLine& line, const std::string& word) {
   }
 }
 
-/// Returns words as the text of a command line. What sets a variable keeps its name out of the quotes.
+/// Whether a word gives a variable its value, as a shell reads it: NAME=VALUE or NAME+=VALUE.
+bool is_assignment(const std::string& word) {
+  std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  if (word[equals - 1] == '+') --equals;
+  const auto is_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return equals > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_name);
+}
+
+/// Returns words as the text of a command line. The name of a variable that a word sets is not in quotes.
 std::string text_of_command(const std::vector<std::string>& words) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./,=:+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
   std::string text;
   for (const std::string& word : words) {
-    const std::size_t equals = word.starts_with('-') ? std::string::npos : word.find('=');
-    const std::size_t begin = equals == std::string::npos ? 0 : equals + 1;
+    const std::size_t begin = is_assignment(word) ? word.find('=') + 1 : 0;
+    const std::string value = word.substr(begin);
+    const bool needs_quotes = value.empty() ? begin == 0 : !std::all_of(value.begin(), value.end(), is_plain);
     text += fmt::format("{}{}{}", text.empty() ? "" : " ", word.substr(0, begin),
-                        begin == word.size() ? "" : quoted_for_shell(word.substr(begin)));
+                        needs_quotes ? in_single_quotes(value) : value);
   }
   return text;
 }
@@ -127,9 +144,11 @@ CommandLine parse_command_line(const std::vector<std::string>& all_words) {
       add_argument(line, option.value.at(0));
     }
   }
-  if (separator != all_words.end())
-    collector.add("command", {text_of_command({separator + 1, all_words.end()})});
   line.settings = collector.settings();
+  if (separator != all_words.end()) {
+    if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
+    line.settings.append("command", {text_of_command({separator + 1, all_words.end()})});
+  }
   return line;
 }
 

@@ -4,7 +4,7 @@ namespace verify {
 
 namespace {
 
-constexpr const char* kShards = "tensor-parallel-num-weight-shards";
+constexpr const char* kWeightShards = "tensor-parallel-num-weight-shards";
 constexpr const char* kExpertShards = "expert-tensor-parallel-num-weight-shards";
 constexpr const char* kInstances = "num-distributed-optimizer-instances";
 
@@ -28,8 +28,8 @@ bool has_shared_format(const JudgedRun& r) {
 std::vector<RunRule> run_grid_rules() {
   return {
       {"weight_shards_below_tp",
-       {kShards, "tensor-model-parallel-size"},
-       [](const JudgedRun& r) { return are_fewer_shards(r, kShards, "tp"); },
+       {kWeightShards, "tensor-model-parallel-size"},
+       [](const JudgedRun& r) { return are_fewer_shards(r, kWeightShards, "tp"); },
        "weights have at least as many shards as tensor parallelism has ranks",
        "as many shards as tp, or leave it out"},
       {"weight_shards_below_tp",
@@ -39,8 +39,8 @@ std::vector<RunRule> run_grid_rules() {
        "as many shards as etp, or leave it out",
        {"etp"}},
       {"weight_shards_not_multiple",
-       {kShards, "tensor-model-parallel-size"},
-       [](const JudgedRun& r) { return are_broken_shards(r, kShards, "tp"); },
+       {kWeightShards, "tensor-model-parallel-size"},
+       [](const JudgedRun& r) { return are_broken_shards(r, kWeightShards, "tp"); },
        "the shards of weights are a multiple of tp",
        "a multiple of tp"},
       {"weight_shards_not_multiple",
@@ -50,7 +50,7 @@ std::vector<RunRule> run_grid_rules() {
        "a multiple of etp",
        {"etp"}},
       {"world_not_divisible",
-       {kShards},
+       {kWeightShards},
        [](const JudgedRun& r) {
          return r.shares_weights() &&
                 is_undivided(r.world(), product_of({r.tp(), r.pp(), r.cp(), r.derived("gtp")}));
@@ -68,22 +68,22 @@ std::vector<RunRule> run_grid_rules() {
        "another world size",
        {"etp", "ep", "pp", "egtp"}},
       {"gtp_instances",
-       {kInstances, kShards},
+       {kInstances, kWeightShards},
        [](const JudgedRun& r) { return r.shares_weights() && r.number(kInstances, 1) > 1; },
        "weights that are shared beyond tensor parallelism have one instance of the optimizer",
        "--num-distributed-optimizer-instances 1"},
       {"gtp_average_in_collective",
-       {"ddp-average-in-collective", kShards},
+       {"ddp-average-in-collective", kWeightShards},
        [](const JudgedRun& r) { return r.shares_weights() && r.flag("ddp-average-in-collective"); },
        "gradients of weights that are shared beyond tensor parallelism are not averaged by the collective",
        "leave --ddp-average-in-collective out"},
       {"gtp_ckpt_format",
-       {"ckpt-format", kShards},
+       {"ckpt-format", kWeightShards},
        [](const JudgedRun& r) { return r.shares_weights() && !has_shared_format(r); },
        "weights that are shared beyond tensor parallelism are saved in the formats torch and torch_dist",
        "--ckpt-format torch_dist"},
       {"gtp_mem_efficient",
-       {"distrib-optim-fully-reshardable-mem-efficient", "dist-ckpt-optim-fully-reshardable", kShards},
+       {"distrib-optim-fully-reshardable-mem-efficient", "dist-ckpt-optim-fully-reshardable", kWeightShards},
        [](const JudgedRun& r) {
          return r.shares_weights() && r.flag("dist-ckpt-optim-fully-reshardable") &&
                 r.flag("distrib-optim-fully-reshardable-mem-efficient");
@@ -91,7 +91,7 @@ std::vector<RunRule> run_grid_rules() {
        "the optimizer of weights that are shared beyond tensor parallelism is not saved in this way",
        "leave --distrib-optim-fully-reshardable-mem-efficient out"},
       {"gtp_mxfp8",
-       {"fp8-recipe", "fp8-param-gather", "reuse-grad-buf-for-mxfp8-param-ag", kShards},
+       {"fp8-recipe", "fp8-param-gather", "reuse-grad-buf-for-mxfp8-param-ag", kWeightShards},
        [](const JudgedRun& r) {
          return r.shares_weights() && r.has("fp8-format") && r.is("fp8-recipe", "mxfp8") &&
                 !(r.flag("fp8-param-gather") && r.flag("reuse-grad-buf-for-mxfp8-param-ag"));
@@ -99,7 +99,7 @@ std::vector<RunRule> run_grid_rules() {
        "mxfp8 with weights that are shared beyond tensor parallelism gathers them in 8 bits",
        "--fp8-param-gather --reuse-grad-buf-for-mxfp8-param-ag"},
       {"gtp_fp4",
-       {"fp4-format", "fp4-param-gather", kShards},
+       {"fp4-format", "fp4-param-gather", kWeightShards},
        [](const JudgedRun& r) {
          return r.shares_weights() && r.has("fp4-format") && !r.flag("fp4-param-gather");
        },

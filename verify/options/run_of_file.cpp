@@ -297,12 +297,13 @@ std::string option_of(const RunOfFile& run) {
 /// The sizes that the name of a file says: tp2 and pp4 in "gpt3_mcore_tp2_pp4.sh".
 std::vector<std::string> contradictions_of_name(const std::string& path, const RunValues& values) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  static constexpr std::pair<const char*, const char*> kSizes[] = {{"tp", "tensor-model-parallel-size"},
-                                                                   {"pp", "pipeline-model-parallel-size"},
-                                                                   {"cp", "context-parallel-size"},
-                                                                   {"ep", "expert-model-parallel-size"}};
+  static constexpr std::pair<const char*, const char*> kSizesOfNames[] = {
+      {"tp", "tensor-model-parallel-size"},
+      {"pp", "pipeline-model-parallel-size"},
+      {"cp", "context-parallel-size"},
+      {"ep", "expert-model-parallel-size"}};
   std::vector<std::string> notes;
-  for (const auto& [prefix, option] : kSizes) {
+  for (const auto& [prefix, option] : kSizesOfNames) {
     for (std::size_t at = name.find(prefix); at != std::string::npos; at = name.find(prefix, at + 1)) {
       const bool begins = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
       std::size_t end = at + 2;

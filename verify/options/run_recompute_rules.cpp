@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kGranularity = "recompute-granularity";
 constexpr const char* kModules = "recompute-modules";
-constexpr const char* kDistribute = "distribute-saved-activations";
+constexpr const char* kDistributeSaved = "distribute-saved-activations";
 constexpr const char* kOffload = "cpu-offloading-num-layers";
 constexpr const char* kFineOffload = "fine-grained-activation-offloading";
 constexpr const char* kOffloaded = "offload-modules";
@@ -61,23 +61,23 @@ bool offloads(const JudgedRun& r) { return r.number(kOffload, 0) > 0; }
 std::vector<RunRule> run_recompute_rules() {
   return {
       {"distribute_saved_tp",
-       {kDistribute, "tensor-model-parallel-size"},
-       [](const JudgedRun& r) { return r.flag(kDistribute) && r.tp() == std::int64_t{1}; },
+       {kDistributeSaved, "tensor-model-parallel-size"},
+       [](const JudgedRun& r) { return r.flag(kDistributeSaved) && r.tp() == std::int64_t{1}; },
        "kept activations are distributed over tensor-parallel ranks",
        "leave --distribute-saved-activations out"},
       {"distribute_saved_full",
-       {kDistribute, kGranularity},
-       [](const JudgedRun& r) { return r.flag(kDistribute) && granularity_of(r) != "full"; },
+       {kDistributeSaved, kGranularity},
+       [](const JudgedRun& r) { return r.flag(kDistributeSaved) && granularity_of(r) != "full"; },
        "kept activations are distributed under full recomputation alone",
        "--recompute-granularity full"},
       {"distribute_saved_method",
-       {kDistribute, "recompute-method"},
-       [](const JudgedRun& r) { return r.flag(kDistribute) && !r.has("recompute-method"); },
+       {kDistributeSaved, "recompute-method"},
+       [](const JudgedRun& r) { return r.flag(kDistributeSaved) && !r.has("recompute-method"); },
        "kept activations are distributed under a method of recomputation",
        "--recompute-granularity full --recompute-method uniform"},
       {"distribute_saved_with_sp",
-       {kDistribute, "sequence-parallel"},
-       [](const JudgedRun& r) { return r.flag(kDistribute) && r.derived_flag("sequence_parallel"); },
+       {kDistributeSaved, "sequence-parallel"},
+       [](const JudgedRun& r) { return r.flag(kDistributeSaved) && r.derived_flag("sequence_parallel"); },
        "under sequence parallelism activations are distributed already",
        "leave --distribute-saved-activations out"},
       {"recompute_unknown_module",

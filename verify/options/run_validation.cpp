@@ -18,7 +18,7 @@ namespace verify {
 
 namespace {
 
-const std::vector<RunRule>& all_rules() {
+const std::vector<RunRule>& all_run_rules() {
   static const std::vector<RunRule> rules = [] {
     std::vector<RunRule> all;
     for (const auto table :
@@ -166,7 +166,7 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
   is_refused |= keep_unparsed_words(run, refusals);
   const JudgedRun judged(run.judged, run.run.environment, world_size);
   const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
-  for (const RunRule& rule : all_rules()) {
+  for (const RunRule& rule : all_run_rules()) {
     if (std::ranges::any_of(rule.arguments, is_unknown)) continue;
     is_refused |= !refusals.keep([&] {
       if (rule.broken(judged)) refuse_by(rule, judged);
@@ -284,6 +284,9 @@ std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
                                            first_of(words))}};
 }
 
+/// What a sentence calls the text of the run.
+const char* text_name(const RunOfFile& run) { return run.path.empty() ? "the command" : "the file"; }
+
 /// Warns of a number of connections with which Megatron trains on some devices alone.
 std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
   const RunValues& values = run.judged;
@@ -297,9 +300,10 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
       (is_set ? connections->second == "1" : run.run.kind != RunFileKind::script))
     return {};
   return {{"max_connections_not_1",
-           fmt::format("the file {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "
+           fmt::format("{} {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "
                        "Megatron refuses tensor and context parallelism without 1",
-                       is_set ? "sets" : "does not set", is_set ? " to " + connections->second : "")}};
+                       text_name(run), is_set ? "sets" : "does not set",
+                       is_set ? " to " + connections->second : "")}};
 }
 
 /// Warns of activations on the host, for which Megatron wants a variable with a newer Transformer Engine.
@@ -311,8 +315,9 @@ std::vector<sim::Warning> warnings_of_offloading(const RunOfFile& run) {
       (is_set && version->second == "1"))
     return {};
   return {{"offload_v1_not_1",
-           "the file does not set NVTE_CPU_OFFLOAD_V1 to 1: from Transformer Engine 2.10 "
-           "on, Megatron refuses --fine-grained-activation-offloading without it"}};
+           fmt::format("{} does not set NVTE_CPU_OFFLOAD_V1 to 1: from Transformer Engine 2.10 on, Megatron "
+                       "refuses --fine-grained-activation-offloading without it",
+                       text_name(run))}};
 }
 
 /// Whether a refusal says that something is not given, which a checkpoint or a defaults file may hold.
@@ -369,7 +374,7 @@ std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
 
 std::vector<std::string> run_rule_codes() {
   std::vector<std::string> codes;
-  for (const RunRule& rule : all_rules())
+  for (const RunRule& rule : all_run_rules())
     if (std::find(codes.begin(), codes.end(), rule.code) == codes.end()) codes.emplace_back(rule.code);
   return codes;
 }

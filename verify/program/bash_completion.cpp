@@ -91,7 +91,7 @@ std::string command_cases(const ProgramInfo& program) {
          text;
 }
 
-constexpr const char* kScript =
+constexpr const char* kCompletion =
     R"script(# Completion of @PROGRAM@ for bash, written by '@PROGRAM@ --completion bash'.
 
 _@PROGRAM@() {
@@ -159,7 +159,7 @@ void replace_all(std::string& text, std::string_view mark, std::string_view with
 }  // namespace
 
 std::string bash_completion(const ProgramInfo& program) {
-  std::string script = kScript;
+  std::string script = kCompletion;
   replace_all(script, "@FLAGS@", flags());
   replace_all(script, "@COMMANDS@", command_cases(program));
   replace_all(script, "@VALUES@", value_cases(program));

@@ -47,10 +47,10 @@ std::string layers_text(const sim::StageLayers& stage) {
 
 std::string as_text(const sim::LayerPlacement& placement, const std::string& rules) {
   const std::size_t chunks = placement.stages.front().size();
-  std::string text =
-      fmt::format("{} layers{} on {} pipeline ranks x {} chunk{}, mode {}, rules {}\n\n",
-                  placement.num_layers, placement.encoder_ranks > 0 ? " a side" : "", placement.stages.size(),
-                  chunks, chunks == 1 ? "" : "s", placement.mode, rules);
+  std::string text = fmt::format(
+      "{}{} on {} x {}, mode {}, rules {}\n\n", counted(placement.num_layers, "layer"),
+      placement.encoder_ranks > 0 ? " a side" : "", counted(std::ssize(placement.stages), "pipeline rank"),
+      counted(static_cast<std::int64_t>(chunks), "chunk"), placement.mode, rules);
   std::vector<Column> columns = {{"pipeline rank", Align::right}, {"layers", Align::right}};
   if (placement.encoder_ranks > 0) columns.push_back({"side"});
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {

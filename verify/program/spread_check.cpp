@@ -22,7 +22,7 @@ namespace {
 /// The processes meet once a second, each time with one call: this is enough for years.
 constexpr std::int64_t kCallLimit = std::int64_t{1} << 32;
 
-void require_several_processes(const BackendChoice& choice, const std::string& called) {
+void require_processes_to_spread_over(const BackendChoice& choice, const std::string& called) {
   if (choice.launch.world_size > 1) return;
   sim::refuse(
       {.code = "one_process",
@@ -70,7 +70,7 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
 
 int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spread) {
   require_built(spread.choice, call.backends);
-  require_several_processes(spread.choice, call.called);
+  require_processes_to_spread_over(spread.choice, call.called);
   const std::unique_ptr<Backend> backend =
       open_backend({spread.choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   Ended ended;

@@ -216,7 +216,13 @@ RunArguments read_run(std::istream& stream, const RunVariables& set) {
 
 RunArguments read_standard_input(const RunVariables& set) {
   std::string text = text_of_stream(std::cin, kMostPipedBytes);
-  require_bytes(text.size(), kMostPipedBytes);
+  if (text.size() > kMostPipedBytes) {
+    sim::refuse({.code = "run_file_size",
+                 .option = "--from -",
+                 .numbers = fmt::format("more than {} MiB", kMostPipedBytes >> 20U),
+                 .rule = "so much of standard input is kept in memory, because a log is read twice",
+                 .hint = "--from FILE, which reads longer logs"});
+  }
   std::istringstream stream(std::move(text));
   return read_run(stream, set);
 }

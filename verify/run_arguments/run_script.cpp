@@ -564,7 +564,7 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
   } else if (name == "break" || name == "continue") {
     const std::int64_t loops = words.size() > 1 ? whole_number(words[1].text).value_or(1) : 1;
     if (runs != ShellRuns::yes) return branches_.may_leave(loops);
-    leaves_ = branches_.known_loops() > 0 ? std::max<std::int64_t>(loops, 1) : 0;
+    leaves_ = std::min(std::max<std::int64_t>(loops, 1), branches_.known_loops());
     continues_ = name == "continue";
   } else if (name == "return" && open_calls_ > 0) {
     const bool fails = words.size() > 1 && words[1].text != "0";

@@ -671,6 +671,30 @@ TEST(RunFrom, APastedWordKeepsWhatIsInIt) {
   EXPECT_EQ(from["used"]["--normalization"], "RMSNorm") << from;
 }
 
+/// What stands before the "=" of a pasted word is in quotes, too, unless it is the name of a variable.
+TEST(RunFrom, APastedWordIsNoCommandOfItsOwn) {
+  const auto layers = [](const std::string& word) {
+    return test::run({"layers", "--", "torchrun", "--nproc_per_node", "4", "p.py", "--wandb-exp-name", word,
+                      "--num-layers", "4", "--micro-batch-size", "1"});
+  };
+  for (const char* word : {"run --num-layers=8", "a #=b", "it's=4", "http://x/?a=1&b=2;c", "line\nbreak=1"})
+    EXPECT_NE(layers(word).out.find("4 layers on 1 pipeline rank x 1 chunk"), std::string::npos)
+        << word << layers(word).out << layers(word).err;
+  EXPECT_NE(test::run({"layers", "--world-size", "4", "--", "--num-layers=4"}).out.find("4 layers"),
+            std::string::npos);
+  EXPECT_TRUE(
+      says(test::run({"layers", "--command", "x.py --num-layers 4", "--", "--bf16"}).err, "missing_value"));
+}
+
+TEST(RunFrom, ALoopThatIsLeftTooOftenIsLeftOnce) {
+  const test::TemporaryFile script(
+      "loops.sh",
+      "N=4\nf() { for i in 1; do break 2; done; N=8; }\nf\nfor i in 1; do continue 3; done\n"
+      "torchrun --nproc_per_node 4 p.py --num-layers $N --micro-batch-size 1\n");
+  const std::string out = test::run({"layers", "--from", script.path()}).out;
+  EXPECT_NE(out.find("8 layers"), std::string::npos) << out;
+}
+
 TEST(RunFrom, StandardInputIsAFile) {
   const std::string program = std::string(SHARDPROOF_BINARY_DIR) + "/shardproof layers --from - < ";
   const test::TemporaryFile script("script.sh", kPasted);
