@@ -26,7 +26,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"experts: ties broken otherwise in recomputation", right,
        "weight_grad: other elements of it are zero than of the serial one (1 that should not be, 1 that"},
       {"experts: z-loss not multiplied by tokens", right,
-       "z_loss: every element is the serial one divided by tokens (2)"},
+       "z_loss: it is what per_token 0 gives, and per_token is 1 here"},
       {"experts: global loss divided by dp", right,
        "global_aux_loss 0: every element is the serial one divided by dp (2)"},
       {"experts: losses not multiplied by cp", right,
