@@ -25,8 +25,6 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"experts: capacity of all tokens", right, "map: it is what dropping 0 gives, and dropping is 1 here"},
       {"experts: ties broken otherwise in recomputation", right,
        "weight_grad: other elements of it are zero than of the serial one (1 that should not be, 1 that"},
-      {"experts: z-loss not multiplied by tokens", right,
-       "z_loss: it is what per_token 0 gives, and per_token is 1 here"},
       {"experts: global loss divided by dp", right,
        "global_aux_loss 0: every element is the serial one divided by dp (2)"},
       {"experts: losses not multiplied by cp", right,

@@ -29,8 +29,7 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
             {"padded", 0, 1},
             {"recompute", 0, 1},
             {"ties", 0, 1},
-            {"padding", 0, 1},
-            {"per_token", 0, 1}};
+            {"padding", 0, 1}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -135,19 +134,17 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
     return choice;
   }
 
-  /// The z-loss of each rank, which is divided by the ranks of tp-cp, and its gradient. A loss per token is
-  /// not divided, but multiplied by the rank's tokens.
+  /// The z-loss of each rank, which is divided by the ranks of tp-cp, and its gradient.
   template <typename Scalar>
   static std::pair<reference::Matrix<Scalar>, reference::Matrix<Scalar>> z_loss_of(
       const reference::Number<Scalar>& number, const ChoicePlan& plan,
       const reference::Matrix<Scalar>& logits) {
     const RouterPlan router = plan.router();
-    const int sharers = plan.is_per_token() ? 1 : router.tp() * router.cp();
-    const Scalar factor = number.of(kZLossCoefficient.numerator, kZLossCoefficient.denominator * sharers);
+    const Scalar factor =
+        number.of(kZLossCoefficient.numerator, kZLossCoefficient.denominator * router.tp() * router.cp());
     const Scalar scale = number.of(kAuxLossScale.numerator, kAuxLossScale.denominator);
-    const auto of_ranks = reference::z_loss(
-        number, logits, plan.s.group_size, factor, [&](Eigen::Index t) { return plan.is_padding(t); },
-        plan.is_per_token() ? reference::Over::sum : reference::Over::mean);
+    const auto of_ranks = reference::z_loss(number, logits, plan.s.group_size, factor,
+                                            [&](Eigen::Index t) { return plan.is_padding(t); });
     return {of_ranks.losses,
             reference::matrix_of(number, logits.rows(), logits.cols(), [&](Eigen::Index t, Eigen::Index e) {
               return of_ranks.gradient(t, e) * scale;
