@@ -15,7 +15,7 @@ namespace {
 using sim::Operation;
 
 /// The scale of the weight. In bf16 the bound of an exponential is useful only if logits are small.
-constexpr sim::Ratio kLossScale = {1, 4};
+constexpr sim::Ratio kWeightScale = {1, 4};
 
 class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
  public:
@@ -54,7 +54,7 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
                                                  .vocabulary = vocabulary,
                                                  .hidden_size = s["hidden"],
                                                  .sequence_parallel = sp,
-                                                 .initial = {kLossScale}});
+                                                 .initial = {kWeightScale}});
     sim::ColumnParallelLinear output_layer(rank,
                                            {.name = "output_layer",
                                             .dtype = s.dtype,
@@ -77,7 +77,7 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     const auto& number = inputs.number();
     const reference::CrossEntropySetting setting{.vocabulary = s.whole("vocabulary"), .ignored_id = -1};
-    const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"], kLossScale);
+    const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"], kWeightScale);
     const std::vector<std::int64_t> ids = inputs.ids("ids", ids_of(s, "ids"));
     const auto x = reference::embedding(table, ids);
     const auto logits = reference::linear(number, x, table, {});
