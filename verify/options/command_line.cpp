@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <cctype>
 #include <cstddef>
 #include <filesystem>
 #include <fmt/format.h>
-#include <string_view>
 #include <system_error>
 
 #include "sim/base/error.h"
@@ -14,6 +12,7 @@
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/output/phrases.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace po = boost::program_options;
 
@@ -73,24 +72,19 @@ bool is_assignment(const std::string& word) {
   std::size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0) return false;
   if (word[equals - 1] == '+') --equals;
-  const auto is_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  return equals > 0 && std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_name);
+  return equals > 0 && begins_shell_name(word[0]) &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_shell_name);
 }
 
 /// Returns words as the text of a command line. The name of a variable that a word sets is not in quotes.
 std::string text_of_command(const std::vector<std::string>& words) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("-_./,=:+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
   std::string text;
   for (const std::string& word : words) {
     const std::size_t begin = is_assignment(word) ? word.find('=') + 1 : 0;
     const std::string value = word.substr(begin);
-    const bool needs_quotes = value.empty() ? begin == 0 : !std::all_of(value.begin(), value.end(), is_plain);
+    const bool is_plain = quoted_for_shell(value) == value;
     text += fmt::format("{}{}{}", text.empty() ? "" : " ", word.substr(0, begin),
-                        needs_quotes ? in_single_quotes(value) : value);
+                        is_plain ? value : in_single_quotes(value));
   }
   return text;
 }

@@ -158,8 +158,7 @@ std::string explain_floats_of(Bench& bench, const Case& the_case, const CaseSett
                                                             counted(std::ssize(names) - 1, "more tensor"));
   return fmt::format(
       "saved after step {}, loaded on {}, {}: in {}, and not in the field, {} {} not what a training has "
-      "that "
-      "was not stopped{}",
+      "that was not stopped{}",
       stop - 1, layout_text(the_case, layout), text_of_steps(steps), name_of(layout.dtype), which,
       names.size() == 1 ? "is" : "are",
       is_first    ? ", but as at the beginning"
