@@ -88,6 +88,9 @@ TEST(HouseRules, SourcesIncludeWhatTheyName) {
   EXPECT_EQ(named(function, "#include \"sim/b.h\"\nint one = made_up(2);\n"), Lines{});
   EXPECT_EQ(named(function, "int one = object.made_up(2) + other::made_up(2);  // made_up(2)\n"), Lines{});
   EXPECT_EQ(named(function, "int made_up(int x) { return x; }\nint one = made_up(2);\n"), Lines{});
+  EXPECT_EQ(named(function, "bool one = x && made_up(2);\n"), missing);
+  EXPECT_EQ(named(function, "int one() { return 3 * made_up(2); }\n"), missing);
+  EXPECT_EQ(named(function, "const std::vector<A*>& made_up(int x);\nint one = made_up(2)[0];\n"), Lines{});
   EXPECT_EQ(named(function, "const char* one = \"made_up(2)\";\n"), Lines{});
   EXPECT_EQ(
       test::names_not_included({{"sim/a.h", ""}, {"sim/b.h", ""}, {"sim/a.cpp", "#include \"sim/b.h\"\n"}}),

@@ -167,6 +167,22 @@ std::vector<std::string> macros_in(const std::string& text) {
   return macros;
 }
 
+/// Whether the `&` or `*` at `at` belongs to the type of a statement that begins with it, as in
+/// `const T& f(`, and is no operator, as in `return x && f(`.
+bool ends_type_of_statement(const Tokens& tokens, std::size_t at) {
+  while (at > 0 && is_one_of(tokens[at].text, {"&", "*"})) --at;
+  int depth = 0;  // of the arguments of templates
+  for (;; --at) {
+    const Token& token = tokens[at];
+    if (token.text == ">") ++depth;
+    const bool is_of_type = depth > 0 || token.text == "::" ||
+                            (token.is_word && !is_one_of(token.text, {"return", "case", "throw", "new"}));
+    if (!is_of_type) return is_one_of(token.text, {";", "{", "}", "]", ":"});
+    if (token.text == "<") --depth;
+    if (at == 0) return true;
+  }
+}
+
 /// Returns the names that a source gives to something of its own: types and their parameters, variables,
 /// parameters, members and functions.
 std::set<std::string_view> given_in(const Tokens& tokens) {
@@ -180,8 +196,11 @@ std::set<std::string_view> given_in(const Tokens& tokens) {
     const bool follows_a_type = (tokens[at - 1].is_word &&
                                  !is_one_of(before, {"return", "else", "case", "throw", "new", "delete"})) ||
                                 is_one_of(before, {">", "&", "*", "]"});
-    const bool is_declared = is_one_of(text_at(tokens, at + 1), {";", ",", ")", "=", "{", "(", "[", ":"});
-    if (is_type || (follows_a_type && is_declared)) given.insert(tokens[at].text);
+    const std::string_view next = text_at(tokens, at + 1);
+    const bool is_declared = is_one_of(next, {";", ",", ")", "=", "{", "(", "[", ":"});
+    const bool is_operand =
+        next == "(" && is_one_of(before, {"&", "*"}) && !ends_type_of_statement(tokens, at - 1);
+    if (is_type || (follows_a_type && is_declared && !is_operand)) given.insert(tokens[at].text);
   }
   return given;
 }
