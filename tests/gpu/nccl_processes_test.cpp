@@ -10,10 +10,13 @@
 #include <optional>
 #include <sstream>
 
+#include "tests/support/contains.h"
 #include "tests/support/processes.h"
 #include "tests/verify/recordings/folder.h"
 
 namespace {
+
+using test::contains;
 
 enum class Told { by_torchrun, without_local_ranks, by_options };
 
@@ -60,10 +63,6 @@ Ended run_world(const std::string& program, const World& world) {
 
 Ended run_ranks(const World& world) { return run_world(SHARDPROOF_NCCL_RANKS_PLAYED, world); }
 Ended run_program(const World& world) { return run_world(SHARDPROOF_NCCL_PLAYED, world); }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;

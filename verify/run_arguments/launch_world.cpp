@@ -166,10 +166,9 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
     return product;
   }
   for (const char* launcher : {"accelerate", "srun", "mpirun"}) {
-    const auto found = factors_.find(launcher);
-    const bool is_of_components = line_of_components_ != 0 && std::string_view(launcher) == "srun";
-    if (found == factors_.end() || is_of_components) continue;
-    const Factors& factors = found->second;
+    const Factors* told = told_by(launcher);
+    if (told == nullptr) continue;
+    const Factors& factors = *told;
     if (const auto tasks = factors.find("tasks"); tasks != factors.end())
       return Product{launcher, {tasks->second}};
     const auto nodes = factors.find("nodes");
@@ -236,11 +235,16 @@ std::vector<ShellField> LaunchWorld::unknown() const {
 }
 
 std::optional<std::int64_t> LaunchWorld::size(const char* launcher, const char* name) const {
-  const auto factors = factors_.find(launcher);
-  const bool is_of_components = line_of_components_ != 0 && std::string_view(launcher) == "srun";
-  if (factors == factors_.end() || is_of_components) return std::nullopt;
-  const auto factor = factors->second.find(name);
-  return factor == factors->second.end() ? std::nullopt : size_of(factor->second.value);
+  const Factors* factors = told_by(launcher);
+  if (factors == nullptr) return std::nullopt;
+  const auto factor = factors->find(name);
+  return factor == factors->end() ? std::nullopt : size_of(factor->second.value);
+}
+
+const LaunchWorld::Factors* LaunchWorld::told_by(std::string_view launcher) const {
+  const auto factors = factors_.find(std::string(launcher));
+  const bool is_of_components = line_of_components_ != 0 && launcher == "srun";
+  return factors == factors_.end() || is_of_components ? nullptr : &factors->second;
 }
 
 std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) const {

@@ -63,6 +63,9 @@ class LaunchWorld {
   std::optional<Product> product() const;
   /// Returns what a launcher says under the name of a row of kFactors, where it is known.
   std::optional<std::int64_t> size(const char* launcher, const char* name) const;
+  /// Returns what a launcher says of the world; null if that is nothing, or if it says it of each component
+  /// of a heterogeneous job by itself.
+  const Factors* told_by(std::string_view launcher) const;
 
   std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", ...
   std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node

@@ -12,20 +12,18 @@
 
 #include "sim/mpi/exchange.h"
 #include "sim/mpi/native_reductions.h"
+#include "tests/support/contains.h"
 #include "tests/support/run.h"
 
 namespace {
 
+using test::contains;
 using namespace sim;
 
 /// Runs a program of this build under mpirun.
 test::RunResult run_under_mpi(int processes, const std::string& command, int most_seconds = 300) {
   return test::run_under_mpi(processes, std::string("'") + SHARDPROOF_BINARY_DIR + "'/" + command,
                              most_seconds);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 class Mpi : public testing::Test {

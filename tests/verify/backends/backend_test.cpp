@@ -13,6 +13,7 @@
 
 #include "gpu/device/gpu_device.h"
 #include "sim/world/simulate.h"
+#include "tests/support/contains.h"
 #include "verify/backends/device_backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"
@@ -27,6 +28,7 @@
 
 namespace {
 
+using test::contains;
 using namespace verify;
 
 constexpr const char* kSmall = "replay scenarios/training/train_tp2_pp2_dp2.ini --device cuda";
@@ -60,10 +62,6 @@ Ran run_on(std::shared_ptr<sim::Device> device, const std::string& line, SameBit
   const auto open = [&](const BackendRequest&) { return std::make_unique<TestBackend>(device, same); };
   const int code = run_program(words, {out, err}, {{.kind = "cuda", .open = open}});
   return {code, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 int count_of(const std::string& text, const std::string& part) {

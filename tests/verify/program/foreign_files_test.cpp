@@ -11,15 +11,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/support/contains.h"
 #include "tests/support/run.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 
 namespace {
 
-namespace fs = std::filesystem;
+using test::contains;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+namespace fs = std::filesystem;
 
 std::string contents(const std::string& path) {
   std::ostringstream text;
@@ -64,10 +65,11 @@ TEST_F(ForeignFiles, WhatIsNoFileIsSaidToBeWhatItIs) {
   for (const auto& [name, said] : words) {
     const auto refused = test::run(std::vector<std::string>{"groups", file(name)});
     EXPECT_EQ(refused.exit_code, 2) << name;
-    EXPECT_TRUE(has(refused.err, "[scenario_missing]") && has(refused.err, said)) << name << refused.err;
+    EXPECT_TRUE(contains(refused.err, "[scenario_missing]") && contains(refused.err, said))
+        << name << refused.err;
     const auto replayed = test::run(std::vector<std::string>{"replay", file(name)});
     EXPECT_EQ(replayed.exit_code, 2) << name;
-    EXPECT_TRUE(has(replayed.out + replayed.err, said)) << replayed.out << replayed.err;
+    EXPECT_TRUE(contains(replayed.out + replayed.err, said)) << replayed.out << replayed.err;
   }
   ::close(socket);
 }
@@ -88,9 +90,9 @@ TEST_F(ForeignFiles, NoNameOrWordSteersATerminal) {
     const auto result = test::run(words);
     const std::string all = result.out + result.err;
     EXPECT_EQ(result.exit_code, 2) << all;
-    EXPECT_TRUE(has(all, "\\x1b")) << all;
-    EXPECT_FALSE(has(all, "\x1b")) << all;
-    EXPECT_FALSE(has(all, "\nverified")) << all;
+    EXPECT_TRUE(contains(all, "\\x1b")) << all;
+    EXPECT_FALSE(contains(all, "\x1b")) << all;
+    EXPECT_FALSE(contains(all, "\nverified")) << all;
   }
 }
 
@@ -111,13 +113,13 @@ TEST_F(ForeignFiles, AReportWhereTheTableGoesIsRefused) {
     const auto result =
         test::run_process("build/shardproof replay --world-size 2 --report " + path + " > " + out);
     EXPECT_EQ(result.exit_code, 2) << result.out;
-    EXPECT_TRUE(has(result.out, "is standard output, where the result goes")) << path << result.out;
+    EXPECT_TRUE(contains(result.out, "is standard output, where the result goes")) << path << result.out;
   }
   const std::string err = file("err.txt");
   const auto result =
       test::run_process("build/shardproof replay --world-size 2 --junit /dev/stderr 2> " + err);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(has(contents(err), "is standard error, where messages go")) << contents(err);
+  EXPECT_TRUE(contains(contents(err), "is standard error, where messages go")) << contents(err);
 }
 
 TEST_F(ForeignFiles, NothingIsWrittenThroughALinkAtTheTemporaryName) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/layout/kind_table.h"
+#include "tests/support/contains.h"
 #include "tests/support/layout_generator.h"
 #include "tests/support/run.h"
 #include "verify/checks/group_comparison.h"
@@ -20,6 +21,7 @@
 namespace {
 
 using nlohmann::ordered_json;
+using test::contains;
 using verify::GroupComparison;
 using What = verify::GroupDifference::What;
 
@@ -64,14 +66,12 @@ std::string said(const Judged& result) {
   return all;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(GroupsAgainst, TheOwnDocumentIsEqual) {
   const Judged result = judged(own_groups().dump());
   EXPECT_EQ(result.exit_code, 0) << result.text;
   EXPECT_EQ(result.document["form"], "shardproof");
   EXPECT_EQ(result.document["equal"], true);
-  EXPECT_TRUE(has(result.text, "no group differs; ")) << result.text;
+  EXPECT_TRUE(contains(result.text, "no group differs; ")) << result.text;
   EXPECT_EQ(judged(own_groups(" --rank 3").dump()).exit_code, 0);
   EXPECT_EQ(judged(own_groups(" --kind tp,pp").dump(), kLayout + " --kind tp,pp").exit_code, 0);
 }
@@ -107,7 +107,7 @@ TEST(GroupsAgainst, AFlightRecorderKnowsOnlyTheGroupsOfItsRank) {
   EXPECT_EQ(result.document["kinds"][0].dump(),
             R"({"kind":"dp-cp","description":"DATA_PARALLEL_GROUP_WITH_CP","groups":4,"equal":1,)"
             R"("not_in_dump":3,"foreign":0,"other_order":0})");
-  EXPECT_TRUE(has(result.text, "a flight recorder knows only the groups")) << result.text;
+  EXPECT_TRUE(contains(result.text, "a flight recorder knows only the groups")) << result.text;
   const Judged other = judged(kRecorded, "groups --world-size 8 --tensor-model-parallel-size 4");
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_EQ(said(other),
@@ -186,7 +186,9 @@ std::string refusal_of(const std::string& dump, const std::string& more = "") {
   return error["code"].get<std::string>() + ": " + error["numbers"].get<std::string>();
 }
 
-bool is_refused_as(const std::string& code, const std::string& text) { return has(text, "[" + code + "]"); }
+bool is_refused_as(const std::string& code, const std::string& text) {
+  return contains(text, "[" + code + "]");
+}
 
 struct Bad {
   std::string dump;

@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/contains.h"
 #include "tests/support/run.h"
 #include "verify/program/program.h"
 
 namespace {
 
 using nlohmann::json;
+using test::contains;
 
 std::string shown(const std::string& options) {
   const test::RunResult result = test::run("schedule " + options);
@@ -19,19 +21,17 @@ std::string shown(const std::string& options) {
   return result.out;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(ScheduleCommand, DrawsEveryScheduleWithItsBubble) {
   const std::string sizes = "--pipeline-model-parallel-size 2 --num-microbatches 4 ";
-  EXPECT_TRUE(has(shown(sizes + "--schedule none"), "the bubble is 1 of the work"));
-  EXPECT_TRUE(has(shown(sizes + "--schedule gpipe"), "the bubble is 1/4 of the work"));
-  EXPECT_TRUE(has(shown(sizes + "--schedule 1f1b"), "the bubble is 1/4 of the work"));
+  EXPECT_TRUE(contains(shown(sizes + "--schedule none"), "the bubble is 1 of the work"));
+  EXPECT_TRUE(contains(shown(sizes + "--schedule gpipe"), "the bubble is 1/4 of the work"));
+  EXPECT_TRUE(contains(shown(sizes + "--schedule 1f1b"), "the bubble is 1/4 of the work"));
   EXPECT_EQ(shown(sizes), shown(sizes + "--schedule 1f1b"));
   const std::string interleaved = shown(sizes + "--virtual-pipeline-model-parallel-size 2");
-  EXPECT_TRUE(has(interleaved, "the bubble is 1/8 of the work"));
-  EXPECT_TRUE(has(interleaved, "\nrank 1  .   F0a F1a F0b B0b F1b B1b F2a B0a "));
-  EXPECT_TRUE(has(shown("--num-microbatches 2"), "the bubble is 0 of the work"));
-  EXPECT_TRUE(has(shown("--num-microbatches 2"), "\nrank 0  F0 B0 F1 B1\n"));
+  EXPECT_TRUE(contains(interleaved, "the bubble is 1/8 of the work"));
+  EXPECT_TRUE(contains(interleaved, "\nrank 1  .   F0a F1a F0b B0b F1b B1b F2a B0a "));
+  EXPECT_TRUE(contains(shown("--num-microbatches 2"), "the bubble is 0 of the work"));
+  EXPECT_TRUE(contains(shown("--num-microbatches 2"), "\nrank 0  F0 B0 F1 B1\n"));
 }
 
 /// The layers of a scenario lie on two stages of each rank, or on one.
@@ -50,7 +50,7 @@ TEST(ScheduleCommand, ALayoutOfThePipelineSaysHowManyChunksThereAre) {
 
 TEST(ScheduleCommand, ALongerStepIsDrawnLonger) {
   const std::string text = shown("--num-microbatches 2 --backward-cost 3");
-  EXPECT_TRUE(has(text, "\nrank 0  F0 B0------ F1 B1------\n")) << text;
+  EXPECT_TRUE(contains(text, "\nrank 0  F0 B0------ F1 B1------\n")) << text;
 }
 
 TEST(ScheduleCommand, WhatIsTooWideOrTooHighIsCutAndSaid) {
@@ -65,20 +65,20 @@ TEST(ScheduleCommand, WhatIsTooWideOrTooHighIsCutAndSaid) {
       const bool is_row = line.starts_with("rank");
       EXPECT_TRUE(!is_row || static_cast<int>(line.size()) <= std::max(columns, 12)) << line;
     }
-    EXPECT_TRUE(has(out.str(), "and 6 more ranks\n"));
-    EXPECT_TRUE(has(out.str(), "of 318: a wider terminal shows more, and --svg FILE shows all of it\n"));
+    EXPECT_TRUE(contains(out.str(), "and 6 more ranks\n"));
+    EXPECT_TRUE(contains(out.str(), "of 318: a wider terminal shows more, and --svg FILE shows all of it\n"));
   }
   out.str("");
   EXPECT_EQ(verify::run_program(words, {.out = out, .err = err, .columns = 10'000}), 0);
-  EXPECT_FALSE(has(out.str(), "cut at"));
+  EXPECT_FALSE(contains(out.str(), "cut at"));
 }
 
 TEST(ScheduleCommand, ColoursOnlyWhereTheyAreWanted) {
   std::ostringstream out, err;
   const std::vector<std::string> words = {"schedule", "--num-microbatches", "2"};
   verify::run_program(words, {.out = out, .err = err, .colour = true});
-  EXPECT_TRUE(has(out.str(), "\x1b["));
-  EXPECT_FALSE(has(shown("--num-microbatches 2"), "\x1b["));
+  EXPECT_TRUE(contains(out.str(), "\x1b["));
+  EXPECT_FALSE(contains(shown("--num-microbatches 2"), "\x1b["));
 }
 
 TEST(ScheduleCommand, JsonHoldsWhatWasWritten) {
@@ -99,8 +99,9 @@ TEST(ScheduleCommand, AScenarioGivesItsMicrobatches) {
       "--world-size 16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size "
       "48 "
       "--micro-batch-size 2";  // 48 / (2 * 4 replicas)
-  EXPECT_TRUE(has(shown(of_layout), "1f1b: 6 microbatches on 2 pipeline ranks\n"));
-  EXPECT_TRUE(has(shown(of_layout + " --num-microbatches 3"), "1f1b: 3 microbatches on 2 pipeline ranks\n"));
+  EXPECT_TRUE(contains(shown(of_layout), "1f1b: 6 microbatches on 2 pipeline ranks\n"));
+  EXPECT_TRUE(
+      contains(shown(of_layout + " --num-microbatches 3"), "1f1b: 3 microbatches on 2 pipeline ranks\n"));
 }
 
 std::size_t occurrences(const std::string& text, const std::string& part) {
@@ -119,7 +120,7 @@ TEST(ScheduleCommand, SvgHasEveryStep) {
   const std::string svg = text.str();
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  EXPECT_TRUE(has(svg, "prefers-color-scheme: dark"));
+  EXPECT_TRUE(contains(svg, "prefers-color-scheme: dark"));
   EXPECT_EQ(occurrences(svg, "class=\"step\""), 4U * 2 * 8 * 2);
   EXPECT_EQ(occurrences(svg, "class=\"lane\""), 4U);
   EXPECT_EQ(occurrences(svg, "<g>"), occurrences(svg, "</g>"));

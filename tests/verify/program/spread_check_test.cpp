@@ -9,19 +9,18 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/contains.h"
 #include "tests/support/mpi.h"
 #include "tests/support/run.h"
 
 namespace {
 
+using test::contains;
+
 constexpr const char* kSpread = " --spread mpi";
 
 std::string program(const std::string& name) {
   return std::string("'") + SHARDPROOF_BINARY_DIR + "'/" + name;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 class Spread : public testing::Test {

@@ -10,16 +10,16 @@
 #include <regex>
 #include <set>
 
+#include "tests/support/contains.h"
 #include "verify/output/phrases.h"
 #include "verify/report/report_html.h"
 #include "verify/report/report_style.h"
 
 namespace {
 
+using test::contains;
 using verify::HtmlTable;
 using verify::Sorts;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::smatch> matches(const std::string& text, const std::regex& pattern) {
   return {std::sregex_iterator(text.begin(), text.end(), pattern), std::sregex_iterator()};
@@ -52,8 +52,8 @@ std::string wrong_order(const std::string& page) {
       if (one[1] != name) return "two names in the table " + name;
       pressed += one[3].matched ? 1 : 0;
       const std::string number = one[2];
-      if (!has(verify::report_style(),
-               fmt::format(".sorts:has(.by{0}:checked) tbody tr {{ order: var(--by{0}); }}", number)))
+      if (!contains(verify::report_style(),
+                    fmt::format(".sorts:has(.by{0}:checked) tbody tr {{ order: var(--by{0}); }}", number)))
         return "no rule for button " + number;
       std::vector<int> order = places(text, std::stoi(number));
       std::sort(order.begin(), order.end());
@@ -82,17 +82,17 @@ TEST(ReportTable, AButtonOrdersTheRowsByItsColumn) {
   EXPECT_EQ(places(html, 0), (std::vector<int>{0, 1, 2, 3})) << "as the rows were added";
   EXPECT_EQ(places(html, 1), (std::vector<int>{2, 0, 3, 1}))
       << "the largest first; equal ones keep their order";
-  EXPECT_TRUE(
-      has(html, "<label>kind<input type=\"radio\" name=\"t\" class=\"by0\" checked=\"checked\"/></label>"));
-  EXPECT_TRUE(has(html, "<td class=\"number\" title=\"20,000 bytes\">19.53 KiB</td>"));
-  EXPECT_TRUE(
-      has(html, "<tfoot><tr><td>all</td><td class=\"number\" title=\"30,009 bytes\">29.31 KiB</td></tr>"));
+  EXPECT_TRUE(contains(
+      html, "<label>kind<input type=\"radio\" name=\"t\" class=\"by0\" checked=\"checked\"/></label>"));
+  EXPECT_TRUE(contains(html, "<td class=\"number\" title=\"20,000 bytes\">19.53 KiB</td>"));
+  EXPECT_TRUE(contains(
+      html, "<tfoot><tr><td>all</td><td class=\"number\" title=\"30,009 bytes\">29.31 KiB</td></tr>"));
 }
 
 TEST(ReportTable, FewRowsNeedNoButtons) {
-  EXPECT_FALSE(has(table_of({1, 2}).html(), "<input"));
-  EXPECT_FALSE(has(table_of({1, 2}).html(), "--by"));
-  EXPECT_TRUE(has(table_of({1, 2, 3}).html(), "<input"));
+  EXPECT_FALSE(contains(table_of({1, 2}).html(), "<input"));
+  EXPECT_FALSE(contains(table_of({1, 2}).html(), "--by"));
+  EXPECT_TRUE(contains(table_of({1, 2, 3}).html(), "<input"));
 }
 
 TEST(ReportTable, TheCheckerOfOrdersSeesWhatIsWrong) {
@@ -134,11 +134,11 @@ TEST(ReportTable, EveryTableOfThePageHasItsOrders) {
       verify::report_html({report_of(3, 3, 3, false), report_of(4, 4, 4, true), report_of(3, 3, 3, false)});
   EXPECT_EQ(wrong_order(page), "");
   EXPECT_EQ(matches(page, std::regex("<table class=\"sorts\"")).size(), 3U * 3 + 1);
-  EXPECT_TRUE(has(page, "<td class=\"number\" title=\"1,073,741,824 bytes\">1.00 GiB</td>"));
-  EXPECT_TRUE(
-      has(page,
-          "<tfoot><tr><td>all</td><td></td><td class=\"number\">3,000,000</td><td class=\"number\">3</td>"
-          "<td class=\"number\" title=\"3,145,728 bytes\">3.00 MiB</td><td class=\"number\">21 B</td>"));
+  EXPECT_TRUE(contains(page, "<td class=\"number\" title=\"1,073,741,824 bytes\">1.00 GiB</td>"));
+  EXPECT_TRUE(contains(
+      page,
+      "<tfoot><tr><td>all</td><td></td><td class=\"number\">3,000,000</td><td class=\"number\">3</td>"
+      "<td class=\"number\" title=\"3,145,728 bytes\">3.00 MiB</td><td class=\"number\">21 B</td>"));
   // Rows that failed come first by the button of the first column.
   const std::size_t second = page.find("name=\"s2-checks\"");
   EXPECT_EQ(places(page.substr(second, page.find("</table>", second) - second), 0),
@@ -147,14 +147,14 @@ TEST(ReportTable, EveryTableOfThePageHasItsOrders) {
 
 TEST(ReportTable, LongPartsAreFoldedAndFailuresAreNot) {
   constexpr int kMost = verify::kMostUnfolded;
-  EXPECT_FALSE(has(verify::report_html({report_of(kMost, kMost, kMost, false)}), "<details"));
+  EXPECT_FALSE(contains(verify::report_html({report_of(kMost, kMost, kMost, false)}), "<details"));
   const std::string page = verify::report_html({report_of(kMost + 1, kMost + 1, kMost + 1, false)});
-  EXPECT_TRUE(has(page, "<details><summary>25 checks: 0 failed</summary>"));
-  EXPECT_TRUE(has(page, "<details><summary>25 stages: at most 1.00 GiB on a rank</summary>"));
+  EXPECT_TRUE(contains(page, "<details><summary>25 checks: 0 failed</summary>"));
+  EXPECT_TRUE(contains(page, "<details><summary>25 stages: at most 1.00 GiB on a rank</summary>"));
   EXPECT_TRUE(
-      has(page, "<details><summary>25 kinds: 300.00 MiB inside a node, 175 B across nodes</summary>"));
-  EXPECT_TRUE(has(verify::report_html({report_of(3, 3, kMost + 1, true)}),
-                  "<details open=\"open\"><summary>25 checks: 1 failed</summary>"));
+      contains(page, "<details><summary>25 kinds: 300.00 MiB inside a node, 175 B across nodes</summary>"));
+  EXPECT_TRUE(contains(verify::report_html({report_of(3, 3, kMost + 1, true)}),
+                       "<details open=\"open\"><summary>25 checks: 1 failed</summary>"));
 }
 
 TEST(ReportTable, BytesHaveUnits) {

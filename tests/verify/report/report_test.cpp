@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "tests/support/contains.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/run.h"
 #include "verify/output/markup.h"
@@ -24,14 +25,14 @@
 
 namespace {
 
+using test::contains;
+
 namespace fs = std::filesystem;
 using verify::report_html;
 using verify::report_junit;
 using verify::ScenarioReport;
 
 constexpr const char* kHostile = "<script>alert(\"1\" & '2')</script> ]]> \x01\x1b[31m \xff\xc3 \xed\xa0\x80";
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::size_t occurrences(const std::string& text, const std::string& part) {
   std::size_t count = 0;
@@ -54,7 +55,7 @@ std::string malformation(const std::string& text) {
     const std::size_t end = text.find('>', at);
     if (end == std::string::npos) return "a tag without end";
     const std::string tag = text.substr(at + 1, end - at - 1);
-    if (has(tag, "<") || occurrences(tag, "\"") % 2 != 0) return "a broken tag: " + tag;
+    if (contains(tag, "<") || occurrences(tag, "\"") % 2 != 0) return "a broken tag: " + tag;
     at = end;
     if (tag.starts_with("?") || tag.starts_with("!DOCTYPE") || tag.ends_with("/")) continue;
     const std::string name = tag.substr(0, tag.find(' '));
@@ -152,25 +153,26 @@ TEST(Report, EveryCheckOfARunIsOnThePageAndInTheJunitFile) {
       ++rows;
       const std::string name = verify::markup_text(check["check"].get<std::string>());
       const std::string detail = verify::markup_text(check["detail"].get<std::string>());
-      EXPECT_TRUE(has(written.page, "<td>" + name + "</td><td class=\"wide\">" + detail + "</td>")) << name;
-      EXPECT_TRUE(has(written.junit, " name=\"" + name + "\"")) << name;
-      const bool is_failure = has(written.junit, "message=\"" + detail + "\"");
+      EXPECT_TRUE(contains(written.page, "<td>" + name + "</td><td class=\"wide\">" + detail + "</td>"))
+          << name;
+      EXPECT_TRUE(contains(written.junit, " name=\"" + name + "\"")) << name;
+      const bool is_failure = contains(written.junit, "message=\"" + detail + "\"");
       EXPECT_EQ(is_failure, !check["holds"].get<bool>()) << name;
     }
   }
   EXPECT_EQ(occurrences(written.junit, "<testcase "), rows);
   EXPECT_EQ(occurrences(written.junit, "<testsuite "), 2U);
-  EXPECT_TRUE(has(written.page, "<a href=\"#s2\">")) << "the summary has a link to each scenario";
-  EXPECT_TRUE(has(written.page, "<section id=\"s2\">"));
+  EXPECT_TRUE(contains(written.page, "<a href=\"#s2\">")) << "the summary has a link to each scenario";
+  EXPECT_TRUE(contains(written.page, "<section id=\"s2\">"));
 }
 
 TEST(Report, ThePageNeedsNothingFromElsewhere) {
   const Written written = replayed("scenarios/published/seed-002-moe.ini");
   for (const char* outside : {"<script", "<link", "<img", "url(", "@import", " src=", "https:"})
-    EXPECT_FALSE(has(written.page, outside)) << outside;
+    EXPECT_FALSE(contains(written.page, outside)) << outside;
   EXPECT_EQ(occurrences(written.page, "http:"),
             occurrences(written.page, "xmlns=\"http://www.w3.org/2000/svg\""));
-  EXPECT_TRUE(has(written.page, "prefers-color-scheme: dark"));
+  EXPECT_TRUE(contains(written.page, "prefers-color-scheme: dark"));
 }
 
 TEST(Report, StandardOutputIsAsWithoutFiles) {
@@ -186,7 +188,7 @@ TEST(Report, TheSameReplayGivesTheSameBytes) {
   EXPECT_EQ(first.page, second.page);
   const std::regex time(" time=\"[0-9]+\\.[0-9]{3}\"");  // of the clock, which readers of JUnit want
   EXPECT_EQ(std::regex_replace(first.junit, time, ""), std::regex_replace(second.junit, time, ""));
-  EXPECT_FALSE(has(std::regex_replace(first.junit, time, ""), " time="));
+  EXPECT_FALSE(contains(std::regex_replace(first.junit, time, ""), " time="));
 }
 
 TEST(Report, EachTestcaseHasItsSeconds) {
@@ -196,12 +198,12 @@ TEST(Report, EachTestcaseHasItsSeconds) {
   ScenarioReport report;
   report.name = "a scenario";
   report.checks = {{"slow", true, ""}, {"instant", true, ""}};
-  EXPECT_FALSE(has(report_junit({report}), "time=")) << "nothing was measured";
+  EXPECT_FALSE(contains(report_junit({report}), "time=")) << "nothing was measured";
   report.seconds = {{"slow", 1.25}, {"other", 0.5}};
   const std::string junit = report_junit({report});
-  EXPECT_TRUE(has(junit, "name=\"slow\" time=\"1.250\"")) << junit;
-  EXPECT_TRUE(has(junit, "name=\"instant\" time=\"0.")) << junit;
-  EXPECT_TRUE(has(junit, "skipped=\"0\" time=\"1.750\">")) << junit;
+  EXPECT_TRUE(contains(junit, "name=\"slow\" time=\"1.250\"")) << junit;
+  EXPECT_TRUE(contains(junit, "name=\"instant\" time=\"0.")) << junit;
+  EXPECT_TRUE(contains(junit, "skipped=\"0\" time=\"1.750\">")) << junit;
 }
 
 TEST(Report, ThePageListsTheOptionsOfTheRun) {
@@ -211,7 +213,7 @@ TEST(Report, ThePageListsTheOptionsOfTheRun) {
   const std::string listed = written.page.substr(begin, written.page.find("</pre>", begin) - begin);
   for (const char* option :
        {"--gpus-per-node 4\n", "--train-iters 0\n", "--world-size 16\n", "--tensor-model-parallel-size 4\n"})
-    EXPECT_TRUE(has(listed, option)) << option << listed;
+    EXPECT_TRUE(contains(listed, option)) << option << listed;
 }
 
 TEST(Report, AnyTextStaysText) {
@@ -219,10 +221,10 @@ TEST(Report, AnyTextStaysText) {
   const std::string page = report_html(reports), junit = report_junit(reports);
   EXPECT_EQ(malformation(page), "");
   EXPECT_EQ(malformation(junit), "");
-  EXPECT_FALSE(has(page, "<script"));
-  EXPECT_FALSE(has(page, "\xff"));
+  EXPECT_FALSE(contains(page, "<script"));
+  EXPECT_FALSE(contains(page, "\xff"));
   EXPECT_GT(occurrences(page, "&lt;script&gt;alert(&quot;1&quot; &amp; &#39;2&#39;)"), 10U);
-  EXPECT_FALSE(has(junit, "]]>"));
+  EXPECT_FALSE(contains(junit, "]]>"));
 }
 
 TEST(Report, HostileNamesOfFilesAndOptionsStayText) {
@@ -233,7 +235,7 @@ TEST(Report, HostileNamesOfFilesAndOptionsStayText) {
              folder.file("j.xml")});
   expect_well_formed({{}, contents(folder.file("p.html")), contents(folder.file("j.xml"))});
   for (const char* tag : {"<b>", "<i>", "<u>"})
-    EXPECT_FALSE(has(contents(folder.file("p.html")), tag)) << tag;
+    EXPECT_FALSE(contains(contents(folder.file("p.html")), tag)) << tag;
 }
 
 TEST(Report, MarkupKeepsWhatXmlAllowsAndNothingElse) {
@@ -252,26 +254,26 @@ TEST(Report, ARefusalAndAFindingAreErrorsWithALineThatReproducesThem) {
   const Written refused = replayed("--world-size 6 --tensor-model-parallel-size 4");
   EXPECT_EQ(refused.result.exit_code, 2);
   expect_well_formed(refused);
-  EXPECT_TRUE(has(refused.junit, "<error type=\"dense_div\""));
-  EXPECT_TRUE(has(refused.junit, "tests=\"1\" failures=\"0\" errors=\"1\""));
-  EXPECT_TRUE(has(refused.page, "<th>rule</th>"));
-  EXPECT_TRUE(
-      has(refused.page,
-          "<pre>./shardproof replay --tensor-model-parallel-size 4 --train-iters 0 --world-size 6</pre>"));
+  EXPECT_TRUE(contains(refused.junit, "<error type=\"dense_div\""));
+  EXPECT_TRUE(contains(refused.junit, "tests=\"1\" failures=\"0\" errors=\"1\""));
+  EXPECT_TRUE(contains(refused.page, "<th>rule</th>"));
+  EXPECT_TRUE(contains(
+      refused.page,
+      "<pre>./shardproof replay --tensor-model-parallel-size 4 --train-iters 0 --world-size 6</pre>"));
   const Written broken = replayed("--world-size 2 --program mutual_send");
   EXPECT_EQ(broken.result.exit_code, 3);
   expect_well_formed(broken);
-  EXPECT_TRUE(has(broken.junit, "<error type=\"deadlock\""));
-  EXPECT_TRUE(has(broken.page, "<h3>Findings</h3>"));
+  EXPECT_TRUE(contains(broken.junit, "<error type=\"deadlock\""));
+  EXPECT_TRUE(contains(broken.page, "<h3>Findings</h3>"));
   const Written expected = replayed("--world-size 2 --program mutual_send --expect-finding deadlock");
-  EXPECT_TRUE(has(expected.junit, "failures=\"0\" errors=\"0\""));
-  EXPECT_TRUE(has(expected.page, "<h3>Findings, as expected</h3>"));
+  EXPECT_TRUE(contains(expected.junit, "failures=\"0\" errors=\"0\""));
+  EXPECT_TRUE(contains(expected.page, "<h3>Findings, as expected</h3>"));
 }
 
 TEST(Report, ChecksOfOneNameAreTestcasesOfTheirOwn) {
   const Written written = replayed("--world-size 2 --expect-groups 'dp [0,1]' --expect-groups 'dp [0,1]'");
-  EXPECT_TRUE(has(written.junit, "name=\"expected dp\""));
-  EXPECT_TRUE(has(written.junit, "name=\"expected dp (2)\""));
+  EXPECT_TRUE(contains(written.junit, "name=\"expected dp\""));
+  EXPECT_TRUE(contains(written.junit, "name=\"expected dp (2)\""));
 }
 
 TEST(Report, LayoutsBringRanksScheduleLedgerAndMemory) {
@@ -285,42 +287,42 @@ TEST(Report, LayoutsBringRanksScheduleLedgerAndMemory) {
   EXPECT_EQ(written.result.exit_code, 0) << written.result.out;
   expect_well_formed(written);
   EXPECT_EQ(occurrences(written.page, "<div class=\"node\">"), 2U);
-  EXPECT_TRUE(has(written.page, "<span class=\"g1\">2<small>t0d1p0</small></span>"));
+  EXPECT_TRUE(contains(written.page, "<span class=\"g1\">2<small>t0d1p0</small></span>"));
   EXPECT_TRUE(
-      has(written.page, "interleaved: 8 microbatches in groups of 4 on 4 pipeline ranks of 2 chunks"));
+      contains(written.page, "interleaved: 8 microbatches in groups of 4 on 4 pipeline ranks of 2 chunks"));
   EXPECT_EQ(occurrences(written.page, "class=\"step\""), 4U * 8 * 2 * 2);
-  EXPECT_TRUE(has(written.page, "<h3>Memory of a rank, by pipeline stage</h3>"));
-  EXPECT_TRUE(has(written.page, "<h3>Bytes sent, by group kind</h3>"));
+  EXPECT_TRUE(contains(written.page, "<h3>Memory of a rank, by pipeline stage</h3>"));
+  EXPECT_TRUE(contains(written.page, "<h3>Bytes sent, by group kind</h3>"));
 }
 
 TEST(Report, WhatIsNotDrawnIsSaid) {
   const std::string large = "--world-size 1024 --pipeline-model-parallel-size 2 ";
-  EXPECT_TRUE(has(replayed(large).page, "Only the first 64 ranks of 1024 are drawn."));
-  EXPECT_TRUE(has(replayed(large).page,
-                  "Not drawn: the scenario gives neither num-microbatches nor global-batch-size."));
+  EXPECT_TRUE(contains(replayed(large).page, "Only the first 64 ranks of 1024 are drawn."));
+  EXPECT_TRUE(contains(replayed(large).page,
+                       "Not drawn: the scenario gives neither num-microbatches nor global-batch-size."));
   const std::string small = "--world-size 2 --pipeline-model-parallel-size 2 --num-microbatches ";
-  EXPECT_TRUE(has(replayed(small + "256").page, "class=\"gantt\""));
+  EXPECT_TRUE(contains(replayed(small + "256").page, "class=\"gantt\""));
   for (const char* microbatches : {"257", "100000", "16000000"})
-    EXPECT_TRUE(has(replayed(small + microbatches).page, "Not drawn: "));
+    EXPECT_TRUE(contains(replayed(small + microbatches).page, "Not drawn: "));
   // No schedule takes these chunks.
   const Written odd = replayed(
       small +
       "3 --virtual-pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 1");
   EXPECT_EQ(odd.result.exit_code, 2);
-  EXPECT_TRUE(has(odd.page, "microbatch_group_size"));
+  EXPECT_TRUE(contains(odd.page, "microbatch_group_size"));
 }
 
 TEST(Report, RanksKeepTheirNumbersWhereverTheGridBegins) {
   const std::string page = replayed("--world-size 4 --rank-offset 6 --gpus-per-node 8").page;
-  EXPECT_TRUE(has(page, "node 0<div class=\"ranks\"><span class=\"g0\">6<small>d0</small>"));
-  EXPECT_TRUE(has(page, "node 1<div class=\"ranks\"><span class=\"g2\">8<small>d2</small>"));
+  EXPECT_TRUE(contains(page, "node 0<div class=\"ranks\"><span class=\"g0\">6<small>d0</small>"));
+  EXPECT_TRUE(contains(page, "node 1<div class=\"ranks\"><span class=\"g2\">8<small>d2</small>"));
 }
 
 TEST(Report, OneNodeOfManyGpusIsCut) {
   const sim::Layout layout = sim::make_layout({.world_size = 4096}, sim::RuleBook::megatron);
   const std::string html = verify::rank_grid_html(layout, {.gpus_per_node = 4096});
   EXPECT_EQ(occurrences(html, "<span class=\"g"), static_cast<std::size_t>(verify::kMostDrawnRanks));
-  EXPECT_TRUE(has(html, "Only the first 512 ranks of 4096 are drawn."));
+  EXPECT_TRUE(contains(html, "Only the first 512 ranks of 4096 are drawn."));
 }
 
 TEST(Report, ATrainingIsDrawnWithItsValues) {
@@ -331,8 +333,8 @@ TEST(Report, ATrainingIsDrawnWithItsValues) {
   const std::string page = report_html({report});
   EXPECT_EQ(malformation(page), "");
   EXPECT_EQ(occurrences(page, "<path class=\"line"), 2U);
-  EXPECT_TRUE(has(page, "<td class=\"number\">2.75</td><td class=\"number\">0.25</td>"));
-  EXPECT_TRUE(has(page, "M70.0 20.0h1L270.0"));
+  EXPECT_TRUE(contains(page, "<td class=\"number\">2.75</td><td class=\"number\">0.25</td>"));
+  EXPECT_TRUE(contains(page, "M70.0 20.0h1L270.0"));
 }
 
 TEST(Report, LossesThatAreNoNumbersBreakTheLineOnly) {
@@ -345,7 +347,7 @@ TEST(Report, LossesThatAreNoNumbersBreakTheLineOnly) {
     EXPECT_EQ(malformation(page), "");
     const std::size_t chart = page.find("<svg"), end = page.find("</svg>");
     const std::string drawn = chart == std::string::npos ? "" : page.substr(chart, end - chart);
-    EXPECT_FALSE(has(drawn, "nan") || has(drawn, "inf")) << drawn;
+    EXPECT_FALSE(contains(drawn, "nan") || contains(drawn, "inf")) << drawn;
   }
 }
 
@@ -355,8 +357,8 @@ TEST(Report, ABadPathIsRefusedBeforeAnyWork) {
   const test::RunResult result = test::run(too_large);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_TRUE(has(result.err, "refused [report_file]"));
-  EXPECT_TRUE(has(result.err, "'no/such/folder/x.html' lies in a folder that does not exist"));
+  EXPECT_TRUE(contains(result.err, "refused [report_file]"));
+  EXPECT_TRUE(contains(result.err, "'no/such/folder/x.html' lies in a folder that does not exist"));
 }
 
 TEST(Report, NothingIsLeftWhenTheOtherPathIsRefused) {
@@ -415,7 +417,7 @@ TEST(OutputFile, AFolderThatWentAwayIsARefusal) {
     FAIL() << "not refused";
   } catch (const sim::Error& error) {
     EXPECT_EQ(error.refusal().code, "junit_file");
-    EXPECT_TRUE(has(error.refusal().numbers, "could not be written"));
+    EXPECT_TRUE(contains(error.refusal().numbers, "could not be written"));
   }
 }
 
