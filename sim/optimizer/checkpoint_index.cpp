@@ -188,10 +188,10 @@ std::string text_of(const CheckpointIndex& index) {
 
 CheckpointIndex index_of(std::string_view text) {
   const Json json = Json::parse(checked_body(text), nullptr, false);
-  if (!json.is_object() || !json.contains("format") || json["format"] != kFormat)
+  if (!json.is_object() || !json.contains("format") || json.at("format") != kFormat)
     refuse_index("the file is JSON, but no index", "the index is that of a checkpoint of shardproof");
-  if (!json.contains("version") || json["version"] != kVersion) {
-    refuse_index(fmt::format("version {}", json.contains("version") ? json["version"].dump() : "none"),
+  if (!json.contains("version") || json.at("version") != kVersion) {
+    refuse_index(fmt::format("version {}", json.contains("version") ? json.at("version").dump() : "none"),
                  "this program reads version 2", "the version of shardproof that wrote the checkpoint");
   }
   CheckpointIndex index;

@@ -108,24 +108,24 @@ struct Reader {
 
   StoredTensor tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
     const auto says = [&](const char* rule) { refuse_bytes(file, "tensor " + name, rule); };
-    const bool is_entry = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
-                          entry.contains("shape") && entry["shape"].is_array() &&
-                          entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
-                          entry["data_offsets"].size() == 2;
+    const bool is_entry = entry.is_object() && entry.contains("dtype") && entry.at("dtype").is_string() &&
+                          entry.contains("shape") && entry.at("shape").is_array() &&
+                          entry.contains("data_offsets") && entry.at("data_offsets").is_array() &&
+                          entry.at("data_offsets").size() == 2;
     if (!is_entry) says("a tensor has dtype, shape and two data_offsets");
     StoredTensor tensor;
     const auto known = std::find_if(kNames.begin(), kNames.end(),
-                                    [&](const StoredName& n) { return entry["dtype"] == n.text; });
+                                    [&](const StoredName& n) { return entry.at("dtype") == n.text; });
     if (known == kNames.end()) says("dtypes are F64, F32, BF16 and I32");
     tensor.dtype = known->dtype;
-    tensor.shape = shape(entry["shape"], size_of(tensor.dtype), says);
+    tensor.shape = shape(entry.at("shape"), size_of(tensor.dtype), says);
     const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
     std::int64_t bytes = is_empty ? 0 : size_of(tensor.dtype);  // no overflow: an empty tensor starts at 0
     for (const std::int64_t size : tensor.shape) bytes *= size;
-    const Json& offsets = entry["data_offsets"];
+    const Json& offsets = entry.at("data_offsets");
     const auto after = end + static_cast<std::uint64_t>(bytes);
-    const bool are_numbers = offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
-    if (!are_numbers || offsets[0] != end || offsets[1] != after || after > values.size())
+    const bool are_numbers = offsets.at(0).is_number_unsigned() && offsets.at(1).is_number_unsigned();
+    if (!are_numbers || offsets.at(0) != end || offsets.at(1) != after || after > values.size())
       says("the values of the tensors follow one another without gaps, as long as their shapes say");
     const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
     tensor.values.assign(own.begin(), own.end());
@@ -186,9 +186,9 @@ std::map<std::string, std::string> metadata_of(const Json& header, const std::st
 std::pair<std::uint64_t, std::uint64_t> offsets_of(const Json& entry) {
   const auto number = [&](std::size_t i) -> std::uint64_t {
     if (!entry.is_object() || !entry.contains("data_offsets")) return 0;
-    const Json& offsets = entry["data_offsets"];
-    const bool has = offsets.is_array() && i < offsets.size() && offsets[i].is_number_unsigned();
-    return has ? offsets[i].get<std::uint64_t>() : 0;
+    const Json& offsets = entry.at("data_offsets");
+    const bool has = offsets.is_array() && i < offsets.size() && offsets.at(i).is_number_unsigned();
+    return has ? offsets.at(i).get<std::uint64_t>() : 0;
   };
   return {number(0), number(1)};
 }
@@ -243,7 +243,7 @@ Safetensors decoded(std::string_view bytes, const std::string& name) {
   }
   std::sort(order.begin(), order.end());
   std::uint64_t end = 0;
-  for (const auto& [offsets, key] : order) file.tensors[key] = reader.tensor(key, header[key], end);
+  for (const auto& [offsets, key] : order) file.tensors[key] = reader.tensor(key, header.at(key), end);
   if (end != reader.values.size()) {
     refuse_bytes(
         name, fmt::format("{} bytes follow the header, and the tensors have {}", reader.values.size(), end),
