@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <functional>
 #include <map>
 #include <set>
@@ -10,6 +11,8 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
+#include "verify/inspect/holding_call.h"
+#include "verify/output/phrases.h"
 
 namespace verify {
 
@@ -375,6 +378,22 @@ class Collector {
 }  // namespace
 
 std::string_view input_dtypes(std::string_view dtypes) { return dtypes.substr(0, dtypes.find(" > ")); }
+
+std::string disagreement_words(const Job& job, const Disagreement& one) {
+  std::vector<std::string> parties;
+  for (const Disagreement::Party& party : one.parties)
+    parties.push_back(fmt::format("{} {} {}", ranks_words(party.ranks),
+                                  party.ranks.size() == 1 ? "makes" : "make", party.call));
+  const JobGroup& group = job.groups[one.group];
+  if (one.what == "splits")
+    return fmt::format("The members of {} make call {} as an {}: the splits of two of them do not fit.",
+                       group_words(group), one.sequence, one.parties.front().call);
+  if (one.is_message)
+    return fmt::format("The halves of a message in {} differ in {}: {}.", group_words(group), one.what,
+                       fmt::join(parties, ", "));
+  return fmt::format("Call {} of {} differs in {}: {}.", one.sequence, group_words(group), one.what,
+                     fmt::join(parties, ", "));
+}
 
 std::vector<int> Disagreement::odd_ranks() const {
   std::vector<int> ranks;

@@ -43,6 +43,9 @@ struct Disagreement {
   std::vector<int> odd_ranks() const;
 };
 
+/// Returns a sentence: "Call 3 of the tp group of ranks 0 and 1 differs in size: rank 0 makes ...".
+std::string disagreement_words(const Job& job, const Disagreement& one);
+
 /// Returns the part of a call's dtypes that every member has: those of its inputs.
 std::string_view input_dtypes(std::string_view dtypes);
 

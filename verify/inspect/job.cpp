@@ -454,6 +454,14 @@ std::ptrdiff_t Job::stage_of(std::size_t dump) const {
   return 0;
 }
 
+std::vector<int> Job::ranks_without_dump() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world_size; ++rank) {
+    if (dump_of_rank[static_cast<std::size_t>(rank)] < 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 const BlankDump* Job::find_blank(int rank) const {
   const auto found =
       std::find_if(blank.begin(), blank.end(), [&](const auto& one) { return one.rank == rank; });

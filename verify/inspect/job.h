@@ -121,6 +121,7 @@ struct Job {
     const int dump = dump_of_rank[static_cast<std::size_t>(rank)];
     return dump < 0 ? nullptr : &recordings[static_cast<std::size_t>(dump)];
   }
+  std::vector<int> ranks_without_dump() const;  // ascending
   /// Returns the dump of a rank that holds nothing; null where there is none.
   const BlankDump* find_blank(int rank) const;
   /// Returns what the rank of a dump says of a group; null where it does not know the group.
