@@ -26,6 +26,7 @@ Json memory_stages_json(const MemoryReport& memory) {
                       {"static_bytes", stage.static_bytes()},
                       {"peak_bytes", has_peak ? Json(stage.peak_bytes()) : Json()},
                       {"parts", std::move(parts)},
+                      {"expert_parameters", stage.expert_parameters},
                       {"peak_in", has_peak ? Json(stage.peak_in) : Json()}});
   }
   return stages;

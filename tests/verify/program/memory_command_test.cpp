@@ -40,14 +40,23 @@ TEST(MemoryCommand, TheDocumentHasItsMembers) {
   EXPECT_EQ(document["workspace_bytes"], 98 << 20U);
   ASSERT_EQ(document["stages"].size(), 2U);
   for (const auto& stage : document["stages"]) {
-    EXPECT_EQ(keys_of(stage),
-              (std::vector<std::string>{"pipeline_rank", "static_bytes", "peak_bytes", "parts", "peak_in"}));
+    EXPECT_EQ(keys_of(stage), (std::vector<std::string>{"pipeline_rank", "static_bytes", "peak_bytes",
+                                                        "parts", "expert_parameters", "peak_in"}));
     std::int64_t sum = 0;
     for (const auto& [part, bytes] : stage["parts"].items()) sum += bytes.get<std::int64_t>();
     EXPECT_EQ(stage["peak_bytes"], sum);
   }
   EXPECT_EQ(document["stages"][1]["pipeline_rank"], 1);
   EXPECT_EQ(document["stages"][1]["peak_in"], "forward of microbatch 0, in the loss");
+}
+
+/// Of 16 experts in 4 layers a rank of ep 4 holds 4, each with two matrices in bf16.
+TEST(MemoryCommand, TheDocumentHasTheParametersOfExperts) {
+  const std::string experts =
+      "memory --world-size 8 --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --vocab-size 512 "
+      "--seq-length 512 --disable-bias-linear --num-experts 16 --expert-model-parallel-size ";
+  EXPECT_EQ(document_of(experts + "4")["stages"][0]["expert_parameters"], 4 * 4 * 2 * 4 * 1024 * 1024 * 2);
+  EXPECT_EQ(document_of(experts + "1")["stages"][0]["expert_parameters"], 0);
 }
 
 TEST(MemoryCommand, TheJudgementIsTheExitCode) {
