@@ -28,12 +28,23 @@ using Changes = std::vector<Change>;
 /// Changes of one kind, of which each goes further than the one before it.
 using Steps = std::vector<Changes>;
 
+struct Kind {
+  Steps steps;
+  bool has_further_kind = false;  // a later kind goes further: this one is told only if it fits
+};
+
 constexpr const char* kPipeline = "pipeline-model-parallel-size";
 constexpr const char* kTensor = "tensor-model-parallel-size";
 constexpr const char* kContext = "context-parallel-size";
 constexpr const char* kExpert = "expert-model-parallel-size";
 constexpr const char* kNoDistributed = "no-distributed-optimizer";
+constexpr const char* kPrecisionAware = "use-precision-aware-optimizer";
 constexpr const char* kNoMask = "no-create-attention-mask-in-dataloader";
+constexpr const char* kFusedLoss = "cross-entropy-loss-fusion";
+constexpr const char* kSequence = "sequence-parallel";
+constexpr const char* kExpertTensor = "expert-tensor-parallel-size";
+constexpr const char* kMoment = "exp-avg-dtype";
+constexpr const char* kSecondMoment = "exp-avg-sq-dtype";
 constexpr const char* kGranularity = "recompute-granularity";
 constexpr const char* kMethod = "recompute-method";
 constexpr const char* kLayers = "recompute-num-layers";
@@ -87,51 +98,100 @@ Steps more_modules(const Scenario& scenario) {
   return steps;
 }
 
-/// The first layers of each stage, and then all of them, which keeps least one by one.
-std::vector<Steps> full_recomputation(const Settings& settings) {
+/// The layers of the largest chunk of a stage, if stages have as many.
+std::int64_t layers_of_a_chunk(const Settings& settings) {
+  if (const auto given = settings.number("num-layers-per-virtual-pipeline-stage")) return *given;
+  const std::int64_t chunks =
+      number(settings, kPipeline) * number(settings, "num-virtual-stages-per-pipeline-rank");
+  return number(settings, "num-layers") / std::max<std::int64_t>(1, chunks);
+}
+
+/// The first layers of each stage, in eighths of them, and then all of them, which keeps least one by one.
+std::vector<Kind> full_recomputation(const Settings& settings) {
+  constexpr std::int64_t kParts = 8;
   const bool is_full = settings.text(kGranularity, "") == "full";
   const bool is_finest = is_full && settings.text(kMethod, "") == "uniform" && number(settings, kLayers) == 1;
-  std::vector<Steps> all;
+  std::vector<Kind> all;
   if (!is_full) {
     Steps of_blocks;
-    const std::int64_t of_stage =
-        number(settings, "num-layers") / std::max<std::int64_t>(1, number(settings, kPipeline));
-    for (std::int64_t layers = 1; layers < of_stage; layers *= 2)
+    const std::int64_t most = layers_of_a_chunk(settings);
+    std::int64_t before = 0;
+    for (std::int64_t part = 1; part < kParts; ++part) {
+      const std::int64_t layers = most * part / kParts;
+      if (layers == before) continue;
+      before = layers;
       of_blocks.push_back({{kGranularity, "full"}, {kMethod, "block"}, {kLayers, fmt::format("{}", layers)}});
-    all.push_back(std::move(of_blocks));
+    }
+    all.push_back({.steps = std::move(of_blocks), .has_further_kind = true});
   }
-  if (!is_finest) all.push_back({{{kGranularity, "full"}, {kMethod, "uniform"}, {kLayers, "1"}}});
+  if (!is_finest) all.push_back({{{{kGranularity, "full"}, {kMethod, "uniform"}, {kLayers, "1"}}}});
   return all;
 }
 
-/// Twice, four and eight times as many ranks. Experts train with tp above 1 under sequence parallelism alone.
+/// Twice, four and eight times as many ranks.
 Steps more_ranks(const Settings& settings, const char* option) {
   Steps steps;
-  for (const std::int64_t factor : {2, 4, 8}) {
+  for (const std::int64_t factor : {2, 4, 8})
     steps.push_back({{option, fmt::format("{}", factor * number(settings, option))}});
-    if (option == kTensor && has_experts(settings) && !settings.flag("sequence-parallel"))
-      steps.back().push_back({"sequence-parallel", "true"});
+  return steps;
+}
+
+/// Tensor-parallel ranks are those of a node, and have sequence parallelism, without which experts do not
+/// train. Where a rank has whole experts, it still has.
+Steps more_tensor_ranks(const Settings& settings) {
+  const std::int64_t tp = number(settings, kTensor), of_node = settings.number("gpus-per-node").value_or(8);
+  Steps steps;
+  for (Changes& changes : more_ranks(settings, kTensor)) {
+    if (tp * (std::int64_t{2} << steps.size()) > of_node) break;
+    if (!settings.flag(kSequence) && (tp == 1 || has_experts(settings)))
+      changes.push_back({kSequence, "true"});
+    if (has_experts(settings) && tp == 1 && !settings.has(kExpertTensor))
+      changes.push_back({kExpertTensor, "1"});
+    steps.push_back(std::move(changes));
   }
   return steps;
 }
 
-/// The changes that the run does not have already. What costs little time comes first.
-std::vector<Steps> candidates(const Scenario& scenario) {
+/// The microbatches that divide the run's own, so that its batch stays.
+Steps smaller_microbatches(const Settings& settings) {
+  constexpr const char* kMicro = "micro-batch-size";
+  const std::int64_t own = number(settings, kMicro);
+  Steps steps;
+  for (std::int64_t size = own / 2; size >= 1; --size)
+    if (own % size == 0) steps.push_back({{kMicro, fmt::format("{}", size)}});
+  return steps;
+}
+
+/// The states of the distributed optimizer: a main parameter of which the parameter itself has half of the
+/// bits, and at last moments of 16 bits.
+Steps narrower_states(const Scenario& scenario, bool has_narrow_moments) {
   const Settings& settings = scenario.settings;
-  std::vector<Steps> all;
-  if (number(settings, kTensor) > 1 && !settings.flag("sequence-parallel"))
-    all.push_back({{{"sequence-parallel", "true"}}});
-  if (!settings.flag(kNoMask) && !divides_documents(scenario)) all.push_back({{{kNoMask, "true"}}});
+  if (!takes_distributed_optimizer(scenario) || settings.flag(kNoDistributed)) return {};
+  if (!has_narrow_moments)
+    return settings.flag(kPrecisionAware) ? Steps() : Steps{{{kPrecisionAware, "true"}}};
+  if (settings.has(kMoment) || settings.has(kSecondMoment)) return {};
+  return {{{kPrecisionAware, "true"}, {kMoment, "bf16"}, {kSecondMoment, "bf16"}}};
+}
+
+/// The changes that the run does not have already. What costs little time comes first.
+std::vector<Kind> candidates(const Scenario& scenario) {
+  const Settings& settings = scenario.settings;
+  std::vector<Kind> all;
+  if (number(settings, kTensor) > 1 && !settings.flag(kSequence)) all.push_back({{{{kSequence, "true"}}}});
+  if (!settings.flag(kNoMask) && !divides_documents(scenario)) all.push_back({{{{kNoMask, "true"}}}});
   if (settings.flag(kNoDistributed) && takes_distributed_optimizer(scenario))
-    all.push_back({{{kNoDistributed, "false"}}});
-  all.push_back(more_modules(scenario));
+    all.push_back({{{{kNoDistributed, "false"}}}});
+  all.push_back({.steps = narrower_states(scenario, false), .has_further_kind = true});
+  if (settings.flag(kFusedLoss)) all.push_back({{{{kFusedLoss, std::nullopt}}}});
+  all.push_back({smaller_microbatches(settings)});
+  all.push_back({more_modules(scenario)});
   std::ranges::move(full_recomputation(settings), std::back_inserter(all));
   for (const char* chunks : {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"})
-    if (settings.has(chunks)) all.push_back({{{chunks, std::nullopt}}});
-  const std::int64_t micro = number(settings, "micro-batch-size");
-  if (micro > 1) all.push_back({{{"micro-batch-size", fmt::format("{}", micro % 2 == 0 ? micro / 2 : 1)}}});
-  for (const char* ranks : {kPipeline, kContext, kTensor}) all.push_back(more_ranks(settings, ranks));
-  if (has_experts(settings)) all.push_back(more_ranks(settings, kExpert));
+    if (settings.has(chunks)) all.push_back({{{{chunks, std::nullopt}}}});
+  for (const char* ranks : {kPipeline, kContext}) all.push_back({more_ranks(settings, ranks)});
+  all.push_back({more_tensor_ranks(settings)});
+  if (has_experts(settings)) all.push_back({more_ranks(settings, kExpert)});
+  all.push_back({narrower_states(scenario, true)});
   return all;
 }
 
@@ -147,6 +207,17 @@ std::string text_of(const Changes& changes, bool is_run) {
   std::string text;
   for (const Change& change : changes) text += (text.empty() ? "" : " ") + text_of(change, is_run);
   return text;
+}
+
+/// Returns the changes as a sentence begins with them. What is left out comes first.
+std::string words_of(const Changes& changes, bool is_run) {
+  Changes without, with;
+  for (const Change& change : changes) (change.value ? with : without).push_back(change);
+  std::string words;
+  for (const Change& change : without)
+    words += fmt::format("{} --{}", words.empty() ? "Without" : " and", change.option);
+  if (with.empty()) return words;
+  return fmt::format("{} {}", words.empty() ? "With" : words + " and with", text_of(with, is_run));
 }
 
 Settings with_changes(const Scenario& scenario, const Changes& changes) {
@@ -180,6 +251,7 @@ std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes
     if (!why_no_memory(request).empty()) return std::nullopt;
     const MemoryReport report = scenario_memory(request);
     return Remedy{.options = text_of(changes, scenario.run != nullptr),
+                  .words = words_of(changes, scenario.run != nullptr),
                   .peak_bytes = report.stages[report.fullest()].peak_bytes(),
                   .stage = report.fullest(),
                   .fits = report.fits().value_or(false)};
@@ -188,14 +260,18 @@ std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes
   }
 }
 
-/// Returns the smallest change of a kind that fits; where none does, the smallest one that is worth it.
-std::optional<Remedy> remedy_among(const Scenario& scenario, const Steps& steps, std::int64_t worth) {
+/// Returns the smallest change of a kind that leaves what is needed beside, else the smallest one that fits.
+/// Where none fits, it is the smallest one from which on further ones save less than `worth`.
+std::optional<Remedy> remedy_among(const Scenario& scenario, const Steps& steps, std::int64_t now,
+                                   std::int64_t worth) {
+  const std::int64_t memory = memory_options(scenario.settings).gpu_memory.value_or(0);
   std::optional<Remedy> found;
   for (const Changes& changes : steps) {
     const std::optional<Remedy> remedy = remedy_of(scenario, changes);
     if (!remedy) continue;
-    if (remedy->fits) return remedy;
-    if (!found && remedy->peak_bytes <= worth) found = remedy;
+    if (remedy->fits && memory - remedy->peak_bytes >= kTight) return remedy;
+    if (found && found->fits) continue;
+    if (remedy->fits || remedy->peak_bytes <= (found ? found->peak_bytes : now) - worth) found = remedy;
   }
   return found;
 }
@@ -209,20 +285,20 @@ bool share_an_option(const Changes& a, const Changes& b) {
 }
 
 /// Returns two changes at once that fit, of each two kinds the smallest ones.
-std::vector<Remedy> pairs_that_fit(const Scenario& scenario, const std::vector<Steps>& all) {
+std::vector<Remedy> pairs_that_fit(const Scenario& scenario, const std::vector<Kind>& all) {
   constexpr std::size_t kMost = 3;
   std::vector<Remedy> found;
   for (std::size_t second = 1; second < all.size(); ++second) {
     for (std::size_t first = 0; first < second && found.size() < kMost; ++first) {
       Steps both;
-      for (const Changes& b : all[second]) {
-        for (const Changes& a : all[first]) {
+      for (const Changes& b : all[second].steps) {
+        for (const Changes& a : all[first].steps) {
           if (share_an_option(a, b)) continue;
           both.push_back(a);
           both.back().insert(both.back().end(), b.begin(), b.end());
         }
       }
-      const std::optional<Remedy> remedy = remedy_among(scenario, both, 0);
+      const std::optional<Remedy> remedy = remedy_among(scenario, both, 0, 0);
       if (remedy && remedy->fits) found.push_back(*remedy);
     }
   }
@@ -231,13 +307,16 @@ std::vector<Remedy> pairs_that_fit(const Scenario& scenario, const std::vector<S
 
 }  // namespace
 
+const char* text_of_fit(std::int64_t left) { return left < kTight ? "fits only just" : "fits"; }
+
 std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& report) {
   const std::int64_t now = report.stages[report.fullest()].peak_bytes();
-  const std::vector<Steps> all = candidates(scenario);
+  const std::vector<Kind> all = candidates(scenario);
   std::vector<Remedy> found, others;
-  for (const Steps& steps : all) {
-    const std::optional<Remedy> remedy = remedy_among(scenario, steps, now - now / kWorthIt);
-    if (remedy) (remedy->fits ? found : others).push_back(*remedy);
+  for (const Kind& kind : all) {
+    const std::optional<Remedy> remedy = remedy_among(scenario, kind.steps, now, now / kWorthIt);
+    if (!remedy || (!remedy->fits && kind.has_further_kind)) continue;
+    (remedy->fits ? found : others).push_back(*remedy);
   }
   if (found.empty()) found = pairs_that_fit(scenario, all);
   std::ranges::stable_sort(others, {}, &Remedy::peak_bytes);

@@ -4,16 +4,20 @@
 /// it.
 ///
 /// Calls   Changes are tried one at a time, those first that cost little time: sequence parallelism, no mask
-///         of the data loader, ZeRO-1, further recomputed modules, the first 1, 2, 4, ... layers of each
-///         stage, all layers, no virtual stages, half of the microbatch, and two, four or eight times as many
-///         pipeline, context, tensor and expert ranks. Of a kind, the smallest change that fits is told.
-///         Where no change fits alone, up to three pairs of changes are told that do. A change is left out
-///         that the run has already, that the layout, Megatron or the attention of context parallelism
-///         refuses, that no longer keeps documents apart, or that saves less than a hundredth and does not
-///         make the run fit.
+///         of the data loader, ZeRO-1, the precision-aware optimizer, no fused loss, a smaller microbatch,
+///         further recomputed modules, the first layers of each stage in eighths of them, all layers, no
+///         virtual stages, and two, four or eight times as many pipeline, context, tensor and expert ranks;
+///         at last moments in bf16, with which a training has other numbers. Of a kind, the smallest change
+///         is told that leaves kTight, or else the smallest one that fits. Where none fits, it is the
+///         smallest one from which on further ones save less than a hundredth. Where no change fits alone, up
+///         to three pairs of changes are told that do. A change is left out that the run has already, that
+///         the layout, Megatron or the attention of context parallelism refuses, that no longer keeps
+///         documents apart, that has tensor-parallel ranks on several nodes, or that saves less than a
+///         hundredth and does not make the run fit.
 /// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
 ///         another one then, as Megatron takes it for the changed layout.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,8 +26,16 @@
 
 namespace verify {
 
+/// A run that leaves less of a GPU's memory fits only just. The bound is chosen: what is not counted was seen
+/// to take so much.
+constexpr std::int64_t kTight = std::int64_t{2} << 30;
+
+/// Returns "fits", or "fits only just".
+const char* text_of_fit(std::int64_t left);
+
 struct Remedy {
   std::string options;  // as on the command line: "--sequence-parallel"; "no --option" is left out
+  std::string words;    // the same in a sentence: "With --sequence-parallel", "Without --option"
   std::int64_t peak_bytes = 0;
   std::size_t stage = 0;  // the one that holds most then
   bool fits = false;

@@ -123,9 +123,6 @@ std::string text_of_stage(const sim::Layout& layout, std::size_t stage) {
       is_run ? fmt::format("ranks {} to {}", ranks.front(), ranks.back()) : sim::text_of_ranks(ranks));
 }
 
-/// What is not counted takes some of what is left. The bound is chosen: so much was seen to be taken.
-constexpr std::int64_t kTight = std::int64_t{2} << 30;
-
 std::string text_of_room(std::int64_t left) {
   return fmt::format(
       " {} are left for the CUDA context, the buffers of NCCL and the fragments of the "
@@ -143,19 +140,26 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
   const std::string stage = text_of_stage(request.layout, fullest);
   if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
   if (*report.fits()) {
-    const std::string fits = left < kTight ? "fits only just" : "fits";
     return fmt::format("{} {}: {} holds most, {} of {}.{}{}\n\n", doubt.empty() ? "It" : "What is counted",
-                       fits, stage, byte_text(most.peak_bytes()), memory, text_of_room(left), doubt);
+                       text_of_fit(left), stage, byte_text(most.peak_bytes()), memory, text_of_room(left),
+                       doubt);
   }
   const std::string moment =
       report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
   std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}\n",
                                  doubt.empty() ? "It does not fit" : "What is counted does not fit", stage,
                                  byte_text(most.peak_bytes()), moment, byte_text(-left), memory, doubt);
+  if (most.static_bytes() > *report.gpu_memory) {
+    text += fmt::format(
+        "  It holds {} between steps already, which recomputation and smaller microbatches leave as they "
+        "are.\n",
+        byte_text(most.static_bytes()));
+  }
   const std::vector<Remedy> help = help_for(scenario, report);
   for (const Remedy& remedy : help) {
-    text += fmt::format("  With {} it needs {} on stage {}, and {}.\n", remedy.options,
-                        byte_text(remedy.peak_bytes), remedy.stage, remedy.fits ? "fits" : "does not fit");
+    text += fmt::format("  {} it needs {} on stage {}, and {}.\n", remedy.words, byte_text(remedy.peak_bytes),
+                        remedy.stage,
+                        remedy.fits ? text_of_fit(*report.gpu_memory - remedy.peak_bytes) : "does not fit");
   }
   if (std::ranges::none_of(help, &Remedy::fits))
     text += "  No change of one or two of its options was found that makes it fit; --sweep tries layouts.\n";
