@@ -22,6 +22,7 @@ constexpr std::string_view kCountedNames[] = {"squared-relu",
                                               "attention-scale",
                                               "enable-experimental",
                                               "step-batch-size-schedule",
+                                              "rampup-batch-size",
                                               "decrease-batch-size-if-needed"};
 
 /// An argument that allocates memory that is not counted, except with these values.

@@ -435,6 +435,8 @@ TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
   EXPECT_EQ(named("--multi-latent-attention --qk-layernorm --position-embedding-type rope"),
             ordered_json::array());
   EXPECT_EQ(named("--cuda-graph-impl none"), ordered_json::array());
+  // The batch grows to the one that is counted.
+  EXPECT_EQ(named("--rampup-batch-size 2 2 100 --global-batch-size 8"), ordered_json::array());
   EXPECT_EQ(named("--cuda-graph-impl local --fp8-format hybrid"),
             ordered_json::array({"--cuda-graph-impl", "--fp8-format"}));
   EXPECT_EQ(named("--fp32-residual-connection"), ordered_json::array({"--fp32-residual-connection"}));

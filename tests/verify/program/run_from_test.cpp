@@ -183,7 +183,7 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
-  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training memory ");
+  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training ");
   EXPECT_EQ(rows_without("--decoder-seq-length 8"), "");
   EXPECT_EQ(rows_without("--decoder-seq-length 8 --decoder-num-layers 2"), "training layers memory ");
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
