@@ -242,16 +242,32 @@ Settings with_batch_that_follows(const Scenario& scenario, Settings settings) {
   return settings;
 }
 
+/// Returns the arguments of a run that must be left out for the changes, because they say under another name
+/// what an option of them says: with --recompute-activations, Megatron takes no other granularity.
+Changes left_out_for(const Changes& changes, const Scenario& scenario, const Scenario& changed) {
+  Changes left_out;
+  if (scenario.run == nullptr) return left_out;
+  for (const auto& [name, value] : scenario.run->judged.all()) {
+    const bool is_own = std::ranges::any_of(
+        changes, [&](const Change& change) { return std::string_view(change.option) == name; });
+    if (!is_own && !changed.run->judged.has(name)) left_out.push_back({name.c_str(), std::nullopt});
+  }
+  return left_out;
+}
+
 /// Returns what the changed run needs; none where it cannot have the changes, or its memory is not counted.
 std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes) {
   try {
     const Settings settings = with_batch_that_follows(scenario, with_changes(scenario, changes));
     if (context_warnings(settings).size() > context_warnings(scenario.settings).size()) return std::nullopt;
-    const ScenarioRequest request = scenario_request(with_settings(scenario, settings));
+    const Scenario changed = with_settings(scenario, settings);
+    const ScenarioRequest request = scenario_request(changed);
     if (!why_no_memory(request).empty()) return std::nullopt;
     const MemoryReport report = scenario_memory(request);
-    return Remedy{.options = text_of(changes, scenario.run != nullptr),
-                  .words = words_of(changes, scenario.run != nullptr),
+    Changes told = left_out_for(changes, scenario, changed);
+    told.insert(told.end(), changes.begin(), changes.end());
+    return Remedy{.options = text_of(told, scenario.run != nullptr),
+                  .words = words_of(told, scenario.run != nullptr),
                   .peak_bytes = report.stages[report.fullest()].peak_bytes(),
                   .stage = report.fullest(),
                   .fits = report.fits().value_or(false)};

@@ -135,6 +135,7 @@ RC_GTEST_PROP(MemoryAdvice, WhatIsToldForAScriptIsWhatItNeeds, ()) {
   std::int64_t world = 0;
   Options options = drawn(world);
   if (*rc::gen::arbitrary<bool>()) options["--use-distributed-optimizer"] = "";
+  if (*rc::gen::arbitrary<bool>()) options["--recompute-activations"] = "";
   if (*rc::gen::arbitrary<bool>()) options["--global-batch-size"] = "768";
   hold_advice(options, [&](const Options& given, std::int64_t memory) {
     const test::TemporaryFile file(

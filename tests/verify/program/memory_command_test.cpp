@@ -410,6 +410,21 @@ TEST(MemoryCommand, WhatWouldHelpARunHasMegatronsWords) {
   EXPECT_EQ(result.out.find("no-distributed-optimizer"), std::string::npos) << result.out;
 }
 
+/// Beside --recompute-activations, Megatron refuses the method of full recomputation.
+TEST(MemoryCommand, WhatMustBeLeftOutForAChangeIsTold) {
+  const test::TemporaryFile file(
+      "run.sh",
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+      "--max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 4 --recompute-activations\n");
+  const std::string out = test::run("memory --world-size 8 --gpu-memory 500MB --from " + file.path()).out;
+  EXPECT_NE(out.find("  Without --recompute-activations and with --recompute-granularity full "),
+            std::string::npos)
+      << out;
+  EXPECT_NE(out.find("  With --recompute-granularity selective --recompute-modules core_attn mlp it needs"),
+            std::string::npos)
+      << out;
+}
+
 TEST(MemoryCommand, OptionsThatOnlyMemoryReadsAreUsed) {
   const test::TemporaryFile file(
       "run.sh",
