@@ -45,6 +45,11 @@ std::vector<std::string> names_assigned_in(const ShellCommand& command) {
   return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
 }
 
+/// Whether a command is a test with =~, which gives BASH_REMATCH a value.
+bool finds_by_expression(const ShellCommand& command) {
+  return std::ranges::any_of(command.words, [](const ShellWord& word) { return is_literal(word, "=~"); });
+}
+
 bool is_blank_of_input(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 /// Returns a text without the blanks at its ends that are among these signs.
@@ -519,6 +524,8 @@ void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellR
   read_documents(command, words, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
+  if (runs != ShellRuns::yes && finds_by_expression(command))
+    values_.forget("BASH_REMATCH", command.line, "it is assigned in a branch");
   if (success) return branches_.ended(success);
   branches_.ended(success, values_.unknown_variables(words),
                   is_certain ? name_tested_as_empty(command, values_) : "");

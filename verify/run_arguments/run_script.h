@@ -16,15 +16,16 @@
 /// known ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. Loops are read round by round, with `break`
 /// and `continue`, as long as it is known that another round runs: `for` over known words, for ((I = 0; I <
 /// 4; I++)), `while` and `until`. The commands of a function are read where it is called, with the arguments
-/// of the call as $1 and so on; one that is called with "$@" alone has those of the script. What a subshell
-/// assigns is gone behind it, `unset` leaves no value, `shift` and `set --` change the arguments, `read`
-/// takes words of a here-document or here-string, `local -n` gives a variable another name, IFS separates
-/// words, and the script ends with an `exit` that certainly runs, as a function does with a `return`. Values
-/// are cut, replaced and sliced (${X%b}, ${X/a/b}, ${X^^}, ${X:0:2}: shell_pattern.h). The output of
-/// functions, conditions and `echo` in $(...) is followed (shell_output.h). Nothing is executed. Whatever
-/// only a shell could tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch
-/// that may run; $1; $(...); a word that looks like the command of a training. A variable in `set` has that
-/// value throughout.
+/// of the call as $1 and so on; one that is called with "$@" alone has those of the script. What a subshell,
+/// a pipeline or a command before `&` assigns is gone behind it (shell_jobs.h), `unset` leaves no value,
+/// `shift` and `set --` change the arguments, `read` takes words of a here-document or here-string, `local
+/// -n` gives a variable another name, IFS separates words, and the script ends with an `exit` that certainly
+/// runs, as a function does with a `return`. Values are cut, replaced and sliced (${X%b}, ${X/a/b}, ${X^^},
+/// ${X:0:2}: shell_pattern.h), and braces make several words of one ({1..4}: shell_braces.h). The output of
+/// functions, conditions, `echo`, and what takes it apart in $(...) is followed (shell_output.h). Nothing is
+/// executed. Whatever only a shell could tell is kept as Unresolved: a variable that is not assigned, or is
+/// assigned in a branch that may run; $1; $(...); a word that looks like the command of a training. A
+/// variable in `set` has that value throughout.
 ///
 /// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///

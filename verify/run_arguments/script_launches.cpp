@@ -23,10 +23,11 @@ bool is_of_torchrun(std::string_view word) {
 
 /// Whether a script that is sourced is one that makes programs known, and gives a training no arguments.
 bool sets_up_programs(std::string_view file) {
-  constexpr std::array<std::string_view, 7> kNames = {"activate",   "conda.sh",   "profile", "bashrc",
-                                                      "setvars.sh", "set_env.sh", "modules"};
-  return std::ranges::any_of(
-      kNames, [&](std::string_view name) { return file.find(name) != std::string_view::npos; });
+  constexpr std::array<std::string_view, 9> kNames = {"activate",   "conda.sh",   "profile",
+                                                      ".profile",   "bashrc",     ".bashrc",
+                                                      "setvars.sh", "set_env.sh", "modules.sh"};
+  const std::string_view name = base_name(file);
+  return std::ranges::find(kNames, name) != kNames.end() || name == "modules" || name == ".bash_profile";
 }
 
 /// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron.
@@ -271,6 +272,7 @@ void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, Ru
                     launch.in_one_word));
   }
   run.notes.insert(run.notes.end(), assigning_.begin(), assigning_.end());
+  run.notes.insert(run.notes.end(), values_->notes().begin(), values_->notes().end());
   const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
   if (has_command && started_.may_replace && std::ranges::none_of(run.unresolved, is_asked)) {
     run.notes.push_back(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_expression.h"
 #include "verify/run_arguments/shell_pattern.h"
 
 namespace verify {
@@ -33,6 +34,7 @@ struct TestWord {
   bool is_pattern = false;  // it has characters outside of quotes that stand for others
   std::string pattern;      // the word as one, where it is
   std::string bare;         // the text, where nothing of it is quoted or expanded
+  std::string expression;   // of a word behind =~: what is quoted stands for itself
 };
 
 bool has_pattern(const ShellPart& part) {
@@ -64,6 +66,19 @@ TestWord test_word(const ShellWord& word, ShellValues& values, bool splits) {
   return result;
 }
 
+/// Returns a word behind =~ as a regular expression.
+std::string expression_of(const ShellWord& word, ShellValues& values) {
+  std::string expression;
+  for (const ShellPart& part : word.parts) {
+    for (const char c : values.whole({.parts = {part}, .line = word.line}).text) {
+      const bool is_sign = std::string_view("\\.*[]^$+?(){}|").find(c) != std::string_view::npos;
+      if (part.is_quoted && is_sign) expression += '\\';
+      expression += c;
+    }
+  }
+  return expression;
+}
+
 /// Reads the words of a test, whose brackets are left out.
 class Test {
  public:
@@ -74,6 +89,9 @@ class Test {
     const Truth truth = any(0);
     return at_ == words_.size() ? truth : std::nullopt;
   }
+
+  /// What the last =~ has found, as BASH_REMATCH has it; none where that is not known.
+  const std::optional<std::vector<std::string>>& found() const { return found_; }
 
  private:
   bool at(std::string_view word) const { return at_ < words_.size() && words_[at_].bare == word; }
@@ -149,6 +167,11 @@ class Test {
       }
       return (first.text == second.text) == (operation != "!=");
     }
+    if (operation == "=~" && is_double_) {
+      if (!first.is_known || !second.is_known) return std::nullopt;
+      found_ = found_by_expression(first.text, second.expression);
+      return found_ ? Truth(!found_->empty()) : std::nullopt;
+    }
     const auto a = whole_number(first.text), b = whole_number(second.text);
     if (!a || !b) return std::nullopt;
     if (operation == "-eq") return *a == *b;
@@ -179,6 +202,7 @@ class Test {
   bool is_double_;
   const ShellValues& values_;
   std::size_t at_ = 0;
+  std::optional<std::vector<std::string>> found_;
 };
 
 Truth truth_of(const ShellCommand& command, ShellValues& values) {
@@ -194,16 +218,31 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   const bool is_double = name == "[[";
   if (!is_double && name != "[" && name != "test") return std::nullopt;
   std::vector<TestWord> words;
+  bool has_expression = false;
   for (std::size_t i = 1; i < command.words.size(); ++i) {
     // Without quotes, a value that is empty is no word of [ ... ].
     if (!is_double && values.expand(command.words[i]).empty()) continue;
+    const bool is_expression = is_double && words.size() > 0 && words.back().bare == "=~";
     words.push_back(test_word(command.words[i], values, !is_double));
+    if (is_expression) words.back().expression = expression_of(command.words[i], values);
+    has_expression = has_expression || is_expression;
   }
   if (name != "test") {
     if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
     words.pop_back();
   }
-  return Test(std::move(words), is_double, values).truth();
+  Test test(std::move(words), is_double, values);
+  const Truth truth = test.truth();
+  if (!has_expression) return truth;
+  constexpr const char* kFound = "BASH_REMATCH";
+  if (!test.found()) {
+    values.forget(kFound, command.line, "what =~ has found is not known");
+    return truth;
+  }
+  std::vector<ShellField> found;
+  for (const std::string& text : *test.found()) found.push_back({text, command.line});
+  values.define(kFound, std::move(found));
+  return truth;
 }
 
 }  // namespace

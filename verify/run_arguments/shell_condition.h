@@ -3,9 +3,10 @@
 /// Whether a command of a shell script succeeds, where that follows from values that are known.
 ///
 /// Calls   [ ... ], [[ ... ]] and test, with = == != -eq -ne -lt -le -gt -ge -z -n -v, a word alone, ! -a -o,
-///         and && || and brackets inside of [[ ... ]]; patterns of [[ ... ]] and `case` (shell_pattern.h);
+///         and && || and brackets inside of [[ ... ]]; patterns of [[ ... ]] and `case` (shell_pattern.h); =~
+///         (shell_expression.h), which gives BASH_REMATCH what it finds;
 ///         ((...)) of known numbers; true, false and ":". A command of assignments alone succeeds.
-/// Exact   The result is empty for every other command, for =~, for files, and where a value is not known:
+/// Exact   The result is empty for every other command, for files, and where a value is not known:
 ///         nothing is guessed.
 
 #include <optional>

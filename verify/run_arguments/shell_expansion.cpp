@@ -41,7 +41,8 @@ bool is_placed(const std::vector<ShellField>& fields, std::int64_t index) {
 /// Whether an expansion is a list of words: "${ARRAY[@]}" or "$@".
 bool is_list(const ShellPart& part) {
   if (part.joins) return false;
-  return part.kind == ShellPart::Kind::elements || part.text == "$@" || part.text == "${@}";
+  return part.kind == ShellPart::Kind::elements || part.kind == ShellPart::Kind::keys || part.text == "$@" ||
+         part.text == "${@}";
 }
 
 bool is_blank(char c) { return std::string_view(kShellBlanks).find(c) != std::string_view::npos; }
@@ -287,6 +288,21 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   return fields_of_variable(part, line);
 }
 
+/// Returns all keys or all elements of an associative array, in the order of the alphabet.
+ShellValues::Fields ShellValues::fields_of_table(const ShellPart& part, const Table& table, int line) {
+  Fields fields;
+  for (const auto& [key, element] : table)
+    fields.push_back({part.kind == ShellPart::Kind::keys ? key : element, line});
+  const std::string note = fmt::format(
+      "line {}: the keys of {} are taken in the order of the alphabet, and a shell has an order of "
+      "its own",
+      line, part.text);
+  constexpr std::size_t kMostNotes = 5;
+  const bool is_new = std::ranges::find(notes_, note) == notes_.end();
+  if (table.size() > 1 && is_new && notes_.size() < kMostNotes) notes_.push_back(note);
+  return fields;
+}
+
 /// Returns the fields of an expansion of a variable, before its words are split.
 ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int line) {
   using Kind = ShellPart::Kind;
@@ -296,9 +312,20 @@ ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int l
   const auto table = set_.contains(part.text) ? tables_.end() : tables_.find(part.text);
   if (table != tables_.end() && part.kind == Kind::count)
     return {{fmt::format("{}", table->second.size()), line}};
+  const bool is_of_all = part.kind == Kind::elements || part.kind == Kind::keys;
+  if (table != tables_.end() && is_of_all)
+    return changed(part, fields_of_table(part, table->second, line), line);
   if (table != tables_.end() && part.kind != Kind::keyed)
-    return unknown("", "only a shell can tell the order of its elements");
+    return unknown("", "it is an associative array, and has no value without a key");
   const Fields* value = known(part.text);
+  if (part.kind == Kind::keys) {
+    if (value == nullptr) return unknown("", "the array is not assigned");
+    if (!is_placed(*value, std::ssize(*value)))
+      return unknown(first_variable(*value), "the number of its elements is not known");
+    Fields indices;
+    for (std::size_t i = 0; i < value->size(); ++i) indices.push_back({fmt::format("{}", i), line});
+    return indices;
+  }
   Fields of_key;  // the element of a key, as the value of a variable
   if (part.kind == Kind::keyed) {
     const Fields key = expand_nested(*part.key, line);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
@@ -12,6 +14,7 @@
 #include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_condition.h"
+#include "verify/run_arguments/shell_filters.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
 
@@ -47,7 +50,7 @@ bool is_followed(const ShellCommand& command) {
   using enum ShellKeyword;
   switch (command.keyword) {
     case none:
-      return command.chain != "|" && !command.is_redirected && command.input == nullptr;
+      return !command.is_redirected;
     case if_begins:
     case condition_ends:
     case elif_begins:
@@ -126,10 +129,57 @@ class OutputReader {
   }
 
  private:
-  bool read(const std::vector<ShellCommand>& commands) {
-    return std::ranges::all_of(commands, [&](const ShellCommand& command) {
-      return has_returned_ || (is_followed(command) && follow(command));
+  bool read(std::span<const ShellCommand> commands) {
+    for (std::size_t i = 0; i < commands.size() && !has_returned_;) {
+      std::size_t end = i + 1;
+      while (end < commands.size() && commands[end].chain == "|") ++end;
+      const auto pipeline = commands.subspan(i, end - i);
+      if (!std::ranges::all_of(pipeline, is_followed)) return false;
+      if (!(pipeline.size() == 1 ? follow(pipeline.front()) : follow_pipeline(pipeline))) return false;
+      i = end;
+    }
+    return true;
+  }
+
+  /// Follows a command whose output others take apart.
+  bool follow_pipeline(std::span<const ShellCommand> commands) {
+    using enum ShellKeyword;
+    const ShellRuns runs = branches_.runs(commands.front());
+    if (runs != ShellRuns::yes) return runs == ShellRuns::no;
+    const bool are_plain = std::ranges::all_of(commands, [](const ShellCommand& command) {
+      return command.keyword == none && command.assignments.empty() && command.declared.empty();
     });
+    if (!are_plain) return false;
+    const std::string before = std::exchange(text_, "");
+    if (!follow(commands.front())) return false;
+    for (const ShellCommand& command : commands.subspan(1)) {
+      const bool has_input = command.input != nullptr || !command.documents.empty();
+      const std::optional<std::string> text =
+          has_input ? std::nullopt : filtered(values_.expand(command.words), text_);
+      if (!text) {
+        ask(text_);
+        return false;
+      }
+      text_ = *text;
+    }
+    text_ = before + text_;
+    branches_.ended(true);
+    return text_.size() <= kMostPrintedBytes;
+  }
+
+  /// Remembers the first variable that would tell what is not known in a text.
+  void ask(const std::string& text) {
+    const std::vector<std::string> unknown = values_.unknown_variables({{text, line_}});
+    if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
+  }
+
+  /// Returns the text of a here-string or here-document; nothing where a command has none, or several.
+  std::optional<std::string> input_of(const ShellCommand& command) {
+    const bool has_document = command.documents.size() == 1;
+    if (command.input != nullptr && command.documents.empty())
+      return values_.whole(*command.input).text + "\n";
+    if (command.input == nullptr && has_document) return values_.text_of(command.documents.front());
+    return std::nullopt;
   }
 
   /// Returns whether it is known what the command prints.
@@ -146,13 +196,14 @@ class OutputReader {
     const std::vector<ShellField> words = values_.expand(command.words);
     const std::string name = words.empty() ? "" : words.front().text;
     if (const ShellValues::Commands body = values_.function(name)) return call(*body, words);
-    if (!command.documents.empty()) return name == "cat" && words.size() == 1 && print_document(command);
+    if (!command.documents.empty() || command.input != nullptr) return print_input(command, words);
     if (name == "return" && depth_ > 0) return has_returned_ = true;
     if (name == "shift" && depth_ > 0 && words.size() == 1) return shift();
     if (!command.is_negated && name == "echo") return print(echoed(words));
     if (!command.is_negated && name == "printf") return print(printed_text(words));
     if (!command.is_negated && name == "expr") return print(calculated(words));
     if (!command.is_negated && name == "seq") return print(counted(words));
+    if (const std::optional<std::string> text = printed_of_path(words)) return print(text);
     const std::optional<bool> success = shell_condition(command, values_);
     const std::vector<std::string> unknown = values_.unknown_variables(words);
     if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
@@ -190,9 +241,14 @@ class OutputReader {
     return true;
   }
 
-  bool print_document(const ShellCommand& command) {
-    if (command.documents.size() != 1) return false;
-    return print(values_.text_of(command.documents.front()));
+  /// Follows a command that gets a here-string or a here-document.
+  bool print_input(const ShellCommand& command, const std::vector<ShellField>& words) {
+    const std::optional<std::string> input = input_of(command);
+    if (!input) return false;
+    const bool is_handed_on = words.size() == 1 && words.front().text == "cat";
+    const std::optional<std::string> text = is_handed_on ? input : filtered(words, *input);
+    if (!text) ask(*input);
+    return print(text);
   }
 
   bool print(const std::optional<std::string>& text) {
@@ -218,7 +274,7 @@ class OutputReader {
 bool may_print(std::string_view commands, const ShellValues& values) {
   const std::size_t first = std::min(commands.find_first_not_of(" \t\n"), commands.size());
   if (commands.substr(first).starts_with('<')) return false;  // the text of a file
-  for (const char* name : {"echo", "printf", "expr", "seq", "cat <<"})
+  for (const char* name : {"echo", "printf", "expr", "seq", "basename", "dirname", "<<", "python", "BEGIN"})
     if (commands.find(name) != std::string_view::npos) return true;
   const std::size_t begin = std::min(commands.find_first_not_of(" \t\n"), commands.size());
   const std::size_t end = std::min(commands.find_first_of(" \t\n;|&<>()", begin), commands.size());

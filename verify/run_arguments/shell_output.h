@@ -1,9 +1,11 @@
 #pragma once
 
 /// What a command substitution prints, where its commands are conditions, assignments, functions of the
-/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers, `seq` and `cat` with a here-document:
+/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers and `seq`. Other commands may take
+/// their output apart, or a here-document or a here-string (shell_filters.h):
 ///
 ///   SP_ARG=$([ "$TP" -gt 1 ] && echo "--sequence-parallel")
+///   EP=$(echo $SIZES | cut -d, -f2)
 ///   A=$(if [[ $FP8 == true ]]; then echo "--fp8-format hybrid"; fi)
 ///
 /// Calls   `values` has the same variables before and after.

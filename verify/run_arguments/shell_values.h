@@ -135,6 +135,9 @@ class ShellValues {
   /// Returns the variables that would tell what is not known in expanded words.
   std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
 
+  /// Sentences about what was read in a way that is not the only one.
+  const std::vector<std::string>& notes() const { return notes_; }
+
   /// What the marks in a text stand for.
   std::vector<Unresolved> unresolved(std::string_view text) const;
   /// The text with the source of each expansion in the place of its mark.
@@ -149,6 +152,7 @@ class ShellValues {
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of_arguments(const ShellPart& part, int line);
   Fields fields_of_variable(const ShellPart& part, int line);
+  Fields fields_of_table(const ShellPart& part, const Table& table, int line);
   Fields changed(const ShellPart& part, Fields fields, int line);
   std::optional<std::string> changed_text(const ShellPart& part, const std::string& text, int line);
   std::optional<Fields> sliced(const ShellPart& part, const Fields& fields, int line);
@@ -198,6 +202,7 @@ class ShellValues {
   std::set<std::string> left_unassigned_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;
+  std::vector<std::string> notes_;
   std::size_t first_of_arguments_ = 0;  // a "$@" among the unknowns before this one is of other arguments
   std::size_t expanded_bytes_ = 0;
   int depth_ = 0;

@@ -57,10 +57,29 @@ void ShellWordReader::add(ShellWord& word, char c, bool is_quoted) const {
   word.parts.back().text += c;
 }
 
-/// Reads $'...', in which a backslash begins a sign. What has other signs, such as \\x41, is not known.
-void ShellWordReader::quotes_with_signs(ShellWord& word) {
+/// Reads what a backslash begins in $'...': a letter, up to three octal digits, or the number of a character
+/// behind x, u or U. Nothing where it is none of these, or stands for a sign that no script has in text.
+std::optional<char> ShellWordReader::sign_behind_backslash() {
   static constexpr std::string_view kLetters = "ntr\\'\"abefv?";
   static constexpr std::string_view kSigns = "\n\t\r\\'\"\a\b\x1b\f\v?";
+  const char letter = next();
+  if (const std::size_t found = kLetters.find(letter); found != std::string_view::npos) return kSigns[found];
+  const bool is_octal = letter >= '0' && letter <= '7';
+  const std::size_t most = is_octal ? 2 : letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
+  if (most == 0) return std::nullopt;
+  const char* const digits = is_octal ? "01234567" : "0123456789abcdefABCDEF";
+  std::string number = is_octal ? std::string(1, letter) : "";
+  for (std::size_t i = 0;
+       i < most && !at_end() && std::string_view(digits).find(peek()) != std::string_view::npos; ++i)
+    number += next();
+  if (number.empty()) return std::nullopt;
+  const unsigned long code = std::stoul(number, nullptr, is_octal ? 8 : 16);
+  const bool is_text = (code >= 0x20 && code < 0x7f) || code == '\n' || code == '\t' || code == '\r';
+  return is_text ? std::optional(static_cast<char>(code)) : std::nullopt;
+}
+
+/// Reads $'...', in which a backslash begins a sign. What has signs that are not followed is not known.
+void ShellWordReader::quotes_with_signs(ShellWord& word) {
   const int begun = line_;
   const std::size_t start = at_;
   next();
@@ -72,10 +91,9 @@ void ShellWordReader::quotes_with_signs(ShellWord& word) {
       continue;
     }
     next();
-    const std::size_t letter = kLetters.find(peek());
-    is_known = is_known && letter != std::string_view::npos;
-    next();
-    if (letter != std::string_view::npos) add(word, kSigns[letter], true);
+    const std::optional<char> sign = sign_behind_backslash();
+    is_known = is_known && sign.has_value();
+    if (sign) add(word, *sign, true);
   }
   if (at_end()) refuse(begun, "a single quote that does not end");
   next();
@@ -252,8 +270,15 @@ void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
   if (length == 0) return unknown();
   part.text = inner.substr(0, length);
   inner.remove_prefix(length);
+  if (part.is_indirect && (inner == "[@]" || inner == "[*]")) {
+    part.is_indirect = false;
+    part.joins = inner[1] == '*';
+    part.kind = ShellPart::Kind::keys;
+    word.parts.push_back(std::move(part));
+    return;
+  }
   if (part.is_indirect && (inner.starts_with('[') || inner.starts_with('@') || inner.starts_with('*')))
-    return unknown();  // the names of variables, or the keys of an array
+    return unknown();  // the names of variables
   const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
   if (is_all) {
     part.joins = inner[1] == '*';
@@ -363,7 +388,6 @@ void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
       {.kind = ShellPart::Kind::variable, .is_quoted = is_quoted, .text = name, .source = "$" + name});
 }
 
-/// Reads the next character or quoted text or expansion of a word.
 void ShellWordReader::piece(ShellWord& word, bool is_quoted) {
   if (peek() == '\'' && !is_quoted) {
     single_quotes(word);

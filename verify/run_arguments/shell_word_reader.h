@@ -5,6 +5,7 @@
 /// Errors  script_syntax: a quote or bracket that does not end, or one nested too deep.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,15 +43,17 @@ class ShellWordReader {
   ShellPart arithmetic(std::string_view inner, std::string source, bool is_quoted) const;
   /// Returns the text from an opening bracket to the one that closes it, without the two.
   std::string_view balanced(char open, char close);
+  /// Reads the next character or quoted text or expansion of a word.
+  void piece(ShellWord& word, bool is_quoted);
 
   std::string_view text_;
   std::size_t at_ = 0;
   int line_;
 
  private:
-  void piece(ShellWord& word, bool is_quoted);
   void single_quotes(ShellWord& word);
   void quotes_with_signs(ShellWord& word);
+  std::optional<char> sign_behind_backslash();
   void double_quotes(ShellWord& word);
   void escape(ShellWord& word);
   void expansion(ShellWord& word, bool is_quoted);

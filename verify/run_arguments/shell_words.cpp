@@ -9,6 +9,8 @@
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_braces.h"
+#include "verify/run_arguments/shell_jobs.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
@@ -64,6 +66,7 @@ class Lexer : public ShellWordReader {
   bool read_arithmetic();
   bool takes_brace(const std::string& text, int line);
   bool takes_name_of_function(const ShellWord& word);
+  ShellWord regular_expression();
   void read_test();
   void read_case(int line);
   void read_patterns();
@@ -217,6 +220,7 @@ void Lexer::operate() {
   }
   const bool is_double = peek(1) == c && (c == '&' || c == '|' || c == ';');
   const bool is_joined = c == '|' || (c == '&' && is_double);
+  if (c == '&' && !is_double && !script_.commands.empty()) script_.commands.back().is_background = true;
   if (c != '\n' || !is_joining_) chain_ = is_joined ? std::string(is_double ? 2 : 1, c) : "";
   is_joining_ = is_joined || (c == '\n' && is_joining_);
   negates_ = false;
@@ -245,7 +249,7 @@ std::vector<ShellWord> Lexer::array_values() {
     } else if (is_shell_operator(peek())) {
       refuse(line_, fmt::format("'{}' in an array", peek()));
     } else {
-      values.push_back(word());
+      for (ShellWord& one : words_of_braces(word())) values.push_back(std::move(one));
     }
     if (values.size() > kMostRunArguments) refuse(begun, "an array of too many words");
   }
@@ -330,8 +334,11 @@ bool Lexer::read_assignment() {
   if (is_integer_) integers_.insert(assignment.name);
   const std::size_t begin = at_;
   assignment.values.push_back(word());
+  // Behind `export` and its like, braces make several assignments, of which the last one counts.
+  if (declares_) assignment.values = {words_of_braces(std::move(assignment.values.front())).back()};
   if (integers_.contains(assignment.name)) {
-    const std::string value(text_.substr(begin, at_ - begin));
+    std::string value(text_.substr(begin, at_ - begin));
+    if (value.find_first_not_of("\"' \t") == std::string::npos) value = "0";
     const std::string_view before = assignment.appends ? assignment.name : std::string_view("0");
     const std::string source = fmt::format("$(({} + ({})))", before, value);
     assignment.values = {ShellWordReader(source, assignment.line, 1).whole_word(true)};
@@ -406,6 +413,23 @@ void Lexer::read_patterns() {
   add_keyword(ShellKeyword::pattern_begins, std::move(patterns), begun);
 }
 
+/// Reads the word behind =~, of which operators are a part, up to a blank outside of its brackets.
+ShellWord Lexer::regular_expression() {
+  ShellWord expression{.parts = {}, .line = line_};
+  int open = 0;
+  while (!at_end() && (open > 0 || (!is_shell_blank(peek()) && peek() != '\n'))) {
+    if (open == 0 && (peek() == ')' || looking_at("&&"))) break;
+    if (peek() == '(') ++open;
+    if (peek() == ')') --open;
+    if (is_shell_operator(peek()) || is_shell_blank(peek())) {
+      add(expression, next(), false);
+    } else {
+      piece(expression, false);
+    }
+  }
+  return expression;
+}
+
 /// Reads the rest of [[ ... ]], in which operators are words.
 void Lexer::read_test() {
   const int begun = line_;
@@ -413,7 +437,9 @@ void Lexer::read_test() {
     while (!at_end() && (is_shell_blank(peek()) || peek() == '\n')) next();
     if (at_end()) refuse(begun, "a '[[' without its ']]'");
     ShellWord next_word{.parts = {}, .line = line_};
-    if (is_shell_operator(peek())) {
+    if (is_literal(command_.words.back(), "=~") && !command_.words.back().parts[0].is_quoted) {
+      next_word = regular_expression();
+    } else if (is_shell_operator(peek())) {
       const char c = peek();
       add(next_word, next(), false);
       if (peek() == c && (c == '&' || c == '|')) add(next_word, next(), false);
@@ -450,7 +476,7 @@ void Lexer::read_list_of_loop() {
   if (loop.loop_variable.empty() || !looking_at("in") || is_of_shell_name(peek(2))) return;
   at_ += 2;
   for (skip_blanks(); !at_end() && !is_shell_operator(peek()); skip_blanks()) {
-    loop.words.push_back(word());
+    for (ShellWord& one : words_of_braces(word())) loop.words.push_back(std::move(one));
     if (loop.words.size() > kMostRunArguments) refuse(loop.line, "a loop over too many words");
   }
 }
@@ -592,7 +618,7 @@ void Lexer::read_word_of_command() {
   if (declares_) return declare(word);
   const bool is_test = begins && word.parts.size() == 1 && word.parts[0].source.empty() &&
                        !word.parts[0].is_quoted && word.parts[0].text == "[[";
-  command_.words.push_back(std::move(word));
+  for (ShellWord& one : words_of_braces(std::move(word))) command_.words.push_back(std::move(one));
   if (is_test) read_test();
   if (command_.words.size() > kMostRunArguments) refuse(command_.line, "a command of too many words");
 }
@@ -615,6 +641,7 @@ ShellScript Lexer::script() {
   for (; !braces_.empty(); braces_.pop_back())
     if (braces_.back()) add_keyword(ShellKeyword::function_ends, {}, line_);
   if (!pending_.empty()) read_documents();
+  script_.commands = with_shells_of_jobs(std::move(script_.commands));
   return std::move(script_);
 }
 

@@ -5,7 +5,8 @@
 ///
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
 /// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
-/// functions, subshells, and the keywords of branches and loops, which become commands of their own.
+/// functions, subshells (and what runs in one: shell_jobs.h), and the keywords of branches and loops, which
+/// become commands of their own.
 /// Of redirections a command has its here-string, and whether its output goes elsewhere. Other constructs
 /// ($(...), `...`) become parts of the kind `unknown`. A command ((...)) has the words "((" and one of the
 /// kind `arithmetic`.
@@ -50,6 +51,7 @@ struct ShellPart {
     element,     // one element of an array: ${NAME[3]}
     keyed,       // one whose index is no number: ${NAME[key]}, ${NAME[$i]}
     count,       // the number of elements: ${#NAME[@]}
+    keys,        // the indices or the keys of an array: ${!NAME[@]}
     arithmetic,  // $((...)): `text` is the expression, `expression` the same as a word
     unknown,     // what only a shell could tell: `text` is the source
   };
@@ -137,6 +139,7 @@ struct ShellCommand {
   std::vector<std::string> steps;  // the three expressions of for ((I = 0; I < 4; I++))
   std::string chain;               // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
   bool is_negated = false;         // it stands behind a "!"
+  bool is_background = false;      // it stands before an "&"
 };
 
 struct ShellScript {

@@ -1,0 +1,24 @@
+#pragma once
+
+/// What commands print of their words and of the text that they get, where a launch script takes a name or a
+/// size apart with them: `basename` and `dirname` of a path; and of a text `cut`, `tr`, `head`, `tail`, `wc`,
+/// `bc`, `awk '{print $N}'`, `sed 's/a/b/'`, `xargs` and `cat`.
+///
+/// Exact   Nothing for other commands, for options that are not followed, for patterns and numbers that are
+///         not plain, and where a word or the text is not known: it has marks, or is no ASCII.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/run_arguments/shell_values.h"
+
+namespace verify {
+
+/// Returns what a command that gets no text prints.
+std::optional<std::string> printed_of_path(const std::vector<ShellField>& words);
+
+/// Returns what a command prints that gets this text, as from a pipe.
+std::optional<std::string> filtered(const std::vector<ShellField>& words, const std::string& text);
+
+}  // namespace verify
