@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace verify {
 
 namespace {
+
+constexpr std::int64_t kNoTime = -1;
+constexpr std::int64_t kLate = std::int64_t{60} * 1'000'000'000;  // ns: no host is so late by chance
 
 /// A collective that has completed on a rank.
 struct Completed {
@@ -105,6 +110,7 @@ class Finder {
   struct Half {
     std::vector<std::size_t> pending;    // dumps
     std::vector<std::size_t> completed;  // dumps
+    std::uint32_t first = 0;             // index of the call in the first of the pending dumps
     int completed_by(const Job& job) const { return job.recordings[completed.back()].rank; }
   };
 
@@ -119,7 +125,7 @@ class Finder {
       for (const auto& [id, one] : calls) {
         const bool is_most = is_of_most(id.group, one.pending);
         if (is_most) late_.insert(one.completed.begin(), one.completed.end());
-        const bool is_early = is_most || is_of_half_beside_late(one);
+        const bool is_early = is_most || is_of_half_beside_late(one) || lateness_of(id, one) >= kLate;
         if (!is_early && 2 * ranks_.size() <= job_.recordings.size()) continue;
         for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by(job_)});
       }
@@ -140,12 +146,56 @@ class Finder {
   /// Finds the rank that alone has completed all of the calls that are pending in early dumps.
   void find_last(const std::map<CollectiveId, Half>& calls) {
     std::set<int> last;
-    std::size_t most = 0;  // dumps in which one of the calls is pending
-    for (const auto& [id, one] : calls) {
+    const Half* most = nullptr;  // of the calls, the one that is pending in most dumps
+    CollectiveId id;
+    for (const auto& [own, one] : calls) {
       for (const std::size_t dump : one.completed) last.insert(job_.recordings[dump].rank);
-      most = std::max(most, one.pending.size());
+      if (most != nullptr && one.pending.size() <= most->pending.size()) continue;
+      most = &one;
+      id = own;
     }
-    if (last.size() == 1 && most > 1 && !ranks_.contains(*last.begin())) early_.last = *last.begin();
+    if (last.size() != 1 || ranks_.contains(*last.begin())) return;
+    const std::int64_t late = lateness_of(id, *most);
+    if (most->pending.size() < 2 && late < kLate) return;
+    early_.last = *last.begin();
+    early_.late_ns = late < kLate ? 0 : late;
+    early_.last_call = {.group = id.group,
+                        .sequence = id.sequence,
+                        .dump = most->pending.front(),
+                        .call = static_cast<std::int64_t>(most->first)};
+    for (const std::size_t dump : most->pending)
+      early_.last_call.waiting.push_back(job_.recordings[dump].rank);
+  }
+
+  /// How long after the members in whose dumps a call is pending those issued it that have completed it,
+  /// where the clocks of their hosts agree: all of them issued the call before it at nearly one time.
+  /// Otherwise 0.
+  std::int64_t lateness_of(const CollectiveId& id, const Half& one) const {
+    const std::int64_t last_pending = times_of(id, one.pending).second;
+    const std::int64_t first_completed = times_of(id, one.completed).first;
+    if (last_pending == kNoTime || first_completed == kNoTime) return 0;
+    std::vector<std::size_t> all = one.pending;
+    all.insert(all.end(), one.completed.begin(), one.completed.end());
+    const auto [first, last] = times_of({id.group, id.sequence - 1}, all);
+    const bool do_agree = first != kNoTime && last - first <= kLate / 10;
+    return do_agree ? std::max<std::int64_t>(0, first_completed - last_pending) : 0;
+  }
+
+  /// Returns when the first and the last of these dumps issued a call; kNoTime where one does not tell.
+  std::pair<std::int64_t, std::int64_t> times_of(const CollectiveId& id,
+                                                 const std::vector<std::size_t>& dumps) const {
+    std::pair<std::int64_t, std::int64_t> times{kNoTime, kNoTime};
+    for (const std::size_t dump : dumps) {
+      const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
+      const auto found = std::ranges::find_if(calls, [&](const RecordedCall& call) {
+        return call.sequence == id.sequence && job_.group_of(dump, call) == id.group &&
+               job_.is_collective(dump, call);
+      });
+      if (found == calls.end() || found->created_ns <= 0) return {kNoTime, kNoTime};
+      times.first = times.first == kNoTime ? found->created_ns : std::min(times.first, found->created_ns);
+      times.second = std::max(times.second, found->created_ns);
+    }
+    return times;
   }
 
   std::map<CollectiveId, Half> half_completed_calls() const {
@@ -154,8 +204,9 @@ class Finder {
       for (const std::uint32_t index : progresses_.of(dump).calls) {
         const RecordedCall& call = job_.recordings[dump].calls[index];
         if (!needs_all(job_, dump, call)) continue;
-        std::vector<std::size_t>& pending = calls[{job_.group_of(dump, call), call.sequence}].pending;
-        if (pending.empty() || pending.back() != dump) pending.push_back(dump);
+        Half& half = calls[{job_.group_of(dump, call), call.sequence}];
+        if (half.pending.empty()) half.first = index;
+        if (half.pending.empty() || half.pending.back() != dump) half.pending.push_back(dump);
       }
     }
     if (calls.empty()) return calls;

@@ -11,10 +11,14 @@
 /// Exact   Only calls that need all members (operation.h) tell of an early dump. Sends count only where both
 ///         dumps have every call. Where only "pg_status" counts a call as completed, what it was is not
 ///         known: then a dump is early if an earlier call, which needs all members, is pending there.
+/// Times   Where the members that have completed a call issued it a minute or more after those in whose dumps
+///         it is pending, and all of them issued the call before it at nearly one time, the dumps of the
+///         latter are early, however many they are: they were written while these waited.
 
 #include <cstdint>
 #include <vector>
 
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/job.h"
 #include "verify/inspect/pending_calls.h"
 
@@ -30,6 +34,8 @@ struct EarlyDumps {
   /// The rank that alone has completed the calls that are pending in the early dumps: it came to them last.
   /// -1: there is no such rank.
   int last = -1;
+  HoldingCall last_call;     // one of these calls, and the ranks in whose dumps it is pending
+  std::int64_t late_ns = 0;  // how long after these ranks the last one issued it; 0: not known, or not long
 };
 
 EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses);

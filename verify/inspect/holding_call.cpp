@@ -17,6 +17,17 @@ std::string call_words(const Job& job, const HoldingCall& call) {
   return fmt::format("{}, call {} of {}", name, call.sequence, group_words(group));
 }
 
+HoldingCall holding_call_of(const Job& job, std::size_t dump, const RecordedCall& call) {
+  const Recording& recording = job.recordings[dump];
+  const bool is_message = !job.is_collective(dump, call);
+  return {.group = job.group_of(dump, call),
+          .sequence = is_message ? call.p2p_sequence : call.sequence,
+          .is_message = is_message,
+          .dump = dump,
+          .call = &call - recording.calls.data(),
+          .waiting = {recording.rank}};
+}
+
 std::string stuck_words(const Job& job, const HoldingCall& call) {
   const std::string words = call_words(job, call);
   if (call.completed.empty())

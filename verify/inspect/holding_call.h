@@ -30,6 +30,9 @@ struct HoldingCall {
   bool awaits() const { return !targets().empty(); }
 };
 
+/// Returns a call of a dump, as one in which its rank alone waits.
+HoldingCall holding_call_of(const Job& job, std::size_t dump, const RecordedCall& call);
+
 /// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".
 std::string call_words(const Job& job, const HoldingCall& call);
 

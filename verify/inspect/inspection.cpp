@@ -46,6 +46,7 @@ class Inspector {
     }
     result_.waiting = waiting_of(result_.job, *progresses);
     result_.suspects = result_.waiting.suspects.ranks;
+    add_late();
     add_disagreements();
     add_group_order();
     add_waits();
@@ -62,6 +63,17 @@ class Inspector {
   const Job& job() const { return result_.job; }
   void find(std::string what, std::string text, std::vector<int> ranks) {
     result_.findings.push_back({std::move(what), std::move(text), std::move(ranks)});
+  }
+
+  /// The rank that came late to a call in which the others waited, where nobody else is a suspect.
+  void add_late() {
+    const EarlyDumps& early = facts_.early;
+    if (early.late_ns == 0 || !result_.suspects.empty()) return;
+    result_.suspects.push_back(
+        {early.last, SuspectKind::host,
+         fmt::format("It issued {} {} after {}.", call_words(job(), early.last_call),
+                     seconds_text(early.late_ns), ranks_words(early.last_call.waiting))});
+    facts_.is_late = true;
   }
 
   void add_disagreements() {

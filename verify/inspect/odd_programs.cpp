@@ -322,12 +322,7 @@ bool knows_stages(const Job& job) {
 }
 
 std::string words_of(const Job& job, const CallOfDump& made) {
-  const RecordedCall& call = job.recordings[made.dump].calls[made.call];
-  return call_words(job, {.group = job.group_of(made.dump, call),
-                          .sequence = call.sequence,
-                          .is_message = !job.is_collective(made.dump, call),
-                          .dump = made.dump,
-                          .call = made.call});
+  return call_words(job, holding_call_of(job, made.dump, job.recordings[made.dump].calls[made.call]));
 }
 
 }  // namespace

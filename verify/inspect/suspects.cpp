@@ -33,6 +33,7 @@ class Chooser {
     chosen.are_alone = are_alone_;
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
+    chosen.are_behind = are_behind_;
     chosen.is_ahead = is_ahead_;
     chosen.counted = std::move(counted_);
     chosen.running = running_;
@@ -66,6 +67,7 @@ class Chooser {
       }
     }
     add_idle_behind();
+    add_idle_of_two();
     drop_explained_absent();
     prefer_idle();
     prefer_ranks_ahead();
@@ -221,6 +223,18 @@ class Chooser {
     for (std::uint32_t group = 0; group < job_.groups.size(); ++group) {
       if (furthest_pending[group] > 0) add_idle_behind(group, furthest_pending[group]);
     }
+  }
+
+  /// Of two ranks, one whose device is behind may have an early dump, and the other one, without a pending
+  /// call, has not gone on: it may as well stand still itself.
+  void add_idle_of_two() {
+    if (job_.world_size != 2 || suspects_.size() != 1 || job_.recordings.size() != 2) return;
+    const Suspect one = suspects_.begin()->second;
+    const auto other = static_cast<std::size_t>(dump_of(1 - one.rank));
+    if (one.kind == SuspectKind::device && is_idle(other))
+      suspect(1 - one.rank, SuspectKind::host,
+              fmt::format("It has no pending call, and has gone on from a call that is pending on rank {}.",
+                          one.rank));
   }
 
   void add_idle_behind(std::uint32_t group, std::int64_t sequence) {
@@ -757,6 +771,7 @@ class Chooser {
     const std::vector<int> behind = ranks_behind(call);
     const bool tells = !behind.empty();
     is_stuck_ = true;
+    are_behind_ = are_behind_ || tells;
     std::vector<int> members = call.waiting;
     if (call.is_message && call.peer >= 0) members.push_back(call.peer);
     for (const int rank : tells ? behind : members)
@@ -794,6 +809,7 @@ class Chooser {
   std::vector<int> unknown_;
   std::vector<int> early_roots_;  // ranks whose dumps are early, and for which others wait
   bool is_stuck_ = false;
+  bool are_behind_ = false;  // Suspects::are_behind
   bool is_ahead_ = false;
   std::size_t running_ = 0;  // Suspects::running
   bool is_unreceived_ = false;

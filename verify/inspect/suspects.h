@@ -59,6 +59,7 @@ struct Suspects {
   std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
   bool is_ahead = false;     // the suspects have gone on where all others ended
   bool is_stuck = false;     // the suspects are all members of calls that do not end
+  bool are_behind = false;  // or those whose devices have not begun one that the devices of others have begun
   /// The suspects of circles have not come to this call, in which more ranks wait: "nccl:barrier, call 3 of
   /// the default group, in which ranks 0 to 5 wait, and waits in ...". "": there is no such call.
   std::string missed;

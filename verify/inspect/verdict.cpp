@@ -67,46 +67,30 @@ class VerdictWriter {
   const Job& job() const { return found_.job; }
 
   void write_verdict() {
-    if (found_.suspects.empty() && (facts_.is_unlisted || !found_.waiting.lost.empty())) {
-      text_ = "It cannot be told which rank keeps the others waiting. " + found_.findings.back().text;
-      return;
-    }
-    if (found_.suspects.empty() && found_.waiting.suspects.running > 0) {
-      text_ = fmt::format(
-          "{} of different ranks are pending to which every member has come: no rank keeps all of them "
-          "waiting. This is consistent with dumps that were written while the job ran, or with a network "
-          "that stopped for many ranks at once.",
-          capital(counted(static_cast<std::int64_t>(found_.waiting.suspects.running), "call")));
-      return;
-    }
+    const Suspects& suspects = found_.waiting.suspects;
     if (found_.suspects.empty()) {
       text_ = words_without_suspects();
-      return;
-    }
-    if (facts_.leading != nullptr) {
-      text_ = disagreement_words(job(), *facts_.leading) +
-              (facts_.sisters == 0 ? ""
-                                   : fmt::format(" {} of this kind {} in the same way.",
-                                                 counted(facts_.sisters, "other group"),
-                                                 facts_.sisters == 1 ? "differs" : "differ")) +
-              fmt::format(" This is consistent with ranks that make different calls: {}.", where_to_look());
-      return;
-    }
-    if (!facts_.order.ranks.empty()) {
+    } else if (facts_.leading != nullptr) {
+      write_disagreement(*facts_.leading);
+    } else if (!facts_.order.ranks.empty()) {
       text_ = capital(facts_.order.text);
-      return;
+    } else if (facts_.is_late) {
+      write_late();
+    } else if (suspects.is_stuck) {
+      write_stuck();
+    } else if (!suspects.counted.empty()) {
+      write_counted();
+    } else if (suspects.is_ahead) {
+      write_ahead();
+    } else if (suspects.is_unreceived) {
+      write_unreceived();
+    } else {
+      write_kinds();
     }
-    if (found_.waiting.suspects.is_stuck) return write_stuck();
-    if (!found_.waiting.suspects.counted.empty()) {
-      text_ = fmt::format(
-          "{}. This is consistent with another call that was made under this number, which dumps of active "
-          "calls alone do not tell, with dumps that were written at different times, or with a device that "
-          "stopped on those that wait.",
-          capital(found_.waiting.suspects.counted));
-      return;
-    }
-    if (found_.waiting.suspects.is_ahead) return write_ahead();
-    if (found_.waiting.suspects.is_unreceived) return write_unreceived();
+  }
+
+  /// Writes what is seen of the suspects of each kind, and what makes it doubtful.
+  void write_kinds() {
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
@@ -121,23 +105,44 @@ class VerdictWriter {
     doubt_hosts();
     doubt_device_of_two();
     add_others_without_dump();
+    add_unknown();
+  }
+
+  void add_unknown() {
     const std::vector<int>& unknown = found_.waiting.suspects.unknown;
-    if (!unknown.empty())
-      text_ += fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
-                           capital(ranks_words(unknown)), verb(unknown, "has", "have"),
-                           verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+    if (unknown.empty()) return;
+    text_ += fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
+                         capital(ranks_words(unknown)), verb(unknown, "has", "have"),
+                         verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// A rank that came to a call after the others had written the dumps in which they wait in it.
+  void write_late() {
+    const EarlyDumps& early = facts_.early;
+    text_ = fmt::format(
+        "Rank {} issued {} {} after {}, which waited in it when {} wrote {}. This is consistent with a host "
+        "that stood still for so long (a data loader, a checkpoint, a compilation, a slow disk), and then "
+        "went on: look at what it did before that call.",
+        early.last, call_words(job(), early.last_call), seconds_text(early.late_ns),
+        ranks_words(early.last_call.waiting), verb(early.last_call.waiting, "it", "they"),
+        verb(early.last_call.waiting, "its dump", "their dumps"));
+  }
+
+  void write_counted() {
+    text_ = fmt::format(
+        "{}. This is consistent with another call that was made under this number, which dumps of active "
+        "calls alone do not tell, with dumps that were written at different times, or with a device that "
+        "stopped on those that wait.",
+        capital(found_.waiting.suspects.counted));
   }
 
   /// Where no rank is a suspect.
   std::string words_without_suspects() const {
-    const std::vector<int>& early = facts_.early.ranks;
-    if (!early.empty())
-      return fmt::format(
-                 "No rank is known to keep the others waiting. But the {} of {} {} written before calls that "
-                 "others have completed, and what {} did last is not known.",
-                 verb(early, "dump", "dumps"), ranks_words(early), verb(early, "was", "were"),
-                 verb(early, "this rank", "these ranks")) +
-             words_of_last() + (found_.findings.empty() ? "" : " See the findings, too.") +
+    if (facts_.is_unlisted || !found_.waiting.lost.empty())
+      return "It cannot be told which rank keeps the others waiting. " + found_.findings.back().text;
+    if (found_.waiting.suspects.running > 0) return words_of_running();
+    if (!facts_.early.ranks.empty())
+      return words_of_early() + (found_.findings.empty() ? "" : " See the findings, too.") +
              words_of_missing_dumps();
     if (!found_.findings.empty())
       return "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
@@ -162,13 +167,44 @@ class VerdictWriter {
         verb(absent, "it", "they"));
   }
 
+  /// Where calls of different ranks are pending to which all have come.
+  std::string words_of_running() const {
+    const auto is_first = [](const HoldingCall& call) {
+      return !call.awaits() && !call.is_message && call.waiting.size() > 1;
+    };
+    const auto calls = static_cast<std::int64_t>(found_.waiting.suspects.running);
+    const auto first = std::ranges::find_if(found_.waiting.calls, is_first);
+    return fmt::format(
+        "No single rank keeps the others waiting: every member has come to {} of different ranks that {} "
+        "pending{}. This is consistent with dumps that were written while the job ran, or with a network "
+        "that "
+        "stopped for many ranks at once.",
+        counted(calls, "call"), calls == 1 ? "is" : "are",
+        first == found_.waiting.calls.end() ? ""
+                                            : fmt::format(", for example {}", call_words(job(), *first)));
+  }
+
+  /// Where dumps were written before calls that others have completed, and nobody is a suspect.
+  std::string words_of_early() const {
+    const std::vector<int>& early = facts_.early.ranks;
+    return (facts_.early.last < 0 ? "No rank is known to keep the others waiting. But the "
+                                  : words_of_last()) +
+           fmt::format(
+               "{} of {} {} written before calls that others have completed, and what {} did last is "
+               "not known.",
+               verb(early, "dump", "dumps"), ranks_words(early), verb(early, "was", "were"),
+               verb(early, "this rank", "these ranks"));
+  }
+
   /// Says which rank came last to the calls in which the others waited when they wrote their dumps.
   std::string words_of_last() const {
-    if (facts_.early.last < 0) return "";
     return fmt::format(
-        " Rank {} alone has completed the calls that are pending there: it came to them last, or its dump "
-        "was written later than the others, so look at what it did before them.",
-        facts_.early.last);
+        "Look first at what rank {} did before {}: it alone has completed this call, in which {} waited when "
+        "{} wrote {}, so it came last to it, or its dump was written later. No rank is known to keep the "
+        "others waiting now: the ",
+        facts_.early.last, call_words(job(), facts_.early.last_call),
+        ranks_words(facts_.early.last_call.waiting), verb(facts_.early.last_call.waiting, "it", "they"),
+        verb(facts_.early.last_call.waiting, "its dump", "their dumps"));
   }
 
   /// Ranks without a dump for which nobody with a dump waits may be those for which the suspects wait, as
@@ -224,12 +260,11 @@ class VerdictWriter {
   /// Of two ranks, one whose device is behind, and one without a pending call.
   void doubt_device_of_two() {
     const std::vector<int>& idle = found_.waiting.idle;
-    if (job().world_size != 2 || idle.size() != 1 || found_.suspects.size() != 1) return;
-    const Suspect& one = found_.suspects.front();
-    if (one.kind != SuspectKind::device || one.rank == idle.front()) return;
+    const std::vector<int> behind = ranks_of_kind(found_.suspects, SuspectKind::device);
+    if (job().world_size != 2 || idle.size() != 1 || behind.size() != 1 || behind == idle) return;
     text_ += fmt::format(
         " With two ranks it is as consistent with a dump of rank {} that was written before that of rank {}.",
-        one.rank, idle.front());
+        behind.front(), idle.front());
   }
 
   /// Whether every rank has a dump that has all that is pending.
@@ -238,24 +273,40 @@ class VerdictWriter {
            facts_.early.ranks.empty() && std::ranges::none_of(job().recordings, &Recording::is_truncated);
   }
 
-  std::string where_to_look() const {
+  /// A disagreement about a call. Where some ranks are odd, the first sentence names them.
+  void write_disagreement(const Disagreement& one) {
+    const std::string ranks = ranks_words(ranks_of_suspects());
+    if (one.what != "splits" && (one.has_majority() || facts_.departs))
+      text_ = fmt::format("Look at {} first{}. ", ranks, facts_.sisters == 0 ? "" : ", the smaller parties");
+    text_ += disagreement_words(job(), one);
+    if (facts_.sisters > 0)
+      text_ += fmt::format(" {} of this kind {} in the same way.", counted(facts_.sisters, "other group"),
+                           facts_.sisters == 1 ? "differs" : "differ");
+    text_ +=
+        fmt::format(" This is consistent with ranks that make different calls{}.", words_of_parties(one));
+  }
+
+  /// Says which of the parties to look at, and why.
+  std::string words_of_parties(const Disagreement& one) const {
+    if (one.what == "splits")
+      return ": the dumps have no splits, so compare the counts of tokens that each of them sends and "
+             "expects";
+    if (one.has_majority()) return "";
+    const std::string ranks = ranks_words(ranks_of_suspects());
+    if (facts_.departs && facts_.by_habit)
+      return fmt::format(
+          ": of the two parties, {} did not make what both have made before after the same calls", ranks);
+    if (facts_.departs)
+      return fmt::format(": the calls of {} are not those of {}", ranks,
+                         words_of_others(job(), found_.suspects.size()));
+    return one.parties.size() > 2 ? ": no party is the largest, so look at all"
+                                  : ": no party is the smaller one, so look at both";
+  }
+
+  std::vector<int> ranks_of_suspects() const {
     std::vector<int> ranks;
     for (const Suspect& one : found_.suspects) ranks.push_back(one.rank);
-    if (facts_.leading->what == "splits")
-      return "the dumps have no splits, so compare the counts of tokens that each of them sends and expects";
-    if (facts_.leading->has_majority())
-      return facts_.sisters == 0 ? fmt::format("look at {} first", ranks_words(ranks))
-                                 : fmt::format("look at the smaller parties first, {}", ranks_words(ranks));
-    if (!facts_.departs && facts_.leading->parties.size() > 2)
-      return "no party is the largest, so look at all";
-    if (!facts_.departs) return "no party is the smaller one, so look at both";
-    if (facts_.by_habit)
-      return fmt::format(
-          "look at {} first, of the two parties the one that did not make what both have made before after "
-          "the same calls",
-          ranks_words(ranks));
-    return fmt::format("look at {} first, whose calls are not those of {}", ranks_words(ranks),
-                       words_of_others(job(), ranks.size()));
+    return ranks;
   }
 
   /// Where the dumps cannot be of one job, what they say together may be wrong, and the verdict says so.
@@ -291,15 +342,33 @@ class VerdictWriter {
           "Two parties wait for each other: {}{}. This is consistent with a call that one party makes, and "
           "the other leaves out or makes in another order.",
           found_.waiting.suspects.facing, who_waits());
-    const std::string text =
-        found_.waiting.suspects.are_alone
-            ? fmt::format("{} {} in another call than the others of {} of waits", ranks_words(ranks),
-                          verb(ranks, "is", "are"), is_one ? "a circle" : "circles")
-            : fmt::format(
-                  "{} wait for each other in {}", ranks_words(ranks),
-                  is_one ? "a circle" : fmt::format("{} circles", found_.waiting.suspects.circles.size()));
-    return text + who_waits() +
-           ". This is consistent with calls that are left out, or made in another order, on some ranks.";
+    const char* const end =
+        ". This is consistent with calls that are left out, or made in another order, on some ranks.";
+    if (found_.waiting.suspects.are_alone)
+      return fmt::format("{} {} in {} than the ranks that wait for {}: {}{}{}", ranks_words(ranks),
+                         verb(ranks, "waits", "wait"), verb(ranks, "another call", "other calls"),
+                         verb(ranks, "it", "them"), words_of_calls(ranks), who_waits(), end);
+    const std::string circles =
+        is_one ? "" : fmt::format(" in {} circles", found_.waiting.suspects.circles.size());
+    return fmt::format("{} wait for each other{}: {}{}{}", ranks_words(ranks), circles, words_of_calls(ranks),
+                       who_waits(), end);
+  }
+
+  /// Returns "rank 0 waits in nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, and rank 2 in ...":
+  /// of many ranks the first one.
+  std::string words_of_calls(const std::vector<int>& ranks) const {
+    const bool are_few = ranks.size() <= 3;
+    std::vector<std::string> parts;
+    for (const int rank : ranks) {
+      const HoldingCall* const call = find_call_of(found_.waiting, rank);
+      if (call == nullptr || (!are_few && !parts.empty())) continue;
+      parts.push_back(fmt::format("rank {}{} in {}", rank,
+                                  !are_few        ? ", for example, is"
+                                  : parts.empty() ? " is"
+                                                  : "",
+                                  call_words(job(), *call)));
+    }
+    return fmt::format("{}", fmt::join(parts, ", and "));
   }
 
   /// Ranks of circles that depart from the calls of their pipeline stages.
@@ -308,10 +377,11 @@ class VerdictWriter {
     const std::vector<OddProgram>& departed = found_.waiting.suspects.departed;
     if (departed.front().by_habit)
       return fmt::format(
-          "{} {} not go on as before{}. {}{} This is consistent with a call that is left out, made twice or "
+          "{} {} not go on as {} did before{}. {}{} This is consistent with a call that is left out, made "
+          "twice or "
           "made in another order there, or, where something begins that is done now and then (an evaluation, "
           "a checkpoint), with rank {} leaving it out.",
-          ranks_words(ranks), verb(ranks, "does", "do"), who_waits(),
+          ranks_words(ranks), verb(ranks, "does", "do"), verb(ranks, "it", "they"), who_waits(),
           ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason,
           job().recordings[departed.front().others.dump].rank);
     return fmt::format(
@@ -339,10 +409,9 @@ class VerdictWriter {
   }
 
   void write_stuck() {
-    std::vector<int> ranks;
-    for (const Suspect& suspect : found_.suspects) ranks.push_back(suspect.rank);
-    if (found_.suspects.front().reason.starts_with("Its device")) {
-      const HoldingCall* const call = stuck_call_of(ranks);
+    const std::vector<int> ranks = ranks_of_suspects();
+    const HoldingCall* const call = stuck_call_of(ranks);
+    if (found_.waiting.suspects.are_behind) {
       text_ = fmt::format(
           "{} {} not begun {} on {}, which the devices of the other members have begun{}. This is consistent "
           "with a device that stopped.",
@@ -354,8 +423,8 @@ class VerdictWriter {
     text_ = fmt::format(
         "{} {} in {}{}. This is consistent with a device or a link between them that stopped, or with dumps "
         "that were written while the {} ran.{}",
-        capital(ranks_words(ranks)), verb(ranks, "is", "are"), words_of_stuck_calls(ranks), who_waits(),
-        stuck_call_of(ranks) == nullptr ? "calls" : "call", hint_of_timing());
+        capital(ranks_words(ranks)), verb(ranks, "is", "are"), words_of_stuck_call(call), who_waits(),
+        call == nullptr ? "calls" : "call", hint_of_timing());
   }
 
   /// Returns the only collective in which all of these ranks are, and to which all have come; or null.
@@ -368,16 +437,20 @@ class VerdictWriter {
     return &*std::ranges::find_if(calls, has_all);
   }
 
-  std::string words_of_stuck_calls(const std::vector<int>& ranks) const {
-    const HoldingCall* const call = stuck_call_of(ranks);
+  std::string words_of_stuck_call(const HoldingCall* call) const {
     if (call == nullptr) return "calls to which every member has come and which have not ended there";
+    const std::string words = call_words(job(), *call);
     if (call->completed.empty())
-      return call_words(job(), *call) + ", to which every member has come and which none has completed";
-    const bool is_broadcast = call_words(job(), *call).find("broadcast") != std::string::npos;
-    return fmt::format("{}, to which every member has come and which {} {} completed{}",
-                       call_words(job(), *call), ranks_words(call->completed),
-                       verb(call->completed, "has", "have"),
-                       is_broadcast ? " (a broadcast may end on its root alone)" : "");
+      return words + ", to which every member has come and which none has completed";
+    return fmt::format("{}, to which every member has come and which {} {} completed{}", words,
+                       ranks_words(call->completed), verb(call->completed, "has", "have"),
+                       is_broadcast(*call) ? " (a broadcast may end on its root alone)" : "");
+  }
+
+  bool is_broadcast(const HoldingCall& call) const {
+    if (call.call < 0) return false;
+    const RecordedCall& recorded = job().recordings[call.dump].calls[static_cast<std::size_t>(call.call)];
+    return job().operation(call.dump, recorded).name == "broadcast";
   }
 
   /// Says how the recorder learns which devices have begun a call, where no dump tells it.
@@ -403,9 +476,9 @@ class VerdictWriter {
   void write_ahead() {
     const std::vector<int> ranks = ranks_of_kind(found_.suspects, SuspectKind::order);
     text_ = fmt::format(
-        "{} made calls that the others did not make, which have no pending call. This is consistent with a "
-        "call, batch or step that is made twice or by some ranks only, or with others that ended too early, "
-        "or wait in something that is not recorded (gloo, a store, a file).",
+        "{} made calls that the others did not make, and the others have no pending call. This is consistent "
+        "with a call, batch or step that is made twice or by some ranks only, or with others that ended too "
+        "early, or wait in something that is not recorded (gloo, a store, a file).",
         capital(ranks_words(ranks)));
     const std::vector<int> awaited = ranks_of_kind(found_.suspects, SuspectKind::host);
     if (!awaited.empty())
@@ -437,6 +510,10 @@ class VerdictWriter {
 };
 
 }  // namespace
+
+std::string seconds_text(std::int64_t nanoseconds) {
+  return fmt::format("{} s", nanoseconds / 1'000'000'000);
+}
 
 std::string verdict_of(const Inspection& found, const VerdictFacts& facts) {
   return VerdictWriter(found, facts).write();

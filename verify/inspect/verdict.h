@@ -7,8 +7,9 @@
 ///
 /// The facts are found elsewhere (inspection.h, suspects.h), and what is written here adds none. Of several
 /// facts the first of these is told: that nobody is a suspect, a disagreement about a call, groups that were
-/// made in another order, and then what `Suspects` has: calls that do not end, calls that are counted alone,
-/// ranks that are ahead, messages that were not received, and the suspects by their kinds.
+/// made in another order, a rank that came late to a call, and then what `Suspects` has: calls that
+/// do not end, calls that are counted alone, ranks that are ahead, messages that were not received, and the suspects by
+/// their kinds.
 ///
 /// Exact   A verdict says with what the dumps are consistent, never what is. Its first sentence names the
 ///         ranks and the call.
@@ -30,9 +31,13 @@ struct VerdictFacts {
   bool departs = false;      // the suspects of the leading disagreement are told apart by their programs
   bool by_habit = false;     // one of them by what it made before (odd_programs.h)
   bool is_unlisted = false;  // ranks wait in groups whose members are not known
+  bool is_late = false;      // the suspect came late to a call, after others had written their dumps
   OddGroupOrder order;
   EarlyDumps early;
 };
+
+/// Returns a time in whole seconds: "612 s".
+std::string seconds_text(std::int64_t nanoseconds);
 
 /// Returns the verdict on an inspection that has everything but its verdict.
 std::string verdict_of(const Inspection& found, const VerdictFacts& facts);

@@ -86,6 +86,9 @@ class GraphBuilder {
       if (is_there && !waits) call.completed.push_back(member);
       if (is_broken || !is_there) call.awaited.push_back(member);
     }
+    // Members may stand in another order in their group.
+    for (std::vector<int>* const ranks : {&call.absent, &call.completed, &call.awaited})
+      std::ranges::sort(*ranks);
   }
 
   /// A message whose peer is at the other half, in a batch, waits for the peer all the same, where the peer

@@ -69,6 +69,16 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
 
 }  // namespace
 
+const HoldingCall* find_call_of(const Waiting& waiting, int rank) {
+  const HoldingCall* found = nullptr;
+  for (const HoldingCall& call : waiting.calls) {
+    if (!std::binary_search(call.waiting.begin(), call.waiting.end(), rank)) continue;
+    if (call.awaits()) return &call;
+    if (found == nullptr) found = &call;
+  }
+  return found;
+}
+
 Waiting waiting_of(const Job& job, const Progresses& progresses) {
   WaitGraph graph;
   Waiting waiting;

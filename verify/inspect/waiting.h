@@ -26,6 +26,9 @@ struct Waiting {
   std::vector<int> lost;             // ranks whose ring may have lost a pending call
 };
 
+/// Returns the call that holds a rank, one that waits for others if there is one; null where none holds it.
+const HoldingCall* find_call_of(const Waiting& waiting, int rank);
+
 Waiting waiting_of(const Job& job, const Progresses& progresses);
 
 }  // namespace verify

@@ -207,6 +207,7 @@ class ReadFiles {
     std::vector<std::string> notes;
     sim::Refusals refusals;
     std::size_t kept = 0;
+    std::int64_t untold = 0;
     for (std::size_t i = 0; i < files_.size(); ++i) {
       if (problems_[i] == nullptr) continue;
       try {
@@ -221,10 +222,16 @@ class ReadFiles {
         } else if (notes.size() < kMostRefusals) {
           notes.push_back(fmt::format("{} is no dump, and was left out: {}.",
                                       sim::printable_text(files_[i].path), refusal.numbers));
+        } else {
+          ++untold;
         }
       }
     }
     refusals.throw_if_any();
+    if (untold > 0)
+      notes.push_back(fmt::format("{} of this kind {} no dump either, and {} left out.",
+                                  counted(untold, "other file"), is_or_are(untold, "is", "are"),
+                                  is_or_are(untold, "was", "were")));
     return notes;
   }
 

@@ -99,7 +99,8 @@ TEST(Departures, OfTwoPartiesTheOneThatDepartsFromItsStageIsNamed) {
   dumps[1].calls[0].elements = 2 * dumps[0].calls[0].elements;
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
-  EXPECT_NE(inspection.verdict.find("look at rank 1 first"), std::string::npos) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("Look at rank 1 first. Call 1 of "), std::string::npos)
+      << inspection.verdict;
   // So does a rank with another dtype.
   dumps[1].calls[0] = pending(1, "nccl:all_reduce");
   dumps[1].calls[0].dtype = "Half";
@@ -124,7 +125,7 @@ TEST(Departures, GroupsThatDifferInOneWayAreToldTogether) {
   EXPECT_NE(inspection.verdict.find("1 other group of this kind differs in the same way. "),
             std::string::npos)
       << inspection.verdict;
-  EXPECT_NE(inspection.verdict.find("look at the smaller parties first, ranks 2 and 5."), std::string::npos)
+  EXPECT_NE(inspection.verdict.find("Look at ranks 2 and 5 first, the smaller parties. "), std::string::npos)
       << inspection.verdict;
   dumps[5].calls = {pending(1, "nccl:barrier")};
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{2});
@@ -241,7 +242,9 @@ TEST(Departures, SeveralCallsToWhichAllHaveComeAreOfARunningJob) {
   for (TestDump& dump : dumps) dump.calls = {pending(1, "nccl:all_reduce")};
   const Inspection inspection = inspected(dumps);
   EXPECT_TRUE(inspection.suspects.empty()) << inspection.verdict;
-  EXPECT_TRUE(inspection.verdict.starts_with("2 calls of different ranks are pending to which every member "))
+  EXPECT_TRUE(inspection.verdict.starts_with(
+      "No single rank keeps the others waiting: every member has come to 2 calls of different ranks that are "
+      "pending, for example nccl:all_reduce, call 1 of group '1' of ranks 0 and 1."))
       << inspection.verdict;
   EXPECT_TRUE(test::has_finding(inspection, "stuck"));
   for (const std::size_t rank : {2U, 3U}) dumps[rank].calls = {pending(0, "nccl:all_reduce")};
@@ -382,15 +385,15 @@ TEST(Departures, OfTwoRanksTheOneThatDoesNotGoOnAsBeforeIsNamed) {
   dumps[1].calls.push_back(pending(1, "nccl:_all_gather_base", 7));
   Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
-  EXPECT_NE(inspection.verdict.find("look at rank 1 first, of the two parties the one that did not make what "
-                                    "both have made before"),
+  EXPECT_NE(inspection.verdict.find("of the two parties, rank 1 did not make what both have made before"),
             std::string::npos)
       << inspection.verdict;
   // They wait for each other in two groups.
   dumps[1].calls.back() = pending(0, "nccl:barrier", 4);
   inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
-  EXPECT_TRUE(inspection.verdict.starts_with("Rank 1 does not go on as before;")) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 1 does not go on as it did before;"))
+      << inspection.verdict;
   EXPECT_NE(inspection.verdict.find("or, where something begins that is done now and then"),
             std::string::npos)
       << inspection.verdict;

@@ -1,6 +1,7 @@
 // Proves that a verdict is doubted where the dumps cannot tell: calls that the ring has lost, dumps that
 // contradict each other, ranks without a whole dump that may wait themselves.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -116,7 +117,8 @@ TEST(DoubtedVerdicts, ARankWithoutADumpThatMayWaitItselfIsNotNamed) {
   EXPECT_EQ(suspects(inspection), Ranks{2});
   EXPECT_EQ(inspection.waiting.suspects.unknown, Ranks{1});
   EXPECT_TRUE(inspection.verdict.ends_with(
-      "Rank 1 has no whole dump, and others wait for it: it may wait, too, or have stopped."))
+      "Rank 1 has no whole dump, and others wait for it: it may wait, too, or have stopped. "
+      "Rank 3 waits in nccl:all_reduce, call 1 of group '2' of ranks 1 to 3."))
       << inspection.verdict;
 }
 
@@ -165,7 +167,8 @@ TEST(DoubtedVerdicts, OfTwoRanksOneMayWaitInNoCall) {
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
 }
 
-/// Both ranks have come to a call, which rank 0 has completed, and rank 1 has not.
+/// Both ranks have come to a call, which rank 0 has completed, and rank 1 has not. Rank 0 stands still, too,
+/// as it makes no other call.
 TEST(DoubtedVerdicts, OfTwoRanksADeviceIsNotAccusedWithoutADoubt) {
   for (const bool is_active_only : {false, true}) {
     std::vector<TestDump> dumps = ranks_of_world(2);
@@ -173,7 +176,7 @@ TEST(DoubtedVerdicts, OfTwoRanksADeviceIsNotAccusedWithoutADoubt) {
     dumps[0].calls = {test::completed(0, "nccl:all_reduce", 1), test::completed(0, "nccl:barrier", 2)};
     dumps[1].calls = {test::completed(0, "nccl:all_reduce", 1), pending(0, "nccl:barrier", 2)};
     const std::string doubt = "a dump of rank 1 that was written before that of rank 0.";
-    EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+    EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
     EXPECT_NE(inspected(dumps).verdict.find(doubt), std::string::npos) << inspected(dumps).verdict;
     // Where rank 0 waits for it in the next call, its device is behind.
     dumps[0].calls.push_back(pending(0, "nccl:all_reduce", 3));
@@ -199,9 +202,45 @@ TEST(DoubtedVerdicts, TheRankThatCameLastIsSaid) {
   dumps[2].calls = {test::completed(0, "nccl:all_reduce", 1)};
   const Inspection inspection = inspected(dumps);
   EXPECT_EQ(suspects(inspection), Ranks{});
-  EXPECT_NE(inspection.verdict.find("Rank 2 alone has completed the calls that are pending there"),
-            std::string::npos)
+  EXPECT_TRUE(inspection.verdict.starts_with(
+      "Look first at what rank 2 did before nccl:all_reduce, call 1 of the default group: it alone has "
+      "completed this call, in which ranks 0, 1 and 3 waited when they wrote their dumps"))
       << inspection.verdict;
+}
+
+/// The ranks of a world in call 2, which only the last one has completed: it issued it 612 s after them.
+std::vector<TestDump> ranks_with_a_late_one(int world) {
+  std::vector<TestDump> dumps = ranks_of_world(world);
+  for (TestDump& dump : dumps)
+    dump.calls = {test::completed(0, "nccl:broadcast", 1), pending(0, "nccl:all_reduce", 2)};
+  dumps.back().calls.back() = test::completed(0, "nccl:all_reduce", 2);
+  dumps.back().calls.back().late_ns = 612'000'000'000;
+  return dumps;
+}
+
+TEST(DoubtedVerdicts, ARankThatCameLateByTheClocksIsNamed) {
+  for (const int world : {2, 4}) {
+    const std::vector<TestDump> dumps = ranks_with_a_late_one(world);
+    const Inspection inspection = inspected(dumps);
+    EXPECT_EQ(suspects(inspection), Ranks{world - 1}) << inspection.verdict;
+    EXPECT_TRUE(test::are_all(inspection, verify::SuspectKind::host));
+    EXPECT_TRUE(inspection.verdict.starts_with(
+        fmt::format("Rank {} issued nccl:all_reduce, call 2 of the default group 612 s after ", world - 1)))
+        << inspection.verdict;
+    EXPECT_TRUE(inspection.verdict.ends_with(
+        " Its call before that was nccl:broadcast, call 1 of the default group."))
+        << inspection.verdict;
+  }
+}
+
+/// The clocks tell nothing where they differ before the call, too, or where the call is the first one.
+TEST(DoubtedVerdicts, NobodyIsLateByClocksThatDoNotAgree) {
+  std::vector<TestDump> dumps = ranks_with_a_late_one(4);
+  dumps.back().calls.front().late_ns = 612'000'000'000;
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{}) << inspected(dumps).verdict;
+  dumps = ranks_with_a_late_one(4);
+  for (TestDump& dump : dumps) dump.calls.erase(dump.calls.begin());
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{}) << inspected(dumps).verdict;
 }
 
 /// Rank 2 is in an early dump, as its pair shows, and held there by another call before that of ranks 0 to 2.
@@ -284,7 +323,7 @@ TEST(DoubtedVerdicts, ACallAboutWhichMembersDisagreeIsNotSaidToBeStuck) {
   std::vector<TestDump> dumps = ranks_of_world(3);
   for (TestDump& dump : dumps) dump.calls = {pending(0, dump.rank == 1 ? "nccl:barrier" : "nccl:all_reduce")};
   const Inspection inspection = inspected(dumps);
-  EXPECT_TRUE(inspection.verdict.ends_with("make different calls: look at rank 1 first."))
+  EXPECT_TRUE(inspection.verdict.starts_with("Look at rank 1 first. Call 1 of the default group differs in "))
       << inspection.verdict;
   EXPECT_FALSE(has_finding(inspection, "stuck"));
 }

@@ -255,9 +255,14 @@ TEST(InnocentRanks, TheVerdictHasTheLineOfTheProgram) {
   dumps[0].calls = {completed(0, "nccl:all_reduce", 1), pending(0, "nccl:all_reduce", 2)};
   dumps[1].calls = {completed(0, "nccl:all_reduce", 1)};
   const Inspection inspection = inspected(dumps);
-  EXPECT_NE(inspection.verdict.find(" Rank 1 made its last call in step ("), std::string::npos)
+  EXPECT_NE(inspection.verdict.find(" The last call of rank 1 was nccl:all_reduce, call 1 of the default "
+                                    "group, made in step ("),
+            std::string::npos)
       << inspection.verdict;
-  EXPECT_NE(inspection.verdict.find("; rank 0 waits in step ("), std::string::npos) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("; rank 0 waits in nccl:all_reduce, call 2 of the default group, made in "
+                                    "step ("),
+            std::string::npos)
+      << inspection.verdict;
 
   dumps[0].name_of_frame = "sum";
   dumps[0].calls = {pending(0, "nccl:all_reduce")};

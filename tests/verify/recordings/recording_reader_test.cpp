@@ -2,7 +2,9 @@
 
 #include "verify/recordings/recording_reader.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -384,6 +386,15 @@ TEST(Recordings, FilesOfAFolderThatAreRefusedAreLeftOut) {
   ASSERT_EQ(read.notes.size(), 5U);
   for (const std::size_t note : {0U, 1U, 2U})
     EXPECT_NE(read.notes[note].find("is no dump, and was left out: "), std::string::npos) << read.notes[note];
+  // Of many such files some are named, and the others are counted.
+  for (int i = 0; i < 25; ++i) folder.add(fmt::format("metrics_{}.jsonl", 100 + i), "{\"loss\": 1}\n{}\n");
+  const verify::Recordings many = verify::read_recordings({{folder.path().string()}, "", 2});
+  EXPECT_EQ(std::ranges::count_if(
+                many.notes,
+                [](const std::string& note) {
+                  return note == "8 other files of this kind are no dump either, and were left out.";
+                }),
+            1);
   // A file that is given by name is refused, and so is a folder of refused files alone.
   for (const char* name : {"trace_2", "model_4.pkl"})
     EXPECT_EQ(test::refusal_code([&] {

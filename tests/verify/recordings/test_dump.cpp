@@ -28,7 +28,7 @@ Json entry_of(const TestDump& dump, std::size_t index) {
                 {"collective_seq_id", call.sequence},
                 {"p2p_seq_id", call.p2p_sequence},
                 {"profiling_name", call.operation},
-                {"time_created_ns", 1'000'000'000'000 + id},
+                {"time_created_ns", 1'000'000'000'000 + id + call.late_ns},
                 {"input_sizes", sizes},
                 {"input_dtypes", {call.dtype}},
                 {"output_sizes", out_sizes},

@@ -27,6 +27,7 @@ struct DumpedTestCall {
   bool is_retired = false;
   std::int64_t output_elements = -1;  // -1: as many as go in
   std::int64_t record_id = -1;        // -1: its place in the list
+  std::int64_t late_ns = 0;           // how long after the time of its place it was issued
 };
 
 struct TestDump {
