@@ -8,8 +8,8 @@
 /// The facts are found elsewhere (inspection.h, suspects.h), and what is written here adds none. Of several
 /// facts the first of these is told: that nobody is a suspect, a disagreement about a call, groups that were
 /// made in another order, a rank that came late to a call, and then what `Suspects` has: calls that
-/// do not end, calls that are counted alone, ranks that are ahead, messages that were not received, and the suspects by
-/// their kinds.
+/// do not end, calls that are counted alone, ranks that are ahead, messages that were not received, and the
+/// suspects by their kinds.
 ///
 /// Exact   A verdict says with what the dumps are consistent, never what is. Its first sentence names the
 ///         ranks and the call.
