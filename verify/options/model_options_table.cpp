@@ -96,8 +96,8 @@ std::vector<OptionInfo> options_of_the_model() {
        "TEXT"},
       {"set", texts, kRunSection, kLayouts | Reader::shards, "",
        "Gives a variable of the launch script its value; it may be repeated.", "NAME=VALUE"},
-      {"from-as", pair, kRunSection, kLayouts | Reader::shards, "", "Writes what --from reads as a scenario.",
-       "scenario FILE"},
+      {"from-as", pair, kRunSection, kLayouts | Reader::shards, "",
+       "Writes the run that is read as a scenario.", "scenario FILE"},
 
       {"num-layers", count, kLayersSection, Reader::layers | kShapes, "",
        "Sets how many transformer layers the model has, or each side of an encoder-decoder."},

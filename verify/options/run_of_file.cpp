@@ -19,6 +19,7 @@
 #include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_file.h"
+#include "verify/run_arguments/shell_values.h"
 
 namespace verify {
 
@@ -320,6 +321,12 @@ std::vector<std::string> contradictions_of_name(const std::string& path, const R
   return notes;
 }
 
+/// Returns why a value is not known, of a file or of the text of a command.
+std::string reason_of(const RunOfFile& run, const Unresolved& unknown) {
+  const bool is_of_command = run.path.empty() && unknown.reason == kNotAssigned;
+  return is_of_command ? "it is not assigned in the command" : unknown.reason;
+}
+
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
   bool is_of_world = false;
@@ -331,21 +338,23 @@ void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Re
     if (!counts || command_line.has(unknown.is_of_world ? "world-size" : unknown.argument)) continue;
     const std::string text = sim::printable_text(unknown.text.substr(0, 80));
     const std::string option = text.starts_with("--") ? text : fmt::format("--{} {}", unknown.argument, text);
-    what += fmt::format("{}line {}: {}, {}", what.empty() ? "" : "; ", unknown.line, option, unknown.reason);
+    what += fmt::format("{}line {}: {}, {}", what.empty() ? "" : "; ", unknown.line, option,
+                        reason_of(run, unknown));
     is_of_world = is_of_world || unknown.is_of_world;
     const bool is_new = std::find(variables.begin(), variables.end(), unknown.variable) == variables.end();
     if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
   }
   if (what.empty()) return;
   refusals.keep([&] {
-    sim::refuse({.code = "run_unresolved",
-                 .option = option_of(run),
-                 .numbers = what,
-                 .rule = "nothing is executed: the value of an argument that is used must be in the file",
-                 .hint = variables.empty() && is_of_world ? "--world-size N"
-                         : variables.empty()
-                             ? "the argument on the command line"
-                             : fmt::format("--set {}=VALUE", fmt::join(variables, "=VALUE --set "))});
+    sim::refuse(
+        {.code = "run_unresolved",
+         .option = option_of(run),
+         .numbers = what,
+         .rule = fmt::format("nothing is executed: the value of an argument that is used must be in the {}",
+                             run.path.empty() ? "command" : "file"),
+         .hint = variables.empty() && is_of_world ? "--world-size N"
+                 : variables.empty()              ? "the argument on the command line"
+                                     : fmt::format("--set {}=VALUE", fmt::join(variables, "=VALUE --set "))});
   });
 }
 
@@ -357,12 +366,21 @@ RunVariables requested_variables(const Settings& line) {
       sim::refuse({.code = "bad_set",
                    .option = "--set",
                    .numbers = fmt::format("'{}'", given),
-                   .rule = "--set gives a variable of the file of --from its value",
+                   .rule = "--set gives a variable of the script or command that is read its value",
                    .hint = "--set NNODES=16"});
     }
     variables[given.substr(0, equals)] = given.substr(equals + 1);
   }
   return variables;
+}
+
+/// Refuses an option that is about a run, where none is given.
+[[noreturn]] void refuse_without_run(const std::string& option) {
+  sim::refuse({.code = "option_without_effect",
+               .option = "--" + option,
+               .numbers = "neither --from nor a command behind '--' is given",
+               .rule = "an option that a command would not read is refused",
+               .hint = "--from FILE, or the command of the run behind '--'"});
 }
 
 /// Reads the text of --command. Its readers refuse texts of --from, and so name that option.
@@ -504,7 +522,7 @@ void require_known_words(const RunOfFile& run) {
   for (const Unresolved& unknown : run.run.unresolved) {
     if (!unknown.argument.empty() || unknown.is_of_world || adds_nothing_that_counts(unknown)) continue;
     words.push_back(fmt::format("line {}: {}, {}", unknown.line,
-                                sim::printable_text(unknown.text.substr(0, 80)), unknown.reason));
+                                sim::printable_text(unknown.text.substr(0, 80)), reason_of(run, unknown)));
     const bool is_new = std::ranges::find(variables, unknown.variable) == variables.end();
     if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
   }
@@ -549,7 +567,7 @@ std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   const bool is_command = line.has("command");
   if (!line.has("from") && !is_command) {
     for (const char* option : {"set", "from-as"})
-      if (line.has(option)) refuse_without_effect(option, std::string("' without '--from"));
+      if (line.has(option)) refuse_without_run(option);
     return nullptr;
   }
   if (line.has("from") && is_command) {

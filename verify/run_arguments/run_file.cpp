@@ -159,11 +159,12 @@ void require_variables(std::string_view text, const RunVariables& set) {
   for (const auto& [name, value] : set) {
     const bool is_number = name.find_first_not_of("0123456789") == std::string::npos;
     if (is_number || names(text, name)) continue;
-    sim::refuse({.code = "bad_set",
-                 .option = fmt::format("--set {}", sim::printable_text(name)),
-                 .numbers = "the file has no variable of this name",
-                 .rule = "--set gives a variable of the file of --from its value, and would change nothing",
-                 .hint = "the name as the file writes it, or the argument on the command line"});
+    sim::refuse(
+        {.code = "bad_set",
+         .option = fmt::format("--set {}", sim::printable_text(name)),
+         .numbers = "what is read has no variable of this name",
+         .rule = "--set gives a variable of the script or command its value, and would change nothing",
+         .hint = "the name as it is written there, or the option of this program"});
   }
 }
 

@@ -686,6 +686,19 @@ TEST(RunFrom, APastedWordIsNoCommandOfItsOwn) {
       says(test::run({"layers", "--command", "x.py --num-layers 4", "--", "--bf16"}).err, "missing_value"));
 }
 
+TEST(RunFrom, RefusalsOfAPastedCommandNameNoFile) {
+  const std::string command = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP";
+  for (const std::string option : {"--set A=1 ", "", "--set TP "}) {
+    const std::string refused = test::run("groups " + option + "--command '" + command + "'").err;
+    EXPECT_TRUE(says(refused, option.empty() ? "run_unresolved" : "bad_set")) << refused;
+    EXPECT_EQ(refused.find("--from"), std::string::npos) << refused;
+    EXPECT_EQ(refused.find("file"), std::string::npos) << refused;
+  }
+  const std::string alone = test::run(std::string("groups --set TP=1")).err;
+  EXPECT_TRUE(says(alone, "option_without_effect")) << alone;
+  EXPECT_NE(alone.find("neither --from nor a command behind '--' is given"), std::string::npos) << alone;
+}
+
 TEST(RunFrom, ALoopThatIsLeftTooOftenIsLeftOnce) {
   const test::TemporaryFile script(
       "loops.sh",
