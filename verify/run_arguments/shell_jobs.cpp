@@ -45,6 +45,9 @@ class Jobs {
     for (const ShellCommand& command : commands_) {
       if (command.keyword == ShellKeyword::function_begins) functions_.insert(name_of(command));
     }
+    changes_.push_back(0);
+    for (const ShellCommand& command : commands_)
+      changes_.push_back(changes_.back() + (may_change(command) ? 1 : 0));
   }
 
   std::vector<ShellCommand> with_shells() {
@@ -96,9 +99,7 @@ class Jobs {
   /// Whether an item needs a shell of its own: it may change something, and is in no brackets.
   bool needs_shell(const Item& item) const {
     const bool is_subshell = commands_[item.begin].keyword == ShellKeyword::subshell_begins;
-    return !is_subshell && std::any_of(commands_.begin() + static_cast<std::ptrdiff_t>(item.begin),
-                                       commands_.begin() + static_cast<std::ptrdiff_t>(item.end) + 1,
-                                       [&](const ShellCommand& command) { return may_change(command); });
+    return !is_subshell && changes_[item.end + 1] > changes_[item.begin];
   }
 
   /// Adds an item to the list that it belongs to, which ends where an item stands behind no sign.
@@ -163,6 +164,7 @@ class Jobs {
 
   std::vector<ShellCommand> commands_;
   std::set<std::string> functions_;
+  std::vector<std::size_t> changes_;               // commands before this one that may change something
   std::vector<std::vector<Item>> lists_;           // those that are open, one inside of the other
   std::vector<std::vector<ShellKeyword>> begins_;  // what begins before a command
   std::vector<std::vector<ShellKeyword>> ends_;    // what ends behind it, from the outermost one on

@@ -36,6 +36,14 @@ TEST(ShellJobs, WhatAPipelineAssignsIsGoneBehindIt) {
   EXPECT_EQ(read("A=1\n{ A=2; } > log; { A=3; } 2>&1"), "a=3");
 }
 
+TEST(ShellJobs, BlocksInsideOfEachOtherAreReadInTheTimeThatTheirTextTakes) {
+  constexpr int kBlocks = 50'000;
+  std::string script = "A=1\n";
+  for (int i = 0; i < kBlocks; ++i) script += "{ ";
+  for (int i = 0; i < kBlocks; ++i) script += "x; } | x; ";
+  EXPECT_GT(verify::parse_shell(script).commands.size(), 2U * kBlocks);
+}
+
 TEST(ShellJobs, ATrainingInTheBackgroundOrInAPipelineIsRead) {
   EXPECT_EQ(read("A=1\nfor i in 0 1; do A=$i; python x.py --b $A & done; wait; A=4"), "a=4");
   const auto run = verify::read_run_script("N=2\nsize() { N=4; python x.py --n $N; }\nsize | tee log", {});
