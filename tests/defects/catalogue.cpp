@@ -123,6 +123,8 @@ std::vector<Defect> defects_that_need_code() {
       in_program("experts: capacity of all tokens", "", router, capacity_of_all_tokens, "serial"),
       in_program("experts: ties broken otherwise in recomputation", "", router,
                  ties_broken_otherwise_in_recomputation, "serial"),
+      in_program("experts: z-loss not multiplied by tokens", "MLM 87d9d2506a", router,
+                 z_loss_not_times_tokens, "serial"),
       in_program("experts: global loss divided by dp", "MLM#3672", aux, global_loss_over_dp, "serial"),
       in_program("experts: losses not multiplied by cp", "", aux, losses_not_times_cp, "serial"),
       in_program("experts: counts of each microbatch alone", "", aux, counts_of_each_microbatch_alone,

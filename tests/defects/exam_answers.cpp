@@ -23,8 +23,11 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"experts: shared experts drawn by each replica", vague,
        "output, on rank 1 only: it differs in 1 of 2 elements: row 1, column 0; before it, probabilities is"},
       {"experts: capacity of all tokens", right, "map: it is what dropping 0 gives, and dropping is 1 here"},
-      {"experts: ties broken otherwise in recomputation", right,
-       "weight_grad: other elements of it are zero than of the serial one (1 that should not be, 1 that"},
+      {"experts: ties broken otherwise in recomputation", vague,
+       "grad_input: it differs in 1 of 2 elements: row 1, column 0; before it, map, probabilities are right; "
+       "all is right with experts 1, or with tokens 1, or with recompute 0, or with ties 0"},
+      {"experts: z-loss not multiplied by tokens", right,
+       "z_loss: every element is the serial one divided by tokens (2)"},
       {"experts: global loss divided by dp", right,
        "global_aux_loss 0: every element is the serial one divided by dp (2)"},
       {"experts: losses not multiplied by cp", right,

@@ -81,6 +81,11 @@ void ties_broken_otherwise_in_recomputation(sim::Rank& rank, const CaseSetting& 
                      }});
 }
 
+void z_loss_not_times_tokens(sim::Rank& rank, const CaseSetting& s) {
+  verify::run_router(rank, s,
+                     {.config = [](sim::TopKRouterConfig& config) { config.per_token_loss = false; }});
+}
+
 // ---- moe_aux_loss
 
 void global_loss_over_dp(sim::Rank& rank, const CaseSetting& s) {

@@ -17,6 +17,7 @@ void probabilities_applied_twice(sim::Rank& rank, const verify::CaseSetting& set
 // moe_router
 void capacity_of_all_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
 void ties_broken_otherwise_in_recomputation(sim::Rank& rank, const verify::CaseSetting& setting);
+void z_loss_not_times_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // moe_aux_loss
 void global_loss_over_dp(sim::Rank& rank, const verify::CaseSetting& setting);

@@ -29,7 +29,8 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
             {"padded", 0, 1},
             {"recompute", 0, 1},
             {"ties", 0, 1},
-            {"padding", 0, 1}};
+            {"padding", 0, 1},
+            {"per_token", 0, 1}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -134,17 +135,19 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
     return choice;
   }
 
-  /// The z-loss of each rank, which is divided by the ranks of tp-cp, and its gradient.
+  /// The z-loss of each rank, which is divided by the ranks of tp-cp, and its gradient. A loss per token is
+  /// not divided, but multiplied by the rank's tokens.
   template <typename Scalar>
   static std::pair<reference::Matrix<Scalar>, reference::Matrix<Scalar>> z_loss_of(
       const reference::Number<Scalar>& number, const ChoicePlan& plan,
       const reference::Matrix<Scalar>& logits) {
     const RouterPlan router = plan.router();
-    const Scalar factor =
-        number.of(kZLossCoefficient.numerator, kZLossCoefficient.denominator * router.tp() * router.cp());
+    const int sharers = plan.is_per_token() ? 1 : router.tp() * router.cp();
+    const Scalar factor = number.of(kZLossCoefficient.numerator, kZLossCoefficient.denominator * sharers);
     const Scalar scale = number.of(kAuxLossScale.numerator, kAuxLossScale.denominator);
-    const auto of_ranks = reference::z_loss(number, logits, plan.s.group_size, factor,
-                                            [&](Eigen::Index t) { return plan.is_padding(t); });
+    const auto of_ranks = reference::z_loss(
+        number, logits, plan.s.group_size, factor, [&](Eigen::Index t) { return plan.is_padding(t); },
+        plan.is_per_token() ? reference::Over::sum : reference::Over::mean);
     return {of_ranks.losses,
             reference::matrix_of(number, logits.rows(), logits.cols(), [&](Eigen::Index t, Eigen::Index e) {
               return of_ranks.gradient(t, e) * scale;

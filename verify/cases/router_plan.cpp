@@ -51,6 +51,7 @@ sim::TopKRouterConfig ChoicePlan::config() const {
                   .num_groups = groups().all,
                   .group_topk = groups().survivors},
       .expert_bias = has_bias(),
+      .per_token_loss = is_per_token(),
       .sequence_parallel = plan.tp() > 1};
   if (has_z_loss()) config.z_loss_coefficient = kZLossCoefficient;
   if (has_capacity())

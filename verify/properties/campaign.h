@@ -39,6 +39,7 @@ struct Failure {
   std::string explanation;
   bool threw = false;                                  // the case or its reference threw an exception
   std::optional<sim::Finding> finding = std::nullopt;  // the contract that a rank program broke
+  bool differs_in_levels_alone = false;                // as a judgement does (properties.h)
 };
 
 /// The result of one case and one property.

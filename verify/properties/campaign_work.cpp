@@ -164,12 +164,14 @@ bool CampaignWork::fails_again(Bench& bench, CampaignRow& row, std::int64_t fail
   return false;
 }
 
-/// Judges a setting that may replace the failure of a row. Returns whether it does.
+/// Judges a setting that may replace the failure of a row. Returns whether it does. Wrong values are not
+/// replaced by values that only lack other levels of the field, of which little can be said.
 bool CampaignWork::replaces(Bench& bench, CampaignRow& row, const CaseSetting& setting) {
   if (!goes_on(row)) return false;
   const Judged judged = judge(bench, row, setting);
   ++row.runs;
   if (judged.judgement.holds) return false;
+  if (judged.judgement.differs_in_levels_alone && !row.failure->differs_in_levels_alone) return false;
   row.failure = judged.failure(setting);
   return true;
 }

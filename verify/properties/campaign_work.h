@@ -74,7 +74,7 @@ class CampaignWork {
     Judgement judgement;
     bool threw = false;
     Failure failure(const CaseSetting& setting) const {
-      return {setting, judgement.detail, "", threw, judgement.finding};
+      return {setting, judgement.detail, "", threw, judgement.finding, judgement.differs_in_levels_alone};
     }
   };
 

@@ -49,6 +49,9 @@ struct Judgement {
   // it was not judged.
   bool has_open_choice = false;
   std::optional<sim::Finding> finding = std::nullopt;  // the contract that a rank program broke
+  // Every wrong element of the field has the right residues, and only other levels are retired: an
+  // exponential was multiplied by 0 on one side alone.
+  bool differs_in_levels_alone = false;
 };
 
 struct Property {
