@@ -14,6 +14,22 @@ namespace {
 using sim::Operation;
 using sim::Tensor;
 
+/// The gradient of the weight [features, hidden]. A rank has all tokens when it computes it, and adds to
+/// main_grad, which is not rounded to bf16: the sum is taken in one part, and is not stored in between.
+template <typename Scalar>
+reference::Matrix<Scalar> weight_gradient(const reference::Matrix<Scalar>& x,
+                                          const reference::Matrix<Scalar>& grad) {
+  reference::Matrix<Scalar> result(grad.cols(), x.cols());
+  for (Eigen::Index f = 0; f < grad.cols(); ++f) {
+    for (Eigen::Index h = 0; h < x.cols(); ++h) {
+      reference::Sum<Scalar> sum;
+      for (Eigen::Index t = 0; t < x.rows(); ++t) sum.add_product(grad(t, f), x(t, h));
+      result(f, h) = sum.value();
+    }
+  }
+  return result;
+}
+
 /// The outputs of the serial layer x A^T + b, with A [features, hidden].
 template <typename Scalar>
 Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, std::int64_t features,
@@ -28,7 +44,7 @@ Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, 
                            {"output", reference::linear(inputs.number(), x, weight, bias)},
                            {"grad_output", grad},
                            {"grad_input", gradients.x},
-                           {"weight_grad", gradients.weight}};
+                           {"weight_grad", weight_gradient(x, grad)}};
   if (!has_bias) return wholes;
   wholes["bias"] = inputs.parameter("linear.bias", 1, features);
   wholes["bias_grad"] = adds_bias ? gradients.bias : reference::zeros<Scalar>(1, features);
