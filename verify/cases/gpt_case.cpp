@@ -144,6 +144,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         {"dropping", 0, 2},
         {"padded", 0, 1}};
     all.insert(all.end(), of_experts.begin(), of_experts.end());
+    if (drawn_ == Drawn::context) all.push_back({"longest_last", 0, 1});
     return all;
   }
   /// Adds context parallelism, packed documents, and whether the model has experts. A sequence has at least

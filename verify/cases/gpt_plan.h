@@ -130,13 +130,14 @@ struct GptPlan {
     return {inner_cp(), cp() / inner_cp()};
   }
   /// The lengths of the documents of a sequence: as equal as possible in units of 2 cp tokens, the longer
-  /// ones first. Tokens of padding belong to the last one.
+  /// ones first, or last. Tokens of padding belong to the last one.
   std::vector<std::int64_t> documents() const {
     const std::int64_t unit = document_unit(), units = drawn_tokens() / unit;
     const std::int64_t number = std::min(s.fixed("documents", 1), units);
     std::vector<std::int64_t> lengths;
     for (std::int64_t d = 0; d < number; ++d)
       lengths.push_back((units / number + (d < units % number ? 1 : 0)) * unit);
+    if (s.fixed("longest_last", 0) == 1) std::reverse(lengths.begin(), lengths.end());
     lengths.back() += seq_length() - drawn_tokens();
     return lengths;
   }
