@@ -178,8 +178,8 @@ std::string parts_of_other_ranks(const WrongTensor& tensor, ExperimentBudget& bu
   return fmt::format("{}", fmt::join(ways, "; or "));
 }
 
-/// The halves of an input, as the gate and the other half of a gated weight are: they are exchanged, or one of
-/// them has no part in the tensor.
+/// The halves of an input, as those of a gated weight: they are exchanged, or one of them has no part in the
+/// tensor.
 std::string halves_of_an_input(const WrongTensor& tensor, ExperimentBudget& budget) {
   if (tensor.run->setting.ranks == Ranks::world) return "";
   for (const auto& [name, input] : tensor.run->inputs.matrices) {
