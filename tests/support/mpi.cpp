@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace test {
 
 std::string no_processes() {
@@ -24,10 +26,14 @@ RunResult run_under_mpi(int processes, const std::string& command, int most_seco
   const std::string environment =
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
       "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0";
+  // Two runs that share a folder for their sockets fail where one removes it while the other begins.
+  const TemporaryFolder sockets("-mpi");
+  std::filesystem::create_directories(sockets.path());
   const std::string port =
       is_hydra() ? "MASTER_PORT=" + std::to_string(kFirst + getpid() % kPorts) + " " : "";
-  return run_process(port + environment + " timeout " + std::to_string(most_seconds) + " '" +
-                     SHARDPROOF_MPIRUN + "' -n " + std::to_string(processes) + " " + command);
+  return run_process(port + environment + " TMPDIR='" + sockets.path() + "' timeout " +
+                     std::to_string(most_seconds) + " '" + SHARDPROOF_MPIRUN + "' -n " +
+                     std::to_string(processes) + " " + command);
 }
 
 }  // namespace test

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The path of a folder among the temporary files of the system, which is removed in the end.
+/// The path of a folder among the temporary files of the system, which is removed in the end. A process that
+/// has several gives them names.
 
 #include <filesystem>
 #include <string>
@@ -10,8 +11,8 @@ namespace test {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder()
-      : path_(std::filesystem::temp_directory_path() / ("shardproof-" + std::to_string(::getpid()))) {}
+  explicit TemporaryFolder(const std::string& name = "")
+      : path_(std::filesystem::temp_directory_path() / ("shardproof-" + std::to_string(::getpid()) + name)) {}
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
