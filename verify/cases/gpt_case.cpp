@@ -284,8 +284,6 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                                      {"topk", experts.topk()},
                                      {"experts", experts.number()}});
     }
-    if (plan.is_scaled())
-      numbers.push_back({"loss scale", std::int64_t{1} << plan.loss_scale().initial_power});
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       std::int64_t tokens = 0;
       for (std::int64_t i = 0; i < plan.global_batch(); ++i)

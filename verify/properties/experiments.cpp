@@ -13,8 +13,12 @@ namespace {
 
 using sim::Field;
 
-/// Whether a tensor of the ranks is the one that the reference has returned.
-bool is_in(const Wholes<Field>& wholes, const WrongTensor& tensor) {
+/// Whether the ranks have what the reference returns at this setting with this change.
+bool fits(const WrongTensor& tensor, const CaseSetting& setting, const InputChange& change,
+          ExperimentBudget& budget) {
+  if (!budget.takes_one()) return false;
+  const ComparedRun& run = *tensor.run;
+  const Wholes<Field> wholes = run.the_case.serial(Inputs<Field>(setting, run.number, &change), setting);
   const auto found = wholes.find(tensor.output.name);
   if (found == wholes.end()) return false;
   const FieldWhole& other = found->second;
@@ -23,42 +27,16 @@ bool is_in(const Wholes<Field>& wholes, const WrongTensor& tensor) {
   return std::all_of(elements.begin(), elements.end(),
                      [&](std::size_t i) { return tensor.got[i] == other.data()[i]; });
 }
-
-/// Whether the ranks have what the reference returns at this setting with this change.
-bool fits(const WrongTensor& tensor, const CaseSetting& setting, const InputChange& change,
-          ExperimentBudget& budget) {
-  if (!budget.takes_one()) return false;
-  const ComparedRun& run = *tensor.run;
-  return is_in(run.the_case.serial(Inputs<Field>(setting, run.number, &change), setting), tensor);
-}
 bool fits(const WrongTensor& tensor, const InputChange& change, ExperimentBudget& budget) {
   return fits(tensor, tensor.run->setting, change, budget);
 }
 
 // ---- another option
 
-/// Returns "; p0.main is not" where another tensor is wrong in this run, and is not what an option gives that
-/// explains a first one.
-std::string text_of_unexplained(const WrongTensor& tensor, const CaseSetting& other) {
-  const ComparedRun& run = *tensor.run;
-  if (run.report.ranks.empty()) return "";  // a tensor that is looked at by itself has no others
-  const Wholes<Field> wholes = run.the_case.serial(Inputs<Field>(other, run.number), other);
-  for (const WrongTensor& wrong : wrong_tensors(run).wrong) {
-    if (!is_in(wholes, wrong)) return fmt::format("; {} is not", wrong.output.name);
-  }
-  return "";
-}
-
-/// A value of an option that gives a tensor, in words, and what it leaves unexplained.
-struct OtherOption {
-  std::string text;
-  std::string unexplained;
-};
-
-std::vector<OtherOption> other_options(const WrongTensor& tensor, ExperimentBudget& budget) {
+std::string another_option(const WrongTensor& tensor, ExperimentBudget& budget) {
   constexpr std::int64_t kMostValues = 10;
   const CaseSetting& setting = tensor.run->setting;
-  std::vector<OtherOption> options;
+  std::vector<std::string> options;
   for (const Dimension& dimension : tensor.run->the_case.dimensions()) {
     if (dimension.is_an_axis || dimension.is_a_rank || dimension.most - dimension.least >= kMostValues)
       continue;
@@ -69,32 +47,14 @@ std::vector<OtherOption> other_options(const WrongTensor& tensor, ExperimentBudg
       CaseSetting other = setting;
       other.dimensions[dimension.name] = value;
       if (!fits(tensor, other, {}, budget)) continue;
-      options.push_back({fmt::format("{} {} gives, and {} is {} here", dimension.name, value, dimension.name,
-                                     setting[dimension.name]),
-                         text_of_unexplained(tensor, other)});
+      options.push_back(fmt::format("{} {} gives, and {} is {} here", dimension.name, value, dimension.name,
+                                    setting[dimension.name]));
       break;
     }
   }
-  return options;
-}
-
-std::string text_of_options(const std::vector<OtherOption>& options) {
   constexpr std::size_t kMostOptions = 2;
   if (options.empty() || options.size() > kMostOptions) return "";
-  std::vector<std::string> texts;
-  for (const OtherOption& option : options) texts.push_back(option.text + option.unexplained);
-  return fmt::format("it is what {}", fmt::join(texts, "; or what "));
-}
-
-/// Options that give all tensors that are wrong.
-std::string another_option(const WrongTensor& tensor, ExperimentBudget& budget) {
-  std::vector<OtherOption> options = other_options(tensor, budget);
-  std::erase_if(options, [](const OtherOption& option) { return !option.unexplained.empty(); });
-  return text_of_options(options);
-}
-
-std::string another_option_of_one_tensor(const WrongTensor& tensor, ExperimentBudget& budget) {
-  return text_of_options(other_options(tensor, budget));
+  return fmt::format("it is what {}", fmt::join(options, "; or what "));
 }
 
 // ---- inputs that count otherwise
@@ -176,27 +136,6 @@ std::string parts_of_other_ranks(const WrongTensor& tensor, ExperimentBudget& bu
     if (!way.empty()) ways.push_back(std::move(way));
   }
   return fmt::format("{}", fmt::join(ways, "; or "));
-}
-
-/// The halves of an input, as those of a gated weight: they are exchanged, or one of them has no part in the
-/// tensor.
-std::string halves_of_an_input(const WrongTensor& tensor, ExperimentBudget& budget) {
-  if (tensor.run->setting.ranks == Ranks::world) return "";
-  for (const auto& [name, input] : tensor.run->inputs.matrices) {
-    for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
-      const bool of_rows = axis == InputChange::Axis::rows;
-      if ((of_rows ? input.rows() : input.cols()) % 2 != 0) continue;
-      const char* lines = of_rows ? "rows" : "columns";
-      if (fits(tensor, {.names = {name}, .axis = axis, .parts = 2, .shift = 1}, budget))
-        return fmt::format("the two halves of the {} of {} are exchanged", lines, name);
-      for (int part = 0; part < 2; ++part) {
-        if (fits(tensor, {.names = {name}, .axis = axis, .part = part, .parts = 2, .factor = 0}, budget))
-          return fmt::format("the {} half of the {} of {} had no part in it: that term is missing",
-                             part == 0 ? "first" : "second", lines, name);
-      }
-    }
-  }
-  return "";
 }
 
 // ---- inputs of a number: of a layer, a sample, a step
@@ -349,16 +288,10 @@ constexpr Recogniser kExperiments[] = {
     {"groups exchanged", groups_exchanged},
     {"a group counts otherwise", a_group_counts_otherwise},
     {"an input counts otherwise", an_input_counts_otherwise},
-    {"halves of an input", halves_of_an_input},
-};
-
-constexpr Recogniser kPartial[] = {
-    {"another option of one tensor", another_option_of_one_tensor},
 };
 
 }  // namespace
 
 std::span<const Recogniser> experiments() { return kExperiments; }
-std::span<const Recogniser> partial_experiments() { return kPartial; }
 
 }  // namespace verify

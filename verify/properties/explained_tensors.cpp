@@ -14,7 +14,6 @@ namespace {
 
 const std::string kFactor = "factor";
 const std::string kAnotherOption = "another option";
-const std::string kUnknownFactor = "one unknown factor";
 /// What fits fewer elements than these may fit because they are few.
 constexpr std::size_t kManyElements = 4;
 
@@ -52,8 +51,6 @@ bool has_few_values(const WrongTensor& tensor) {
 Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
   Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
   if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
-  if (found.text.empty() && has_experiments)
-    found = recognised(tensor, partial_experiments(), Says::part, budget);
   const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor);
   if (found.text.empty() && !fits_anything)
     found = recognised(tensor, partial_recognisers(), Says::part, budget);
@@ -221,13 +218,13 @@ std::optional<std::string> text_by(const std::string& recogniser, const std::str
 }
 
 /// Whether with other seeds, too, the recogniser fits the tensor. Of a tensor of few values it must say the
-/// same with all of them, and the tensor must be wrong with one.
+/// same, and the tensor must be wrong with one of those seeds.
 bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const ExplainedTensor& explained) {
   constexpr int kSeeds = 16, kEnough = 3;
   int confirmed = 0;
   CaseSetting other = setting;
-  for (int tried = 0; tried < kSeeds && (confirmed < kEnough || explained.has_few_values); ++tried) {
+  for (int tried = 0; tried < kSeeds && confirmed < kEnough; ++tried) {
     ++other.seed;
     const auto report = fit_run(bench, the_case, other);
     if (report == nullptr) continue;
@@ -344,8 +341,6 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
   CaseSetting best_setting = setting;
   ExplainedTensor larger;  // what says most of a larger tensor
   CaseSetting larger_setting = setting;
-  ExplainedTensor largest;  // what is said of the tensor where it has the most elements
-  CaseSetting largest_setting = setting;
   std::set<std::string>& ruled_out = coincidences.names;
   bool is_tried = false, is_confirmed = false;
   for (const CaseSetting& other : telling_settings(the_case, setting)) {
@@ -367,22 +362,12 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
       larger = explained;
       larger_setting = other;
     }
-    if (explained.elements > largest.elements) {
-      largest = explained;
-      largest_setting = other;
-    }
     const bool corrects = !is_confirmed && least.says == Says::cause && explained.says == Says::cause &&
                           !is_same && explained.elements > best.elements &&
                           best.recogniser == least.recogniser;
     if (explained.says <= best.says && !corrects) continue;
     best = explained;
     best_setting = other;
-  }
-  // A tensor of one row or column is a multiple of others for its shape.
-  if (best.recogniser == kUnknownFactor && largest.elements > best.elements &&
-      largest.recogniser != kUnknownFactor) {
-    best = largest;
-    best_setting = largest_setting;
   }
   const bool is_coincidence =
       best.says == Says::cause && best_setting == setting && is_tried && !is_confirmed;

@@ -7,8 +7,7 @@
 ///   values       (value_recognisers.cpp) no number, zero, a factor, another tensor, places exchanged, a
 ///                difference that is a multiple of a tensor, a sum of squares without or with one term twice
 ///   experiments  (experiments.cpp) the serial reference gives the same result with another option, with an
-///                input that counts 0, 2, -1 or tp times, with its halves exchanged, or with the ids of
-///                another sample
+///                input that counts 0, 2, -1 or tp times, or with the ids of another sample
 ///   partial      (value_recognisers.cpp) what holds of the elements or lines and does not name a cause
 ///
 /// Exact   in the field a relation of many drawn elements does not hold by chance. One of few elements, or of
@@ -37,8 +36,6 @@ struct Recogniser {
 
 std::span<const Recogniser> value_recognisers();
 std::span<const Recogniser> experiments();
-/// An option that gives the first wrong tensor, and not all others.
-std::span<const Recogniser> partial_experiments();
 std::span<const Recogniser> partial_recognisers();
 
 /// Returns the names that the factor of a tensor has at its setting; none where it has no factor.

@@ -79,8 +79,6 @@ TEST(ExplainedSites, EachOfSeveralSitesThatAreWrongInTheSameWayIsNamed) {
 TEST(ExplainedSites, AnUpdateIsNotBlamedForTheGradientsOfTheFirstStep) {
   const std::string text = explained("distributed_optimizer", 1, {{"size0", 1}}, "tensor.p0*:scale=2");
   EXPECT_FALSE(names(text, "device.adam")) << text;
-  const std::string update = explained("distributed_optimizer", 1, {{"size0", 1}}, "device.adam:scale=2");
-  EXPECT_TRUE(names(update, "device.adam")) << update;
 }
 
 // One key has the probability 1, and its gradient is zero whatever the scores are; and the root of a

@@ -58,45 +58,4 @@ TEST(ExplainedTensors, ASeedWhoseBudgetIsUsedUpDeniesNothing) {
   EXPECT_GE(the_case.runs(ManyInputs::kSeedOfMany + 3), 1);
 }
 
-/// y is x times a matrix, and times another one with the option; z is w, and w times 1/2 with the option. The
-/// ranks have the y of the option, and z times `factor`.
-class OptionOfY : public CaseOf<OptionOfY> {
- public:
-  explicit OptionOfY(sim::Ratio factor) : factor_(factor) {}
-  std::string name() const override { return "option_of_y"; }
-  std::vector<Dimension> dimensions() const override { return {{"other", 0, 1}}; }
-  std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {{"y"}, {"z"}}; }
-  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
-  void run(sim::Rank& rank, const CaseSetting& s) const override {
-    rank.publish("y", sim::matmul(drawn(rank, s, "x", {2, 2}), drawn(rank, s, "b", {2, 2})));
-    rank.publish("z", sim::scale(drawn(rank, s, "w", {2, 2}), factor_));
-  }
-  template <typename Scalar>
-  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
-    const auto& number = inputs.number();
-    const auto x = inputs.matrix("x", 2, 2), a = inputs.matrix("a", 2, 2), b = inputs.matrix("b", 2, 2),
-               w = inputs.matrix("w", 2, 2);
-    return {{"y", reference::product<Scalar>(number, x, s["other"] == 1 ? b : a)},
-            {"z", reference::matrix_of(number, 2, 2, [&](Eigen::Index i, Eigen::Index j) {
-               return w(i, j) * number.of(1, 1 + s["other"]);
-             })}};
-  }
-
- private:
-  sim::Ratio factor_;
-};
-
-std::string explained(const Case& the_case) {
-  const CaseSetting setting{.dtype = sim::DType::field, .seed = 1, .dimensions = {{"other", 0}}};
-  Bench bench;
-  return explain_tensors(bench, the_case, setting, *bench.run(the_case, setting));
-}
-
-TEST(ExplainedTensors, ATensorThatAnotherOptionDoesNotGiveIsNamed) {
-  EXPECT_EQ(explained(OptionOfY({1, 2})), "y: it is what other 1 gives, and other is 0 here");
-  const std::string text = explained(OptionOfY({1, 3}));
-  EXPECT_EQ(text.find("y: it is what other 1 gives, and other is 0 here; z is not; z: every element is "), 0U)
-      << text;
-}
-
 }  // namespace
