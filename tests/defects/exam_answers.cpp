@@ -305,7 +305,8 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"context: each rank divides by its tokens", right,
        "on all ranks: all_reduce 'loss_func.tokens' of 1 i32 over cp is missing"},
       {"context: balance not multiplied by cp", right,
-       "decoder.layers.0.mlp.router.weight.grad: every element is the serial one divided by 2 (cp or edp)"},
+       "decoder.layers.0.mlp.router.weight.grad: every element is the serial one divided by 2 (cp or edp or "
+       "experts)"},
       {"context: norm gradients of the first rank", vague,
        "decoder.final_layernorm.weight.grad: it differs in 3 of 3 elements: row 0, columns 0 to 2; before "
        "it,"},

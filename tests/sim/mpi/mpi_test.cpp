@@ -159,7 +159,7 @@ constexpr const char* kByMpi = " reductions of rank 0 by MPI";
 
 TEST_F(Mpi, ItsOwnReductionsAreThoseOfVirtualRanksWhereEveryOrderIsExact) {
   for (const auto& [processes, seed] :
-       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {3, 3}, {4, 4}, {4, 5}, {8, 6}, {8, 7}}) {
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 6}}) {
     const test::RunResult result =
         run_under_mpi(processes, "mpi_ranks native-exact " + std::to_string(seed) + " 12");
     SCOPED_TRACE("processes " + std::to_string(processes) + ", seed " + std::to_string(seed));

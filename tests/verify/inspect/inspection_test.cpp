@@ -273,6 +273,7 @@ struct Mistake {
   const char* what;
   void (*make)(test::DumpedTestCall& call);
 };
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.what; }
 
 class Disagreement : public testing::TestWithParam<Mistake> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -291,7 +292,7 @@ TEST_P(Disagreement, TheSmallerPartyIsNamed) {
   EXPECT_EQ(suspects(inspection), Ranks{2});
   EXPECT_TRUE(are_all(inspection, SuspectKind::order));
   EXPECT_TRUE(has_finding(inspection, GetParam().what));
-  EXPECT_TRUE(inspection.verdict.starts_with("Call 2 of the default group differs in "))
+  EXPECT_TRUE(inspection.verdict.starts_with("Look at rank 2 first. Call 2 of the default group differs in "))
       << inspection.verdict;
 }
 

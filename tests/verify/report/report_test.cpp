@@ -177,8 +177,9 @@ TEST(Report, ThePageNeedsNothingFromElsewhere) {
 
 TEST(Report, StandardOutputIsAsWithoutFiles) {
   const std::string options = "scenarios/published/seed-002-dense.ini --format json";
-  EXPECT_EQ(replayed(options).result.out, test::run("replay " + options + " --train-iters 0").out);
-  EXPECT_EQ(replayed(options).result.err, "");
+  const Written written = replayed(options);
+  EXPECT_EQ(written.result.out, test::run("replay " + options + " --train-iters 0").out);
+  EXPECT_EQ(written.result.err, "");
 }
 
 TEST(Report, TheSameReplayGivesTheSameBytes) {
@@ -297,9 +298,10 @@ TEST(Report, LayoutsBringRanksScheduleLedgerAndMemory) {
 
 TEST(Report, WhatIsNotDrawnIsSaid) {
   const std::string large = "--world-size 1024 --pipeline-model-parallel-size 2 ";
-  EXPECT_TRUE(contains(replayed(large).page, "Only the first 64 ranks of 1024 are drawn."));
-  EXPECT_TRUE(contains(replayed(large).page,
-                       "Not drawn: the scenario gives neither num-microbatches nor global-batch-size."));
+  const std::string page = replayed(large).page;
+  EXPECT_TRUE(contains(page, "Only the first 64 ranks of 1024 are drawn."));
+  EXPECT_TRUE(
+      contains(page, "Not drawn: the scenario gives neither num-microbatches nor global-batch-size."));
   const std::string small = "--world-size 2 --pipeline-model-parallel-size 2 --num-microbatches ";
   EXPECT_TRUE(contains(replayed(small + "256").page, "class=\"gantt\""));
   for (const char* microbatches : {"257", "100000", "16000000"})
