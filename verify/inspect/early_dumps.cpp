@@ -111,8 +111,12 @@ class Finder {
     std::vector<std::size_t> pending;    // dumps
     std::vector<std::size_t> completed;  // dumps
     std::uint32_t first = 0;             // index of the call in the first of the pending dumps
+    std::int64_t late_ns = 0;            // how long after the pending dumps the completed ones issued it
     int completed_by(const Job& job) const { return job.recordings[completed.back()].rank; }
   };
+
+  /// When dumps issued calls, in ns; by the call and the dump.
+  using Times = std::map<CollectiveId, std::map<std::size_t, std::int64_t>>;
 
   /// Dumps in which a call is pending that has completed on another member, where it is pending on most of
   /// those whose dumps are not early: it ended when theirs had been written, as the devices of most members
@@ -125,7 +129,7 @@ class Finder {
       for (const auto& [id, one] : calls) {
         const bool is_most = is_of_most(id.group, one.pending);
         if (is_most) late_.insert(one.completed.begin(), one.completed.end());
-        const bool is_early = is_most || is_of_half_beside_late(one) || lateness_of(id, one) >= kLate;
+        const bool is_early = is_most || is_of_half_beside_late(one) || one.late_ns >= kLate;
         if (!is_early && 2 * ranks_.size() <= job_.recordings.size()) continue;
         for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by(job_)});
       }
@@ -155,10 +159,9 @@ class Finder {
       id = own;
     }
     if (last.size() != 1 || ranks_.contains(*last.begin())) return;
-    const std::int64_t late = lateness_of(id, *most);
-    if (most->pending.size() < 2 && late < kLate) return;
+    if (most->pending.size() < 2 && most->late_ns < kLate) return;
     early_.last = *last.begin();
-    early_.late_ns = late < kLate ? 0 : late;
+    early_.late_ns = most->late_ns < kLate ? 0 : most->late_ns;
     early_.last_call = {.group = id.group,
                         .sequence = id.sequence,
                         .dump = most->pending.front(),
@@ -170,30 +173,46 @@ class Finder {
   /// How long after the members in whose dumps a call is pending those issued it that have completed it,
   /// where the clocks of their hosts agree: all of them issued the call before it at nearly one time.
   /// Otherwise 0.
-  std::int64_t lateness_of(const CollectiveId& id, const Half& one) const {
-    const std::int64_t last_pending = times_of(id, one.pending).second;
-    const std::int64_t first_completed = times_of(id, one.completed).first;
+  static std::int64_t lateness_of(const CollectiveId& id, const Half& one, const Times& times) {
+    const std::int64_t last_pending = times_of(id, one.pending, times).second;
+    const std::int64_t first_completed = times_of(id, one.completed, times).first;
     if (last_pending == kNoTime || first_completed == kNoTime) return 0;
     std::vector<std::size_t> all = one.pending;
     all.insert(all.end(), one.completed.begin(), one.completed.end());
-    const auto [first, last] = times_of({id.group, id.sequence - 1}, all);
+    const auto [first, last] = times_of({id.group, id.sequence - 1}, all, times);
     const bool do_agree = first != kNoTime && last - first <= kLate / 10;
     return do_agree ? std::max<std::int64_t>(0, first_completed - last_pending) : 0;
   }
 
   /// Returns when the first and the last of these dumps issued a call; kNoTime where one does not tell.
-  std::pair<std::int64_t, std::int64_t> times_of(const CollectiveId& id,
-                                                 const std::vector<std::size_t>& dumps) const {
-    std::pair<std::int64_t, std::int64_t> times{kNoTime, kNoTime};
+  static std::pair<std::int64_t, std::int64_t> times_of(const CollectiveId& id,
+                                                        const std::vector<std::size_t>& dumps,
+                                                        const Times& times) {
+    const auto of_call = times.find(id);
+    if (of_call == times.end()) return {kNoTime, kNoTime};
+    std::pair<std::int64_t, std::int64_t> found{kNoTime, kNoTime};
     for (const std::size_t dump : dumps) {
-      const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
-      const auto found = std::ranges::find_if(calls, [&](const RecordedCall& call) {
-        return call.sequence == id.sequence && job_.group_of(dump, call) == id.group &&
-               job_.is_collective(dump, call);
-      });
-      if (found == calls.end() || found->created_ns <= 0) return {kNoTime, kNoTime};
-      times.first = times.first == kNoTime ? found->created_ns : std::min(times.first, found->created_ns);
-      times.second = std::max(times.second, found->created_ns);
+      const auto own = of_call->second.find(dump);
+      if (own == of_call->second.end() || own->second <= 0) return {kNoTime, kNoTime};
+      found.first = found.first == kNoTime ? own->second : std::min(found.first, own->second);
+      found.second = std::max(found.second, own->second);
+    }
+    return found;
+  }
+
+  /// Returns the times of these calls and of those before them.
+  Times times_of_calls(const std::map<CollectiveId, Half>& calls) const {
+    Times times;
+    for (const auto& [id, one] : calls) {
+      times[id];
+      times[{id.group, id.sequence - 1}];
+    }
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const RecordedCall& call : job_.recordings[dump].calls) {
+        if (!job_.is_collective(dump, call)) continue;
+        const auto found = times.find({job_.group_of(dump, call), call.sequence});
+        if (found != times.end()) found->second.try_emplace(dump, call.created_ns);
+      }
     }
     return times;
   }
@@ -218,6 +237,8 @@ class Finder {
       }
     }
     std::erase_if(calls, [](const auto& one) { return one.second.completed.empty(); });
+    const Times times = times_of_calls(calls);
+    for (auto& [id, one] : calls) one.late_ns = lateness_of(id, one, times);
     return calls;
   }
 

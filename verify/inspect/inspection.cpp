@@ -71,8 +71,8 @@ class Inspector {
     if (early.late_ns == 0 || !result_.suspects.empty()) return;
     result_.suspects.push_back(
         {early.last, SuspectKind::host,
-         fmt::format("It issued {} {} after {}.", call_words(job(), early.last_call),
-                     seconds_text(early.late_ns), ranks_words(early.last_call.waiting))});
+         fmt::format("It came {} after {} to {}.", seconds_text(early.late_ns),
+                     ranks_words(early.last_call.waiting), call_words(job(), early.last_call))});
     facts_.is_late = true;
   }
 

@@ -119,13 +119,13 @@ class VerdictWriter {
   /// A rank that came to a call after the others had written the dumps in which they wait in it.
   void write_late() {
     const EarlyDumps& early = facts_.early;
+    const std::vector<int>& waiting = early.last_call.waiting;
     text_ = fmt::format(
-        "Rank {} issued {} {} after {}, which waited in it when {} wrote {}. This is consistent with a host "
+        "Rank {} came {} after {} to {}, in which {} waited when {} wrote {}. This is consistent with a host "
         "that stood still for so long (a data loader, a checkpoint, a compilation, a slow disk), and then "
         "went on: look at what it did before that call.",
-        early.last, call_words(job(), early.last_call), seconds_text(early.late_ns),
-        ranks_words(early.last_call.waiting), verb(early.last_call.waiting, "it", "they"),
-        verb(early.last_call.waiting, "its dump", "their dumps"));
+        early.last, seconds_text(early.late_ns), ranks_words(waiting), call_words(job(), early.last_call),
+        verb(waiting, "it", "they"), verb(waiting, "it", "they"), verb(waiting, "its dump", "their dumps"));
   }
 
   void write_counted() {
@@ -360,8 +360,9 @@ class VerdictWriter {
     const bool are_few = ranks.size() <= 3;
     std::vector<std::string> parts;
     for (const int rank : ranks) {
+      if (!are_few && !parts.empty()) break;
       const HoldingCall* const call = find_call_of(found_.waiting, rank);
-      if (call == nullptr || (!are_few && !parts.empty())) continue;
+      if (call == nullptr) continue;
       parts.push_back(fmt::format("rank {}{} in {}", rank,
                                   !are_few        ? ", for example, is"
                                   : parts.empty() ? " is"
@@ -413,11 +414,10 @@ class VerdictWriter {
     const HoldingCall* const call = stuck_call_of(ranks);
     if (found_.waiting.suspects.are_behind) {
       text_ = fmt::format(
-          "{} {} not begun {} on {}, which the devices of the other members have begun{}. This is consistent "
-          "with a device that stopped.",
-          capital(ranks_words(ranks)), verb(ranks, "has", "have"),
-          call == nullptr ? "calls" : call_words(job(), *call), verb(ranks, "its device", "their devices"),
-          who_waits());
+          "The {} of {} {} not begun {}, which the devices of the other members have begun{}. This is "
+          "consistent with a device that stopped.",
+          verb(ranks, "device", "devices"), ranks_words(ranks), verb(ranks, "has", "have"),
+          call == nullptr ? "calls" : call_words(job(), *call), who_waits());
       return;
     }
     text_ = fmt::format(

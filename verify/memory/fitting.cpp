@@ -170,7 +170,9 @@ Steps narrower_states(const Scenario& scenario, bool has_narrow_moments) {
   if (!has_narrow_moments)
     return settings.flag(kPrecisionAware) ? Steps() : Steps{{{kPrecisionAware, "true"}}};
   if (settings.has(kMoment) || settings.has(kSecondMoment)) return {};
-  return {{{kPrecisionAware, "true"}, {kMoment, "bf16"}, {kSecondMoment, "bf16"}}};
+  Changes moments = {{kMoment, "bf16"}, {kSecondMoment, "bf16"}};
+  if (!settings.flag(kPrecisionAware)) moments.insert(moments.begin(), {kPrecisionAware, "true"});
+  return {moments};
 }
 
 /// The changes that the run does not have already. What costs little time comes first.

@@ -139,10 +139,16 @@ Judgement compare_all(const std::vector<CaseOutput>& outputs, const CaseSetting&
     }
     Judgement one = compare(output, got, expected, setting);
     if (!one.holds && !one.differs_in_levels_alone) return one;
-    if (!one.holds && all.holds) all = std::move(one);
-    all.slack = std::max(all.slack, one.slack);
-    all.has_unbounded = all.has_unbounded || one.has_unbounded;
-    all.has_open_choice = all.has_open_choice || one.has_open_choice;
+    one.slack = std::max(all.slack, one.slack);
+    one.has_unbounded = all.has_unbounded || one.has_unbounded;
+    one.has_open_choice = all.has_open_choice || one.has_open_choice;
+    if (!one.holds && all.holds) {
+      all = std::move(one);
+      continue;
+    }
+    all.slack = one.slack;
+    all.has_unbounded = one.has_unbounded;
+    all.has_open_choice = one.has_open_choice;
   }
   return all;
 }

@@ -25,7 +25,8 @@
 /// functions, conditions, `echo`, and what takes it apart in $(...) is followed (shell_output.h). Nothing is
 /// executed. Whatever only a shell could tell is kept as Unresolved: a variable that is not assigned, or is
 /// assigned in a branch that may run; $1; $(...); a word that looks like the command of a training. A
-/// variable in `set` has that value throughout.
+/// variable in `set` has that value throughout. The keys of an associative array are taken in alphabetical
+/// order, which a note says where there are several.
 ///
 /// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///

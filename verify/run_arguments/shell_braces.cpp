@@ -91,12 +91,12 @@ void append_text(Signs& signs, std::string_view text) {
                .hint = "the command line alone"});
 }
 
-/// Returns the two ends and the step of "1..5" and "0..8..2"; nothing for other texts.
 struct Sequence {
   std::int64_t first = 0, last = 0, step = 1;
   std::size_t width = 0;  // numbers with zeros before them are as long as the longer one
   bool is_of_letters = false;
 };
+/// Returns the two ends and the step of "1..5" and "0..8..2"; nothing for other texts.
 std::optional<Sequence> sequence_of(const std::string& text) {
   std::vector<std::string> ends;
   for (std::size_t at = 0; at <= text.size();) {

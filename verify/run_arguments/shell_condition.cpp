@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
@@ -90,6 +91,8 @@ class Test {
     return at_ == words_.size() ? truth : std::nullopt;
   }
 
+  /// Whether a =~ has been asked, or may have been.
+  bool has_searched() const { return has_searched_; }
   /// What the last =~ has found, as BASH_REMATCH has it; none where that is not known.
   const std::optional<std::vector<std::string>>& found() const { return found_; }
 
@@ -103,14 +106,29 @@ class Test {
 
   Truth any(int depth) {
     Truth truth = all(depth);
-    while (takes(is_double_ ? "||" : "-o")) truth = either(truth, all(depth));
+    while (takes(is_double_ ? "||" : "-o")) {
+      const Asked before = asks_behind(truth, true);
+      truth = either(truth, all(depth));
+      asked_ = before;
+    }
     return truth;
   }
 
   Truth all(int depth) {
     Truth truth = one(depth);
-    while (takes(is_double_ ? "&&" : "-a")) truth = both(truth, one(depth));
+    while (takes(is_double_ ? "&&" : "-a")) {
+      const Asked before = asks_behind(truth, false);
+      truth = both(truth, one(depth));
+      asked_ = before;
+    }
     return truth;
+  }
+
+  /// Whether the shell asks a part of the test: what stands behind && and || may be decided before it.
+  enum class Asked { no, maybe, yes };
+  Asked asks_behind(Truth truth, bool decides) {
+    const Asked behind = !truth ? Asked::maybe : *truth == decides ? Asked::no : Asked::yes;
+    return std::exchange(asked_, std::min(asked_, behind));
   }
 
   Truth one(int depth) {
@@ -168,9 +186,12 @@ class Test {
       return (first.text == second.text) == (operation != "!=");
     }
     if (operation == "=~" && is_double_) {
+      has_searched_ = has_searched_ || asked_ != Asked::no;
+      if (asked_ != Asked::no) found_.reset();
       if (!first.is_known || !second.is_known) return std::nullopt;
-      found_ = found_by_expression(first.text, second.expression);
-      return found_ ? Truth(!found_->empty()) : std::nullopt;
+      const auto found = found_by_expression(first.text, second.expression);
+      if (asked_ == Asked::yes) found_ = found;
+      return found ? Truth(!found->empty()) : std::nullopt;
     }
     const auto a = whole_number(first.text), b = whole_number(second.text);
     if (!a || !b) return std::nullopt;
@@ -202,6 +223,8 @@ class Test {
   bool is_double_;
   const ShellValues& values_;
   std::size_t at_ = 0;
+  Asked asked_ = Asked::yes;  // of the part that is read
+  bool has_searched_ = false;
   std::optional<std::vector<std::string>> found_;
 };
 
@@ -218,14 +241,12 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   const bool is_double = name == "[[";
   if (!is_double && name != "[" && name != "test") return std::nullopt;
   std::vector<TestWord> words;
-  bool has_expression = false;
   for (std::size_t i = 1; i < command.words.size(); ++i) {
     // Without quotes, a value that is empty is no word of [ ... ].
     if (!is_double && values.expand(command.words[i]).empty()) continue;
     const bool is_expression = is_double && words.size() > 0 && words.back().bare == "=~";
     words.push_back(test_word(command.words[i], values, !is_double));
     if (is_expression) words.back().expression = expression_of(command.words[i], values);
-    has_expression = has_expression || is_expression;
   }
   if (name != "test") {
     if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
@@ -233,7 +254,7 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   }
   Test test(std::move(words), is_double, values);
   const Truth truth = test.truth();
-  if (!has_expression) return truth;
+  if (!test.has_searched()) return truth;
   constexpr const char* kFound = "BASH_REMATCH";
   if (!test.found()) {
     values.forget(kFound, command.line, "what =~ has found is not known");

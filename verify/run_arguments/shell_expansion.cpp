@@ -294,9 +294,9 @@ ShellValues::Fields ShellValues::fields_of_table(const ShellPart& part, const Ta
   for (const auto& [key, element] : table)
     fields.push_back({part.kind == ShellPart::Kind::keys ? key : element, line});
   const std::string note = fmt::format(
-      "line {}: the keys of {} are taken in the order of the alphabet, and a shell has an order of "
-      "its own",
-      line, part.text);
+      "line {}: the {} of {} are taken in {}, and a shell has an order of its own", line,
+      part.kind == ShellPart::Kind::keys ? "keys" : "elements", part.text,
+      part.kind == ShellPart::Kind::keys ? "alphabetical order" : "the alphabetical order of its keys");
   constexpr std::size_t kMostNotes = 5;
   const bool is_new = std::ranges::find(notes_, note) == notes_.end();
   if (table.size() > 1 && is_new && notes_.size() < kMostNotes) notes_.push_back(note);

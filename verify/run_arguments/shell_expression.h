@@ -2,8 +2,8 @@
 
 /// The regular expressions of [[ TEXT =~ EXPRESSION ]], which are POSIX's extended ones.
 ///
-/// Exact   Nothing where the expression is none, is long, or has repetitions {...} or references to what it
-///         has found: to look for those may take unbounded time.
+/// Exact   Nothing where the expression is none, is long, or has repetitions {...}, more than eight +, or
+///         references to what it has found: to look for those may take unbounded time.
 
 #include <optional>
 #include <string>

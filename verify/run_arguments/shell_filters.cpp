@@ -78,6 +78,7 @@ Printed taken_option(Texts& words, std::string_view option) {
 std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> ranges_of(std::string_view list) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   constexpr std::int64_t kLast = 1'000'000'000;
+  constexpr std::size_t kMostRanges = 16;  // each field is compared with all
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t end = std::min(list.find(',', at), list.size());
     const std::string_view one = list.substr(at, end - at);
@@ -88,6 +89,7 @@ std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> ranges_of(std:
     const auto last = is_one ? first : is_open ? std::optional(kLast) : whole_number(one.substr(dash + 1));
     if (!first || !last || *first < 1 || *last < *first || one == "-") return std::nullopt;
     ranges.emplace_back(*first, *last);
+    if (ranges.size() > kMostRanges) return std::nullopt;
     at = end + 1;
   }
   return ranges;
@@ -160,13 +162,15 @@ Printed translated(Texts words, const std::string& text) {
   const Printed from = signs_of_set(words[0]);
   const Printed to = option.empty() ? signs_of_set(words[1]) : std::string();
   if (!from || !to || (option.empty() && to->empty())) return std::nullopt;
+  std::map<char, std::size_t> places;  // of the last of equal signs
+  for (std::size_t i = 0; i < from->size(); ++i) places[(*from)[i]] = i;
   std::string result;
   for (const char c : text) {
-    const std::size_t found = from->rfind(c);
-    const bool is_named = found != std::string::npos;
+    const auto found = places.find(c);
+    const bool is_named = found != places.end();
     if (is_named && option == "-d") continue;
     if (is_named && option == "-s" && !result.empty() && result.back() == c) continue;
-    result += is_named && option.empty() ? (*to)[std::min(found, to->size() - 1)] : c;
+    result += is_named && option.empty() ? (*to)[std::min(found->second, to->size() - 1)] : c;
   }
   return result;
 }
@@ -228,6 +232,26 @@ Printed calculated_text(const Texts& words, const std::string& text) {
   return result;
 }
 
+/// Returns N of the program {print $N} of awk, -1 of {print $NF}, and 0 of every other program.
+std::int64_t printed_number(std::string_view program) {
+  const auto skip_blanks = [&] {
+    program.remove_prefix(std::min(program.find_first_not_of(' '), program.size()));
+  };
+  const auto takes = [&](std::string_view word) {
+    skip_blanks();
+    if (!program.starts_with(word)) return false;
+    program.remove_prefix(word.size());
+    return true;
+  };
+  if (!takes("{") || !takes("print") || !takes("$")) return 0;
+  const std::string_view name = program.substr(0, program.find_first_of(" }"));
+  program.remove_prefix(name.size());
+  if (!takes("}") || program.find_first_not_of(' ') != std::string_view::npos) return 0;
+  if (name == "NF") return -1;
+  const bool are_digits = name.find_first_not_of("0123456789") == std::string_view::npos;
+  return are_digits ? whole_number(std::string(name)).value_or(0) : 0;
+}
+
 /// awk '{print $N}' and '{print $NF}', with the separator of -F.
 Printed printed_field(Texts words, const std::string& text) {
   const bool has_separator = !words.empty() && words.front().starts_with("-F");
@@ -235,11 +259,7 @@ Printed printed_field(Texts words, const std::string& text) {
   const bool is_plain = !has_separator || (separator && separator->size() == 1 && *separator != "\\" &&
                                            *separator != " " && *separator != "t");
   if (!is_plain || words.size() != 1) return std::nullopt;
-  std::string program;
-  for (const char c : words.front()) program += c == ' ' ? "" : std::string(1, c);
-  if (!program.starts_with("{print$") || !program.ends_with('}')) return std::nullopt;
-  const std::string name = program.substr(7, program.size() - 8);
-  const auto number = name == "NF" ? std::int64_t{-1} : whole_number(name).value_or(0);
+  const std::int64_t number = printed_number(words.front());
   if (number == 0) return std::nullopt;
   Texts lines = lines_of(text);
   for (std::string& line : lines) {
@@ -277,11 +297,15 @@ Printed substituted(const Texts& words, const std::string& text) {
   if (!is_plain) return std::nullopt;
   Texts lines = lines_of(text);
   for (std::string& line : lines) {
+    std::string changed;
+    std::size_t kept = 0;
     for (std::size_t at = line.find(wanted); at != std::string::npos;
-         at = flags.empty() ? std::string::npos : line.find(wanted, at + word.size())) {
-      line.replace(at, wanted.size(), word);
-      if (line.size() > kMostFilteredBytes) return std::nullopt;
+         at = flags.empty() ? std::string::npos : line.find(wanted, kept)) {
+      changed += line.substr(kept, at - kept) + word;
+      kept = at + wanted.size();
+      if (changed.size() > kMostFilteredBytes) return std::nullopt;
     }
+    line = changed + line.substr(kept);
   }
   return text_of_last_lines(lines, text);
 }
@@ -316,8 +340,9 @@ constexpr FilterRow kFilters[] = {
     {"xargs", [](Texts words, const std::string& text) { return joined_by_xargs(words, text); }},
 };
 
-/// Returns the words behind the name of a command; nothing where one is not known.
+/// Returns the words behind the name of a command; nothing where one is not known, or there is no command.
 std::optional<Texts> known_texts(const std::vector<ShellField>& words) {
+  if (words.empty()) return std::nullopt;
   Texts texts;
   for (auto word = words.begin() + 1; word != words.end(); ++word) {
     if (!is_plain_text(word->text) || word->may_be_many) return std::nullopt;
@@ -354,7 +379,7 @@ Printed printed_expression(std::string_view program, std::string_view begins, ch
 
 }  // namespace
 
-Printed printed_of_path(const std::vector<ShellField>& words) {
+Printed printed_without_input(const std::vector<ShellField>& words) {
   const std::optional<Texts> texts = known_texts(words);
   if (!texts || texts->empty() || (texts->front().empty() || texts->front().starts_with("--")))
     return std::nullopt;

@@ -1,8 +1,9 @@
 #pragma once
 
 /// What commands print of their words and of the text that they get, where a launch script takes a name or a
-/// size apart with them: `basename` and `dirname` of a path; and of a text `cut`, `tr`, `head`, `tail`, `wc`,
-/// `bc`, `awk '{print $N}'`, `sed 's/a/b/'`, `xargs` and `cat`.
+/// size apart with them: `basename` and `dirname` of a path, `python -c 'print(4*2)'` and
+/// `awk 'BEGIN{print 4*2}'`; and of a text `cut`, `tr`, `head`, `tail`, `wc`, `bc`, `awk '{print $N}'`,
+/// `sed 's/a/b/'`, `xargs` and `cat`.
 ///
 /// Exact   Nothing for other commands, for options that are not followed, for patterns and numbers that are
 ///         not plain, and where a word or the text is not known: it has marks, or is no ASCII.
@@ -16,7 +17,7 @@
 namespace verify {
 
 /// Returns what a command that gets no text prints.
-std::optional<std::string> printed_of_path(const std::vector<ShellField>& words);
+std::optional<std::string> printed_without_input(const std::vector<ShellField>& words);
 
 /// Returns what a command prints that gets this text, as from a pipe.
 std::optional<std::string> filtered(const std::vector<ShellField>& words, const std::string& text);

@@ -144,20 +144,22 @@ class OutputReader {
   /// Follows a command whose output others take apart.
   bool follow_pipeline(std::span<const ShellCommand> commands) {
     using enum ShellKeyword;
-    const ShellRuns runs = branches_.runs(commands.front());
-    if (runs != ShellRuns::yes) return runs == ShellRuns::no;
     const bool are_plain = std::ranges::all_of(commands, [](const ShellCommand& command) {
       return command.keyword == none && command.assignments.empty() && command.declared.empty();
     });
     if (!are_plain) return false;
+    const ShellRuns runs = branches_.runs(commands.front());
+    if (runs != ShellRuns::yes) return runs == ShellRuns::no;
     const std::string before = std::exchange(text_, "");
-    if (!follow(commands.front())) return false;
+    if (!follow_first(commands.front())) return false;
     for (const ShellCommand& command : commands.subspan(1)) {
       const bool has_input = command.input != nullptr || !command.documents.empty();
-      const std::optional<std::string> text =
-          has_input ? std::nullopt : filtered(values_.expand(command.words), text_);
+      const std::vector<ShellField> words = values_.expand(command.words);
+      values_.charge(text_.size(), line_);
+      const std::optional<std::string> text = has_input ? std::nullopt : filtered(words, text_);
       if (!text) {
         ask(text_);
+        ask(words);
         return false;
       }
       text_ = *text;
@@ -167,11 +169,29 @@ class OutputReader {
     return text_.size() <= kMostPrintedBytes;
   }
 
-  /// Remembers the first variable that would tell what is not known in a text.
-  void ask(const std::string& text) {
-    const std::vector<std::string> unknown = values_.unknown_variables({{text, line_}});
+  /// Follows the first command of a pipeline. A shell of its own runs it, so that what a function assigns is
+  /// gone behind it.
+  bool follow_first(const ShellCommand& command) {
+    const std::vector<ShellField> words = values_.expand(command.words);
+    if (words.empty() || values_.function(words.front().text) == nullptr) return follow(command);
+    ShellValues::Scope before = values_.scope(line_);
+    bool is_known = false;
+    try {
+      is_known = follow(command);
+    } catch (const sim::Error&) {
+      values_.leave(std::move(before));
+      throw;
+    }
+    values_.leave(std::move(before));
+    return is_known;
+  }
+
+  /// Remembers the first variable that would tell what is not known in words or in a text.
+  void ask(const std::vector<ShellField>& words) {
+    const std::vector<std::string> unknown = values_.unknown_variables(words);
     if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
   }
+  void ask(const std::string& text) { ask(std::vector<ShellField>{{text, line_}}); }
 
   /// Returns the text of a here-string or here-document; nothing where a command has none, or several.
   std::optional<std::string> input_of(const ShellCommand& command) {
@@ -196,25 +216,34 @@ class OutputReader {
     const std::vector<ShellField> words = values_.expand(command.words);
     const std::string name = words.empty() ? "" : words.front().text;
     if (const ShellValues::Commands body = values_.function(name)) return call(*body, words);
-    if (!command.documents.empty() || command.input != nullptr) return print_input(command, words);
+    if (words.empty() && !command.words.empty()) return end(!command.is_negated);  // $E, which is empty
+    const bool has_input = !command.documents.empty() || command.input != nullptr;
+    if (has_input) return !command.is_negated && print_input(command, words);
     if (name == "return" && depth_ > 0) return has_returned_ = true;
     if (name == "shift" && depth_ > 0 && words.size() == 1) return shift();
     if (!command.is_negated && name == "echo") return print(echoed(words));
     if (!command.is_negated && name == "printf") return print(printed_text(words));
     if (!command.is_negated && name == "expr") return print(calculated(words));
     if (!command.is_negated && name == "seq") return print(counted(words));
-    if (const std::optional<std::string> text = printed_of_path(words)) return print(text);
+    const std::optional<std::string> text = printed_without_input(words);
+    if (text) return !command.is_negated && print(text);
+    const auto searches = [](const ShellWord& word) { return is_literal(word, "=~"); };
+    if (std::ranges::any_of(command.words, searches)) keep_values();  // it assigns what it finds
     const std::optional<bool> success = shell_condition(command, values_);
-    const std::vector<std::string> unknown = values_.unknown_variables(words);
-    if (asked_.empty() && !unknown.empty()) asked_ = unknown.front();
+    ask(words);
     branches_.ended(success);
     return success.has_value();
+  }
+
+  /// Keeps the values from before the substitution, to give them back behind it.
+  void keep_values() {
+    if (!scope_) scope_ = values_.scope(line_);
   }
 
   /// Follows assignments, which are gone behind the substitution.
   bool assign(const ShellCommand& command) {
     if (!command.words.empty()) return false;
-    if (!scope_) scope_ = values_.scope(line_);
+    keep_values();
     for (const ShellAssignment& assignment : command.assignments) values_.assign(assignment);
     branches_.ended(true);
     return true;
@@ -222,6 +251,7 @@ class OutputReader {
 
   bool call(const std::vector<ShellCommand>& body, const std::vector<ShellField>& words) {
     if (depth_ == kMostCalls) return false;
+    keep_values();
     const ShellBranches around = branches_;
     branches_.enter(ShellRuns::yes);
     const ShellValues::CallScope scope(values_, {words.begin() + 1, words.end()});
@@ -249,6 +279,12 @@ class OutputReader {
     const std::optional<std::string> text = is_handed_on ? input : filtered(words, *input);
     if (!text) ask(*input);
     return print(text);
+  }
+
+  /// A command that prints nothing has ended.
+  bool end(bool success) {
+    branches_.ended(success);
+    return true;
   }
 
   bool print(const std::optional<std::string>& text) {

@@ -135,7 +135,7 @@ class ShellValues {
   /// Returns the variables that would tell what is not known in expanded words.
   std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
 
-  /// Sentences about what was read in a way that is not the only one.
+  /// Sentences that warn where another reading is possible.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// What the marks in a text stand for.

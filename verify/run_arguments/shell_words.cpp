@@ -219,13 +219,14 @@ void Lexer::operate() {
     return add_keyword(c == '(' ? ShellKeyword::subshell_begins : ShellKeyword::subshell_ends, {}, line_);
   }
   const bool is_double = peek(1) == c && (c == '&' || c == '|' || c == ';');
+  const bool pipes_errors = c == '|' && peek(1) == '&';  // |&
   const bool is_joined = c == '|' || (c == '&' && is_double);
   if (c == '&' && !is_double && !script_.commands.empty()) script_.commands.back().is_background = true;
   if (c != '\n' || !is_joining_) chain_ = is_joined ? std::string(is_double ? 2 : 1, c) : "";
   is_joining_ = is_joined || (c == '\n' && is_joining_);
   negates_ = false;
   next();
-  if (is_double) next();
+  if (is_double || pipes_errors) next();
   if (c == '\n') read_documents();
   if (c != ';' || cases_ == 0) return;
   const bool goes_on = peek() == '&';  // ;& or ;;&

@@ -462,9 +462,8 @@ TEST(RunScript, TheKeysOfAnArrayAreTakenInTurn) {
   const RunArguments run = read_run_script("declare -A M=([tp]=4 [pp]=2)\n" + loop, {});
   EXPECT_EQ(text_of(run), "kpp=2 ktp=4");
   ASSERT_EQ(run.notes.size(), 1U);
-  EXPECT_EQ(
-      run.notes[0],
-      "line 2: the keys of M are taken in the order of the alphabet, and a shell has an order of its own");
+  EXPECT_EQ(run.notes[0],
+            "line 2: the keys of M are taken in alphabetical order, and a shell has an order of its own");
   EXPECT_EQ(read_run_script("mapfile M < f\n" + loop, {}).unresolved.size(), 1U);
 }
 
@@ -479,6 +478,14 @@ TEST(RunScript, WhatAnExpressionFindsIsKept) {
       "if [[ $S =~ ^llama-([0-9]+)b$ ]]; then N=${BASH_REMATCH[1]}; else N=none; fi\npython x.py --n $N";
   EXPECT_EQ(read("S=llama-70b\n" + size), "n=70");
   EXPECT_EQ(read("S=gpt-70b\n" + size), "n=none");
+  for (const char* name : {"llama-7b", "gpt-7b"}) {
+    EXPECT_EQ(read(std::string("S=") + name +
+                   "\n[[ $S =~ ^llama-([0-9]+)b$ || $S =~ ^gpt-([0-9]+)b$ ]] && N=${BASH_REMATCH[1]}\n"
+                   "python x.py --n $N"),
+              "n=7")
+        << name;
+  }
+  EXPECT_EQ(read("[[ a7 =~ a(.) || b8 =~ b(.) ]]\npython x.py --n ${BASH_REMATCH[1]}"), "n=7");
   EXPECT_EQ(read("R='^([a-z]+)-(7|13)b$'\n[[ gpt-13b =~ $R ]] && N=${BASH_REMATCH[1]}${BASH_REMATCH[2]}\n"
                  "[[ axb =~ a\".\"b ]] || M=1\npython x.py --n $N --m $M"),
             "n=gpt13 m=1");
@@ -486,6 +493,9 @@ TEST(RunScript, WhatAnExpressionFindsIsKept) {
   EXPECT_EQ(unresolved_of(read_run_script(size, {})), "1:n:N=none ");
   EXPECT_EQ(unresolved_of(read_run_script("S=aa\n[[ $S =~ a{2} ]] && N=1\npython x.py --n $N", {})),
             "2:n:N=1 ");
+  EXPECT_EQ(unresolved_of(read_run_script(
+                "[[ a =~ a++++++++++++++++++++++++ ]]\npython x.py --n ${BASH_REMATCH[0]}", {})),
+            "1:n:${BASH_REMATCH} ");
   EXPECT_EQ(
       unresolved_of(read_run_script("[ $X = 1 ] && [[ ab =~ b ]]\npython x.py --n ${BASH_REMATCH[0]}", {})),
       "1:n:${BASH_REMATCH} ");

@@ -20,7 +20,7 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.command; }
 
 std::string read(const std::string& command) {
   return test::text_of(
-      verify::read_run_script("S=a-b,c\nP=/data/Llama-8B.sh\npython x.py --w $(" + command + ")", {}));
+      verify::read_run_script("S=a-b,c\nNONE=\nP=/data/Llama-8B.sh\npython x.py --w $(" + command + ")", {}));
 }
 
 class Filter : public testing::TestWithParam<Row> {};
@@ -58,21 +58,57 @@ INSTANTIATE_TEST_SUITE_P(All, Filter,
                              {"python3 -c 'print(4*2+1)'", "9"},
                              {"echo a,b,c | sed 's/,/ /g'", "a=b=c"},
                              {"echo a,b,c | sed 's|,|+|'", "a+b,c"},
+                             {"echo aaaaa | sed 's/aa/b/g'", "bba"},
+                             {"echo 4; $NONE", "4"},
+                             {"$NONE && echo 4", "4"},
                              {"tr '\\n' ' ' <<E\n1\n2\nE\n", "1=2"},
                          }));
 
 TEST(ShellFilters, NothingIsGuessed) {
-  for (const char* command :
-       {"echo $X | cut -d, -f2", "echo 10/3 | bc -l", "echo 'scale=2; 1/3' | bc", "echo 1.5*2 | bc",
-        "python3 -c 'print(4/2)'", "python3 x.py | tail -1", "echo a | sed 's/./x/'", "echo a | grep a",
-        "echo 010+1 | bc", "echo a | tr [a-c] x", "basename -s .sh a.sh", "echo a | awk '/a/{print $1}'",
-        "nvidia-smi -L | wc -l", "cat hosts | wc -l", "echo '2**3' | bc", "echo a | cut -b1"}) {
+  for (const char* command : {"echo $X | cut -d, -f2",
+                              "echo 10/3 | bc -l",
+                              "echo 'scale=2; 1/3' | bc",
+                              "echo 1.5*2 | bc",
+                              "python3 -c 'print(4/2)'",
+                              "python3 x.py | tail -1",
+                              "echo a | sed 's/./x/'",
+                              "echo a | grep a",
+                              "echo 010+1 | bc",
+                              "echo a | tr [a-c] x",
+                              "basename -s .sh a.sh",
+                              "echo a | awk '/a/{print $1}'",
+                              "echo 1 2 | awk '{print $1 2}'",
+                              "echo 1 2 | awk '{print $-1}'",
+                              "! basename /a/2 || echo 4",
+                              "if false; then echo a | if true; then echo b; fi; echo 4; fi",
+                              "nvidia-smi -L | wc -l",
+                              "cat hosts | wc -l",
+                              "echo '2**3' | bc",
+                              "echo a | cut -b1"}) {
     const verify::RunArguments run =
         verify::read_run_script(std::string("python x.py --w $(") + command + ")", {});
     EXPECT_EQ(run.unresolved.size(), 1U) << command;
   }
   const verify::RunArguments run = verify::read_run_script("python x.py --w $(echo $X | cut -d, -f2)", {});
   EXPECT_EQ(run.unresolved.at(0).variable, "X");
+}
+
+/// Sizes at which a search of the whole set for each sign, or moving the rest of a line for each replacement,
+/// takes minutes.
+TEST(ShellFilters, LongTextsTakeTheTimeOfTheirLength) {
+  const std::string many(100'000, 'a');
+  EXPECT_EQ(read("echo " + many + " | tr " + many + " b | wc -c"), "w=100001");
+  EXPECT_EQ(read("echo " + many + " | sed 's/aa/b/g' | wc -c"), "w=50001");
+}
+
+TEST(ShellFilters, WhatASubstitutionAssignsIsGoneBehindIt) {
+  const auto read = [](const std::string& script) {
+    return test::text_of(verify::read_run_script(script + "\npython x.py --a $A\n", {}));
+  };
+  EXPECT_EQ(read("f() { N=4; echo 2; }; N=1; X=$(f | head -1); A=$N"), "a=1");
+  EXPECT_EQ(read("f() { N=4; echo 2; }; N=1; A=$(f | head -1; echo $N)"), "a=2=1");
+  EXPECT_EQ(read("f() { N=4; echo $1; }; set -- 7; X=$(f 2); A=$1"), "a=7");
+  EXPECT_EQ(read("[[ a2 =~ a(.) ]]; X=$([[ b4 =~ b(.) ]] && echo 1); A=${BASH_REMATCH[1]}"), "a=2");
 }
 
 }  // namespace

@@ -34,9 +34,11 @@ TEST(ShellJobs, WhatAPipelineAssignsIsGoneBehindIt) {
   // What does not run because of the sign before its pipeline leaves the success of the command before it.
   EXPECT_EQ(read("A=1\n[ 1 = 2 ] && echo x | cat || A=4"), "a=4");
   EXPECT_EQ(read("A=1\n{ A=2; } > log; { A=3; } 2>&1"), "a=3");
+  EXPECT_EQ(read("A=1\nA=2 && echo x |& tee log"), "a=2");
 }
 
-TEST(ShellJobs, BlocksInsideOfEachOtherAreReadInTheTimeThatTheirTextTakes) {
+/// Where each block was looked for in all others, so many of them took minutes.
+TEST(ShellJobs, ManyBlocksInsideOfEachOtherAreRead) {
   constexpr int kBlocks = 50'000;
   std::string script = "A=1\n";
   for (int i = 0; i < kBlocks; ++i) script += "{ ";
