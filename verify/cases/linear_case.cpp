@@ -38,16 +38,16 @@ Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, 
   const auto weight = inputs.parameter("linear.weight", features, hidden);
   const auto grad = inputs.matrix("grad_output", tokens, features);
   const auto bias = adds_bias ? inputs.parameter("linear.bias", 1, features) : reference::Matrix<Scalar>();
-  const auto gradients = reference::linear_gradients(inputs.number(), x, weight, grad);
   Wholes<Scalar> wholes = {{"input", x},
                            {"weight", weight},
                            {"output", reference::linear(inputs.number(), x, weight, bias)},
                            {"grad_output", grad},
-                           {"grad_input", gradients.x},
+                           {"grad_input", reference::product(inputs.number(), grad, weight)},
                            {"weight_grad", weight_gradient(x, grad)}};
   if (!has_bias) return wholes;
   wholes["bias"] = inputs.parameter("linear.bias", 1, features);
-  wholes["bias_grad"] = adds_bias ? gradients.bias : reference::zeros<Scalar>(1, features);
+  wholes["bias_grad"] =
+      adds_bias ? reference::column_sums(inputs.number(), grad) : reference::zeros<Scalar>(1, features);
   return wholes;
 }
 

@@ -48,7 +48,7 @@ class Completer {
 
   /// Completes the groups of one description, and marks those that may lack members.
   void complete_alike(const std::vector<std::uint32_t>& alike) {
-    const std::vector<int> absent = ranks_without_dump();
+    const std::vector<int> absent = job_.ranks_without_dump();
     if (alike.size() == 1) add_all(job_.groups[alike.front()], absent, parts_[alike.front()]);
     const auto size_of = [&](std::uint32_t id) { return job_.groups[id].members.size(); };
     const std::uint32_t largest = *std::ranges::max_element(alike, {}, size_of);
@@ -72,14 +72,6 @@ class Completer {
     for (const std::uint32_t id : groups)
       members.insert(job_.groups[id].members.begin(), job_.groups[id].members.end());
     return members;
-  }
-
-  std::vector<int> ranks_without_dump() const {
-    std::vector<int> absent;
-    for (int rank = 0; rank < job_.world_size; ++rank) {
-      if (job_.dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);
-    }
-    return absent;
   }
 
   /// Whether a call of a group says that it has another number of members.

@@ -212,12 +212,8 @@ class VerdictWriter {
   void add_others_without_dump() {
     const std::vector<int> suspects = ranks_of_kind(found_.suspects, SuspectKind::absent);
     if (suspects.empty() || suspects.size() < found_.suspects.size()) return;
-    std::vector<int> others;
-    for (int rank = 0; rank < job().world_size; ++rank) {
-      if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0 &&
-          std::ranges::find(suspects, rank) == suspects.end())
-        others.push_back(rank);
-    }
+    std::vector<int> others = job().ranks_without_dump();
+    std::erase_if(others, [&](int rank) { return std::ranges::find(suspects, rank) != suspects.end(); });
     if (others.empty()) return;
     text_ += fmt::format(" But {} {} no dump either, and {} may wait for {}.", ranks_words(others),
                          verb(others, "has", "have"), ranks_words(suspects), verb(others, "it", "them"));

@@ -45,11 +45,6 @@ std::vector<std::string> names_assigned_in(const ShellCommand& command) {
   return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
 }
 
-/// Whether a command is a test with =~, which gives BASH_REMATCH a value.
-bool finds_by_expression(const ShellCommand& command) {
-  return std::ranges::any_of(command.words, [](const ShellWord& word) { return is_literal(word, "=~"); });
-}
-
 bool is_blank_of_input(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 /// Returns a text without the blanks at its ends that are among these signs.
@@ -276,10 +271,11 @@ void ScriptReader::read(Commands commands, int depth) {
       i = end;
     } else if (command.keyword == ShellKeyword::subshell_begins) {
       const std::size_t end = end_of(commands, i, ShellKeyword::subshell_begins, ShellKeyword::subshell_ends);
-      ShellValues::Scope before = values_.scope(command.line);
-      branches_.follow(command, values_);
-      read(commands.subspan(i + 1, end - i - 1), depth);
-      values_.leave(std::move(before));
+      {
+        const ShellValues::Subshell subshell(values_, command.line);
+        branches_.follow(command, values_);
+        read(commands.subspan(i + 1, end - i - 1), depth);
+      }
       has_returned_ = false;
       leaves_ = 0;
       if (std::exchange(ended_, 0) != 0) branches_.ended(std::nullopt);
@@ -525,7 +521,7 @@ void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellR
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
   if (runs != ShellRuns::yes && finds_by_expression(command))
-    values_.forget("BASH_REMATCH", command.line, "it is assigned in a branch");
+    values_.forget(kFoundByExpression, command.line, "it is assigned in a branch");
   if (success) return branches_.ended(success);
   branches_.ended(success, values_.unknown_variables(words),
                   is_certain ? name_tested_as_empty(command, values_) : "");

@@ -23,11 +23,10 @@ bool is_of_torchrun(std::string_view word) {
 
 /// Whether a script that is sourced is one that makes programs known, and gives a training no arguments.
 bool sets_up_programs(std::string_view file) {
-  constexpr std::array<std::string_view, 9> kNames = {"activate",   "conda.sh",   "profile",
-                                                      ".profile",   "bashrc",     ".bashrc",
-                                                      "setvars.sh", "set_env.sh", "modules.sh"};
-  const std::string_view name = base_name(file);
-  return std::ranges::find(kNames, name) != kNames.end() || name == "modules" || name == ".bash_profile";
+  constexpr std::array<std::string_view, 11> kNames = {
+      "activate",      "conda.sh",   "profile",    ".profile", "bashrc",    ".bashrc",
+      ".bash_profile", "setvars.sh", "set_env.sh", "modules",  "modules.sh"};
+  return std::ranges::find(kNames, base_name(file)) != kNames.end();
 }
 
 /// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron.

@@ -255,18 +255,21 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   Test test(std::move(words), is_double, values);
   const Truth truth = test.truth();
   if (!test.has_searched()) return truth;
-  constexpr const char* kFound = "BASH_REMATCH";
   if (!test.found()) {
-    values.forget(kFound, command.line, "what =~ has found is not known");
+    values.forget(kFoundByExpression, command.line, "what =~ has found is not known");
     return truth;
   }
   std::vector<ShellField> found;
   for (const std::string& text : *test.found()) found.push_back({text, command.line});
-  values.define(kFound, std::move(found));
+  values.define(kFoundByExpression, std::move(found));
   return truth;
 }
 
 }  // namespace
+
+bool finds_by_expression(const ShellCommand& command) {
+  return std::ranges::any_of(command.words, [](const ShellWord& word) { return is_literal(word, "=~"); });
+}
 
 std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values) {
   const Truth truth = truth_of(command, values);

@@ -16,6 +16,12 @@
 
 namespace verify {
 
+/// The variable to which =~ gives what it finds.
+inline constexpr const char* kFoundByExpression = "BASH_REMATCH";
+
+/// Whether a command is a test with =~.
+bool finds_by_expression(const ShellCommand& command);
+
 /// Returns whether the command succeeds, with its "!".
 std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values);
 

@@ -115,14 +115,8 @@ class OutputReader {
   OutputReader(ShellValues& values, int line) : values_(values), line_(line) {}
 
   ShellOutput read(const ShellScript& script) {
-    bool is_known = false;
-    try {
-      is_known = read(script.commands);
-    } catch (const sim::Error&) {
-      if (scope_) values_.leave(std::move(*scope_));
-      throw;
-    }
-    if (scope_) values_.leave(std::move(*scope_));
+    const bool is_known = read(script.commands);
+    subshell_.reset();
     if (!is_known) return {std::nullopt, asked_};
     text_.erase(text_.find_last_not_of('\n') + 1);
     return {std::move(text_), ""};
@@ -174,16 +168,8 @@ class OutputReader {
   bool follow_first(const ShellCommand& command) {
     const std::vector<ShellField> words = values_.expand(command.words);
     if (words.empty() || values_.function(words.front().text) == nullptr) return follow(command);
-    ShellValues::Scope before = values_.scope(line_);
-    bool is_known = false;
-    try {
-      is_known = follow(command);
-    } catch (const sim::Error&) {
-      values_.leave(std::move(before));
-      throw;
-    }
-    values_.leave(std::move(before));
-    return is_known;
+    const ShellValues::Subshell subshell(values_, line_);
+    return follow(command);
   }
 
   /// Remembers the first variable that would tell what is not known in words or in a text.
@@ -227,8 +213,7 @@ class OutputReader {
     if (!command.is_negated && name == "seq") return print(counted(words));
     const std::optional<std::string> text = printed_without_input(words);
     if (text) return !command.is_negated && print(text);
-    const auto searches = [](const ShellWord& word) { return is_literal(word, "=~"); };
-    if (std::ranges::any_of(command.words, searches)) keep_values();  // it assigns what it finds
+    if (finds_by_expression(command)) keep_values();
     const std::optional<bool> success = shell_condition(command, values_);
     ask(words);
     branches_.ended(success);
@@ -237,7 +222,7 @@ class OutputReader {
 
   /// Keeps the values from before the substitution, to give them back behind it.
   void keep_values() {
-    if (!scope_) scope_ = values_.scope(line_);
+    if (!subshell_) subshell_.emplace(values_, line_);
   }
 
   /// Follows assignments, which are gone behind the substitution.
@@ -299,7 +284,7 @@ class OutputReader {
   ShellBranches branches_;
   std::string text_;
   std::string asked_;
-  std::optional<ShellValues::Scope> scope_;  // the values from before, where one is assigned
+  std::optional<ShellValues::Subshell> subshell_;  // from where a value is assigned
   int line_;
   int depth_ = 0;  // of calls
   int commands_ = 0;

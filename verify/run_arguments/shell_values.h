@@ -74,7 +74,7 @@ class ShellValues {
   void charge(std::size_t bytes, int line);
 
   using Table = std::map<std::string, std::string>;  // the elements of an associative array, by their keys
-  /// All values, and the arguments. Those of a subshell are gone behind it.
+  /// All values, and the arguments.
   struct Scope {
     std::map<std::string, std::vector<ShellField>> values;
     std::vector<std::string> order;
@@ -84,8 +84,19 @@ class ShellValues {
     std::optional<std::vector<std::vector<ShellField>>> arguments;
     std::optional<std::int64_t> shifted;
   };
-  Scope scope(int line);
-  void leave(Scope before);
+
+  /// A subshell: when it ends, the values and the arguments from before are there again.
+  class Subshell {
+   public:
+    Subshell(ShellValues& values, int line) : values_(values), before_(values.scope(line)) {}
+    ~Subshell() { values_.leave(std::move(before_)); }
+    Subshell(const Subshell&) = delete;
+    Subshell& operator=(const Subshell&) = delete;
+
+   private:
+    ShellValues& values_;
+    Scope before_;
+  };
 
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
@@ -144,6 +155,8 @@ class ShellValues {
   std::string shown(std::string_view text) const;
 
  private:
+  Scope scope(int line);
+  void leave(Scope before);
   using Fields = std::vector<ShellField>;
 
   void begin_call(const Fields& arguments);
