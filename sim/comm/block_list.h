@@ -6,9 +6,11 @@
 ///
 /// Shapes  kBlock is the number of elements of a block.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,18 @@ class BlockList {
   [[gnu::always_inline]] T& add() {
     if (end_ % kBlock == 0) add_block();
     return (*last_)[end_++ % kBlock];
+  }
+  /// Calls a function for each of the first elements, in their order. It goes through whole blocks.
+  template <typename Function>
+  void for_first(std::size_t count, const Function& function) const {
+    std::size_t place = begin_;
+    for (const std::size_t end = begin_ + count; place < end;) {
+      const std::size_t block = place / kBlock;
+      const std::size_t behind = std::min(end, (block + 1) * kBlock);
+      const T* const first = blocks_[block]->data();
+      for (const T& element : std::span(first + place % kBlock, behind - place)) function(element);
+      place = behind;
+    }
   }
   void remove_first(std::size_t count) {
     begin_ += count;

@@ -148,6 +148,12 @@ struct Call {
       : operation(of_call), site(at), input(in), output(out) {
     if (tensors == CallTensors::own) own_tensors();
   }
+  Call(const Call&) = default;
+  Call(Call&&) = default;
+  Call& operator=(const Call&) = default;
+  Call& operator=(Call&&) = default;
+  /// It is inline, because most calls own nothing.
+  [[gnu::always_inline]] ~Call() = default;
 
   Operation operation;
   Site site;

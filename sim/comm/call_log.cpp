@@ -14,19 +14,19 @@ bool have_one_form(const CallRecord& a, const CallRecord& b) {
 
 }  // namespace
 
-void CallLog::push_back(const CallRecord& call) {
+bool& CallLog::add(const CallRecord& call) {
   if (forms_.empty()) forms_.reserve(4);
   std::uint32_t& known = known_[slot_of(*call.group, call.site, call.count)];
-  if (known >= forms_.size() || !have_one_form(forms_[known], call)) {
+  if (known == 0 || !have_one_form(forms_[known - 1], call)) {
+    forms_.emplace_back(call);
     known = static_cast<std::uint32_t>(forms_.size());
-    forms_.push_back(call);
   }
-  add_entry(call.sequence, known, call.continues_batch).waited = call.waited;
+  return add_entry(call.sequence, known - 1, call.continues_batch);
 }
 
 std::size_t CallLog::not_waited_for() const {
   std::size_t calls = 0;
-  for (std::size_t call = 0; call < size(); ++call) calls += was_waited_for(call) ? 0U : 1U;
+  entries_.for_first(size(), [&](const Entry& entry) { calls += entry.waited ? 0U : 1U; });
   return calls;
 }
 

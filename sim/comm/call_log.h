@@ -27,6 +27,12 @@ class CallLog {
  public:
   using value_type = CallRecord;
 
+  /// What calls have in common, and its key.
+  struct Form : CallRecord {
+    explicit Form(const CallRecord& call) : CallRecord(call), its_key(call.key()) {}
+    CallKey its_key;
+  };
+
   /// Goes through the calls of a log, which must not change meanwhile.
   class Iterator {
    public:
@@ -84,24 +90,27 @@ class CallLog {
 
   /// The forms of the calls. Their sequence numbers mean nothing, and neither does whether they were waited
   /// for. There may be forms of calls that are no longer in the log.
-  std::span<const CallRecord> forms() const { return forms_; }
-  /// Returns the number of the form of a call, and its sequence number.
-  std::size_t form_of(std::size_t call) const { return entries_[call].form; }
-  std::int64_t sequence_of(std::size_t call) const { return entries_[call].sequence; }
+  std::span<const Form> forms() const { return forms_; }
+  /// Calls function(form, sequence) for each of the first calls: with the number of its form, and with its
+  /// sequence number.
+  template <typename Function>
+  void for_first(std::size_t calls, const Function& function) const {
+    entries_.for_first(calls, [&](const Entry& entry) { function(entry.form, entry.sequence); });
+  }
   bool was_waited_for(std::size_t call) const { return entries_[call].waited; }
 
-  void push_back(const CallRecord& call);
-  /// Adds a call, and returns true, if its form is remembered. Only the operations whose bytes follow from
-  /// the count have forms that are remembered.
-  [[gnu::always_inline]] bool add_known(const Call& call, const ProcessGroup& group) {
-    const std::uint32_t form = known_[slot_of(group, call.site, call.count)];
-    if (form >= forms_.size() || !is_of(forms_[form], call, group)) return false;
-    add_entry(call.sequence, form, call.continues_batch);
-    return true;
+  void push_back(const CallRecord& call) { add(call) = call.waited; }
+  /// Adds a call that nobody has waited for. Returns whether it was waited for, which may be set as long as
+  /// the call is in the log.
+  bool& add(const CallRecord& call);
+  /// Adds a call like add(), if its form is remembered, and otherwise returns null. Only the operations whose
+  /// bytes follow from the count have forms that are remembered.
+  [[gnu::always_inline]] bool* add_known(const Call& call, const ProcessGroup& group) {
+    const std::uint32_t known = known_[slot_of(group, call.site, call.count)];
+    if (known == 0 || !is_of(forms_[known - 1], call, group)) return nullptr;
+    return &add_entry(call.sequence, known - 1, call.continues_batch);
   }
   void set_waited(std::size_t call) { entries_[call].waited = true; }
-  /// Returns whether the latest call was waited for, which may be set as long as the call is in the log.
-  bool& latest_waited() { return entries_[size() - 1].waited; }
   /// Returns the number of calls that nobody has waited for.
   std::size_t not_waited_for() const;
   /// Removes the first calls, all of which were waited for.
@@ -117,19 +126,18 @@ class CallLog {
   static constexpr std::size_t kKnown = 16;
 
   /// Whether a call has a form, and all calls of its key have: the bytes of uneven blocks may differ.
-  [[gnu::always_inline]] static bool is_of(const CallRecord& form, const Call& call,
-                                           const ProcessGroup& group) {
-    return form.group == &group && form.key() == call.key && form.site.name == call.site.name &&
+  [[gnu::always_inline]] static bool is_of(const Form& form, const Call& call, const ProcessGroup& group) {
+    return form.group == &group && form.its_key == call.key && form.site.name == call.site.name &&
            form.site.file == call.site.file && form.site.line == call.site.line &&
-           form.operation != Operation::all_to_all_uneven;
+           call.operation != Operation::all_to_all_uneven;
   }
 
-  [[gnu::always_inline]] Entry& add_entry(std::int64_t sequence, std::uint32_t form, bool continues_batch) {
+  [[gnu::always_inline]] bool& add_entry(std::int64_t sequence, std::uint32_t form, bool continues_batch) {
     Entry& entry = entries_.add();
     entry.sequence = sequence;
     entry.form = form;
     entry.continues_batch = continues_batch;
-    return entry;
+    return entry.waited;
   }
 
   static std::size_t slot_of(const ProcessGroup& group, const Site& site, std::int64_t count) {
@@ -140,8 +148,8 @@ class CallLog {
   }
 
   BlockList<Entry, 16> entries_;
-  std::vector<CallRecord> forms_;
-  std::array<std::uint32_t, kKnown> known_{};  // by slot: the form that was used last; 0 if there is none
+  std::vector<Form> forms_;
+  std::array<std::uint32_t, kKnown> known_{};  // by slot: one more than the form used last; 0: none
 };
 
 }  // namespace sim

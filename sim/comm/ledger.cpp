@@ -12,11 +12,11 @@ RankLedger::Row& RankLedger::row_of(const CallRecord& form) {
 }
 
 void RankLedger::add(const CallLog& calls, std::size_t count) {
-  const std::span<const CallRecord> forms = calls.forms();
+  const std::span<const CallLog::Form> forms = calls.forms();
   if (rows_.empty()) rows_.reserve(forms.size());
   thread_local std::vector<std::int64_t> of_form;  // the memory of one log serves for the next
   of_form.assign(forms.size(), 0);
-  for (std::size_t call = 0; call < count; ++call) ++of_form[calls.form_of(call)];
+  calls.for_first(count, [](std::size_t form, std::int64_t) { ++of_form[form]; });
   for (std::size_t form = 0; form < forms.size(); ++form) {
     if (of_form[form] == 0) continue;
     Row& row = row_of(forms[form]);

@@ -33,17 +33,17 @@ void add_calls(ContentHash& hash, const CallLog& calls, std::size_t count) {
   thread_local std::vector<std::uint64_t> forms;  // the memory of one log serves for the next
   forms.clear();
   for (const CallRecord& form : calls.forms()) forms.push_back(hash_of(form));
-  for (std::size_t call = 0; call < count; ++call) {
-    hash.add(forms[calls.form_of(call)]);
-    hash.add(static_cast<std::uint64_t>(calls.sequence_of(call)));
-  }
+  calls.for_first(count, [&](std::size_t form, std::int64_t sequence) {
+    hash.add(forms[form]);
+    hash.add(static_cast<std::uint64_t>(sequence));
+  });
 }
 
-void Recorder::add_form(const Call& call, const ProcessGroup& group, int place) {
+bool& Recorder::add_form(const Call& call, const ProcessGroup& group, int place) {
   const Traffic traffic = group.size() == 1 ? Traffic() : traffic_of(call, group, place);
-  calls_.push_back({&group, call.site, call.sequence, call.count, traffic.bytes_inside, traffic.bytes_across,
-                    root_or_peer_of(call), call.operation, call.dtype, call.reduce_op, false,
-                    call.continues_batch});
+  return calls_.add({&group, call.site, call.sequence, call.count, traffic.bytes_inside, traffic.bytes_across,
+                     root_or_peer_of(call), call.operation, call.dtype, call.reduce_op, false,
+                     call.continues_batch});
 }
 
 /// Refuses a call beyond the limit, and otherwise folds the records of earlier calls.

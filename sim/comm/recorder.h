@@ -103,8 +103,7 @@ class Recorder {
   /// Records a call that blocks. Returns whether it was waited for, which its caller sets when it has
   /// returned, before the rank makes another call.
   [[gnu::always_inline]] bool& add_blocking(const Call& call, const ProcessGroup& group, int place) {
-    append(call, group, place);
-    return calls_.latest_waited();
+    return append(call, group, place);
   }
   /// Marks the latest moment as the start of a call that does not block.
   void set_started() {
@@ -134,17 +133,19 @@ class Recorder {
   std::vector<Published> take_published() { return std::move(published_); }
 
  private:
-  [[gnu::always_inline]] void append(const Call& call, const ProcessGroup& group, int place) {
+  [[gnu::always_inline]] bool& append(const Call& call, const ProcessGroup& group, int place) {
     if (calls_.size() >= room_) make_room(call.site);
-    if (!calls_.add_known(call, group)) add_form(call, group, place);
+    bool* was_waited_for = calls_.add_known(call, group);
+    if (was_waited_for == nullptr) was_waited_for = &add_form(call, group, place);
     if (counting_ != nullptr) add_moment(MomentKind::call, latest());
+    return *was_waited_for;
   }
   /// Returns the number of the latest record.
   std::size_t latest() const { return static_cast<std::size_t>(number_of_calls() - 1); }
   [[noreturn]] void refuse_more(const Site& site);
   [[noreturn]] void refuse_more_published(const std::string& name, std::int64_t bytes);
   void add_moment(MomentKind kind, std::size_t record);
-  void add_form(const Call& call, const ProcessGroup& group, int place);
+  bool& add_form(const Call& call, const ProcessGroup& group, int place);
   void make_room(const Site& site);
   void fold_earlier();
 

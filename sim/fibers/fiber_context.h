@@ -8,6 +8,7 @@
 ///         A body that waits may yield to another body, in place of its worker, so that a round of ranks
 ///         takes one switch for each of them. The worker goes on when a body yields to it, or ends.
 
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -28,10 +29,10 @@ class FiberContext final : public Context {
   /// Suspends this body and resumes another one in its place, on the same worker. The other body
   /// can_take_over().
   [[gnu::always_inline]] void yield_to(FiberContext& next) {
-    pass_exceptions_to(next);
+    exceptions_ = ExceptionsInFlight::of(turn_->globals);
+    next.exceptions_.put_into(turn_->globals);
     RunningStack::hand_over(next.stack_);
-    next.worker_side_ = worker_side_;
-    next.last_ = last_;
+    next.turn_ = turn_;
     next.before_ = this;
     came_back(switch_to(next.body_side_).fctx);
   }
@@ -42,30 +43,43 @@ class FiberContext final : public Context {
   bool ended() const override { return ended_; }
 
  private:
-  /// The state that __cxa_get_globals points to: the exceptions that are being handled, and the number of
-  /// those that are being thrown.
+  /// The exceptions of a thread: those that are being handled, and the number of those that are being thrown.
+  /// The C++ ABI defines where __cxa_get_globals() has them: a pointer, then an unsigned int.
   struct ExceptionsInFlight {
     void* caught = nullptr;
     unsigned int uncaught = 0;
-    static ExceptionsInFlight of(const void* globals);
-    void put_into(void* globals) const;
+
+    static ExceptionsInFlight of(const void* globals) {
+      ExceptionsInFlight read;
+      std::memcpy(&read.caught, globals, sizeof(caught));
+      std::memcpy(&read.uncaught, static_cast<const char*>(globals) + sizeof(caught), sizeof(uncaught));
+      return read;
+    }
+    void put_into(void* globals) const {
+      std::memcpy(globals, &caught, sizeof(caught));
+      std::memcpy(static_cast<char*>(globals) + sizeof(caught), &uncaught, sizeof(uncaught));
+    }
   };
-  void exchange_exceptions(void* globals);
-  void pass_exceptions_to(FiberContext& next);
+  /// What bodies that take over from one another have in common. It lies on the stack of resume().
+  struct Turn {
+    void* globals;                 // the exceptions of the thread
+    Side worker = nullptr;         // while a body runs
+    FiberContext* last = nullptr;  // the body that comes back to the worker
+  };
+
   [[noreturn]] void run_body(Side worker);
   /// Keeps the side that is suspended now: the body that has yielded to this one, or the worker.
   void came_back(Side from) {
-    (before_ == nullptr ? worker_side_ : std::exchange(before_, nullptr)->body_side_) = from;
+    (before_ == nullptr ? turn_->worker : std::exchange(before_, nullptr)->body_side_) = from;
   }
 
   StackPool& stacks_;
   std::function<void()> body_;
   Stack stack_;
   Side body_side_ = nullptr;        // the body, while it does not run
-  Side worker_side_ = nullptr;      // the worker, while the body runs
+  Turn* turn_ = nullptr;            // while the body runs
   FiberContext* before_ = nullptr;  // the body that yields to this one, until this one runs
-  FiberContext** last_ = nullptr;  // while the body runs: where the worker learns which body comes back to it
-  ExceptionsInFlight exceptions_;  // of the body while it does not run, and else of the worker
+  ExceptionsInFlight exceptions_;   // of the body, while it does not run
   SanitizerFiber sanitizer_;
   bool ended_ = false;
 };

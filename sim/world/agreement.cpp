@@ -30,7 +30,7 @@ bool makes_group(Operation operation) {
 /// Whether two calls agree in everything that compare() looks at. This is the usual case, and it builds no
 /// texts.
 bool agree(const PostedCall& a, const PostedCall& b) {
-  return a.key == b.key && a.call.rare->members == b.call.rare->members &&
+  return a.call.key == b.call.key && a.call.rare->members == b.call.rare->members &&
          a.call.rare->name == b.call.rare->name;
 }
 

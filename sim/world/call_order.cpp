@@ -43,17 +43,19 @@ Graph graph_of(std::span<const RankCalls> ranks) {
       of_forms.push_back(is_in_graph(form) ? &nodes[form.group] : nullptr);
     std::size_t previous = 0;
     int previous_node = -1;
-    for (std::size_t call = 0; call < rank.calls.size(); ++call) {
-      std::vector<int>* of_group = of_forms[rank.calls.form_of(call)];
-      if (of_group == nullptr) continue;
-      const auto sequence = static_cast<std::size_t>(rank.calls.sequence_of(call));
-      if (of_group->size() <= sequence) of_group->resize(sequence + 1, -1);
-      int& node = (*of_group)[sequence];
+    std::size_t next = 0;
+    rank.calls.for_first(rank.calls.size(), [&](std::size_t form, std::int64_t sequence) {
+      const std::size_t call = next++;
+      std::vector<int>* of_group = of_forms[form];
+      if (of_group == nullptr) return;
+      const auto at = static_cast<std::size_t>(sequence);
+      if (of_group->size() <= at) of_group->resize(at + 1, -1);
+      int& node = (*of_group)[at];
       if (node < 0) node = graph.nodes++;
       if (previous_node >= 0) graph.steps.push_back({previous_node, node, &rank, previous, call});
       previous = call;
       previous_node = node;
-    }
+    });
   }
   return graph;
 }

@@ -101,7 +101,7 @@ class Diagnosis {
   std::vector<int> absent(const PostedCall& call) const {
     GroupState& group = call.group_state;
     std::vector<int> slots;
-    const std::vector<const PostedCall*> calls = by_place(group, group.instance(call.sequence));
+    const std::vector<const PostedCall*> calls = by_place(group, group.instance(call.sequence()));
     for (std::size_t place = 0; place < calls.size(); ++place) {
       const int slot = slot_of(group.group.members[place]);
       if (calls[place] == nullptr && slot >= 0) slots.push_back(slot);

@@ -23,17 +23,22 @@ namespace sim {
 /// ahead of the others uses memory for its own calls only.
 struct Instance {
   std::vector<PostedCall*> arrived;  // in any order
+  CallKey key;                       // of the call that arrived first
+  int latest_place = -1;             // of the call that arrived last
   bool is_in_order = true;           // `arrived` has the order of the group
-  bool may_differ = false;           // disagreement() has to look at the calls
+  bool have_one_key = true;          // all calls have the key of the first one
 
-  void add(PostedCall& call) {
-    const Operation operation = call.operation();
-    if (!arrived.empty()) {
-      is_in_order = is_in_order && arrived.back()->place < call.place;
-      may_differ = may_differ || !(arrived.front()->key == call.key);
-    }
-    may_differ = may_differ || operation == Operation::all_to_all_uneven || operation == Operation::new_group;
+  [[gnu::always_inline]] void add(PostedCall& call) {
+    if (latest_place < 0) key = call.call.key;
+    is_in_order = is_in_order && latest_place < call.place;
+    have_one_key = have_one_key && key == call.call.key;
+    latest_place = call.place;
     arrived.push_back(&call);
+  }
+  /// Whether disagreement() has to look at the calls: their keys differ, or they have rare arguments.
+  bool may_differ() const {
+    const Operation operation = key.operation();
+    return !have_one_key || operation == Operation::all_to_all_uneven || operation == Operation::new_group;
   }
 };
 

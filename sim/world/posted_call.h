@@ -20,23 +20,17 @@ class RankState;
 class PostedCall {
  public:
   PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted)
-      : call(posted),
-        rank_state(rank),
-        group_state(group),
-        key(posted.key),
-        sequence(posted.sequence),
-        place(at_place) {}
+      : call(posted), rank_state(rank), group_state(group), place(at_place) {}
   PostedCall(const PostedCall&) = delete;
   PostedCall& operator=(const PostedCall&) = delete;
 
-  Operation operation() const { return key.operation(); }
+  Operation operation() const { return call.operation; }
+  std::int64_t sequence() const { return call.sequence; }
 
   Call& call;
   RankState& rank_state;
   GroupState& group_state;
   PostedCall* next = nullptr;  // the next call of the rank's outbox
-  CallKey key;
-  std::int64_t sequence;  // of the call
   int place;
   bool done = false;
   GroupState* made = nullptr;  // split and new_group: the new group; null if this rank is in none

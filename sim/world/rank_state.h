@@ -40,8 +40,6 @@ class Outbox {
   /// Empties the outbox. Returns its first call, which leads to the others; null if there is none.
   PostedCall* take() { return std::exchange(first_, nullptr); }
   const PostedCall* first() const { return first_; }
-  /// Returns the call that was added last, ever; it may be long over.
-  const PostedCall* latest() const { return last_; }
 
  private:
   PostedCall* first_ = nullptr;
@@ -57,14 +55,15 @@ class RankState {
   void fail(Finding finding);
   /// Asks the processor for what will soon be read of the rank: the part of its stack where its latest call
   /// lies, or the calls in its outbox. An address that is no longer in use does no harm.
-  void prefetch_stack() const { prefetch_lines(outbox.latest(), -4, 10); }
+  void prefetch_stack() const { prefetch_lines(latest_call, -4, 10); }
   void prefetch_call() const { prefetch_lines(outbox.first(), 0, 2); }
 
   VirtualWorld& world;
   int rank;
   int slot;
   RankStatus status = RankStatus::runs;
-  PostedCall* waits_for = nullptr;  // not null while status is waits
+  PostedCall* waits_for = nullptr;          // not null while status is waits
+  const PostedCall* latest_call = nullptr;  // the call that the rank posted last; it may be long over
   Outbox outbox;
   std::unique_ptr<Context> context;
   FiberContext* fiber = nullptr;  // the context, if it is a fiber

@@ -35,8 +35,12 @@ std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::
 TensorList inputs_of(Calls calls, const std::vector<int>& base) {
   thread_local std::vector<const Tensor*> inputs;
   inputs.resize(calls.size());
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    inputs[i] = &*calls[base.empty() ? i : static_cast<std::size_t>(base[i])]->call.input;
+  if (base.empty()) {
+    std::ranges::transform(calls, inputs.begin(), [](const PostedCall* call) { return &*call->call.input; });
+  } else {
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      inputs[i] = &*calls[static_cast<std::size_t>(base[i])]->call.input;
+  }
   return inputs;
 }
 

@@ -14,7 +14,8 @@ namespace sim {
 VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
     : Communicator(group.group, place, *rank.device, rank.recorder, CallTensors::lent),
       rank_(rank),
-      group_(group) {}
+      group_(group),
+      is_partial_(group.is_partial()) {}
 
 /// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
 /// where all members do the same: in collectives without places, in sums of whole numbers, which are then

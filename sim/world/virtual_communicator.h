@@ -25,7 +25,7 @@ class VirtualCommunicator : public Communicator {
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
   void require_running(const Call& call) const {
-    if (group_.is_partial()) require_members_that_run(call);
+    if (is_partial_) require_members_that_run(call);
   }
   void require_members_that_run(const Call& call) const;
   /// Makes a call that makes a group. Returns this rank's communicator of it; null if it is not a member.
@@ -33,6 +33,7 @@ class VirtualCommunicator : public Communicator {
 
   RankState& rank_;
   GroupState& group_;
+  bool is_partial_;  // not all members of the group run
 };
 
 /// The groups of a virtual rank. A group of the layout is made when it is first asked for.

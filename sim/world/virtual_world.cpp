@@ -56,6 +56,7 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
       has_no_elements_(!device.has_elements(DType::f32)),
+      arrives_at_once_(crew_.size() == 1),
       fetches_ahead_(present_.size() > kInCache),
       world_group_(&add_group("world", 0, present_)) {
   for (std::size_t slot = 0; slot < ranks_.size(); ++slot) {
@@ -262,6 +263,7 @@ void VirtualWorld::run_round() {
     const int slot = chosen_[i];
     RankState& rank = rank_at(slot);
     const RankStatus status = rank.status;
+    if (status == RankStatus::waits && rank.outbox.first() == nullptr) continue;
     for (PostedCall* call = rank.outbox.take(); call != nullptr;)
       arrive(*std::exchange(call, std::exchange(call->next, nullptr)));
     if (status == RankStatus::runs) scheduler_.make_ready(slot);
@@ -279,16 +281,17 @@ void VirtualWorld::arrive(PostedCall& call) {
   }
 }
 
-void VirtualWorld::arrive_collective(PostedCall& call) {
+/// Keeps a call of a member that runs ahead of others. Members arrive at their calls in order, so that only
+/// the first collective of a group can be complete.
+void VirtualWorld::arrive_ahead(PostedCall& call) {
   GroupState& group = call.group_state;
-  // In a group of one member only calls that make groups arrive. The other operations are the identity and
-  // never arrive, but they have sequence numbers too.
-  if (group.group.size() == 1) group.first_sequence = call.sequence;
-  CHECK(call.sequence >= group.first_sequence);
-  group.instance(call.sequence).add(call);
-  // Members arrive at their calls in order, so that only the first collective can be complete.
-  const bool is_first = call.sequence == group.first_sequence;
-  if (is_first && group.first.arrived.size() == group.running.size()) complete_first(group);
+  if (group.group.size() > 1) {
+    CHECK(call.sequence() > group.first_sequence);
+    return group.later[call.sequence()].add(call);
+  }
+  // Only the calls of a lone member that make groups arrive. Others are the identity, and have numbers too.
+  group.first_sequence = call.sequence();
+  arrive_collective(call);
 }
 
 /// Completes the first pending collective, at which all members have arrived.
@@ -297,7 +300,7 @@ void VirtualWorld::complete_first(GroupState& group) {
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
   if (!group.first.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
   // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
-  if (group.first.may_differ && disagreement(calls)) return;
+  if (group.first.may_differ() && disagreement(calls)) return;
   completed_.push_back({&group, std::move(calls)});
   ++group.first_sequence;
   const auto next = group.later.find(group.first_sequence);

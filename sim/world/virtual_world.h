@@ -2,8 +2,9 @@
 
 /// The world of virtual ranks at run time. It works in rounds: the scheduler chooses ready ranks, and the
 /// crew runs each of them until it has to wait: a rank that waits gives its thread to the next one of the
-/// round. Then, while no rank runs, the world takes the calls that they posted in the order of the round,
-/// matches them, and moves the data of those that are complete.
+/// round. The world takes the calls that they posted in the order of the round and matches them: where one
+/// worker runs all ranks, a collective arrives as it is posted, and everything else when no rank runs any
+/// more. Then it moves the data of those that are complete.
 ///
 /// Therefore only the table of groups needs a lock, and the same seed gives the same schedule for any
 /// number of threads. A rank always runs on the same worker.
@@ -57,10 +58,15 @@ class VirtualWorld {
   /// time.
   GroupState* layout_group(std::string_view kind, int rank);
   /// Posts a call of the running rank.
-  void post(RankState& rank, PostedCall& call) {
+  [[gnu::always_inline]] void post(RankState& rank, PostedCall& call) {
     require_own_stack();
     if (is_over(rank)) return;
-    rank.outbox.add(call);
+    rank.latest_call = &call;
+    if (arrives_at_once_ && !is_point_to_point(call.operation())) {
+      arrive_collective(call);
+    } else {
+      rank.outbox.add(call);
+    }
     if (scheduler_.stops_at_every_call()) stop(rank);
   }
   /// Returns when the call is done. The rank that made it calls this.
@@ -137,10 +143,16 @@ class VirtualWorld {
   void run_round();
   void resume_chosen();
   void arrive(PostedCall& call);
-  void arrive_collective(PostedCall& call);
+  [[gnu::always_inline]] void arrive_collective(PostedCall& call) {
+    GroupState& group = call.group_state;
+    if (call.sequence() != group.first_sequence) return arrive_ahead(call);
+    group.first.add(call);
+    if (group.first.arrived.size() == group.running.size()) complete_first(group);
+  }
+  [[gnu::noinline]] void arrive_ahead(PostedCall& call);
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
-  void complete_first(GroupState& group);
+  [[gnu::noinline]] void complete_first(GroupState& group);
   void move_data();
   void move_in_parts();
   void move(const Completed& done, int part, int parts) const;
@@ -158,6 +170,7 @@ class VirtualWorld {
   Scheduler scheduler_;
   KeyedRandom random_;
   bool has_no_elements_;  // the device is one of shapes, on which members of a group need not run
+  bool arrives_at_once_;  // one worker runs all ranks, in the order of the round
   bool fetches_ahead_;    // the memory of ranks that will soon run is fetched into the cache
   std::mutex groups_mutex_;
   GroupTable groups_;

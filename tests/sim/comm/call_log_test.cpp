@@ -59,13 +59,21 @@ RC_GTEST_PROP(CallLog, ReadsAsTheRecordsThatWereAdded, ()) {
   for (const CallRecord& call : log) {
     RC_ASSERT(contents_of(call) == contents_of(records[number]));
     RC_ASSERT(contents_of(log[number]) == contents_of(call));
-    RC_ASSERT(log.sequence_of(number) == call.sequence);
     RC_ASSERT(log.was_waited_for(number) == call.waited);
     not_waited_for += call.waited ? 0U : 1U;
     ++number;
   }
   RC_ASSERT(number == records.size());
   RC_ASSERT(log.not_waited_for() == not_waited_for);
+  const auto first = *rc::gen::inRange<std::size_t>(0, records.size() + 1);
+  std::size_t seen = 0;
+  log.for_first(first, [&](std::size_t form, std::int64_t sequence) {
+    RC_ASSERT(sequence == records[seen].sequence);
+    RC_ASSERT(log.forms()[form].count == records[seen].count);
+    RC_ASSERT(log.forms()[form].site.name == records[seen].site.name);
+    ++seen;
+  });
+  RC_ASSERT(seen == first);
 }
 
 /// Of a call that is remembered, the record is that which push_back() would have added.
