@@ -61,6 +61,7 @@ struct GptConfig {
   bool gated = false;
   bool bias = true;
   bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
+  bool qk_layernorm = false;  // queries and keys have a norm
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/context/rotary_positions.h"
@@ -51,6 +52,18 @@ RowParallelLinearConfig proj_config(const SelfAttentionConfig& config) {
           .initial = config.initial};
 }
 
+/// The norm of queries or of keys. Each rank normalizes its own heads.
+std::optional<ParallelNorm> head_norm(Rank& rank, const SelfAttentionConfig& config, const char* name) {
+  if (!config.qk_layernorm) return std::nullopt;
+  return ParallelNorm(rank, {.name = config.name + name,
+                             .dtype = config.dtype,
+                             .hidden_size = config.kv_channels,
+                             .norm = config.norm,
+                             .epsilon = config.epsilon,
+                             .sequence_parallel = true,
+                             .initial = config.norm_initial});
+}
+
 /// Permutes [S, B, n, d] to [B, n, S, d].
 Tensor heads_first(const Tensor& x) { return permuted(x, {1, 2, 0, 3}); }
 /// Permutes [B, n, S, d] to [S, B, n, d].
@@ -97,10 +110,13 @@ SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
                                  .dropout = config.attention_dropout},
                                 cut_, config.cp_comm_type)),
       qkv_(rank, qkv_config(config_)),
+      q_norm_(head_norm(rank, config_, ".q_layernorm")),
+      k_norm_(head_norm(rank, config_, ".k_layernorm")),
       proj_(rank, proj_config(config_)) {}
 
 std::vector<Parameter*> SelfAttention::parameters() {
-  return joined({qkv_.parameters(), proj_.parameters()});
+  if (!q_norm_) return joined({qkv_.parameters(), proj_.parameters()});
+  return joined({qkv_.parameters(), q_norm_->parameters(), k_norm_->parameters(), proj_.parameters()});
 }
 
 // ---- where heads lie in [T, ...] --------------------------------------------------------------------------
@@ -149,6 +165,21 @@ Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
   return config_.rotary_base == 0 ? heads : rotate(heads, rotary_.cosines, rotary_.sines, backward);
 }
 
+/// Normalizes each head of [S, B, heads, d] by itself, if the layer has norms of queries and keys.
+Tensor SelfAttention::normalized(HeadNorm& norm, const Tensor& heads, ParallelNorm::Saved& saved) const {
+  if (!norm) return heads;
+  const std::int64_t d = config_.kv_channels;
+  auto result = norm->forward(heads.reshaped({heads.count() / d, d}));
+  saved = std::move(result.saved);
+  return result.output.reshaped(heads.shape());
+}
+Tensor SelfAttention::normalized_back(HeadNorm& norm, const ParallelNorm::Saved& saved,
+                                      const Tensor& grad) const {
+  if (!norm) return grad;
+  const std::int64_t d = config_.kv_channels;
+  return norm->backward(saved, grad.reshaped({grad.count() / d, d})).reshaped(grad.shape());
+}
+
 // ---- forward and backward ---------------------------------------------------------------------------------
 
 SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t pass) {
@@ -158,12 +189,17 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
       shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
   require_shapes(mixed.shape()[0] % cut_.local_length() == 0, {&mixed}, "self_attention",
                  "the number of tokens is a multiple of this rank's part of a sequence");
-  const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
-  const Tensor keys = heads_first(turned(heads_of(mixed, Part::keys), false));
+  Saved saved{.qkv = qkv.saved, .q_norm = {}, .k_norm = {}, .core = {}, .proj = {}};
+  const Tensor normal_queries = normalized(q_norm_, heads_of(mixed, Part::queries), saved.q_norm);
+  const Tensor normal_keys = normalized(k_norm_, heads_of(mixed, Part::keys), saved.k_norm);
+  const Tensor queries = heads_first(turned(normal_queries, false));
+  const Tensor keys = heads_first(turned(normal_keys, false));
   const Tensor values = heads_first(heads_of(mixed, Part::values));
   auto core = core_->forward(queries, keys, values, pass);
   const auto proj = proj_.forward(sequence_first(core.context).reshaped({mixed.shape()[0], own_heads() * d}));
-  return {proj.output, {qkv.saved, std::move(core.saved), proj.saved}};
+  saved.core = std::move(core.saved);
+  saved.proj = proj.saved;
+  return {proj.output, std::move(saved)};
 }
 
 Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
@@ -176,8 +212,10 @@ Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
   const std::int64_t all = (config_.num_attention_heads + 2 * config_.num_query_groups) * d;
   Tensor grad_mixed =
       filled(grad_flat.device(), grad_flat.dtype(), {tokens, shares_groups() ? all : all / tp_.size()}, 0);
-  put_heads(turned(sequence_first(grads.queries), true), grad_mixed, Part::queries);
-  put_heads(turned(sequence_first(grads.keys), true), grad_mixed, Part::keys);
+  const Tensor grad_queries = turned(sequence_first(grads.queries), true);
+  const Tensor grad_keys = turned(sequence_first(grads.keys), true);
+  put_heads(normalized_back(q_norm_, saved.q_norm, grad_queries), grad_mixed, Part::queries);
+  put_heads(normalized_back(k_norm_, saved.k_norm, grad_keys), grad_mixed, Part::keys);
   put_heads(sequence_first(grads.values), grad_mixed, Part::values);
   return qkv_.backward(
       saved.qkv, shares_groups() ? kAllGatherLastDim.backward(grad_mixed, tp_, "self_attention.gather_qkv")

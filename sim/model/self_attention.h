@@ -1,24 +1,29 @@
 #pragma once
 
-/// The self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this
-/// rank's heads, linear_proj. Query heads share key and value heads in groups. Heads, and with them groups,
+/// The self-attention of a transformer layer: linear_qkv, with qk_layernorm a norm of each query head and each
+/// key head, rotary positions, softmax attention of this rank's heads, linear_proj. Query heads share key and value heads in groups. Heads, and with them groups,
 /// are split over the tensor-model-parallel group. If there are fewer groups than ranks, the output of
 /// linear_qkv is gathered, and each rank takes its query heads with the keys and values of their group.
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
-///         [(n + 2 g) d, H], group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];
+///         [(n + 2 g) d, H], group by group [q ... q, k, v];  norms of queries and of keys [d];  scores [B, n/tp, S, S];  linear_proj [H, n d];
 ///         output as input. n heads, g query groups, d = the head dimension. With context parallelism S is
 ///         this rank's part of the sequence (sequence_cut.h) in all shapes but those of scores. Packed
 ///         documents each attend to themselves alone, and their rotary positions begin again at 0.
 /// Calls   those of the two linear layers and of core_attention.h. With fewer groups than ranks, additionally
-///         one all_gather of [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward.
+///         one all_gather of [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward. A rank has
+///         the gradients of the norms that its own heads give; sequence_parallel_grads.h sums them over tp.
 /// Errors  attention_heads, when the number of heads is not a multiple of groups and of tp, or neither of
 ///         groups and tp is a multiple of the other; those of core_attention.h; partition.
 /// Exact   The scores and probabilities of a head equal those of one tensor-parallel rank, bit for bit.
-/// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Megatron-LM SelfAttention.
+/// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Dehghani et al. 2023 (norms); Megatron-LM
+///         SelfAttention.
+
+#include <optional>
 
 #include "sim/context/core_attention.h"
 #include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/parallel_norm.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/tensor/rotary.h"
 
@@ -39,8 +44,12 @@ struct SelfAttentionConfig {
   Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
   bool bias = true;                  // of both linear layers
   bool add_qkv_bias = false;         // linear_qkv has a bias even without `bias`
+  bool qk_layernorm = false;         // queries and keys have a norm
+  Norm norm = Norm::layer_norm;      // of queries and keys
+  Ratio epsilon = {1, 100000};       // of that norm
   bool sequence_parallel = false;
   Initial initial = {};
+  Initial norm_initial = {};
 };
 
 /// Returns how sequences are cut over the ranks: each document by itself, where they are packed.
@@ -52,7 +61,8 @@ class SelfAttention {
 
   struct Saved {
     ColumnParallelLinear::Saved qkv;
-    CoreAttention::Saved core;  // its queries and keys have been rotated
+    ParallelNorm::Saved q_norm, k_norm;  // empty without qk_layernorm
+    CoreAttention::Saved core;           // its queries and keys have been rotated
     RowParallelLinear::Saved proj;
   };
   struct Forward {
@@ -65,6 +75,9 @@ class SelfAttention {
 
   ColumnParallelLinear& linear_qkv() { return qkv_; }
   RowParallelLinear& linear_proj() { return proj_; }
+  /// The norms of queries and keys; null without qk_layernorm.
+  ParallelNorm* q_layernorm() { return q_norm_ ? &*q_norm_ : nullptr; }
+  ParallelNorm* k_layernorm() { return k_norm_ ? &*k_norm_ : nullptr; }
   std::vector<Parameter*> parameters();
 
  private:
@@ -77,6 +90,9 @@ class SelfAttention {
   Tensor heads_of(const Tensor& mixed, Part part) const;
   void put_heads(const Tensor& heads, Tensor& mixed, Part part) const;
   Tensor turned(const Tensor& heads, bool backward) const;
+  using HeadNorm = std::optional<ParallelNorm>;
+  Tensor normalized(HeadNorm& norm, const Tensor& heads, ParallelNorm::Saved& saved) const;
+  Tensor normalized_back(HeadNorm& norm, const ParallelNorm::Saved& saved, const Tensor& grad) const;
 
   SelfAttentionConfig config_;
   Communicator& tp_;
@@ -84,6 +100,7 @@ class SelfAttention {
   RotaryTables rotary_;
   std::unique_ptr<CoreAttention> core_;
   ColumnParallelLinear qkv_;
+  HeadNorm q_norm_, k_norm_;
   RowParallelLinear proj_;
 };
 

@@ -34,8 +34,12 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .attention_dropout = config.attention_dropout,
           .bias = config.bias,
           .add_qkv_bias = config.add_qkv_bias,
+          .qk_layernorm = config.qk_layernorm,
+          .norm = config.norm,
+          .epsilon = config.epsilon,
           .sequence_parallel = config.sequence_parallel,
-          .initial = config.initial};
+          .initial = config.initial,
+          .norm_initial = config.norm_initial};
 }
 
 MlpConfig mlp_config(const TransformerLayerConfig& config) {

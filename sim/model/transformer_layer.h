@@ -40,6 +40,7 @@ struct TransformerLayerConfig {
   bool gated = false;
   bool bias = true;
   bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
+  bool qk_layernorm = false;  // queries and keys have a norm of the layer's kind
   bool causal = true;
   Ratio attention_dropout = {0, 1};
   /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.

@@ -1,8 +1,9 @@
 #pragma once
 
 /// LayerNorm or RMSNorm with replicated parameters. With sequence parallelism each rank normalizes its own
-/// tokens, so it has the parameter gradients of these tokens only. The parameters are flagged for that, and
-/// their gradients are summed over the group at the end of a step (sequence_parallel_grads.h).
+/// tokens, so it has the parameter gradients of these tokens only. A norm of queries or keys has those of the
+/// rank's own heads. The parameters are flagged for that, and their gradients are summed over the group at the
+/// end of a step (sequence_parallel_grads.h).
 ///
 /// Shapes  input and output [T, H], or [T/tp, H] with sequence_parallel;  weight and bias [H].
 /// Calls   none.
@@ -21,7 +22,7 @@ struct ParallelNormConfig {
   std::int64_t hidden_size = 0;
   Norm norm = Norm::layer_norm;
   Ratio epsilon = {1, 100000};
-  bool sequence_parallel = false;
+  bool sequence_parallel = false;  // each rank has a part of the rows that are normalized
   Initial initial = {};
 };
 

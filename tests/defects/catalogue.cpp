@@ -309,6 +309,7 @@ std::vector<Defect> defects_that_need_code() {
       in_program("step: positions flagged sequence-parallel", "NeMo-RL#3788", gpt,
                  positions_flagged_sequence_parallel, "serial"),
       in_program("step: flag of the final norm lost", "MLM#1446", gpt, final_norm_flag_lost, "serial"),
+      in_program("step: flag of the query norms lost", "", gpt, flag_of_the_query_norms_lost, "serial"),
       in_program("step: gradients of the step before kept", "torchtitan#1733", gpt,
                  gradients_kept_from_the_step_before, "serial"),
       in_program("step: updated before finalized", "", gpt, updated_before_finalized, "serial"),

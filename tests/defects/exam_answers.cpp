@@ -215,6 +215,8 @@ const std::vector<ExamAnswer>& exam_answers() {
        "on all ranks: all_reduce 'sequence_parallel_grads.sum' of 2 is one too many"},
       {"step: flag of the final norm lost", right,
        "on all ranks: all_reduce 'sequence_parallel_grads.sum' of 1 is missing, 2 times"},
+      {"step: flag of the query norms lost", right,
+       "on all ranks: all_reduce 'sequence_parallel_grads.sum' of 2 is missing"},
       {"step: gradients of the step before kept", right,
        "output_layer.weight.grad: it is the serial one plus its value of the step before"},
       {"step: updated before finalized", vague,

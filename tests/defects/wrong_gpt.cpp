@@ -139,6 +139,16 @@ void final_norm_flag_lost(sim::Rank& rank, const CaseSetting& s) {
              }});
 }
 
+/// Each rank has the gradients of the norm of queries that its own heads give.
+void flag_of_the_query_norms_lost(sim::Rank& rank, const CaseSetting& s) {
+  train_with(rank, s, {.made = [](GptTraining& training) {
+               for (sim::Parameter* parameter : training.parameters()) {
+                 if (parameter->name.find(".q_layernorm.") != std::string::npos)
+                   parameter->attributes.sequence_parallel = false;
+               }
+             }});
+}
+
 void gradients_kept_from_the_step_before(sim::Rank& rank, const CaseSetting& s) {
   train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
                std::vector<sim::Tensor> before;

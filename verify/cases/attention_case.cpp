@@ -21,6 +21,9 @@ using sim::Operation;
 constexpr std::int64_t kBase = 100;
 /// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small.
 constexpr sim::Ratio kScale = {1, 4};
+/// The epsilon of the norms of queries and keys. It is large because 1 / sqrt of a small variance magnifies the
+/// variance's rounding error.
+constexpr sim::Ratio kEpsilon = {1, 4};
 
 /// The sizes that follow from a setting.
 struct Sizes {
@@ -40,6 +43,21 @@ struct Sizes {
   std::int64_t qkv() const { return (heads + 2 * groups) * channels; }
 };
 
+/// Whether queries and keys have a LayerNorm, which has a bias.
+bool is_layer_norm(const CaseSetting& s) { return s["head_norm"] == 2; }
+
+/// The parameters of the norms of queries and keys, in the order of the layer.
+std::vector<std::string> head_norms(const CaseSetting& s) {
+  if (s["head_norm"] == 0) return {};
+  if (!is_layer_norm(s)) return {"q_layernorm.weight", "k_layernorm.weight"};
+  return {"q_layernorm.weight", "q_layernorm.bias", "k_layernorm.weight", "k_layernorm.bias"};
+}
+
+void publish_norm(sim::Rank& rank, const CaseSetting& s, const std::string& name, sim::ParallelNorm& norm) {
+  rank.publish(name + ".weight_grad", norm.weight().main_grad);
+  if (is_layer_norm(s)) rank.publish(name + ".bias_grad", norm.bias().main_grad);
+}
+
 class AttentionCase : public CaseOf<AttentionCase> {
  public:
   std::string name() const override { return "self_attention"; }
@@ -54,6 +72,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"causal", 0, 1, false, at_scenario::on},
             {"bias", 0, 2, false, at_scenario::biases},
+            {"head_norm", 0, 2, false, at_scenario::head_norm},
             {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
@@ -66,6 +85,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
     outputs.push_back({"output", tokens});
     if (s["bias"] == 1) outputs.push_back({"proj.bias_grad", Placement::replicated});
     outputs.push_back({"proj.weight_grad", Placement::columns});
+    for (const std::string& name : head_norms(s)) outputs.push_back({name + "_grad", Placement::replicated});
     if (s["bias"] != 0) outputs.push_back({"qkv.bias_grad", Placement::columns});
     outputs.push_back({"qkv.weight_grad", Placement::rows});
     outputs.push_back({"grad_input", tokens});
@@ -88,6 +108,8 @@ class AttentionCase : public CaseOf<AttentionCase> {
     tokens.row_backward(expected);
     of_shared_groups(Operation::reduce_scatter);
     tokens.column_backward(expected);
+    for (std::size_t i = 0; i < head_norms(s).size(); ++i)
+      sequence_parallel_sum(sizes.channels, s.group_size, expected);
     if (sp && s["bias"] == 1) sequence_parallel_sum(sizes.hidden, s.group_size, expected);
     return expected;
   }
@@ -106,11 +128,19 @@ class AttentionCase : public CaseOf<AttentionCase> {
                                     .attention_dropout = dropout_of(s),
                                     .bias = s["bias"] == 1,
                                     .add_qkv_bias = s["bias"] == 2,
+                                    .qk_layernorm = s["head_norm"] != 0,
+                                    .norm = is_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                                    .epsilon = kEpsilon,
                                     .sequence_parallel = s["sequence_parallel"] == 1,
-                                    .initial = {kScale}});
+                                    .initial = {kScale},
+                                    .norm_initial = {kScale}});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     rank.publish("qkv.weight_grad", layer.linear_qkv().weight().main_grad);
     rank.publish("proj.weight_grad", layer.linear_proj().weight().main_grad);
+    if (s["head_norm"] != 0) {
+      publish_norm(rank, s, "q_layernorm", *layer.q_layernorm());
+      publish_norm(rank, s, "k_layernorm", *layer.k_layernorm());
+    }
     if (s["bias"] == 0) return;
     rank.publish("qkv.bias_grad", layer.linear_qkv().bias().main_grad);
     if (s["bias"] == 1) rank.publish("proj.bias_grad", layer.linear_proj().bias().main_grad);
@@ -124,6 +154,10 @@ class AttentionCase : public CaseOf<AttentionCase> {
     const auto bias = [&](const char* name, std::int64_t size, bool has) {
       return has ? inputs.parameter(name, 1, size, kScale) : Matrix();
     };
+    const auto norm = [&](const std::string& name) -> reference::HeadNorm<Scalar> {
+      return {bias((name + ".weight").c_str(), sizes.channels, s["head_norm"] != 0),
+              bias((name + ".bias").c_str(), sizes.channels, is_layer_norm(s))};
+    };
     const auto table = [&](bool is_sine) {
       return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes.sequence, sizes.channels, kBase, is_sine)
                               : Matrix();
@@ -135,7 +169,10 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .heads = sizes.heads,
          .groups = sizes.groups,
          .channels = sizes.channels,
-         .causal = s["causal"] == 1},
+         .causal = s["causal"] == 1,
+         .norm = {.is_layer_norm = is_layer_norm(s),
+                  .epsilon_numerator = kEpsilon.numerator,
+                  .epsilon_denominator = kEpsilon.denominator}},
         {.qkv_weight = inputs.parameter("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale),
          .qkv_bias = bias("attention.linear_qkv.bias", sizes.qkv(), s["bias"] != 0),
          .proj_weight = inputs.parameter("attention.linear_proj.weight", sizes.hidden, inside, kScale),
@@ -143,7 +180,9 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .cosines = table(false),
          .sines = table(true),
          .dropout =
-             mask_of_heads(inputs, s, "attention.core_attention", sizes.batch, sizes.heads, sizes.sequence)},
+             mask_of_heads(inputs, s, "attention.core_attention", sizes.batch, sizes.heads, sizes.sequence),
+         .q_norm = norm("attention.q_layernorm"),
+         .k_norm = norm("attention.k_layernorm")},
         inputs.matrix("input", sizes.tokens(), sizes.hidden));
     const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
     Wholes<Scalar> wholes = {{"queries", layer.queries()},
@@ -153,6 +192,14 @@ class AttentionCase : public CaseOf<AttentionCase> {
                              {"grad_input", gradients.x},
                              {"qkv.weight_grad", gradients.qkv.weight},
                              {"proj.weight_grad", gradients.proj.weight}};
+    if (s["head_norm"] != 0) {
+      wholes["q_layernorm.weight_grad"] = gradients.q_norm.weight;
+      wholes["k_layernorm.weight_grad"] = gradients.k_norm.weight;
+    }
+    if (is_layer_norm(s)) {
+      wholes["q_layernorm.bias_grad"] = gradients.q_norm.bias;
+      wholes["k_layernorm.bias_grad"] = gradients.k_norm.bias;
+    }
     if (s["bias"] != 0) wholes["qkv.bias_grad"] = gradients.qkv.bias;
     if (s["bias"] == 1) wholes["proj.bias_grad"] = gradients.proj.bias;
     return wholes;

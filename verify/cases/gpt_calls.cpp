@@ -35,6 +35,7 @@ struct OwnParameter {
   int chunk = 0;
   bool is_tied = false;             // tied to a parameter of another stage
   bool has_grad_of_tokens = false;  // with sequence parallelism: its gradient sees only this rank's tokens
+  bool has_grad_of_heads = false;   // its gradient sees only this rank's heads
 };
 
 struct OwnBucket {
@@ -121,7 +122,8 @@ class RankCalls {
                      .is_expert = is_expert && plan_.experts().have_own_buffers(tp_),
                      .chunk = static_cast<int>(parameter.stage / pp_),
                      .is_tied = ties_stages && (is_word_embedding || !parameter.same_as.empty()),
-                     .has_grad_of_tokens = parameter.has_grad_of_tokens});
+                     .has_grad_of_tokens = parameter.has_grad_of_tokens,
+                     .has_grad_of_heads = parameter.has_grad_of_heads});
     }
     return all;
   }
@@ -412,7 +414,7 @@ class RankCalls {
       if (!overlaps()) reduce(bucket, calls);
     }
     for (const OwnParameter& parameter : parameters_) {
-      if (tokens_.sequence_parallel && parameter.has_grad_of_tokens)
+      if ((tokens_.sequence_parallel && parameter.has_grad_of_tokens) || parameter.has_grad_of_heads)
         sequence_parallel_sum(parameter.elements, tp_, calls);
     }
     if (const OwnParameter* tied = tied_parameter())

@@ -43,6 +43,7 @@ struct GptParameter {
   bool is_vector = false;
   bool is_norm = false;
   bool has_grad_of_tokens = false;  // with sequence parallelism, its gradient sees only this rank's tokens
+  bool has_grad_of_heads = false;   // its gradient sees only this rank's heads
   std::int64_t expert = -1;         // the expert that it belongs to; it is then placed over etp
   std::string same_as;              // for the copy of a tied weight: the name of the weight in the reference
 };
@@ -240,6 +241,7 @@ struct GptPlan {
             .gated = s["gated"] == 1,
             .bias = s["bias"] == 1,
             .add_qkv_bias = s["bias"] == 2,
+            .qk_layernorm = s.fixed("qk_layernorm", 0) == 1,
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
             .recompute = s["recompute"] == 1,
@@ -463,6 +465,18 @@ struct GptPlan {
                      .has_grad_of_tokens = true});
     }
   }
+  /// Adds the norms of queries and keys, if there are some: of a head, and of the heads of a rank.
+  void add_head_norms(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
+                      std::vector<GptParameter>& all) const {
+    if (!config.qk_layernorm) return;
+    const std::size_t first = all.size();
+    for (const char* of : {"q_layernorm", "k_layernorm"}) add_norm(config, name + of, stage, all);
+    for (std::size_t i = first; i < all.size(); ++i) {
+      all[i].columns = config.kv_channels;
+      all[i].has_grad_of_tokens = false;
+      all[i].has_grad_of_heads = true;
+    }
+  }
   /// Adds a weight [outputs, inputs], which is cut by rows or by columns, and its bias if the model has
   /// biases. The bias is cut like the rows; a weight that is cut by columns has a replicated bias.
   /// With `adds_bias` it has one even if the model has none.
@@ -492,6 +506,7 @@ struct GptPlan {
     add_norm(config, name + "input_layernorm", stage, all);
     add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all,
                config.add_qkv_bias);
+    add_head_norms(config, name + "self_attention.", stage, all);
     add_linear(config, name + "self_attention.linear_proj", config.hidden_size, context, false, 1, stage,
                all);
     add_norm(config, name + "pre_mlp_layernorm", stage, all);

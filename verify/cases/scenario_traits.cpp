@@ -24,6 +24,11 @@ Value biases(const ScenarioTraits& traits) {
 Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.rms_norm); }
 Value rms_norm(const ScenarioTraits& traits) { return flag(traits.rms_norm); }
 Value rotary(const ScenarioTraits& traits) { return flag(traits.rotary); }
+Value qk_layernorm(const ScenarioTraits& traits) { return flag(traits.qk_layernorm); }
+Value head_norm(const ScenarioTraits& traits) {
+  if (!traits.qk_layernorm) return 0;
+  return traits.rms_norm ? 1 : 2;
+}
 Value gated(const ScenarioTraits& traits) { return flag(traits.gated_mlp); }
 Value activation(const ScenarioTraits& traits) { return traits.gated_mlp ? 2 : 0; }
 Value tied(const ScenarioTraits& traits) { return flag(!traits.untied_output); }

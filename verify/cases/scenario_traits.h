@@ -28,6 +28,7 @@ struct ScenarioTraits {
   bool gated_mlp = false;
   bool linear_bias = true;
   bool add_qkv_bias = false;
+  bool qk_layernorm = false;
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;
@@ -47,6 +48,9 @@ Value biases(const ScenarioTraits& traits);
 Value layer_norm(const ScenarioTraits& traits);
 Value rms_norm(const ScenarioTraits& traits);
 Value rotary(const ScenarioTraits& traits);
+Value qk_layernorm(const ScenarioTraits& traits);
+/// The norm of queries and keys: 0 is none, 1 is RMSNorm, 2 is LayerNorm.
+Value head_norm(const ScenarioTraits& traits);
 Value gated(const ScenarioTraits& traits);
 /// The activation function: 0 is GELU, 2 is SiLU.
 Value activation(const ScenarioTraits& traits);

@@ -51,6 +51,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
             {"activation", 0, 2, false, at_scenario::activation},
             {"gated", 0, 1, false, at_scenario::gated},
             {"bias", 0, 2, false, at_scenario::biases},
+            {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
             {"causal", 0, 1, false, at_scenario::on},
             {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
             {"dropout", 0, 2},
@@ -77,6 +78,11 @@ class TransformerCase : public CaseOf<TransformerCase> {
     add(true, "layer.pre_mlp_layernorm.weight", Placement::replicated);
     add(bias, "layer.self_attention.linear_proj.bias", Placement::replicated);
     add(true, "layer.self_attention.linear_proj.weight", Placement::columns);
+    const bool head_norms = s["qk_layernorm"] == 1;
+    add(head_norms && norm_bias, "layer.self_attention.k_layernorm.bias", Placement::replicated);
+    add(head_norms, "layer.self_attention.k_layernorm.weight", Placement::replicated);
+    add(head_norms && norm_bias, "layer.self_attention.q_layernorm.bias", Placement::replicated);
+    add(head_norms, "layer.self_attention.q_layernorm.weight", Placement::replicated);
     add(bias || s["bias"] == 2, "layer.self_attention.linear_qkv.bias", Placement::columns);
     add(true, "layer.self_attention.linear_qkv.weight", Placement::rows);
     add(norm_bias, "layer.input_layernorm.bias", Placement::replicated);
@@ -93,11 +99,15 @@ class TransformerCase : public CaseOf<TransformerCase> {
     std::vector<ExpectedCall> expected;
     tokens.layer_forward(expected);
     tokens.layer_backward(expected);
-    // The gradients that are summed over the ranks: those of two norms, and of the biases of two row-parallel
-    // layers.
-    const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
-    for (std::int64_t i = 0; sp && i < flagged; ++i)
-      sequence_parallel_sum(sizes.hidden, s.group_size, expected);
+    // The gradients that are summed over the ranks: with sequence parallelism those of two norms, and of the
+    // biases of two row-parallel layers; always those of the norms of queries and keys, which come in between.
+    const std::int64_t of_norm = s["layer_norm"] == 1 ? 2 : 1, of_bias = s["bias"] == 1 ? 1 : 0;
+    const auto sums = [&](std::int64_t parameters, std::int64_t elements) {
+      for (std::int64_t i = 0; i < parameters; ++i) sequence_parallel_sum(elements, s.group_size, expected);
+    };
+    if (sp) sums(of_norm, sizes.hidden);
+    if (s["qk_layernorm"] == 1) sums(2 * of_norm, sizes.channels);
+    if (sp) sums(of_norm + 2 * of_bias, sizes.hidden);
     return expected;
   }
 
@@ -118,6 +128,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .gated = s["gated"] == 1,
                                  .bias = s["bias"] == 1,
                                  .add_qkv_bias = s["bias"] == 2,
+                                 .qk_layernorm = s["qk_layernorm"] == 1,
                                  .causal = s["causal"] == 1,
                                  .attention_dropout = dropout_of(s),
                                  .hidden_dropout = dropout_of(s),
@@ -161,6 +172,11 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const Matrix b1 = bias("input_layernorm.bias", sizes.hidden, norm.is_layer_norm);
     const Matrix b2 = bias("pre_mlp_layernorm.bias", sizes.hidden, norm.is_layer_norm);
 
+    const bool has_head_norms = s["qk_layernorm"] == 1;
+    const auto head_norm = [&](const std::string& name) -> reference::HeadNorm<Scalar> {
+      return {bias((name + ".weight").c_str(), sizes.channels, has_head_norms),
+              bias((name + ".bias").c_str(), sizes.channels, has_head_norms && norm.is_layer_norm)};
+    };
     const reference::SelfAttention<Scalar> attention(
         number,
         {.sequence = sizes.sequence,
@@ -168,7 +184,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
          .heads = sizes.heads,
          .groups = sizes.groups,
          .channels = sizes.channels,
-         .causal = s["causal"] == 1},
+         .causal = s["causal"] == 1,
+         .norm = norm},
         {.qkv_weight = weight("self_attention.linear_qkv.weight", sizes.qkv(), sizes.hidden),
          .qkv_bias = bias("self_attention.linear_qkv.bias", sizes.qkv(), s["bias"] != 0),
          .proj_weight = weight("self_attention.linear_proj.weight", sizes.hidden, context),
@@ -176,7 +193,9 @@ class TransformerCase : public CaseOf<TransformerCase> {
          .cosines = Matrix(),
          .sines = Matrix(),
          .dropout = mask_of_heads(inputs, s, "layer.self_attention.core_attention", sizes.batch, sizes.heads,
-                                  sizes.sequence)},
+                                  sizes.sequence),
+         .q_norm = head_norm("self_attention.q_layernorm"),
+         .k_norm = head_norm("self_attention.k_layernorm")},
         reference::norm(number, x, w1, b1, norm));
     const Matrix attention_mask = mask("self_attn_bda"), mlp_mask = mask("mlp_bda");
     const Matrix middle = sum(x, reference::dropped(number, attention.output(), attention_mask));
@@ -209,6 +228,14 @@ class TransformerCase : public CaseOf<TransformerCase> {
     if (norm.is_layer_norm) {
       wholes["layer.input_layernorm.bias"] = of_norm1.bias;
       wholes["layer.pre_mlp_layernorm.bias"] = of_norm2.bias;
+    }
+    if (has_head_norms) {
+      wholes["layer.self_attention.q_layernorm.weight"] = of_attention.q_norm.weight;
+      wholes["layer.self_attention.k_layernorm.weight"] = of_attention.k_norm.weight;
+    }
+    if (has_head_norms && norm.is_layer_norm) {
+      wholes["layer.self_attention.q_layernorm.bias"] = of_attention.q_norm.bias;
+      wholes["layer.self_attention.k_layernorm.bias"] = of_attention.k_norm.bias;
     }
     if (s["bias"] != 0) wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
     if (has_bias) {

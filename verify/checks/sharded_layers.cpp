@@ -50,6 +50,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
       .gated_mlp = model.gated_mlp,
       .linear_bias = model.linear_bias,
       .add_qkv_bias = model.add_qkv_bias,
+      .qk_layernorm = model.qk_layernorm,
       .untied_output = model.untied_output,
       .rms_norm = model.rms_norm,
       .rotary = model.rotary};

@@ -184,6 +184,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"sequence_parallel", sp ? 1 : 0},
                          {"rotary", model.rotary ? 1 : 0},
                          {"rms_norm", model.rms_norm ? 1 : 0},
+                         {"qk_layernorm", model.qk_layernorm ? 1 : 0},
                          {"gated", model.gated_mlp ? 1 : 0},
                          {"bias", model.linear_bias    ? 1
                                   : model.add_qkv_bias ? 2

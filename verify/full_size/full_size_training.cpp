@@ -37,6 +37,7 @@ sim::GptConfig model_of(const ScenarioRequest& request) {
           .gated = shape.gated_mlp,
           .bias = shape.linear_bias,
           .add_qkv_bias = shape.add_qkv_bias,
+          .qk_layernorm = shape.qk_norm,
           .untie_embeddings_and_output_weights = shape.untied_output,
           .sequence_parallel = request.model.sequence_parallel && tp > 1,
           .recompute = request.training.recompute,

@@ -22,6 +22,7 @@ ModelOptions model_options(const Settings& settings) {
       .gated_mlp = settings.flag("swiglu"),
       .linear_bias = !settings.flag("disable-bias-linear"),
       .add_qkv_bias = settings.flag("add-qkv-bias"),
+      .qk_layernorm = settings.flag("qk-layernorm"),
       .untied_output = settings.flag("untie-embeddings-and-output-weights"),
       .rms_norm = settings.choice("normalization") == "RMSNorm",
       .rotary = settings.choice("position-embedding-type") == "rope"};

@@ -30,6 +30,7 @@ struct ModelOptions {
   bool gated_mlp = false;
   bool linear_bias = true;
   bool add_qkv_bias = false;
+  bool qk_layernorm = false;
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;  // rotary positions; else learned ones

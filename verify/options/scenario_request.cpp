@@ -241,9 +241,9 @@ std::string not_counted(const RunOfFile& run) {
 
 /// Returns why a model of the options alone has no training.
 std::string training_not_proved(const Settings& settings) {
-  for (const char* option : {"multi-latent-attention", "qk-layernorm"})
-    if (settings.flag(option)) return fmt::format("--{} is counted, and its training is not proved", option);
-  return "";
+  return settings.flag("multi-latent-attention")
+             ? "--multi-latent-attention is counted, and its training is not proved"
+             : "";
 }
 
 NotProved not_proved_of(const Scenario& scenario) {

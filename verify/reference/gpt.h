@@ -225,6 +225,12 @@ class Gpt {
     if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
   }
 
+  void add_norm(const std::string& name, const HeadNorm<Scalar>& of_norm, NamedSums<Scalar>& sums) const {
+    if (of_norm.weight.size() == 0) return;
+    sums.add(name + ".weight", of_norm.weight);
+    if (sizes_.norm.is_layer_norm) sums.add(name + ".bias", of_norm.bias);
+  }
+
   // ---- documents
 
   template <typename Visit>
@@ -254,6 +260,7 @@ class Gpt {
     SelfAttentionSizes sizes = sizes_.attention;
     if (!sizes_.merges.empty()) sizes.merges = sizes_.merges[static_cast<std::size_t>(i)];
     sizes.sequence = x.rows();
+    sizes.norm = sizes_.norm;
     return {number_,
             sizes,
             {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
@@ -262,7 +269,11 @@ class Gpt {
              .proj_bias = weight(name + "self_attention.linear_proj.bias"),
              .cosines = first_rows(cosines_, x.rows()),
              .sines = first_rows(sines_, x.rows()),
-             .dropout = {}},
+             .dropout = {},
+             .q_norm = {weight(name + "self_attention.q_layernorm.weight"),
+                        weight(name + "self_attention.q_layernorm.bias")},
+             .k_norm = {weight(name + "self_attention.k_layernorm.weight"),
+                        weight(name + "self_attention.k_layernorm.bias")}},
             x};
   }
 
@@ -288,6 +299,8 @@ class Gpt {
       const auto of_attention = attention++->gradients(grad_middle.middleRows(first, length));
       add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
       add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+      add_norm(name + "self_attention.q_layernorm", of_attention.q_norm, sums);
+      add_norm(name + "self_attention.k_layernorm", of_attention.k_norm, sums);
       return of_attention.x;
     });
     return added(number_, grad_middle, norm_back(name + "input_layernorm", layer.input, back, sums));

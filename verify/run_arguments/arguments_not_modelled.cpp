@@ -119,7 +119,6 @@ std::vector<ArgumentRow> rows_not_modelled() {
         "window-size",
         "window-attn-skip-freq",
         "softmax-type",
-        "qk-layernorm",
         "qk-l2-norm",
         "qk-clip",
         "qk-clip-alpha",
