@@ -1,15 +1,17 @@
 #pragma once
 
-/// The self-attention of a transformer layer: linear_qkv, with qk_layernorm a norm of each query head and each
-/// key head, rotary positions, softmax attention of this rank's heads, linear_proj. Query heads share key and value heads in groups. Heads, and with them groups,
-/// are split over the tensor-model-parallel group. If there are fewer groups than ranks, the output of
-/// linear_qkv is gathered, and each rank takes its query heads with the keys and values of their group.
+/// The self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this rank's
+/// heads, linear_proj. With qk_layernorm, each query head and each key head has a norm before its positions.
+/// Query heads share key and value heads in groups. Heads, and with them groups, are split over the
+/// tensor-model-parallel group. If there are fewer groups than ranks, the output of linear_qkv is gathered, and
+/// each rank takes its query heads with the keys and values of their group.
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
-///         [(n + 2 g) d, H], group by group [q ... q, k, v];  norms of queries and of keys [d];  scores [B, n/tp, S, S];  linear_proj [H, n d];
-///         output as input. n heads, g query groups, d = the head dimension. With context parallelism S is
-///         this rank's part of the sequence (sequence_cut.h) in all shapes but those of scores. Packed
-///         documents each attend to themselves alone, and their rotary positions begin again at 0.
+///         [(n + 2 g) d, H], group by group [q ... q, k, v];  the norms of queries and of keys [d];  scores
+///         [B, n/tp, S, S];  linear_proj [H, n d]; output as input. n heads, g query groups, d = the head
+///         dimension. With context parallelism S is this rank's part of the sequence (sequence_cut.h) in all
+///         shapes but those of scores. Packed documents each attend to themselves alone, and their rotary
+///         positions begin again at 0.
 /// Calls   those of the two linear layers and of core_attention.h. With fewer groups than ranks, additionally
 ///         one all_gather of [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward. A rank has
 ///         the gradients of the norms that its own heads give; sequence_parallel_grads.h sums them over tp.

@@ -2,8 +2,8 @@
 
 /// LayerNorm or RMSNorm with replicated parameters. With sequence parallelism each rank normalizes its own
 /// tokens, so it has the parameter gradients of these tokens only. A norm of queries or keys has those of the
-/// rank's own heads. The parameters are flagged for that, and their gradients are summed over the group at the
-/// end of a step (sequence_parallel_grads.h).
+/// rank's own heads. The parameters are flagged for that, and their gradients are summed over the group at
+/// the end of a step (sequence_parallel_grads.h).
 ///
 /// Shapes  input and output [T, H], or [T/tp, H] with sequence_parallel;  weight and bias [H].
 /// Calls   none.

@@ -30,7 +30,7 @@ struct ParameterAttributes {
   int partition_stride = 1;
   int partition_place = 0;  // of partition_size parts of the whole
   int partition_size = 1;
-  /// The parameter is replicated, but each rank has the gradient of its own tokens, or of its own heads, only.
+  /// The parameter is replicated, but each rank has the gradient of its own tokens only, or of its own heads.
   /// These gradients must be summed over tp.
   bool sequence_parallel = false;
   bool shared_embedding = false;  // tied to the embedding weight of another stage

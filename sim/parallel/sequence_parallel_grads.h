@@ -1,8 +1,8 @@
 #pragma once
 
-/// The end of a step under tensor parallelism. Replicated parameters whose gradient covers a part of the tokens
-/// on each rank, as with sequence parallelism, or a part of the heads, as the norms of queries and keys, get
-/// the sum of these gradients over the tensor-model-parallel group.
+/// The end of a step under tensor parallelism. Replicated parameters whose gradient covers a part of the
+/// tokens on each rank, as with sequence parallelism, or a part of the heads, as the norms of queries and
+/// keys, get the sum of these gradients over the tensor-model-parallel group.
 ///
 /// Calls   one all_reduce(sum) for each parameter with the attribute sequence_parallel, in the order given,
 ///         and no others.

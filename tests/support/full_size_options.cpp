@@ -44,6 +44,7 @@ DrawnWorld drawn_world(Draws& draw, int most_pipeline_ranks) {
   if (tp > 1) toggle("sequence-parallel");
   toggle("swiglu");
   toggle("disable-bias-linear");
+  toggle("qk-layernorm");
   toggle("untie-embeddings-and-output-weights");
   toggle("calculate-per-token-loss");
   if (draw(2) == 1) say("normalization", "RMSNorm");

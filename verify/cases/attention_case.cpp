@@ -21,8 +21,8 @@ using sim::Operation;
 constexpr std::int64_t kBase = 100;
 /// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small.
 constexpr sim::Ratio kScale = {1, 4};
-/// The epsilon of the norms of queries and keys. It is large because 1 / sqrt of a small variance magnifies the
-/// variance's rounding error.
+/// The epsilon of the norms of queries and keys. It is large because 1 / sqrt of a small variance magnifies
+/// the variance's rounding error.
 constexpr sim::Ratio kEpsilon = {1, 4};
 
 /// The sizes that follow from a setting.

@@ -100,7 +100,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
     tokens.layer_forward(expected);
     tokens.layer_backward(expected);
     // The gradients that are summed over the ranks: with sequence parallelism those of two norms, and of the
-    // biases of two row-parallel layers; always those of the norms of queries and keys, which come in between.
+    // biases of two row-parallel layers; always those of the norms of queries and keys, which lie in between.
     const std::int64_t of_norm = s["layer_norm"] == 1 ? 2 : 1, of_bias = s["bias"] == 1 ? 1 : 0;
     const auto sums = [&](std::int64_t parameters, std::int64_t elements) {
       for (std::int64_t i = 0; i < parameters; ++i) sequence_parallel_sum(elements, s.group_size, expected);

@@ -276,14 +276,15 @@ class StepWork {
   // ---- once in a step
 
   void add_gradients(int rank, std::vector<RepeatedCall>& calls) const {
-    std::map<std::int64_t, std::int64_t> own_tokens;  // gradients of own tokens alone, by their elements
+    std::map<std::int64_t, std::int64_t> partial;  // gradients of own tokens, or own heads, by their elements
     const std::vector<HeldParameter> held = parameters_at_full_size(request_, rank);
     for (const HeldParameter& parameter : held) {
-      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
+      const bool sees_a_part = layer_.sequence_parallel || parameter.is_head_norm;
+      const bool is_replicated = parameter.shards == 1 && !parameter.is_expert;
       const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
-      if (sees_own_tokens && !is_position) ++own_tokens[parameter.elements];
+      if (sees_a_part && is_replicated && !is_position) ++partial[parameter.elements];
     }
-    for (const auto& [elements, times] : own_tokens) {
+    for (const auto& [elements, times] : partial) {
       Calls sum;
       sequence_parallel_sum(elements, layout_.tp, sum);
       add(sum, times, calls);

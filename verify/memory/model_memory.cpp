@@ -152,8 +152,9 @@ class Holder {
     const std::int64_t qkv = attended + 2 * shape_.num_query_groups * shape_.head_size();
     linear(qkv, h, true, shape_.linear_bias || shape_.add_qkv_bias);
     if (shape_.qk_norm) {
-      norm(shape_.head_size());
-      norm(shape_.head_size());
+      const std::size_t first = held_.size();
+      for (int norms = 0; norms < 2; ++norms) norm(shape_.head_size());
+      for (std::size_t i = first; i < held_.size(); ++i) held_[i].is_head_norm = true;
     }
     linear(h, attended, false, shape_.linear_bias);
   }

@@ -44,7 +44,8 @@ struct HeldParameter {
   bool is_copy = false;     // a parameter of another stage is the same one
   bool is_expert = false;   // of a routed expert
   bool is_router_bias = false;
-  std::int64_t inputs = 0;  // of the matrix product whose weight it is, on the rank; 0: it is none
+  bool is_head_norm = false;  // of queries or keys: the gradient of a rank is that of its own heads
+  std::int64_t inputs = 0;    // of the matrix product whose weight it is, on the rank; 0: it is none
   bool operator==(const HeldParameter&) const = default;
 };
 

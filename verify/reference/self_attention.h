@@ -7,7 +7,8 @@
 /// Shapes  B sequences of S tokens, n heads of d channels, g query groups. x [S B, H], where token s of
 ///         sequence b is row s B + b; qkv weight [(n + 2 g) d, H], whose rows are, group by group,
 ///         [q ... q, k, v]; proj weight [H, n d]. A bias has one row, or is empty. cosines and sines
-///         [S, d/2], or empty; weight and bias of a norm [1, d], or empty; dropout [B n S, S], ordered by sequence and then by head, or empty.
+///         [S, d/2], or empty; weight and bias of a norm [1, d], or empty; dropout [B n S, S], ordered by
+///         sequence and then by head, or empty.
 /// Source  Vaswani et al. 2017; Ainslie et al. 2023.
 
 #include <utility>
@@ -168,8 +169,8 @@ class SelfAttention {
     }
   }
 
-  /// Puts the gradients of the queries and of the key of a group into those of all heads, and that of its value
-  /// into grad_mixed.
+  /// Puts the gradients of the queries and of the key of a group into those of all heads, and that of its
+  /// value into grad_mixed.
   void put_gradients(const Matrix<Scalar>& grad_context, std::int64_t b, std::int64_t group,
                      Matrix<Scalar>& of_queries, Matrix<Scalar>& of_keys, Matrix<Scalar>& grad_mixed) const {
     const Group& own = group_of(b, group);

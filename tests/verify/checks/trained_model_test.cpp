@@ -68,6 +68,17 @@ TEST(TrainedModel, HeadsOfASizeOfTheirOwnAreTrained) {
   EXPECT_TRUE(GptPlan{trained(options).setting}.model().add_qkv_bias) << "of the reduced model, too";
 }
 
+TEST(TrainedModel, NormsOfQueriesAndKeysAreTrained) {
+  Options options = small_model();
+  EXPECT_FALSE(GptPlan{trained(options).setting}.model().qk_layernorm);
+  options["qk-layernorm"] = "true";
+  const TrainedModel model = trained(options);
+  EXPECT_TRUE(model.is_whole);
+  EXPECT_TRUE(GptPlan{model.setting}.model().qk_layernorm);
+  options["vocab-size"] = "512";
+  EXPECT_TRUE(GptPlan{trained(options).setting}.model().qk_layernorm) << "of the reduced model, too";
+}
+
 TEST(TrainedModel, AnyOtherIsReduced) {
   const std::vector<Options> changes = {
       {{"vocab-size", "512"}},

@@ -40,7 +40,8 @@ ModelShape drawn_shape(int tp, std::int64_t layers) {
           .add_qkv_bias = *rc::gen::arbitrary<bool>(),
           .untied_output = *rc::gen::arbitrary<bool>(),
           .rms_norm = *rc::gen::arbitrary<bool>(),
-          .learned_positions = *rc::gen::arbitrary<bool>()};
+          .learned_positions = *rc::gen::arbitrary<bool>(),
+          .qk_norm = *rc::gen::arbitrary<bool>()};
 }
 
 RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
@@ -130,6 +131,7 @@ sim::GptConfig config_of(const ModelShape& shape, const Grid& grid) {
       .gated = shape.gated_mlp,
       .bias = shape.linear_bias,
       .add_qkv_bias = shape.add_qkv_bias,
+      .qk_layernorm = shape.qk_norm,
       .untie_embeddings_and_output_weights = shape.untied_output,
       .sequence_parallel = grid.tp > 1,
       .experts = {.num_experts = shape.experts.num_experts,
