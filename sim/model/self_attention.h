@@ -3,8 +3,8 @@
 /// The self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this rank's
 /// heads, linear_proj. With qk_layernorm, each query head and each key head has a norm before its positions.
 /// Query heads share key and value heads in groups. Heads, and with them groups, are split over the
-/// tensor-model-parallel group. If there are fewer groups than ranks, the output of linear_qkv is gathered, and
-/// each rank takes its query heads with the keys and values of their group.
+/// tensor-model-parallel group. If there are fewer groups than ranks, the output of linear_qkv is gathered,
+/// and each rank takes its query heads with the keys and values of their group.
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
 ///         [(n + 2 g) d, H], group by group [q ... q, k, v];  the norms of queries and of keys [d];  scores
