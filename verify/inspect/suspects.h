@@ -9,18 +9,8 @@
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///           and have gone on where all others ended (calls_ahead.h).
 ///   messages  The ranks of messages that both of their ends wait for (stuck_messages.h).
-///   circle  Ranks of which each waits for the next one. Ranks are named alone that have not come to a
-///           collective in which more ranks wait for them, and are ahead of the ranks at their place of other
-///           groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
-///           they wait in a call for the larger part of its members, which are all held in one way, and where
-///           others wait for them, and mostly for nobody else, in a collective; or else where they depart
-///           from the calls of their pipeline stage (odd_programs.h). Where ranks of a circle of two have
-///           counterparts in other groups, held in the same calls and by each other, all of them are named.
-///   stuck   A call to which every member has come, and which none has completed, unless a member waits in a
-///           send, too, and unless there are several of them: those are calls of a job that ran while the
-///           dumps were written, or of a network that stopped. Members are named instead that have completed
-///           such a call, where dumps of active calls alone do not tell which it was. Where a member waits
-///           in a send in all of them, those who have not received are named.
+///   circle  Ranks of which each waits for the next one (circle_suspects.h).
+///   stuck   A call to which every member has come, and which none has completed (stuck_calls.h).
 ///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks
 ///           without a pending call are named instead, and then ranks without a dump.
 ///   lone    A send whose peer has ended, or has not come to receive it.

@@ -1,0 +1,36 @@
+#pragma once
+
+/// Ranks of which each waits for the next one, and which of them to look at.
+///
+/// Ranks are named alone that have not come to a collective in which more ranks wait for them, and are ahead
+/// of the ranks at their place of other groups of the kind that holds them. Otherwise ranks of the shortest
+/// circle are named alone where they wait in a call for the larger part of its members, which are all held in
+/// one way, and where others wait for them, and mostly for nobody else, in a collective; or else where they
+/// depart from the calls of their pipeline stage (odd_programs.h). Where ranks of a circle of two have
+/// counterparts in other groups, held in the same calls and by each other, all of them are named.
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/evidence.h"
+#include "verify/inspect/odd_programs.h"
+#include "verify/inspect/suspects.h"
+
+namespace verify {
+
+/// What is said of circles; the members are those of Suspects.
+struct CircleSuspects {
+  std::map<int, Suspect> ranks;
+  std::vector<std::vector<int>> circles;
+  std::string missed, facing;
+  std::vector<OddProgram> departed;
+  bool are_alone = false;
+};
+
+/// Judges the components of the graph that are circles. Nothing is said of one with a rank that may have lost
+/// the call that holds it.
+CircleSuspects circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components);
+
+}  // namespace verify

@@ -1,0 +1,196 @@
+#include "verify/inspect/stuck_calls.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fmt/format.h>
+#include <iterator>
+#include <utility>
+
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+class StuckCallJudge {
+ public:
+  explicit StuckCallJudge(const Evidence& know) : know_(know) {}
+
+  StuckCalls judge(const std::vector<std::vector<std::size_t>>& stuck) {
+    add_calls(stuck);
+    return std::move(found_);
+  }
+
+ private:
+  void suspect(int rank, SuspectKind kind, std::string reason) {
+    found_.ranks.try_emplace(rank, Suspect{rank, kind, std::move(reason)});
+  }
+
+  /// Whether a call holds its ranks itself: nothing that is pending before it may be lost, on them or on the
+  /// peer of a message.
+  bool is_certain(const HoldingCall& call) const {
+    return call.call >= 0 && !know_.job.groups[call.group].may_lack_members &&
+           !may_have_been_held_before(call) && (call.peer < 0 || !know_.may_have_lost(call.peer)) &&
+           std::none_of(call.waiting.begin(), call.waiting.end(),
+                        [&](int rank) { return know_.may_have_lost(rank) || know_.has_lost_call_of(rank); });
+  }
+
+  /// Whether a member whose dump is early was held, when it wrote the dump, by a call before this collective:
+  /// it had issued this one, and its device may not have come to it.
+  bool may_have_been_held_before(const HoldingCall& call) const {
+    return !call.is_message && std::ranges::any_of(know_.job.groups[call.group].members, [&](int member) {
+      if (!know_.is_early(member)) return false;
+      const auto dump = static_cast<std::size_t>(know_.dump_of(member));
+      const std::vector<RecordedCall>& calls = know_.recording(dump).calls;
+      const auto open = std::ranges::find_if(
+          calls, [](const RecordedCall& one) { return one.state != CallState::completed; });
+      return open != calls.end() &&
+             (know_.job.group_of(dump, *open) != call.group || open->sequence != call.sequence);
+    });
+  }
+
+  /// Calls to which all have come. One of them holds none of its ranks where one of these waits in another
+  /// call for others, as in a send that nobody has received yet. Where that is so of all of them, those who
+  /// have not received are named.
+  void add_calls(const std::vector<std::vector<std::size_t>>& stuck) {
+    std::vector<std::size_t> unreceived;
+    std::vector<const HoldingCall*> certain;
+    for (const auto& component : stuck) {
+      const HoldingCall& call = know_.graph.calls[component.front() - know_.graph.world];
+      const std::vector<std::size_t> others = calls_that_await(call.waiting);
+      if (!others.empty()) {
+        unreceived.insert(unreceived.end(), others.begin(), others.end());
+      } else if (is_certain(call)) {
+        certain.push_back(&call);
+      }
+    }
+    // Of a call that some devices have begun, the dumps tell which have not, whatever else runs.
+    std::vector<const HoldingCall*> telling;
+    std::ranges::copy_if(certain, std::back_inserter(telling),
+                         [&](const HoldingCall* call) { return !ranks_behind(*call).empty(); });
+    const auto is_collective = [](const HoldingCall* call) {
+      return !call->is_message && call->waiting.size() > 1;
+    };
+    const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_collective));
+    if (telling.empty() && collectives > 1 && unreceived.empty()) {
+      found_.running = collectives;
+      return;
+    }
+    if (!telling.empty()) certain = std::move(telling);
+    for (const HoldingCall* call : certain)
+      if (!add_counted(*call)) add_stuck(*call);
+    if (found_.ranks.empty()) add_unreceived(unreceived);
+  }
+
+  /// Returns the calls that hold ranks and wait for others.
+  std::vector<std::size_t> calls_that_await(const std::vector<int>& ranks) const {
+    std::vector<std::size_t> found;
+    for (const int rank : ranks) {
+      for (const std::size_t call : know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))]) {
+        if (know_.graph.calls[call].awaits()) found.push_back(call);
+      }
+    }
+    return found;
+  }
+
+  /// Returns a message that a rank waits for from this one; null where there is none.
+  const HoldingCall* message_that_awaits(int rank) const {
+    const auto found = std::ranges::find_if(know_.graph.calls, [&](const HoldingCall& call) {
+      return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
+    });
+    return found == know_.graph.calls.end() ? nullptr : &*found;
+  }
+
+  void add_unreceived(const std::vector<std::size_t>& calls) {
+    for (const std::size_t index : calls) {
+      const HoldingCall& call = know_.graph.calls[index];
+      if (!call.is_message || call.awaited.empty() || know_.may_have_lost(call.awaited.front())) continue;
+      found_.is_unreceived = true;
+      const int sender = call.waiting.front();
+      if (const HoldingCall* other = message_that_awaits(sender); other != nullptr) {
+        suspect(sender, SuspectKind::order,
+                fmt::format(
+                    "It waits in {}, to which the other rank has not come, and {} waits for it in {}.",
+                    call_words(know_.job, call), ranks_words(other->waiting), call_words(know_.job, *other)));
+        continue;
+      }
+      suspect(call.awaited.front(), SuspectKind::order,
+              fmt::format("It has not come to {}, in which {} waits for it.", call_words(know_.job, call),
+                          ranks_words(call.waiting)));
+    }
+  }
+
+  /// Dumps of active calls alone count what has completed, and do not tell which calls these were. Where few
+  /// members have completed a call by their count, in which the others wait, they may have made another one.
+  /// Returns whether there are such members.
+  bool add_counted(const HoldingCall& call) {
+    const bool is_counted =
+        know_.job.groups[call.group].has_status && !know_.progresses.has_completed_calls();
+    if (call.is_message || !is_counted) return false;
+    const RecordedCall& recorded = know_.recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+    const Operation& operation = know_.job.operation(call.dump, recorded);
+    // These may well end on a root, or on some members, before they end on others.
+    if (operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all")
+      return false;
+    std::vector<int> few;
+    for (const int member : know_.job.groups[call.group].members)
+      if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);
+    if (few.empty() || few.size() > call.waiting.size()) return false;
+    std::sort(few.begin(), few.end());
+    found_.counted = fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
+                                 few.size() == 1 ? "has" : "have", call_words(know_.job, call),
+                                 few.size() == 1 ? "its" : "their", ranks_words(call.waiting),
+                                 call.waiting.size() == 1 ? "waits" : "wait");
+    std::vector<int> named = few;
+    if (few.size() == call.waiting.size() || operation.kind == Operation::Kind::rooted)
+      named.insert(named.end(), call.waiting.begin(), call.waiting.end());
+    for (const int rank : named) suspect(rank, SuspectKind::order, capital(found_.counted) + ".");
+    return true;
+  }
+
+  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
+  /// named.
+  void add_stuck(const HoldingCall& call) {
+    const std::vector<int> behind = ranks_behind(call);
+    const bool tells = !behind.empty();
+    found_.is_stuck = true;
+    found_.are_behind = found_.are_behind || tells;
+    std::vector<int> members = call.waiting;
+    if (call.is_message && call.peer >= 0) members.push_back(call.peer);
+    for (const int rank : tells ? behind : members)
+      suspect(rank, SuspectKind::device,
+              tells ? fmt::format("Its device has not begun {}, which others have begun.",
+                                  call_words(know_.job, call))
+                    : stuck_words(know_.job, call));
+  }
+
+  /// The ranks whose devices have not begun a collective that the devices of others have begun.
+  std::vector<int> ranks_behind(const HoldingCall& call) const {
+    std::vector<int> behind;
+    if (call.is_message) return behind;
+    std::ranges::copy_if(call.waiting, std::back_inserter(behind),
+                         [&](int rank) { return !has_started(rank, call); });
+    return behind.size() < call.waiting.size() ? behind : std::vector<int>();
+  }
+
+  bool has_started(int rank, const HoldingCall& holding) const {
+    const auto dump = static_cast<std::size_t>(know_.dump_of(rank));
+    for (const std::uint32_t index : know_.progresses.of(dump).front) {
+      const RecordedCall& call = know_.recording(dump).calls[index];
+      if (know_.job.group_of(dump, call) == holding.group && call.sequence == holding.sequence)
+        return call.state == CallState::started;
+    }
+    return false;
+  }
+
+  const Evidence& know_;
+  StuckCalls found_;
+};
+
+}  // namespace
+
+StuckCalls stuck_calls(const Evidence& know, const std::vector<std::vector<std::size_t>>& components) {
+  return StuckCallJudge(know).judge(components);
+}
+
+}  // namespace verify
