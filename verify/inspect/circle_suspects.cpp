@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "verify/inspect/odd_peers.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/output/phrases.h"
 
@@ -25,6 +26,7 @@ class CircleJudge {
     if (found_.circles.size() != 1) {
       found_.missed.clear();
       found_.facing.clear();
+      found_.odd_peer.clear();
     }
     if (found_.departed.size() != found_.ranks.size()) found_.departed.clear();
     return std::move(found_);
@@ -44,7 +46,7 @@ class CircleJudge {
     std::sort(ranks.begin(), ranks.end());
     std::vector<int> circle = shortest_circle(know_.graph.edges, component, world);
     if (std::ranges::any_of(circle, [&](int rank) { return know_.may_have_lost(rank); })) return;
-    if (add_missing(component)) {
+    if (add_odd_peer(ranks) || add_missing(component)) {
       found_.circles.push_back(std::move(circle));
       return;
     }
@@ -77,6 +79,41 @@ class CircleJudge {
                                 ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
     found_.circles.push_back(std::move(circle));
+  }
+
+  /// Names the only rank of a circle that is held by a message between odd places (odd_peers.h), while
+  /// another one waits for a message of it. Returns whether there is such a rank.
+  bool add_odd_peer(const std::vector<int>& ranks) {
+    const UsualDistances usual(know_.job);
+    const HoldingCall* found = nullptr;
+    for (const int rank : ranks) {
+      const HoldingCall* const own = odd_message_of(rank, usual);
+      if (own == nullptr || !is_awaited_in_a_message(rank)) continue;
+      if (found != nullptr) return false;
+      found = own;
+    }
+    if (found == nullptr) return false;
+    found_.odd_peer = call_words(know_.job, *found);
+    suspect(
+        found->waiting.front(),
+        fmt::format("It waits in {}, and no other rank has a message that goes as far.", found_.odd_peer));
+    return true;
+  }
+
+  const HoldingCall* odd_message_of(int rank, const UsualDistances& usual) const {
+    for (const std::size_t index : know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))]) {
+      const HoldingCall& call = know_.graph.calls[index];
+      if (!call.is_message || !call.awaits()) continue;
+      const RecordedCall& recorded = know_.recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+      if (usual.is_odd(call.dump, recorded)) return &call;
+    }
+    return nullptr;
+  }
+
+  bool is_awaited_in_a_message(int rank) const {
+    return std::ranges::any_of(know_.graph.calls, [&](const HoldingCall& call) {
+      return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
+    });
   }
 
   /// Adds to a circle of two ranks those that hold each other in the same ways: where a stage or a replica of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 
 namespace verify {
@@ -90,6 +91,34 @@ class Tarjan {
 }  // namespace
 
 std::vector<std::vector<std::size_t>> final_components(const Edges& edges) { return Tarjan(edges).run(); }
+
+std::vector<std::vector<std::size_t>> final_circles(const Edges& edges) {
+  // Nodes from which no circle is reached go, the ends first.
+  std::vector<std::vector<std::size_t>> before(edges.size());
+  std::vector<std::size_t> left(edges.size()), ends;
+  for (std::size_t node = 0; node < edges.size(); ++node) {
+    for (const std::size_t to : edges[node]) before[to].push_back(node);
+    left[node] = edges[node].size();
+    if (left[node] == 0) ends.push_back(node);
+  }
+  std::vector<bool> goes(edges.size());
+  while (!ends.empty()) {
+    const std::size_t node = ends.back();
+    ends.pop_back();
+    goes[node] = true;
+    for (const std::size_t from : before[node]) {
+      if (--left[from] == 0) ends.push_back(from);
+    }
+  }
+  Edges kept(edges.size());
+  for (std::size_t node = 0; node < edges.size(); ++node) {
+    std::ranges::copy_if(edges[node], std::back_inserter(kept[node]),
+                         [&](std::size_t to) { return !goes[node] && !goes[to]; });
+  }
+  std::vector<std::vector<std::size_t>> circles = final_components(kept);
+  std::erase_if(circles, [](const auto& nodes) { return nodes.size() == 1; });
+  return circles;
+}
 
 std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size_t>& component,
                                  std::size_t ranks) {

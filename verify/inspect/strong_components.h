@@ -15,6 +15,9 @@ using Edges = std::vector<std::vector<std::size_t>>;
 
 std::vector<std::vector<std::size_t>> final_components(const Edges& edges);
 
+/// Returns the components of several nodes from which no other one of several nodes is reached.
+std::vector<std::vector<std::size_t>> final_circles(const Edges& edges);
+
 /// Returns the nodes below `ranks` on a shortest circle of a component, ascending. Nodes from `ranks` on are
 /// calls, which stand between ranks.
 std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size_t>& component,

@@ -48,6 +48,7 @@ class Chooser {
     add_idle_behind();
     add_idle_of_two();
     drop_explained_absent();
+    prefer_circles_to_absent();
     prefer_idle();
     prefer_ranks_ahead();
     if (!suspects_.empty()) return;
@@ -71,6 +72,7 @@ class Chooser {
     found_.are_alone = circles.are_alone;
     found_.missed = std::move(circles.missed);
     found_.facing = std::move(circles.facing);
+    found_.odd_peer = std::move(circles.odd_peer);
     found_.departed = std::move(circles.departed);
   }
 
@@ -261,11 +263,27 @@ class Chooser {
     });
   }
 
+  /// A rank that is gone keeps others waiting, but not in a circle: ranks with a dump that wait for each
+  /// other do so whatever one without a dump has done, and it may wait for them.
+  void prefer_circles_to_absent() {
+    if (!are_all_absent()) return;
+    std::vector<std::vector<std::size_t>> circles = final_circles(know_.graph.edges);
+    CircleSuspects found = circle_suspects(know_, circles);
+    if (found.ranks.empty()) return;
+    for (const auto& [rank, one] : suspects_) found_.unknown.push_back(rank);
+    take(std::move(found));
+  }
+
+  bool are_all_absent() const {
+    return !suspects_.empty() && std::ranges::all_of(suspects_, [](const auto& one) {
+      return one.second.kind == SuspectKind::absent;
+    });
+  }
+
   /// Ranks without a dump may wait for a rank that is known to stand still, although no call that is known
   /// waits for that one.
   void prefer_idle() {
-    const auto is_absent = [](const auto& one) { return one.second.kind == SuspectKind::absent; };
-    if (suspects_.empty() || !std::ranges::all_of(suspects_, is_absent)) return;
+    if (!are_all_absent()) return;
     std::vector<int> idle;
     for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump)
       if (is_idle(dump) && (know_.recording(dump).is_whole() || know_.recording(dump).calls.empty()))

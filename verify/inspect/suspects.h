@@ -5,7 +5,7 @@
 ///
 ///   roots   Ranks whose devices are behind (lags.h), and ranks without a pending call that have not issued
 ///           what is pending on others. So is a rank without a dump for which others wait, unless it may wait
-///           itself for a root with a dump.
+///           itself for a root with a dump, or ranks with dumps wait for each other in a circle.
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///           and have gone on where all others ended (calls_ahead.h).
 ///   messages  The ranks of messages that both of their ends wait for (stuck_messages.h).
@@ -57,6 +57,9 @@ struct Suspects {
   /// nccl:barrier, call 3 of the default group, and ranks 2 and 3 in ... and in 1 other group of this kind".
   /// "": there are no such parties.
   std::string facing;
+  /// The suspect of a circle is held by this message, and no other one goes as far: "nccl:send 0->2 of the pp
+  /// group of ranks 0, 2 and 4". "": there is no such message.
+  std::string odd_peer;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
   /// The suspects may have made another call than the others, or those wait: "rank 0 has completed

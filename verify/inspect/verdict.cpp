@@ -332,6 +332,11 @@ class VerdictWriter {
           "{} {} not come to {}{}. This is consistent with a call that {} left out or made in another order.",
           ranks_words(ranks), verb(ranks, "has", "have"), found_.waiting.suspects.missed, who_waits(),
           verb(ranks, "it", "they"));
+    if (!found_.waiting.suspects.odd_peer.empty())
+      return fmt::format(
+          "{} waits in {}, and no other rank has a message that goes as far{}. This is consistent with a "
+          "message that is sent to a wrong rank, or received from one.",
+          ranks_words(ranks), found_.waiting.suspects.odd_peer, who_waits());
     if (!found_.waiting.suspects.departed.empty()) return departure_sentence(ranks);
     if (!found_.waiting.suspects.facing.empty())
       return fmt::format(

@@ -20,8 +20,8 @@ class GraphBuilder {
   WaitGraph build() {
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
     for (HoldingCall& call : graph_.calls) find_awaited(call);
-    hold_matched_messages();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
+    hold_matched_messages();
     connect();
     return std::move(graph_);
   }
@@ -200,11 +200,11 @@ class GraphBuilder {
       const std::vector<std::size_t>& front = graph_.fronts[dump];
       const auto is_message = [&](std::size_t call) { return graph_.calls[call].is_message; };
       const auto awaits = [&](std::size_t call) { return graph_.calls[call].awaits(); };
-      // The other messages of a batch do not hold the rank where one of them waits for somebody.
+      // What else is pending does not hold the rank where a message waits for somebody.
       const bool any_awaits =
           std::ranges::any_of(front, [&](std::size_t call) { return is_message(call) && awaits(call); });
       for (const std::size_t call : front) {
-        if (!any_awaits || !is_message(call) || awaits(call))
+        if (!any_awaits || awaits(call))
           graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
       }
     }

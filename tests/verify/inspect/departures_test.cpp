@@ -490,7 +490,43 @@ TEST(Departures, ARankThatHasMadeItsHalfIsNotAwaitedForTheNextOne) {
   dumps[3].calls = {message("nccl:send 3->0", 1, "completed"), message("nccl:recv 3<-2", 1, "completed"),
                     message("nccl:send 3->0", 2, "scheduled"), message("nccl:recv 3<-2", 2, "scheduled")};
   const Inspection inspection = inspected(dumps);
-  EXPECT_EQ(suspects(inspection), (Ranks{0, 1, 3})) << inspection.verdict;
+  EXPECT_EQ(suspects(inspection), Ranks{1}) << inspection.verdict;
+  EXPECT_TRUE(
+      inspection.verdict.starts_with("Rank 1 waits in nccl:recv 1<-3 of the default group, and no "
+                                     "other rank has a message that goes as far; all others wait"))
+      << inspection.verdict;
+  // Where another message goes as far, rank 1 is no odder than the others of the circle.
+  dumps[2].calls.insert(dumps[2].calls.begin(), message("nccl:send 2->0", 1, "completed"));
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1, 3}));
+}
+
+/// Ranks 0 and 1 wait for each other, and rank 2, which has no dump, may wait for them in the same sum.
+TEST(Departures, ACircleOfRanksWithDumpsComesBeforeARankWithoutOne) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  dumps[0].calls = {pending(0, "nccl:barrier", 1)};
+  dumps[1].calls = {pending(1, "nccl:all_reduce", 1)};
+  dumps[3].calls = {pending(1, "nccl:all_reduce", 1)};
+  dumps.erase(dumps.begin() + 2);
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0}) << inspection.verdict;
+  EXPECT_NE(inspection.verdict.find("Rank 2 has no whole dump, and others wait for it: it may wait, too"),
+            std::string::npos)
+      << inspection.verdict;
+}
+
+/// The devices of ranks 0 to 2 of a pipeline are in messages of which each is queued behind one that waits
+/// for the next rank, and rank 3 sums over all ranks in place of its recv.
+TEST(Departures, AMessageThatIsQueuedBehindASendIsNotStuck) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  const char* const sends[] = {"nccl:send 0->1", "nccl:send 1->2", "nccl:send 2->3"};
+  const char* const recvs[] = {"", "nccl:recv 1<-0", "nccl:recv 2<-1"};
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    dumps[rank].calls = {message(sends[rank], 1, "scheduled")};
+    if (rank > 0) dumps[rank].calls.push_back(message(recvs[rank], 2, "scheduled"));
+  }
+  dumps[3].calls = {pending(0, "nccl:all_reduce", 1)};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{2, 3})) << inspection.verdict;
 }
 
 /// All ranks but rank 0 wait in what is not recorded, or have ended, and nothing but the pair of rank 0 tells
