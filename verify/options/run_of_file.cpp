@@ -12,6 +12,7 @@
 #include "sim/base/refusals.h"
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/memory_arguments.h"
+#include "verify/options/nearest_name.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/pipeline_chunks.h"
 #include "verify/options/run_rule.h"
@@ -321,10 +322,15 @@ std::vector<std::string> contradictions_of_name(const std::string& path, const R
   return notes;
 }
 
-/// Returns why a value is not known, of a file or of the text of a command.
+/// Returns why a value is not known, of a file or of the text of a command, and which variable of a similar
+/// name has a value.
 std::string reason_of(const RunOfFile& run, const Unresolved& unknown) {
-  const bool is_of_command = run.path.empty() && unknown.reason == kNotAssigned;
-  return is_of_command ? "it is not assigned in the command" : unknown.reason;
+  if (unknown.reason != kNotAssigned) return unknown.reason;
+  constexpr std::size_t kShortest = 4;  // TP and PP are no misspelling of each other
+  const bool is_long = unknown.variable.size() >= kShortest;
+  const std::string similar = is_long ? nearest_name(unknown.variable, run.run.variables) : "";
+  const std::string reason = run.path.empty() ? "it is not assigned in the command" : unknown.reason;
+  return similar.empty() ? reason : fmt::format("{}, but {} is", reason, sim::printable_text(similar));
 }
 
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {

@@ -18,23 +18,25 @@
 /// 4; I++)), `while` and `until`. The commands of a function are read where it is called, with the arguments
 /// of the call as $1 and so on; one that is called with "$@" alone has those of the script. What a subshell,
 /// a pipeline or a command before `&` assigns is gone behind it (shell_jobs.h), `unset` leaves no value,
-/// `shift` and `set --` change the arguments, `read` takes words of a here-document or here-string, `local
-/// -n` gives a variable another name, IFS separates words, and the script ends with an `exit` that certainly
-/// runs, as a function does with a `return`. Values are cut, replaced and sliced (${X%b}, ${X/a/b}, ${X^^},
-/// ${X:0:2}: shell_pattern.h), and braces make several words of one ({1..4}: shell_braces.h). The output of
-/// functions, conditions, `echo`, and what takes it apart in $(...) is followed (shell_output.h). Nothing is
-/// executed. Whatever only a shell could tell is kept as Unresolved: a variable that is not assigned, or is
-/// assigned in a branch that may run; $1; $(...); a word that looks like the command of a training. A
-/// variable in `set` has that value throughout. The keys of an associative array are taken in alphabetical
-/// order, which a note says where there are several.
+/// `shift` and `set --` change the arguments, `getopts` takes them apart where they are known, `read` and
+/// `mapfile` take lines of a here-document, a here-string or < <(...), also of the loop around them
+/// (shell_input.h), `local -n` gives a variable another name, IFS separates words, and the script ends with
+/// an `exit` that certainly runs, or under `set -e` with a command that certainly fails, as a function does
+/// with a `return`. Values are cut, replaced and sliced (${X%b}, ${X/a/b}, ${X^^}, ${X:0:2}:
+/// shell_pattern.h), and braces make several words of one ({1..4}: shell_braces.h). The output of functions,
+/// conditions, `echo`, and what takes it apart in $(...) is followed (shell_output.h). Nothing is executed.
+/// Whatever only a shell could tell is kept as Unresolved: a variable that is not assigned, or is assigned
+/// in a branch that may run; $1; $(...); a word that looks like the command of a training. A variable in
+/// `set` has that value throughout. The keys of an associative array are taken in alphabetical order, which
+/// a note says where there are several.
 ///
 /// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///
-/// Errors  script_syntax (shell_words.h), and more than 200 subshells, loops and calls one in the other;
-///         run_without_arguments; run_overrides: keys of a configuration in the place of arguments, as Hydra
-///         takes them (model.layers=2); arguments_apart: arguments that begin a command of their own, since
-///         the line before does not go on; run_file_size: more than a million commands, where functions or
-///         loops repeat others.
+/// Errors  script_syntax (shell_words.h), a block that does not end, and more than 200 subshells, loops and
+///         calls one in the other; run_without_arguments; run_overrides: keys of a configuration in the
+///         place of arguments, as Hydra takes them (model.layers=2); arguments_apart: arguments that begin a
+///         command of their own, since the line before does not go on; run_file_size: more than a million
+///         commands, where functions or loops repeat others.
 
 #include <string_view>
 

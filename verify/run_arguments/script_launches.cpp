@@ -10,10 +10,13 @@
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/launch_arguments.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
 namespace {
+
+constexpr std::size_t kMostSentences = 5;
 
 /// Whether a word gives torchrun its processes.
 bool is_of_torchrun(std::string_view word) {
@@ -48,6 +51,12 @@ void take_words_of_swift(int line, RunArguments& run) {
   run.given.push_back({kEtp, {"1"}, line});
   run.notes.emplace_back(
       "--expert-tensor-parallel-size is 1 where a command of ms-swift does not give it, from version 3.9 on");
+}
+
+/// Returns what ends a script: "the `exit` of line 7".
+std::string end_of_script(const ScriptEnd& ended) {
+  return ended.has_failed ? fmt::format("the command of line {}, which fails under `set -e`", ended.line)
+                          : fmt::format("the `exit` of line {}", ended.line);
 }
 
 /// Returns the option that gives a variable this value, with a blank before it; "" where the value is not
@@ -126,10 +135,30 @@ void ScriptLaunches::keep_started(const Fields& words, int line, const std::vect
 }
 
 void ScriptLaunches::keep_assigning(const ShellField& word, int line) {
-  constexpr std::size_t kMostNotes = 5;
-  if (assigning_.size() == kMostNotes) return;
+  if (assigning_.size() == kMostSentences) return;
   assigning_.push_back(fmt::format("line {} may give variables other values, which are not known: {}", line,
                                    sim::printable_text(values_->shown(word.text).substr(0, 80))));
+}
+
+void ScriptLaunches::keep_misplaced_blank(const Fields& words, int line) {
+  if (assigning_.size() == kMostSentences) return;
+  const std::string& name = words.front().text;
+  const bool is_name =
+      !name.empty() && begins_shell_name(name.front()) && std::ranges::all_of(name, is_of_shell_name);
+  const bool has_sign = words.size() > 1 && (words[1].text == "=" || words[1].text.starts_with("=$"));
+  const bool is_test =
+      name.size() > 1 && name.front() == '[' && name != "[[" && words.back().text.ends_with(']');
+  if (is_name && has_sign) {
+    assigning_.push_back(
+        fmt::format("line {} runs a command {}, and assigns nothing: an assignment has no "
+                    "blank beside its '='",
+                    line, sim::printable_text(name.substr(0, 80))));
+  } else if (is_test) {
+    assigning_.push_back(
+        fmt::format("line {} runs a command '{}', and tests nothing: a blank stands behind the "
+                    "'[' of a test",
+                    line, sim::printable_text(values_->shown(name).substr(0, 80))));
+  }
 }
 
 /// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
@@ -236,14 +265,14 @@ void ScriptLaunches::refuse_what_is_not_known() const {
 }
 
 /// Refuses a text in which no launch is found.
-void ScriptLaunches::refuse_no_launch(int ended) const {
+void ScriptLaunches::refuse_no_launch(const ScriptEnd& ended) const {
   refuse_what_is_not_known();
   sim::refuse({.code = "run_without_arguments",
                .option = "--from",
-               .numbers = ended == 0 ? "a text without a command that gives arguments to a Python file"
-                                     : fmt::format("the script ends with the `exit` of line {}, before a "
-                                                   "command that gives arguments to a Python file",
-                                                   ended),
+               .numbers = ended.line == 0 ? "a text without a command that gives arguments to a Python file"
+                                          : fmt::format("the script ends with {}, before a command that "
+                                                        "gives arguments to a Python file",
+                                                        end_of_script(ended)),
                .rule = "a launch script or a command line holds '--flag value' behind its training script",
                .hint = started_.script.empty()
                            ? "the run's log, or the command line that starts the run"
@@ -303,11 +332,11 @@ void ScriptLaunches::read_world_of_swift(const LaunchCommand& launch, LaunchWorl
   if (words.size() > 1) world.read(words, "");
 }
 
-RunArguments ScriptLaunches::arguments(LaunchWorld& world, int ended) {
+RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ended) {
   RunArguments run;
   refuse_overrides();
   const bool has_command = !launches_.empty();
-  if (!has_command) take_assigned_arguments();
+  if (!has_command && !ended.has_failed) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(ended);
   refuse_arguments_apart();
   keep_those_that(says_training);
@@ -321,6 +350,7 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, int ended) {
   take_world(world, *values_, run);
   add_notes(launch, has_command, run);
   take_environment(launch, run);
+  run.variables = values_->names();
   take_what_is_not_known(run);
   const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
   run.contradictions = world.contradictions(visible == run.environment.end() ? "" : visible->second);

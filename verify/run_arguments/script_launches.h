@@ -18,6 +18,12 @@
 
 namespace verify {
 
+/// What ends a script before its last line.
+struct ScriptEnd {
+  int line = 0;             // 0: nothing does
+  bool has_failed = false;  // a command that fails under `set -e`, and no `exit`
+};
+
 class ScriptLaunches {
  public:
   /// The values are those of the script, which go on changing while it is read.
@@ -34,13 +40,14 @@ class ScriptLaunches {
   void keep_what_is_not_known(const std::vector<ShellField>& words);
   /// Remembers a word that is not known and may give variables other values, as in `export $(cat .env)`.
   void keep_assigning(const ShellField& word, int line);
+  /// Remembers a command that looks like an assignment or a test with a blank too many or too few.
+  void keep_misplaced_blank(const std::vector<ShellField>& words, int line);
   /// Remembers the shell script that a command starts.
   void keep_started(const std::vector<ShellField>& words, int line, const std::vector<std::string>& given);
 
   std::size_t size() const { return launches_.size(); }
-  /// Returns the arguments of the command that counts. `ended` is the line of the `exit` that ended the
-  /// script; 0: none did.
-  RunArguments arguments(LaunchWorld& world, int ended);
+  /// Returns the arguments of the command that counts. `ended` is what ended the script.
+  RunArguments arguments(LaunchWorld& world, const ScriptEnd& ended);
 
  private:
   using Fields = std::vector<ShellField>;
@@ -62,7 +69,7 @@ class ScriptLaunches {
   void keep_overrides(const Fields& arguments);
   void add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const;
   void refuse_overrides() const;
-  void refuse_no_launch(int ended) const;
+  void refuse_no_launch(const ScriptEnd& ended) const;
   void refuse_arguments_apart() const;
   void refuse_what_is_not_known() const;
 

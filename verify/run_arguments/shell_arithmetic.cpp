@@ -84,16 +84,27 @@ Number combined(std::string_view sign, Number left, Number right) {
   return sign == "/" ? a / b : a % b;
 }
 
-/// Returns the number of digits; of those to the base 8 behind a zero, and to the base 16 behind "0x".
+/// Returns the number of digits to a base from 2 to 36.
+Number number_of_base(std::string_view digits, int base) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size() && digits.front() != '-';
+  return is_whole ? Number(number) : std::nullopt;
+}
+
+/// Returns the number of digits; of those to the base 8 behind a zero, to the base 16 behind "0x", and to a
+/// base that is written before them: 10#08.
 Number number_written(std::string_view digits) {
+  constexpr std::int64_t kMostBase = 36;
+  if (const std::size_t sign = digits.find('#'); sign != std::string_view::npos) {
+    const Number base = whole_number(digits.substr(0, sign));
+    const bool is_base = base && *base >= 2 && *base <= kMostBase && sign + 1 < digits.size();
+    return is_base ? number_of_base(digits.substr(sign + 1), static_cast<int>(*base)) : std::nullopt;
+  }
   if (digits.size() < 2 || digits.front() != '0') return whole_number(digits);
   const bool is_of_16 = digits[1] == 'x' || digits[1] == 'X';
   digits.remove_prefix(is_of_16 ? 2 : 1);
-  std::int64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), number, is_of_16 ? 16 : 8);
-  const bool is_whole = error == std::errc() && end == digits.data() + digits.size() && digits.front() != '-';
-  return is_whole ? Number(number) : std::nullopt;
+  return digits.empty() ? std::nullopt : number_of_base(digits, is_of_16 ? 16 : 8);
 }
 
 class Expression {
@@ -175,6 +186,11 @@ class Expression {
            (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
       word += text_[at_++];
     if (word.empty()) return std::nullopt;
+    const bool is_base = std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (is_base && at_ < text_.size() && text_[at_] == '#') {
+      do word += text_[at_++];
+      while (at_ < text_.size() && std::isalnum(static_cast<unsigned char>(text_[at_])) != 0);
+    }
     const bool is_name = std::isdigit(static_cast<unsigned char>(word[0])) == 0;
     const std::optional<std::string> digits = is_name ? number_of_(word) : word;
     if (digits && digits->empty()) return 0;

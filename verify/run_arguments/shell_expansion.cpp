@@ -21,6 +21,16 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; });
 }
 
+/// Returns a text in the quotes of ${NAME@Q}; nothing for signs that a shell writes in another way.
+std::optional<std::string> in_quotes_of_expansion(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || !is_ascii({&c, 1})) return std::nullopt;
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
 constexpr int kMostOpenExpansions = 32;
 constexpr const char* kSeparatorsNotKnown = "what separates the words is not known";
 
@@ -186,6 +196,8 @@ std::optional<std::string> ShellValues::changed_text(const ShellPart& part, cons
       return cased(false, 1);
     case lower:
       return cased(false, text.size());
+    case quote:
+      return in_quotes_of_expansion(text);
     case cut_begin:
       return replaced(PatternPlace::shortest_begin);
     case cut_longest_begin:
@@ -332,9 +344,12 @@ ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int l
     const bool is_known = !key.front().has_unknown();
     if (table != tables_.end()) {
       const auto element = is_known ? table->second.find(key.front().text) : table->second.end();
-      if (element == table->second.end())
+      const bool is_there = element != table->second.end();
+      const bool has_other_word =
+          is_known && (part.fallback || part.replaced) && !part.assigns_fallback && !part.replaces_empty;
+      if (!is_there && !has_other_word)
         return unknown(first_variable(key), "the element of this key is not known");
-      of_key = {{element->second, line}};
+      if (is_there) of_key = {{element->second, line}};
     } else {
       auto index = is_known ? index_or_negative(key.front().text) : std::nullopt;
       const bool counts_from_end = index && *index < 0 && value != nullptr;

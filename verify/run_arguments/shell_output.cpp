@@ -15,6 +15,7 @@
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_filters.h"
+#include "verify/run_arguments/shell_printf.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
 
@@ -27,11 +28,19 @@ constexpr int kMostCalls = 8;
 constexpr int kMostCommands = 10'000;
 constexpr std::int64_t kMostCounted = 10'000;
 
+/// Whether a backslash stands before a sign with which it means another thing in backquotes.
+bool has_special_backslash(std::string_view text) {
+  for (std::size_t at = text.find('\\'); at != std::string_view::npos; at = text.find('\\', at + 1))
+    if (at + 1 == text.size() || std::string_view("$`\\\n").find(text[at + 1]) != std::string_view::npos)
+      return true;
+  return false;
+}
+
 /// Returns the commands of a substitution; "" where they are of a form that is not followed: a backslash
 /// means another thing in backquotes, and jobs go on beside the shell.
 std::string_view commands_of(std::string_view source) {
   const bool is_quoted = source.starts_with('`') && source.size() >= 2;
-  if (is_quoted && source.find('\\') != std::string_view::npos) return "";
+  if (is_quoted && has_special_backslash(source)) return "";
   if (!is_quoted && (!source.starts_with("$(") || source.size() < 3)) return "";
   if (source.find(":=") != std::string_view::npos) return "";  // it assigns
   source.remove_prefix(is_quoted ? 1 : 2);
@@ -118,8 +127,10 @@ class OutputReader {
     const bool is_known = read(script.commands);
     subshell_.reset();
     if (!is_known) return {std::nullopt, asked_};
-    text_.erase(text_.find_last_not_of('\n') + 1);
-    return {std::move(text_), ""};
+    const std::size_t end = text_.find_last_not_of('\n') + 1;
+    std::string line_breaks = text_.substr(end);
+    text_.erase(end);
+    return {std::move(text_), "", std::move(line_breaks)};
   }
 
  private:
@@ -303,40 +314,6 @@ bool may_print(std::string_view commands, const ShellValues& values) {
 }
 
 }  // namespace
-
-std::optional<std::string> printed_text(const std::vector<ShellField>& words) {
-  if (words.size() < 2 || words[1].text.starts_with('-')) return std::nullopt;
-  const std::string& format = words[1].text;
-  std::string text;
-  std::size_t next = 2;
-  do {
-    const std::size_t before = next;
-    for (std::size_t at = 0; at < format.size(); ++at) {
-      const char c = format[at];
-      const char behind = at + 1 < format.size() ? format[at + 1] : '\0';
-      if (c == '%' && (behind == 's' || behind == 'd')) {
-        const std::string value = next < words.size() ? words[next].text : "";
-        const bool is_octal = value.size() > 1 && value[value.find_first_not_of("+-") % value.size()] == '0';
-        if (behind == 'd' && (!whole_number(value) || is_octal)) return std::nullopt;
-        text += value;
-        ++next;
-        ++at;
-      } else if (c == '%' && behind == '%') {
-        text += '%';
-        ++at;
-      } else if (c == '\\' && behind == 'n') {
-        text += '\n';
-        ++at;
-      } else if (c == '%' || c == '\\') {
-        return std::nullopt;
-      } else {
-        text += c;
-      }
-    }
-    if (next == before || text.size() > kMostPrintedBytes) break;
-  } while (next < words.size());
-  return text.size() > kMostPrintedBytes ? std::nullopt : std::optional(text);
-}
 
 ShellOutput shell_output(std::string_view source, int line, ShellValues& values) {
   const std::string_view commands = commands_of(source);

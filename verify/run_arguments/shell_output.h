@@ -1,7 +1,7 @@
 #pragma once
 
 /// What a command substitution prints, where its commands are conditions, assignments, functions of the
-/// script, and `echo`, `printf` with %s and %d, `expr` of two numbers and `seq`. Other commands may take
+/// script, and `echo`, `printf` (shell_printf.h), `expr` of two numbers and `seq`. Other commands may take
 /// their output apart, or a here-document or a here-string (shell_filters.h):
 ///
 ///   SP_ARG=$([ "$TP" -gt 1 ] && echo "--sequence-parallel")
@@ -25,11 +25,8 @@ struct ShellField;
 struct ShellOutput {
   std::optional<std::string> text;  // without line breaks at its end
   std::string asked;                // the variable that would tell a condition; "" where none would
+  std::string line_breaks = "";     // those at the end of what is printed
 };
-
-/// Returns what `printf` prints, of its words; nothing for a format with other signs than %s, %d and a line
-/// break.
-std::optional<std::string> printed_text(const std::vector<ShellField>& words);
 
 /// `source` is the whole substitution: "$(...)" or "`...`".
 ShellOutput shell_output(std::string_view source, int line, ShellValues& values);

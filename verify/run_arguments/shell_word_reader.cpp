@@ -217,6 +217,10 @@ bool ShellWordReader::change(ShellPart& part, std::string_view inner, int line) 
       {"^", ShellChange::upper_first},
       {",,", ShellChange::lower},
       {",", ShellChange::lower_first},
+      {"@Q", ShellChange::quote},
+      {"@U", ShellChange::upper},
+      {"@u", ShellChange::upper_first},
+      {"@L", ShellChange::lower},
       {":", ShellChange::slice},
   };
   const auto* const sign =
@@ -230,8 +234,8 @@ bool ShellWordReader::change(ShellPart& part, std::string_view inner, int line) 
   const bool is_slice = sign->change == ShellChange::slice;
   if (!is_slice && sign->sign.front() != '/') {
     part.pattern = word_of(inner);
-    const bool changes_case = sign->sign.front() == '^' || sign->sign.front() == ',';
-    return !changes_case || inner.empty();
+    const bool stands_alone = std::string_view("^,@").find(sign->sign.front()) != std::string_view::npos;
+    return !stands_alone || inner.empty();
   }
   const std::size_t end = end_at(inner, is_slice ? ':' : '/');
   part.pattern = word_of(inner.substr(0, end));
@@ -364,6 +368,11 @@ void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
       word.parts.push_back(
           {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
     }
+    return;
+  }
+  if (c == '[') {  // an old form of $((...))
+    const std::string inner(balanced('[', ']'));
+    word.parts.push_back(arithmetic("(" + inner + ")", "$[" + inner + "]", is_quoted));
     return;
   }
   if (c == '\'' && !is_quoted) return quotes_with_signs(word);

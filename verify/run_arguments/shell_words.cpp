@@ -57,6 +57,8 @@ class Lexer : public ShellWordReader {
   void end_command();
   void operate();
   void redirect();
+  void redirect_input();
+  void refuse_bare_bracket();
   ShellCommand& redirected();
   void skip_word();
   void skip_substituted_process();
@@ -153,7 +155,8 @@ ShellCommand& Lexer::redirected() {
   const bool is_begun = !command_.words.empty() || !command_.assignments.empty() || script_.commands.empty();
   if (is_begun) return command_;
   ShellCommand& last = script_.commands.back();
-  const bool ends_block = last.keyword == group_ends || last.keyword == if_ends || last.keyword == case_ends;
+  const bool ends_block = last.keyword == group_ends || last.keyword == if_ends ||
+                          last.keyword == case_ends || last.keyword == loop_ends;
   return ends_block ? last : command_;
 }
 
@@ -165,13 +168,13 @@ void Lexer::redirect() {
   if (sign == '<' && peek() == '<' && peek(1) == '<') {
     at_ += 2;
     skip_blanks();
-    command_.input = std::make_shared<const ShellWord>(word());
+    redirected().input = std::make_shared<const ShellWord>(word());
     return;
   }
   if (sign == '<' && peek() == '<' && peek(1) != '<') {
     next();
     PendingDocument document;
-    document.command = script_.commands.size();
+    document.command = script_.commands.size() - (&redirected() == &command_ ? 0 : 1);
     document.strips_tabs = peek() == '-';
     if (document.strips_tabs) next();
     skip_blanks();
@@ -182,8 +185,28 @@ void Lexer::redirect() {
     pending_.push_back(std::move(document));
     return;
   }
+  if (sign == '<' && peek() != '(' && !is_of_errors) return redirect_input();
   while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '|') next();
   if (peek() == '(') return skip_substituted_process();
+  skip_word();
+}
+
+/// Reads what stands behind a '<': a file, or <(...), whose commands print the input.
+void Lexer::redirect_input() {
+  ShellCommand& command = redirected();
+  skip_blanks();
+  if (looking_at("<(")) {
+    next();
+    const int line = line_;
+    const std::string source = fmt::format("$({})", balanced('(', ')'));
+    const ShellPart output{
+        .kind = ShellPart::Kind::unknown, .is_quoted = true, .text = source, .source = source};
+    command.input = std::make_shared<const ShellWord>(ShellWord{.parts = {output}, .line = line});
+    command.input_is_output = true;
+    return;
+  }
+  command.reads_file = true;
+  while (peek() == '<' || peek() == '>' || peek() == '&') next();
   skip_word();
 }
 
@@ -213,6 +236,7 @@ void Lexer::read_documents() {
 void Lexer::operate() {
   const char c = peek();
   if (c == '<' || c == '>' || (c == '&' && peek(1) == '>')) return redirect();
+  if (c == '(') refuse_bare_bracket();
   end_command();
   if (c == '(' || c == ')') {
     next();
@@ -233,6 +257,28 @@ void Lexer::operate() {
   if (goes_on) next();
   if (goes_on) chain_ = is_double ? ";;&" : ";&";
   if (goes_on || is_double) read_patterns();
+}
+
+/// Refuses a bracket among the arguments of a Python file, which no shell takes. In a text that is no script,
+/// the name of a file has other signs around it.
+void Lexer::refuse_bare_bracket() {
+  const auto is_plain = [](const ShellWord& word) {
+    return word.parts.size() == 1 && word.parts[0].kind == ShellPart::Kind::literal &&
+           !word.parts[0].is_quoted;
+  };
+  const bool starts_python = std::ranges::any_of(command_.words, [&](const ShellWord& word) {
+    return is_plain(word) && word.parts[0].text.ends_with(".py");
+  });
+  const bool has_flag = std::ranges::any_of(command_.words, [&](const ShellWord& word) {
+    return is_plain(word) && word.parts[0].text.starts_with("--");
+  });
+  if (!starts_python || !has_flag) return;
+  sim::refuse(
+      {.code = "script_syntax",
+       .option = fmt::format("line {}", line_),
+       .numbers = "a '(' without quotes among the arguments of a command",
+       .rule = "a shell takes a bracket for the begin of a subshell, and stops at one among arguments",
+       .hint = "the whole value in quotes, as in \"([0]*3+[1]*29)\""});
 }
 
 std::vector<ShellWord> Lexer::array_values() {
@@ -587,6 +633,20 @@ void Lexer::declare(const ShellWord& word) {
     is_associative_ = is_associative_ || text.find('A') != std::string::npos;
     is_reference_ = is_reference_ || (is_local_ && text.find('n') != std::string::npos);
     is_integer_ = is_integer_ || text.find('i') != std::string::npos;
+    is_local_ = is_local_ && text.find('g') == std::string::npos;
+    return;
+  }
+  if (text == "OPTIND" && is_local_) {  // `getopts` begins anew
+    const ShellPart first{.kind = ShellPart::Kind::literal, .text = "1"};
+    command_.assignments.push_back({.name = text,
+                                    .appends = false,
+                                    .is_array = false,
+                                    .is_local = true,
+                                    .is_associative = false,
+                                    .is_reference = false,
+                                    .key = {},
+                                    .values = {{.parts = {first}, .line = word.line}},
+                                    .line = word.line});
     return;
   }
   if (is_integer_) integers_.insert(text);

@@ -7,11 +7,12 @@
 /// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
 /// functions, subshells (and what runs in one: shell_jobs.h), and the keywords of branches and loops, which
 /// become commands of their own.
-/// Of redirections a command has its here-string, and whether its output goes elsewhere. Other constructs
-/// ($(...), `...`) become parts of the kind `unknown`. A command ((...)) has the words "((" and one of the
-/// kind `arithmetic`.
+/// Of redirections a command, or the end of a block, has its input, and whether its output goes elsewhere.
+/// Other constructs ($(...), `...`) become parts of the kind `unknown`. A command ((...)) has the words "(("
+/// and one of the kind `arithmetic`.
 ///
-/// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
+/// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep, and a
+///         '(' without quotes among the arguments of a command.
 
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,7 @@ enum class ShellChange {
   lower,              // ${NAME,,}
   slice,              // ${NAME:offset:length}
   length,             // ${#NAME}
+  quote,              // ${NAME@Q}
 };
 
 struct ShellPart {
@@ -131,7 +133,9 @@ struct ShellCommand {
   std::vector<ShellWord> declared;  // of export and its like: what becomes an assignment, as in export "$A=1"
   bool declares_local = false;      // they are of local, declare or typeset
   std::vector<HereDocument> documents;
-  std::shared_ptr<const ShellWord> input;  // behind <<<; null: none
+  std::shared_ptr<const ShellWord> input;  // behind <<< and in < <(...); null: none
+  bool input_is_output = false;            // it is what stands in < <(...), as $(...)
+  bool reads_file = false;                 // behind <
   bool is_redirected = false;              // its output goes elsewhere
   int line = 0;
   std::string loop;                // "for", "while", "until" or "select"; "" otherwise

@@ -440,6 +440,10 @@ TEST(RunFrom, WhatIsRefusedMayFollowFromAWordThatIsNotKnown) {
   EXPECT_LT(unknown, missing) << text;
   const std::string two = replayed("torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 $SIZES ${MORE}");
   EXPECT_NE(two.find("--set SIZES=VALUE --set MORE=VALUE"), std::string::npos) << two;
+  const std::string misspelt =
+      replayed("MODEL_ARGS='--num-layers 2'\ntorchrun --nproc_per_node 8 pretrain_gpt.py $MODEL_ARG --bf16");
+  EXPECT_NE(misspelt.find("it is not assigned in the file, but MODEL_ARGS is"), std::string::npos)
+      << misspelt;
   EXPECT_EQ(replayed(kWholeScript + "$EXTRA").find("REFUSED"), std::string::npos);
 }
 
