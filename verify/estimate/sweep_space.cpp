@@ -9,6 +9,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/options/requests.h"
 #include "verify/options/settings.h"
 
 namespace verify {
@@ -115,7 +116,7 @@ std::int64_t required(const Settings& settings, const char* option) {
 /// The values that are tried where none are given.
 SweepSpace default_space(const Settings& settings, std::int64_t world) {
   const std::int64_t layers = settings.number("num-layers").value_or(1), accounted = 2;
-  SweepSpace space{.tp = divisors(world, settings.number("gpus-per-node").value_or(8)),
+  SweepSpace space{.tp = divisors(world, node_placement(settings).gpus_per_node),
                    .pp = divisors(world, layers + accounted),
                    .cp = divisors(world, kMostContextRanks),
                    .ep = {1},

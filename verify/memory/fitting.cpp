@@ -13,6 +13,7 @@
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/context_options.h"
 #include "verify/options/memory_options.h"
+#include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
 
 namespace verify {
@@ -139,7 +140,7 @@ Steps more_ranks(const Settings& settings, const char* option) {
 /// Tensor-parallel ranks are those of a node, and have sequence parallelism, without which experts do not
 /// train. Where a rank has whole experts, it still has.
 Steps more_tensor_ranks(const Settings& settings) {
-  const std::int64_t tp = number(settings, kTensor), of_node = settings.number("gpus-per-node").value_or(8);
+  const std::int64_t tp = number(settings, kTensor), of_node = node_placement(settings).gpus_per_node;
   Steps steps;
   for (Changes& changes : more_ranks(settings, kTensor)) {
     if (tp * (std::int64_t{2} << steps.size()) > of_node) break;

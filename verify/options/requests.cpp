@@ -153,7 +153,9 @@ sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t p
 }
 
 sim::NodePlacement node_placement(const Settings& settings) {
-  return {static_cast<int>(settings.number("gpus-per-node").value_or(8))};
+  sim::NodePlacement placement;
+  if (const auto given = settings.number("gpus-per-node")) placement.gpus_per_node = static_cast<int>(*given);
+  return placement;
 }
 
 std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings) {
