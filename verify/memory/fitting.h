@@ -3,17 +3,16 @@
 /// What would help a run that does not fit: changes of its options, each with the memory that was counted for
 /// it.
 ///
-/// Calls   Changes are tried one at a time, those first that cost little time: sequence parallelism, no mask
-///         of the data loader, ZeRO-1, the precision-aware optimizer, no fused loss, a smaller microbatch,
-///         further recomputed modules, the first layers of each stage in eighths of them, all layers, no
-///         virtual stages, and two, four or eight times as many pipeline, context, tensor and expert ranks;
-///         at last moments in bf16, with which a training has other numbers. Of a kind, the smallest change
-///         is told that leaves kTight, or else the smallest one that fits. Where none fits, it is the
-///         smallest one from which on further ones save less than a hundredth. Where no change fits alone, up
-///         to three pairs of changes are told that do. A change is left out that the run has already, that
-///         the layout, Megatron or the attention of context parallelism refuses, that no longer keeps
-///         documents apart, that has tensor-parallel ranks on several nodes, or that saves less than a
-///         hundredth and does not make the run fit.
+/// Calls   Changes are tried one at a time, in the order of changes.h. Of a kind, the smallest change is
+///         told that leaves kTight, or else the smallest one that fits. Where none fits, it is the smallest
+///         one from which on further ones save less than a hundredth. Where no change fits alone, up to
+///         three pairs of changes are told that do, and where no pair does, one set of more: each kind in
+///         turn adds the change that saves most until the run fits, those of more ranks at last and the one
+///         that saves most first; then, the dearest kind first, each is left out or made smaller where that
+///         is enough. A change is not told that the run has already, that the layout, Megatron or the
+///         attention of context parallelism refuses, that no longer keeps documents apart, that has
+///         tensor-parallel ranks on several nodes, whose activations cannot be counted, or that saves less
+///         than a hundredth and does not make the run fit.
 /// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
 ///         another one then, as Megatron takes it for the changed layout.
 

@@ -11,6 +11,7 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "sim/comm/process_group.h"
+#include "verify/checks/parameter_count.h"
 #include "verify/estimate/estimated_step.h"
 #include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
@@ -130,6 +131,36 @@ std::string text_of_room(std::int64_t left) {
       byte_text(left), left < kTight ? " and often need more" : "");
 }
 
+/// Returns a sentence about the largest part of what a stage holds when it holds most.
+std::string text_of_largest_part(const StageMemory& memory) {
+  const bool is_in_step = memory.step_bytes() >= memory.static_bytes();
+  const auto held = [](bool is_held, std::int64_t bytes) { return is_held ? bytes : 0; };
+  const std::pair<const char*, std::int64_t> parts[] = {
+      {"parameters and gradients", memory.parameters + memory.gradients},
+      {"the states of the optimizer", memory.optimizer() - held(is_in_step, memory.gradient_copies)},
+      {"activations", held(is_in_step, memory.activations + memory.attention_mask)},
+      {"the logits and the loss", held(is_in_step, memory.logits_and_loss)},
+      {"tensors of the step that is running", held(is_in_step, memory.temporary)},
+      {"workspaces and buffers", memory.workspaces_and_buffers()}};
+  const auto* const most = std::ranges::max_element(parts, {}, &std::pair<const char*, std::int64_t>::second);
+  return fmt::format(" The largest part is {}: {}.", most->first, byte_text(most->second));
+}
+
+/// Returns a sentence where the states of the model alone are more than all GPUs have; else "". Every layout
+/// holds each parameter once at least.
+std::string too_few_gpus(const ScenarioRequest& request, const MemoryReport& report) {
+  const StateBytes& state = report.state;
+  const std::int64_t of_one = state.parameter + state.gradient + state.optimizer - state.copied_gradient;
+  const std::int64_t parameters = parameter_count(*request.model.shape), memory = *report.gpu_memory;
+  const std::int64_t states = parameters * of_one;
+  const std::int64_t least = states / memory + (states % memory == 0 ? 0 : 1);
+  if (least <= request.layout.grid_size) return "";
+  return fmt::format(
+      "  No layout fits on {}: {} parameters with {} bytes of states each are {}, and need {} GPUs at "
+      "least.\n",
+      counted(request.layout.grid_size, "GPU"), grouped_digits(parameters), of_one, byte_text(states), least);
+}
+
 /// The answer, before the table: whether the run fits, which ranks hold most and when, and what would help.
 std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report) {
   if (!report.gpu_memory) return "";
@@ -146,9 +177,12 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
   }
   const std::string moment =
       report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
-  std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}\n",
+  std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}{}\n",
                                  doubt.empty() ? "It does not fit" : "What is counted does not fit", stage,
-                                 byte_text(most.peak_bytes()), moment, byte_text(-left), memory, doubt);
+                                 byte_text(most.peak_bytes()), moment, byte_text(-left), memory,
+                                 text_of_largest_part(most), doubt);
+  const std::string too_few = doubt.empty() ? too_few_gpus(request, report) : "";
+  text += too_few;
   if (most.static_bytes() > *report.gpu_memory) {
     text += fmt::format(
         "  It holds {} between steps already, which recomputation and smaller microbatches leave as they "
@@ -161,8 +195,8 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
                         remedy.stage,
                         remedy.fits ? text_of_fit(*report.gpu_memory - remedy.peak_bytes) : "does not fit");
   }
-  if (std::ranges::none_of(help, &Remedy::fits))
-    text += "  No change of one or two of its options was found that makes it fit; --sweep tries layouts.\n";
+  if (too_few.empty() && std::ranges::none_of(help, &Remedy::fits))
+    text += "  No changes of its options were found that make it fit together; --sweep tries layouts.\n";
   return text + "\n";
 }
 
