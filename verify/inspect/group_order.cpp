@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/holding_call.h"
@@ -57,6 +60,51 @@ const std::vector<int>* majority_of(const Names& names) {
   return as_many == 1 ? &most->second : nullptr;
 }
 
+/// The numbers of a rank's groups, by their descriptions: of several groups, the first one.
+std::map<std::string, std::int64_t> numbers_of(const Recording& recording) {
+  std::map<std::string, std::int64_t> numbers;
+  for (std::size_t own = 0; own < recording.configured; ++own) {
+    const RecordedGroup& group = recording.groups[own];
+    if (!is_number(group.name) || group.name.size() > 9) continue;
+    const std::int64_t number = std::stoll(group.name);
+    const auto [known, is_new] = numbers.try_emplace(group.description, number);
+    if (!is_new) known->second = std::min(known->second, number);
+  }
+  return numbers;
+}
+
+/// Which of two descriptions has the smaller number on how many ranks: more than zero if the first one has
+/// it on most.
+using Votes = std::map<std::pair<std::string, std::string>, std::int64_t>;
+
+/// Calls visit(pair, order) for all pairs of descriptions of a rank, with 1 if their numbers ascend, and else
+/// with -1.
+template <typename Visit>
+void for_each_pair(const Recording& recording, const Visit& visit) {
+  const std::map<std::string, std::int64_t> numbers = numbers_of(recording);
+  for (auto a = numbers.begin(); a != numbers.end(); ++a) {
+    for (auto b = std::next(a); b != numbers.end(); ++b)
+      visit(std::pair(a->first, b->first), a->second < b->second ? 1 : -1);
+  }
+}
+
+/// Leaves of several ranks those that number two kinds of groups in another order than most ranks do, if they
+/// are some of them.
+void tell_apart(const Job& job, std::vector<int>& ranks) {
+  Votes votes;
+  for (const Recording& recording : job.recordings)
+    for_each_pair(recording, [&](const auto& pair, int order) { votes[pair] += order; });
+  std::vector<int> contrary;
+  for (const int rank : ranks) {
+    const Recording* const recording = job.find_recording(rank);
+    bool is_contrary = false;
+    for_each_pair(*recording,
+                  [&](const auto& pair, int order) { is_contrary |= votes.at(pair) * order < 0; });
+    if (is_contrary) contrary.push_back(rank);
+  }
+  if (!contrary.empty()) ranks = contrary;
+}
+
 }  // namespace
 
 OddGroupOrder odd_group_order_of(const Job& job) {
@@ -74,26 +122,31 @@ OddGroupOrder odd_group_order_of(const Job& job) {
   OddGroupOrder odd;
   for (const auto& [rank, count] : times)
     if (count == largest) odd.ranks.push_back(rank);
-  if (odd.ranks.size() > std::max<std::size_t>(1, job.recordings.size() / 8)) return {};
   if (odd.ranks.empty()) return odd;
+  if (odd.ranks.size() > 1) tell_apart(job, odd.ranks);
+  if (odd.ranks.size() > std::max<std::size_t>(2, job.recordings.size() / 8)) return {};
   const auto is_odd = [&](const auto& one) {
     return std::ranges::any_of(one.second, [&](const auto& name) {
       return std::ranges::find(name.second, odd.ranks.front()) != name.second.end();
     });
   };
   const auto& [group, names] = *std::ranges::find_if(differing, is_odd);
+  const bool is_of_others = std::ranges::any_of(job.groups[group].members, [&](int member) {
+    return std::ranges::find(odd.ranks, member) == odd.ranks.end();
+  });
   std::vector<std::string> said;
   for (const auto& [name, ranks] : names)
     said.push_back(fmt::format("'{}' on {}", sim::printable_text(name.substr(0, 40)), ranks_words(ranks)));
   odd.text = fmt::format(
-      "{} {} made groups in another order than the other members: {}, for example, is {}. "
+      "{} {} made groups in {}: {}, for example, is {}. "
       "PyTorch numbers the groups of a rank in their order, and a group whose members number it differently "
       "is "
       "never formed. "
       "This is consistent with calls of new_group() that are left out, made twice or made in another order "
       "there.",
-      ranks_words(odd.ranks), odd.ranks.size() == 1 ? "has" : "have", group_words(job.groups[group]),
-      fmt::join(said, " and "));
+      ranks_words(odd.ranks), odd.ranks.size() == 1 ? "has" : "have",
+      is_of_others ? "another order than the other members" : "different orders",
+      group_words(job.groups[group]), fmt::join(said, " and "));
   return odd;
 }
 

@@ -55,7 +55,7 @@ class Inspector {
     add_lost();
     add_unlisted();
     result_.verdict = verdict_of(result_, facts_);
-    result_.cannot_tell = limits_of(job(), facts_.early);
+    result_.cannot_tell = limits_of(job(), facts_.early, result_.suspects);
     return std::move(result_);
   }
 

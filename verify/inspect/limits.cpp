@@ -57,11 +57,12 @@ class LimitWriter {
  public:
   LimitWriter(const Job& job, const EarlyDumps& early) : job_(job), early_(early), kept_(kept_of(job)) {}
 
-  std::vector<std::string> write() {
+  std::vector<std::string> write(bool tells_missing_dumps) {
     say("A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
         "about these cannot be found.");
     write_unlisted();
-    write_absent();
+    const std::string missing = words_of_missing_dumps(job_);
+    if (tells_missing_dumps && !missing.empty()) say(missing + ".");
     write_lost_calls();
     write_early_dumps();
     write_states_and_frames();
@@ -89,14 +90,6 @@ class LimitWriter {
         "dumps have {} calls.",
         is_one ? "a group" : counted(std::ssize(unlisted), "group"), fmt::join(unlisted.begin(), end, ", "),
         is_one ? "its" : "their", is_one ? "its" : "their"));
-  }
-
-  void write_absent() {
-    const std::vector<int> absent = job_.ranks_without_dump();
-    if (absent.empty()) return;
-    say(fmt::format("{} of {} ranks {} no dump here ({}): what {} did is unknown.", absent.size(),
-                    job_.world_size, verb(absent, "has", "have"), ranks_words(absent),
-                    verb(absent, "it", "they")));
   }
 
   void write_lost_calls() {
@@ -150,8 +143,17 @@ class LimitWriter {
 
 }  // namespace
 
-std::vector<std::string> limits_of(const Job& job, const EarlyDumps& early) {
-  return LimitWriter(job, early).write();
+std::vector<std::string> limits_of(const Job& job, const EarlyDumps& early,
+                                   const std::vector<Suspect>& suspects) {
+  return LimitWriter(job, early).write(!suspects.empty());
+}
+
+std::string words_of_missing_dumps(const Job& job) {
+  const std::vector<int> missing = job.ranks_without_dump();
+  if (missing.empty()) return "";
+  return fmt::format("{} of {} ranks {} no dump here ({}): what {} did is not known", missing.size(),
+                     job.world_size, verb(missing, "has", "have"), ranks_words(missing),
+                     verb(missing, "it", "they"));
 }
 
 }  // namespace verify

@@ -8,10 +8,15 @@
 
 #include "verify/inspect/early_dumps.h"
 #include "verify/inspect/job.h"
+#include "verify/inspect/suspects.h"
 
 namespace verify {
 
-/// Returns sentences.
-std::vector<std::string> limits_of(const Job& job, const EarlyDumps& early);
+/// Returns sentences. Ranks without a dump are told where there are suspects: otherwise the verdict has them.
+std::vector<std::string> limits_of(const Job& job, const EarlyDumps& early,
+                                   const std::vector<Suspect>& suspects);
+
+/// Returns "2 of 8 ranks have no dump here (ranks 3 and 4): what they did is not known"; "" if all have one.
+std::string words_of_missing_dumps(const Job& job);
 
 }  // namespace verify

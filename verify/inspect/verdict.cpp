@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "verify/inspect/limits.h"
 #include "verify/inspect/program_lines.h"
 #include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
@@ -70,6 +71,8 @@ class VerdictWriter {
     const Suspects& suspects = found_.waiting.suspects;
     if (found_.suspects.empty()) {
       text_ = words_without_suspects();
+      const std::string missing = words_of_missing_dumps(job());
+      if (!missing.empty()) text_ += fmt::format(" But {}, and the cause may be there.", missing);
     } else if (facts_.leading != nullptr) {
       write_disagreement(*facts_.leading);
     } else if (!facts_.order.ranks.empty()) {
@@ -142,29 +145,17 @@ class VerdictWriter {
       return "It cannot be told which rank keeps the others waiting. " + found_.findings.back().text;
     if (found_.waiting.suspects.running > 0) return words_of_running();
     if (!facts_.early.ranks.empty())
-      return words_of_early() + (found_.findings.empty() ? "" : " See the findings, too.") +
-             words_of_missing_dumps();
+      return words_of_early() + (found_.findings.empty() ? "" : " See the findings, too.");
     if (!found_.findings.empty())
       return "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
-             "findings." +
-             words_of_missing_dumps();
+             "findings.";
     const bool are_idle = found_.waiting.held.empty() && job().ranks_without_dump().empty();
     return fmt::format(
-        "Nothing was found: {}, and the ranks agree in the calls that the dumps have.{}{}",
+        "Nothing was found: {}, and the ranks agree in the calls that the dumps have.{}",
         found_.waiting.held.empty() ? "no rank has a pending call" : "no rank waits for another one",
         are_idle ? " If the job hangs, its ranks have ended, or wait in something that is not recorded "
                    "(gloo, a store, a file, a data loader)."
-                 : "",
-        words_of_missing_dumps());
-  }
-
-  std::string words_of_missing_dumps() const {
-    const std::vector<int> absent = job().ranks_without_dump();
-    if (absent.empty()) return "";
-    return fmt::format(
-        " But {} of {} ranks {} no dump here ({}): what {} did is not known, and the cause may be there.",
-        absent.size(), job().world_size, verb(absent, "has", "have"), ranks_words(absent),
-        verb(absent, "it", "they"));
+                 : "");
   }
 
   /// Where calls of different ranks are pending to which all have come.

@@ -76,6 +76,16 @@ bool is_assignment(const std::string& word) {
          std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_shell_name);
 }
 
+/// Whether the words behind "--" are files that `inspect` is to read, as in "inspect -- dumps/*": it needs
+/// some, and none stands before.
+bool are_dumps(const CommandLine& line, const std::vector<std::string>& words) {
+  return line.command == "inspect" && line.scenarios.empty() && !words.empty() &&
+         std::ranges::all_of(words, [](const std::string& word) {
+           std::error_code error;
+           return std::filesystem::exists(word, error);
+         });
+}
+
 /// Returns words as the text of a command line. The name of a variable that a word sets is not in quotes.
 std::string text_of_command(const std::vector<std::string>& words) {
   std::string text;
@@ -139,9 +149,13 @@ CommandLine parse_command_line(const std::vector<std::string>& all_words) {
     }
   }
   line.settings = collector.settings();
-  if (separator != all_words.end()) {
+  if (separator == all_words.end()) return line;
+  const std::vector<std::string> behind(separator + 1, all_words.end());
+  if (are_dumps(line, behind)) {
+    line.scenarios = behind;
+  } else {
     if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
-    line.settings.append("command", {text_of_command({separator + 1, all_words.end()})});
+    line.settings.append("command", {text_of_command(behind)});
   }
   return line;
 }

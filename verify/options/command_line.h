@@ -3,7 +3,8 @@
 /// The words after "shardproof": a command, scenario files and options. Option names are written out in full,
 /// as "--option value" or "--option=value". "--flag=false" turns off a flag that a scenario sets.
 /// The words behind "--" are the command line of a run: "-- torchrun pretrain_gpt.py --num-layers 32" is
-/// "--command 'torchrun pretrain_gpt.py --num-layers 32'".
+/// "--command 'torchrun pretrain_gpt.py --num-layers 32'". Behind "inspect --" they are its dumps, if they
+/// are files and none stands before.
 ///
 /// Errors  missing_value: an option without the value it needs; those of option_source.h.
 

@@ -352,6 +352,31 @@ TEST(Departures, ARankThatMakesItsGroupsInAnotherOrderIsNamed) {
   EXPECT_FALSE(test::has_finding(inspected(dumps), "groups"));
 }
 
+/// The pair of ranks 2 and 3 has two names, and the other pair of rank 3 was formed: most ranks number pairs
+/// before the others. Of a job of two ranks, nothing tells which of them is odd.
+TEST(Departures, OfTwoRanksThatNumberTheirGroupInOtherOrdersTheOneAgainstMostIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    const bool is_odd = dump.rank == 3;
+    const int first = dump.rank / 2 * 2;
+    dump.groups.push_back({is_odd ? "2" : "1", "PAIR", {first, first + 1}});
+    dump.groups.push_back({is_odd ? "1" : "2", "OTHERS", {0, 1, 2, 3}});
+    dump.calls = {completed(0, "nccl:all_reduce", 1), completed(2, "nccl:all_reduce", 1)};
+    if (dump.rank > 1) dump.calls.push_back(pending(1, "nccl:all_reduce"));
+  }
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3}) << inspected(dumps).verdict;
+
+  std::vector<TestDump> two = ranks_of_world(2);
+  for (TestDump& dump : two) {
+    dump.groups.push_back({dump.rank == 0 ? "1" : "2", "PAIR", {0, 1}});
+    dump.groups.push_back({dump.rank == 0 ? "2" : "1", "OTHERS", {0, 1}});
+    dump.calls = {completed(0, "nccl:all_reduce", 1), pending(1, "nccl:all_reduce")};
+  }
+  EXPECT_EQ(suspects(inspected(two)), (Ranks{0, 1}));
+  EXPECT_TRUE(inspected(two).verdict.starts_with("Ranks 0 and 1 have made groups in different orders: "))
+      << inspected(two).verdict;
+}
+
 /// Rank 1 has no dump. Nothing that is known waits for rank 0, which has no pending call.
 TEST(Departures, ARankThatStandsStillIsNamedBesideOneWithoutADump) {
   std::vector<TestDump> dumps = ranks_of_world(3);

@@ -38,6 +38,18 @@ std::vector<TestDump> ranks_that_wait(int world) {
   return dumps;
 }
 
+/// A shell's "inspect -- dumps/*" names files, and needs no option for them.
+TEST(InspectCommand, FilesBehindTwoDashesAreDumps) {
+  const Dumps dumps("inspect-dashes", ranks_that_wait(3));
+  std::string files;
+  for (int rank = 0; rank < 3; ++rank)
+    files += " " + in_quotes(dumps.path() / ("dump_" + std::to_string(rank)));
+  EXPECT_EQ(inspect("--" + files).out, inspect(files).out);
+  EXPECT_EQ(inspect("--" + files).exit_code, 1);
+  // Words of which one is no file are a command line.
+  EXPECT_EQ(inspect("--" + files + " train.py").exit_code, 2);
+}
+
 TEST(InspectCommand, CopiesOfDumpsChangeNothingAndAreSaid) {
   const Dumps one("inspect-one", ranks_that_wait(3)), copy("inspect-copy", ranks_that_wait(3));
   const test::RunResult single = inspect(in_quotes(one.path()) + " --format json");

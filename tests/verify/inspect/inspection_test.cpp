@@ -438,6 +438,18 @@ TEST(Inspection, DumpsOfSeveralJobsAreAFinding) {
   EXPECT_TRUE(has_finding(inspected(dumps), "version"));
 }
 
+/// Ranks without a dump are told once: in the verdict where nobody is named, and below it otherwise.
+TEST(Inspection, MissingDumpsAreToldOnce) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  dumps.pop_back();
+  EXPECT_FALSE(tells(inspected(dumps), "no dump here"));
+  EXPECT_NE(inspected(dumps).verdict.find("But 1 of 4 ranks has no dump here (rank 3)"), std::string::npos);
+  for (const std::size_t rank : {0U, 1U}) dumps[rank].calls = {test::pending(0, "nccl:all_reduce")};
+  EXPECT_EQ(suspects(inspected(dumps)), std::vector<int>{2});
+  EXPECT_TRUE(tells(inspected(dumps), "1 of 4 ranks has no dump here (rank 3): what it did is not known."));
+  EXPECT_EQ(inspected(dumps).verdict.find("no dump here"), std::string::npos);
+}
+
 TEST(Inspection, SaysWhatItCannotTell) {
   std::vector<TestDump> dumps = ranks_of_world(3);
   for (TestDump& dump : dumps) dump.version = "3.1";
@@ -446,7 +458,7 @@ TEST(Inspection, SaysWhatItCannotTell) {
   const Inspection inspection = inspected(dumps);
   EXPECT_TRUE(tells(inspection, "no reduction operation"));
   EXPECT_TRUE(tells(inspection, "The version '3.1' of a dump is not known"));
-  EXPECT_TRUE(tells(inspection, "1 of 3 ranks has no dump here (rank 2)"));
+  EXPECT_FALSE(tells(inspection, "no dump here"));  // the verdict has it where nobody is a suspect
   EXPECT_TRUE(tells(inspection, "1 of 2 dumps begins with a later call"));
   EXPECT_TRUE(tells(inspection, "no stack frames"));
 }
