@@ -162,6 +162,21 @@ Steps more_tensor_ranks(const Settings& settings) {
   return steps;
 }
 
+/// Tensor-parallel ranks in place of context-parallel ones: both divide activations, but the former divide
+/// the model, too.
+Steps tensor_for_context_ranks(const Settings& settings) {
+  Steps steps;
+  std::int64_t factor = 1;
+  for (Changes& changes : more_tensor_ranks(settings)) {
+    factor *= 2;
+    const std::int64_t ranks = number(settings, kContext);
+    if (ranks % factor != 0) break;
+    changes.push_back({kContext, fmt::format("{}", ranks / factor)});
+    steps.push_back(std::move(changes));
+  }
+  return steps;
+}
+
 /// The microbatches that divide the run's own, so that its batch stays.
 Steps smaller_microbatches(const Settings& settings) {
   constexpr const char* kMicro = "micro-batch-size";
@@ -206,6 +221,7 @@ std::vector<Kind> kinds_of_changes(const Scenario& scenario) {
   all.push_back({.steps = more_pipeline_ranks(settings), .takes_ranks = true});
   all.push_back({.steps = more_ranks(settings, kContext), .takes_ranks = true});
   all.push_back({.steps = more_tensor_ranks(settings), .takes_ranks = true});
+  all.push_back({.steps = tensor_for_context_ranks(settings), .takes_ranks = true});
   if (has_experts(settings)) all.push_back({.steps = more_ranks(settings, kExpert), .takes_ranks = true});
   if (!is_bf16(settings) && !settings.flag("fp16")) all.push_back({{{{kBf16, "true"}}}});
   all.push_back({narrower_states(scenario, true)});

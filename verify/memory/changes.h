@@ -7,9 +7,9 @@
 ///         smaller microbatch, further recomputed modules, the first layers of each stage in eighths of them,
 ///         all layers, no virtual stages, and two to sixteen times as many pipeline, context, tensor and
 ///         expert ranks; at last bf16 for a run in fp32, and moments in bf16, with which a training has other
-///         numbers. Where pipeline ranks do not divide the layers, the last stage has fewer. Changes that the
-///         run has already are left out, and tensor-parallel ranks on several nodes. Whether the others are a
-///         run that Megatron takes is not asked here.
+///         numbers. Context ranks may become tensor ranks. Where pipeline ranks do not divide the layers, the
+///         last stage has fewer. Changes that the run has already are left out, and tensor-parallel ranks on
+///         several nodes. Whether the others are a run that Megatron takes is not asked here.
 
 #include <cstdint>
 #include <optional>

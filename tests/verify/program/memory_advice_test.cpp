@@ -265,6 +265,17 @@ TEST(MemoryAdvice, TheLastStageHasTheLayersThatAreLeft) {
             std::string::npos);
 }
 
+/// Where all ranks are taken, those of context parallelism may divide the model instead.
+TEST(MemoryAdvice, ContextRanksMayBecomeTensorRanks) {
+  const std::string told =
+      told_for(llama() +
+               "--world-size 4 --context-parallel-size 4 --no-create-attention-mask-in-dataloader "
+               "--gpu-memory 60GB");
+  EXPECT_NE(told.find("--tensor-model-parallel-size 4 --sequence-parallel --context-parallel-size 1\n"),
+            std::string::npos)
+      << told;
+}
+
 /// A block of layers that has all layers of each stage is told as all layers alone.
 TEST(MemoryAdvice, ABlockIsSmallerThanAStage) {
   const std::string told = told_for(
