@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "tests/defects/exam.h"
+#include "tests/defects/with_program.h"
+#include "tests/defects/wrong_routing.h"
 
 namespace {
 
@@ -114,6 +116,23 @@ INSTANTIATE_TEST_SUITE_P(All, Defects,
 TEST(DefectsOfFloats, AnOverflowThatOneRankSeesIsCaughtByItsValues) {
   const Defect& defect = test::defect_named("step: overflow seen on one rank");
   EXPECT_TRUE(failure_of(defect, "serial", sim::DType::f64).has_value());
+}
+
+/// The field has one dtype, so that only floats show in which one a router computes.
+TEST(DefectsOfFloats, ARouterInTheDtypeOfTheLayerIsCaughtInBf16) {
+  const auto program = [](const Case&, sim::Rank& rank, const CaseSetting& s) {
+    test::router_in_the_dtype_of_the_layer(rank, s);
+  };
+  const Defect defect{.name = "experts: router in the dtype of the layer",
+                      .property = "serial",
+                      .the_case = std::make_shared<test::WithProgram>("moe_router", program),
+                      .device = std::make_shared<sim::CpuDevice>()};
+  EXPECT_FALSE(failure_of(defect, "serial", sim::DType::field).has_value());
+  const auto failure = failure_of(defect, "serial", sim::DType::bf16);
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->setting["router_dtype"], 1) << text_of(failure->setting);
+  EXPECT_TRUE(failure->explanation.starts_with("in the field all is equal: the algebra is right"))
+      << failure->explanation;
 }
 
 // ---- the table of the manual ------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ const std::vector<ExamAnswer>& exam_answers() {
        "output, on rank 1 only: it differs in 1 of 2 elements: row 1, column 0; before it, probabilities is"},
       {"experts: capacity of all tokens", right, "map: it is what dropping 0 gives, and dropping is 1 here"},
       {"experts: ties broken otherwise in recomputation", vague,
-       "grad_input: it differs in 1 of 2 elements: row 1, column 0; before it, map, probabilities are right; "
-       "all is right with experts 1, or with tokens 1, or with recompute 0, or with ties 0"},
+       "grad_input: its only element differs from the serial one; weight_grad: other elements of it are zero "
+       "than...all is right with experts 1, or with recompute 0, or with ties 0"},
       {"experts: z-loss not multiplied by tokens", right,
        "z_loss: every element is the serial one divided by tokens (2)"},
       {"experts: global loss divided by dp", right,

@@ -62,6 +62,10 @@ void capacity_of_all_tokens(sim::Rank& rank, const CaseSetting& s) {
                      }});
 }
 
+void router_in_the_dtype_of_the_layer(sim::Rank& rank, const CaseSetting& s) {
+  verify::run_router(rank, s, {.config = [](sim::TopKRouterConfig& config) { config.router_dtype.reset(); }});
+}
+
 /// Of equal scores the experts with the highest numbers are taken. Their scores are those of the others.
 void ties_broken_otherwise_in_recomputation(sim::Rank& rank, const CaseSetting& s) {
   const verify::ChoicePlan plan{s};

@@ -16,6 +16,8 @@ void probabilities_applied_twice(sim::Rank& rank, const verify::CaseSetting& set
 
 // moe_router
 void capacity_of_all_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
+/// The router computes in bf16, where it should in f32.
+void router_in_the_dtype_of_the_layer(sim::Rank& rank, const verify::CaseSetting& setting);
 void ties_broken_otherwise_in_recomputation(sim::Rank& rank, const verify::CaseSetting& setting);
 void z_loss_not_times_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
 

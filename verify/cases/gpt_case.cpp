@@ -262,10 +262,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return all;
   }
 
-  /// The layout in between has as many ranks or fewer. To a checkpoint, context-parallel ranks are replicas,
-  /// which the other trainings have as well.
+  /// The layout in between has as many ranks or fewer.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
-    if (drawn_ == Drawn::context) return {};
     const CaseSetting whole = of_fixed_model(s);
     return in_stretches(whole, other_layout(whole, sim::KeyedRandom(s.seed).named("stretches")));
   }

@@ -1,7 +1,10 @@
+#include "sim/tensor/checks.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/router_plan.h"
+#include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/unjudged.h"
+#include "verify/reference/inner_dtype.h"
 #include "verify/reference/z_loss.h"
 
 namespace verify {
@@ -30,7 +33,8 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
             {"recompute", 0, 1},
             {"ties", 0, 1},
             {"padding", 0, 1},
-            {"per_token", 0, 1}};
+            {"per_token", 0, 1},
+            {"router_dtype", 0, 1}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -69,31 +73,37 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     const ChoicePlan plan{s};
-    const auto& number = inputs.number();
+    // What the router computes is in its own dtype, and the gradient of its weight is added in that of sums.
+    const reference::InnerDtype<Scalar> own(inputs.number(), rounding_of(plan.dtype(), s.group_size));
+    const reference::InnerDtype<Scalar> sums(inputs.number(),
+                                             rounding_of(sim::sum_dtype(s.dtype), s.group_size));
+    const auto& number = own.number();
     const std::int64_t tokens = plan.all_tokens(), experts = plan.router().experts();
     auto x = inputs.matrix("input", tokens, s["hidden"]);
     for (Eigen::Index t = 0; t < tokens; ++t)
       for (Eigen::Index h = 0; plan.is_zero(t) && h < x.cols(); ++h) x(t, h) = number.of(0, 1);
     const auto bias =
-        plan.has_bias() ? inputs.matrix("expert_bias", 1, experts) : reference::Matrix<Scalar>();
-    const reference::Router<Scalar> router(number, plan.reference(),
-                                           inputs.parameter("router.weight", experts, s["hidden"]), bias, x);
+        plan.has_bias() ? own.cast_in(inputs.matrix("expert_bias", 1, experts)) : reference::Matrix<Scalar>();
+    const auto weight = own.cast_in(inputs.parameter("router.weight", experts, s["hidden"]));
+    const reference::Router<Scalar> router(number, plan.reference(), weight, bias, own.cast_in(x));
     Choice<Scalar> choice = choice_of(number, plan, router);
     Wholes<Scalar> wholes;
     reference::Matrix<Scalar> of_z_loss;
     if (plan.has_z_loss()) {
       const auto [loss, gradient] = z_loss_of(number, plan, router.logits());
-      wholes["z_loss"] = loss;
+      wholes["z_loss"] = own.kept(loss);
       of_z_loss = gradient;
     }
-    const auto grad = choice.kept(number, inputs.matrix("grad_output", tokens, experts));
-    const auto gradients = router.gradients(grad, of_z_loss);
-    wholes["probabilities"] = choice.kept(number, router.probabilities());
-    wholes["map"] = choice.map;
-    if (plan.has_bias()) wholes["updated_bias"] = moved_bias(number, plan, choice.is_kept, bias);
-    wholes["weight_grad"] = gradients.weight;
-    wholes["grad_input"] = gradients.x;
-    if (!choice.is_sure) leave_unjudged(number, wholes);
+    const auto grad = choice.kept(number, own.cast_in(inputs.matrix("grad_output", tokens, experts)));
+    auto of_logits = router.logits_gradient(grad);
+    if (plan.has_z_loss()) of_logits = reference::added(number, of_logits, of_z_loss);
+    wholes["probabilities"] = own.kept(choice.kept(number, router.probabilities()));
+    wholes["map"] = own.kept(choice.map);
+    if (plan.has_bias()) wholes["updated_bias"] = own.kept(moved_bias(number, plan, choice.is_kept, bias));
+    wholes["weight_grad"] = sums.kept(reference::product<Scalar>(
+        sums.number(), reference::transposed(sums.cast_in(of_logits)), sums.cast_in(x)));
+    wholes["grad_input"] = own.cast_out(reference::product(number, of_logits, weight));
+    if (!choice.is_sure) leave_unjudged(inputs.number(), wholes);
     return wholes;
   }
 

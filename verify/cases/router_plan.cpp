@@ -18,6 +18,8 @@ ChoicePlan::Groups ChoicePlan::groups() const {
   return topk / groups.survivors <= experts / groups.all ? groups : Groups{};
 }
 
+sim::DType ChoicePlan::dtype() const { return s["router_dtype"] == 1 ? sim::sum_dtype(s.dtype) : s.dtype; }
+
 bool ChoicePlan::is_zero(std::int64_t token) const {
   return s["ties"] == 1 && s.dtype == sim::DType::field &&
          sim::KeyedRandom(s.seed).named("zero tokens").below(static_cast<std::uint64_t>(token), 2) == 1;
@@ -53,6 +55,7 @@ sim::TopKRouterConfig ChoicePlan::config() const {
       .expert_bias = has_bias(),
       .per_token_loss = is_per_token(),
       .sequence_parallel = plan.tp() > 1};
+  if (dtype() != s.dtype) config.router_dtype = dtype();
   if (has_z_loss()) config.z_loss_coefficient = kZLossCoefficient;
   if (has_capacity())
     config.token_dropping = {
@@ -87,7 +90,7 @@ void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mist
     if (plan.is_zero(first + t)) sim::fill(token, 0);
   }
   if (plan.has_bias())
-    sim::copy(sim::cast(drawn(rank, s, "expert_bias", {experts}), sim::sum_dtype(s.dtype)),
+    sim::copy(sim::cast(drawn(rank, s, "expert_bias", {experts}), router.expert_bias().dtype()),
               router.expert_bias());
   sim::PaddingMask padding;
   if (plan.has_padding()) {
@@ -101,7 +104,8 @@ void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mist
   if (recomputes) forward = router.forward(input, {.padding = padding});
   if (recomputes && mistake.recomputed != nullptr) mistake.recomputed(forward.saved);
   if (plan.has_z_loss()) rank.publish("z_loss", forward.losses.front().attached);
-  const Tensor grad = router.backward(forward.saved, own("grad_output", experts), kAuxLossScale);
+  const Tensor grad_probs = sim::cast(own("grad_output", experts), forward.routing.probs.dtype());
+  const Tensor grad = router.backward(forward.saved, grad_probs, kAuxLossScale);
   sim::all_reduce_sequence_parallel_grads(rank, router.parameters());
   sim::TopKRouter* routers[] = {&router};
   sim::update_expert_bias(rank, routers, kBiasRate);

@@ -62,6 +62,8 @@ struct ChoicePlan {
   bool has_bias() const { return s["expert_bias"] == 1 && router().moe().score() != 0; }
   bool has_z_loss() const { return s["z_loss"] == 1; }
   bool is_per_token() const { return s["per_token"] == 1; }
+  /// The dtype in which the router computes: that of the hidden states, or f32 for those of bf16.
+  sim::DType dtype() const;
   /// Whether a token of this number is 0, so that all of its logits are equal. In floats nothing that follows
   /// from a choice among equal scores is judged, so that there are no such tokens.
   bool is_zero(std::int64_t token) const;
