@@ -13,12 +13,8 @@ namespace {
 
 using sim::Field;
 
-/// Whether the ranks have what the reference returns at this setting with this change.
-bool fits(const WrongTensor& tensor, const CaseSetting& setting, const InputChange& change,
-          ExperimentBudget& budget) {
-  if (!budget.takes_one()) return false;
-  const ComparedRun& run = *tensor.run;
-  const Wholes<Field> wholes = run.the_case.serial(Inputs<Field>(setting, run.number, &change), setting);
+/// Whether a tensor of the ranks is the one that the reference has returned.
+bool is_in(const Wholes<Field>& wholes, const WrongTensor& tensor) {
   const auto found = wholes.find(tensor.output.name);
   if (found == wholes.end()) return false;
   const FieldWhole& other = found->second;
@@ -26,6 +22,14 @@ bool fits(const WrongTensor& tensor, const CaseSetting& setting, const InputChan
   const auto elements = tensor.judged();
   return std::all_of(elements.begin(), elements.end(),
                      [&](std::size_t i) { return tensor.got[i] == other.data()[i]; });
+}
+
+/// Whether the ranks have what the reference returns at this setting with this change.
+bool fits(const WrongTensor& tensor, const CaseSetting& setting, const InputChange& change,
+          ExperimentBudget& budget) {
+  if (!budget.takes_one()) return false;
+  const ComparedRun& run = *tensor.run;
+  return is_in(run.the_case.serial(Inputs<Field>(setting, run.number, &change), setting), tensor);
 }
 bool fits(const WrongTensor& tensor, const InputChange& change, ExperimentBudget& budget) {
   return fits(tensor, tensor.run->setting, change, budget);
@@ -136,6 +140,27 @@ std::string parts_of_other_ranks(const WrongTensor& tensor, ExperimentBudget& bu
     if (!way.empty()) ways.push_back(std::move(way));
   }
   return fmt::format("{}", fmt::join(ways, "; or "));
+}
+
+/// The halves of an input, as the gate and the other half of a gated weight are: they are exchanged, or one
+/// of them has no part in the tensor.
+std::string halves_of_an_input(const WrongTensor& tensor, ExperimentBudget& budget) {
+  if (tensor.run->setting.ranks == Ranks::world) return "";
+  for (const auto& [name, input] : tensor.run->inputs.matrices) {
+    for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
+      const bool of_rows = axis == InputChange::Axis::rows;
+      if ((of_rows ? input.rows() : input.cols()) % 2 != 0) continue;
+      const char* lines = of_rows ? "rows" : "columns";
+      if (fits(tensor, {.names = {name}, .axis = axis, .parts = 2, .shift = 1}, budget))
+        return fmt::format("the two halves of the {} of {} are exchanged", lines, name);
+      for (int part = 0; part < 2; ++part) {
+        if (fits(tensor, {.names = {name}, .axis = axis, .part = part, .parts = 2, .factor = 0}, budget))
+          return fmt::format("the {} half of the {} of {} had no part in it: that term is missing",
+                             part == 0 ? "first" : "second", lines, name);
+      }
+    }
+  }
+  return "";
 }
 
 // ---- inputs of a number: of a layer, a sample, a step
@@ -288,6 +313,7 @@ constexpr Recogniser kExperiments[] = {
     {"groups exchanged", groups_exchanged},
     {"a group counts otherwise", a_group_counts_otherwise},
     {"an input counts otherwise", an_input_counts_otherwise},
+    {"halves of an input", halves_of_an_input},
 };
 
 }  // namespace

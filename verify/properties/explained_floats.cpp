@@ -133,6 +133,33 @@ std::string text_of_narrow_sites(Bench& bench, const Case& the_case, const CaseS
   return text;
 }
 
+bool is_right_in_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+  if (!run->ok() || !check_outputs(*run, outputs, setting.dtype).empty()) return false;
+  const auto wholes = bench.known().in_floats(the_case, setting);
+  return std::all_of(outputs.begin(), outputs.end(), [&](const CaseOutput& output) {
+    const std::vector<double> got = assembled<double>(*run, output, setting.group_size).values;
+    const auto serial = wholes->find(output.name);
+    return serial != wholes->end() && static_cast<Eigen::Index>(got.size()) == serial->second.size() &&
+           lies_within(got, serial->second, 1);
+  });
+}
+
+/// A training with a loss scale has a step in floats that is skipped, because a gradient is not finite. The
+/// field has no such gradient. Returns "" where the training is wrong without a loss scale, too.
+std::string text_of_skipped_step(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const auto scaled = setting.dimensions.find("scaled");
+  if (the_case.stretches(setting).empty() || scaled == setting.dimensions.end() || scaled->second == 0)
+    return "";
+  CaseSetting other = setting;
+  other.dimensions["scaled"] = 0;
+  if (!is_right_in_floats(bench, the_case, other)) return "";
+  return " All is right with scaled 0: with a loss scale, and not in the field, a step is skipped whose "
+         "gradient "
+         "is not finite.";
+}
+
 }  // namespace
 
 std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
@@ -147,7 +174,9 @@ std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting
     const std::string begins = fmt::format(
         "in the field all is equal, and in {} {} is not: ", sim::name_of(setting.dtype), output.name);
     const std::string factor = float_factor(the_case, setting, got, serial->second);
-    if (!factor.empty()) return begins + factor + ".";
+    const std::string skipped = text_of_skipped_step(bench, the_case, setting);
+    if (!factor.empty()) return begins + factor + "." + skipped;
+    if (!skipped.empty()) return begins + "it is off by more than rounding explains." + skipped;
     if (lies_within(got, serial->second, 1, coarsest_rounding(setting.dtype))) break;
     return begins +
            "it is off by more than rounding every operation to bf16 would explain. Something is "

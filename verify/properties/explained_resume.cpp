@@ -11,6 +11,7 @@
 #include "verify/properties/assembled.h"
 #include "verify/properties/explained_tensors.h"
 #include "verify/properties/published_tensors.h"
+#include "verify/properties/recognisers.h"
 
 namespace verify {
 
@@ -98,6 +99,9 @@ std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting
   }
   const WrongTensors tensors = wrong_tensors(run);
   if (tensors.wrong.empty()) return "";
+  // In one element a number of the layout is found by chance, and no other setting is tried that would tell.
+  for (const WrongTensor& tensor : tensors.wrong)
+    if (tensor.judged().size() == 1) run.ruled_out.merge(names_of_factor(tensor));
   ExperimentBudget none{0};
   std::string text = common_time(run, tensors);
   if (text.empty()) text = explain_wrong(tensors, none, false).text;

@@ -36,7 +36,8 @@ std::vector<NamedNumber> named_numbers(const Case& the_case, const CaseSetting& 
   return numbers;
 }
 
-/// Returns the names of a number, or of the products of two that it is, if it has no name of its own.
+/// Returns the names of a number, or of the squares and products of two that it is, if it has no name of its
+/// own.
 std::set<std::string> names_of(std::int64_t value, const std::vector<NamedNumber>& numbers) {
   std::set<std::string> names;
   for (const NamedNumber& number : numbers) {
@@ -44,6 +45,7 @@ std::set<std::string> names_of(std::int64_t value, const std::vector<NamedNumber
   }
   if (!names.empty() || value == 1) return names;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i].value * numbers[i].value == value) names.insert(numbers[i].name + " squared");
     for (std::size_t j = i + 1; j < numbers.size(); ++j) {
       if (numbers[i].value * numbers[j].value == value)
         names.insert(numbers[i].name + " * " + numbers[j].name);

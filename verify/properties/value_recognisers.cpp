@@ -283,11 +283,22 @@ std::optional<std::vector<Eigen::Index>> places(const FieldWhole& got, const Fie
   return is_one_row ? std::nullopt : std::optional(found);
 }
 
+/// Whether lines appear more than once, and each wrong element is the serial one times one number: where some
+/// lines of a tensor are multiples of others, as those of a weight whose halves are scaled, a lost factor
+/// makes them equal.
+bool are_a_lost_factor(const WrongTensor& tensor, std::vector<Eigen::Index> places) {
+  std::sort(places.begin(), places.end());
+  const bool has_twins = std::adjacent_find(places.begin(), places.end()) != places.end();
+  return has_twins && common_ratio(tensor, wrong_elements(tensor)).has_value();
+}
+
 std::string other_places(const WrongTensor& tensor, ExperimentBudget&) {
   const FieldWhole got = Eigen::Map<const FieldWhole>(tensor.got.data(), tensor.rows, tensor.columns);
-  if (const auto rows = places(got, tensor.serial))
+  const auto rows = places(got, tensor.serial);
+  if (rows && !are_a_lost_factor(tensor, *rows))
     return fmt::format("its rows are, in this order, rows {} of the serial one", fmt::join(*rows, " "));
-  if (const auto columns = places(got.transpose(), tensor.serial.transpose()))
+  const auto columns = places(got.transpose(), tensor.serial.transpose());
+  if (columns && !are_a_lost_factor(tensor, *columns))
     return fmt::format("its columns are, in this order, columns {} of the serial one",
                        fmt::join(*columns, " "));
   if (got.size() > 2 && got.rows() == got.cols() && got == tensor.serial.transpose())

@@ -156,6 +156,18 @@ TEST(Recognisers, OtherPlaces) {
               "its elements are those of the serial one in other places: row by row, elements 1 2 3 4 5 0");
 }
 
+// A row that is three times another one, and lost its factor, is no row in another place.
+TEST(Recognisers, ALostFactorThatMakesLinesEqualIsNoOtherPlace) {
+  Example e;
+  FieldWhole serial = e.tensor.serial;
+  for (Eigen::Index j = 0; j < serial.cols(); ++j) serial(1, j) = Field::of(3) * serial(0, j);
+  e.set_serial(serial);
+  e.set([&](std::size_t i) { return e.serial(i % 3); });
+  EXPECT_EQ(e.says("other places"), "");
+  EXPECT_EQ(e.says("factor of some elements"),
+            "in row 1, columns 0 to 2, where alone it is wrong, it is the serial one divided by width (3)");
+}
+
 TEST(Recognisers, AnotherTensor) {
   Example e;
   e.set([&](std::size_t i) { return e.run.serial.at("z").data()[i]; });
@@ -235,6 +247,16 @@ TEST(Recognisers, PartsOfOtherRanks) {
   Example e;
   e.set_changed({.names = {"x.0"}, .axis = InputChange::Axis::rows, .parts = 2, .shift = 1});
   expect_says(e, "parts of other ranks", "of x.0, each rank used the rows of the rank one place after it");
+}
+
+TEST(Recognisers, HalvesOfAnInput) {
+  Example exchanged;
+  exchanged.set_changed({.names = {"table"}, .parts = 2, .shift = 1});
+  expect_says(exchanged, "halves of an input", "the two halves of the rows of table are exchanged");
+  Example missing;
+  missing.set_changed({.names = {"table"}, .part = 1, .parts = 2, .factor = 0});
+  expect_says(missing, "halves of an input",
+              "the second half of the rows of table had no part in it: that term is missing");
 }
 
 TEST(Recognisers, AnotherMask) {
