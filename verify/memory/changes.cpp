@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "verify/options/memory_options.h"
+#include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
 #include "verify/options/state_bytes.h"
-#include "verify/options/requests.h"
 
 namespace verify {
 
