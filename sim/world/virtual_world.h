@@ -63,7 +63,9 @@ class VirtualWorld {
     if (is_over(rank)) return;
     rank.latest_call = &call;
     if (arrives_at_once_ && !is_point_to_point(call.operation())) {
-      arrive_collective(call);
+      // The world keeps a call that lies on the rank's stack. Where it has no memory for that, the rank is
+      // given up as by std::terminate(), because its stack must not be unwound.
+      [&]() noexcept { arrive_collective(call); }();
     } else {
       rank.outbox.add(call);
     }

@@ -84,10 +84,9 @@ class CircleJudge {
   /// Names the only rank of a circle that is held by a message between odd places (odd_peers.h), while
   /// another one waits for a message of it. Returns whether there is such a rank.
   bool add_odd_peer(const std::vector<int>& ranks) {
-    const UsualDistances usual(know_.job);
     const HoldingCall* found = nullptr;
     for (const int rank : ranks) {
-      const HoldingCall* const own = odd_message_of(rank, usual);
+      const HoldingCall* const own = odd_message_of(rank);
       if (own == nullptr || !is_awaited_in_a_message(rank)) continue;
       if (found != nullptr) return false;
       found = own;
@@ -100,12 +99,13 @@ class CircleJudge {
     return true;
   }
 
-  const HoldingCall* odd_message_of(int rank, const UsualDistances& usual) const {
+  const HoldingCall* odd_message_of(int rank) {
     for (const std::size_t index : know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))]) {
       const HoldingCall& call = know_.graph.calls[index];
       if (!call.is_message || !call.awaits()) continue;
       const RecordedCall& recorded = know_.recording(call.dump).calls[static_cast<std::size_t>(call.call)];
-      if (usual.is_odd(call.dump, recorded)) return &call;
+      if (!usual_) usual_.emplace(know_.job);
+      if (usual_->is_odd(call.dump, recorded)) return &call;
     }
     return nullptr;
   }
@@ -362,6 +362,7 @@ class CircleJudge {
 
   const Evidence& know_;
   CircleSuspects found_;
+  std::optional<UsualDistances> usual_;               // of the whole job, once a circle has a message
   std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
 };
 

@@ -181,9 +181,10 @@ Steps tensor_for_context_ranks(const Settings& settings) {
 Steps smaller_microbatches(const Settings& settings) {
   constexpr const char* kMicro = "micro-batch-size";
   const std::int64_t own = number(settings, kMicro);
+  constexpr std::int64_t kMostParts = 1024;
   Steps steps;
-  for (std::int64_t size = own / 2; size >= 1; --size)
-    if (own % size == 0) steps.push_back({{kMicro, fmt::format("{}", size)}});
+  for (std::int64_t parts = 2; parts <= std::min(own, kMostParts); ++parts)
+    if (own % parts == 0) steps.push_back({{kMicro, fmt::format("{}", own / parts)}});
   return steps;
 }
 

@@ -146,8 +146,8 @@ std::string text_of_largest_part(const StageMemory& memory) {
   return fmt::format(" The largest part is {}: {}.", most->first, byte_text(most->second));
 }
 
-/// Returns a sentence where the states of the model alone are more than all GPUs have; else "". Every layout
-/// holds each parameter once at least.
+/// Returns a sentence where the states of the model alone, as the options have them, are more than all GPUs
+/// have; else "". Every layout holds each parameter once at least.
 std::string too_few_gpus(const ScenarioRequest& request, const MemoryReport& report) {
   const StateBytes& state = report.state;
   const std::int64_t of_one = state.parameter + state.gradient + state.optimizer - state.copied_gradient;
@@ -156,7 +156,7 @@ std::string too_few_gpus(const ScenarioRequest& request, const MemoryReport& rep
   const std::int64_t least = states / memory + (states % memory == 0 ? 0 : 1);
   if (least <= request.layout.grid_size) return "";
   return fmt::format(
-      "  No layout fits on {}: {} parameters with {} bytes of states each are {}, and need {} GPUs at "
+      "  With these states no layout fits on {}: {} parameters of {} bytes each are {}, and need {} GPUs at "
       "least.\n",
       counted(request.layout.grid_size, "GPU"), grouped_digits(parameters), of_one, byte_text(states), least);
 }

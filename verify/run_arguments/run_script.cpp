@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -23,11 +24,14 @@ constexpr int kMostOpenReads = 200;
 
 /// Whether the first line of a script is like "#!/bin/bash -e".
 bool begins_with_errexit(std::string_view text) {
-  const std::string_view first = text.substr(0, text.find('\n'));
-  const std::size_t option = first.find(" -");
-  if (!first.starts_with("#!") || option == std::string_view::npos) return false;
-  const std::string_view letters = first.substr(option + 2);
-  return letters.substr(0, letters.find(' ')).find('e') != std::string_view::npos;
+  if (!text.starts_with("#!")) return false;
+  std::istringstream words(std::string(text.substr(2, text.find('\n') - 2)));
+  std::string word;
+  for (words >> word; words >> word && word != "--";) {
+    const bool has_letters = word.starts_with('-') && !word.starts_with("--");
+    if (has_letters && word.find('e') != std::string::npos) return true;
+  }
+  return false;
 }
 
 /// Refuses a script with a block that begins and does not end, as a shell does. Text that is no script has
@@ -74,6 +78,25 @@ std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, Sh
   return commands.size();
 }
 
+namespace {
+
+/// Returns where a group, an `if` or a `case` that begins here ends; the number of commands for others.
+std::size_t end_of_block(std::span<const ShellCommand> commands, std::size_t begin) {
+  using enum ShellKeyword;
+  switch (commands[begin].keyword) {
+    case if_begins:
+      return end_of(commands, begin, if_begins, if_ends);
+    case case_begins:
+      return end_of(commands, begin, case_begins, case_ends);
+    case group_begins:
+      return end_of(commands, begin, group_begins, group_ends);
+    default:
+      return commands.size();
+  }
+}
+
+}  // namespace
+
 void ScriptReader::read(std::string_view text, int first_line, int depth) {
   const ShellScript script = parse_shell(text, first_line);
   if (depth == 0) require_ends(script);
@@ -97,6 +120,7 @@ void ScriptReader::read(Commands commands, int depth) {
                  .rule = "a launch script is nested a few levels deep",
                  .hint = "the command line alone"});
   }
+  std::vector<std::size_t> ends_of_inputs;  // the ends of the open blocks that have an input of their own
   for (std::size_t i = 0; i < commands.size() && ended_.line == 0 && !has_returned_ && leaves_ == 0; ++i) {
     const ShellCommand& command = commands[i];
     if (command.keyword == ShellKeyword::function_begins) {
@@ -113,12 +137,14 @@ void ScriptReader::read(Commands commands, int depth) {
       const std::size_t end = end_of(commands, i, ShellKeyword::subshell_begins, ShellKeyword::subshell_ends);
       const int conditions = conditions_;
       const bool ends_by_failure = ends_by_failure_;
+      const bool has_input = open_input(command, end < commands.size() ? &commands[end] : nullptr);
       if (is_asked(commands, end)) ++conditions_;
       {
         const ShellValues::Subshell subshell(values_, command.line);
         branches_.follow(command, values_);
         read(commands.subspan(i + 1, end - i - 1), depth);
       }
+      if (has_input) inputs_.pop_back();
       conditions_ = conditions;
       ends_by_failure_ = ends_by_failure;
       has_returned_ = false;
@@ -137,10 +163,18 @@ void ScriptReader::read(Commands commands, int depth) {
       const bool ends = has_certainly_failed_ && ends_by_failure_ && !is_asked_for && conditions_ == 0;
       if (ends && ended_.line == 0) ended_ = {command.line, true};
     } else {
+      if (const std::size_t end = end_of_block(commands, i); end < commands.size()) {
+        if (open_input(command, &commands[end])) ends_of_inputs.push_back(end);
+      }
       follow_groups(commands, i);
       read(command, depth);
     }
+    if (!ends_of_inputs.empty() && i == ends_of_inputs.back()) {
+      inputs_.pop_back();
+      ends_of_inputs.pop_back();
+    }
   }
+  inputs_.resize(inputs_.size() - ends_of_inputs.size());  // of the blocks that are left before they end
   --open_reads_;
 }
 
@@ -161,8 +195,10 @@ void ScriptReader::follow_groups(Commands commands, std::size_t at) {
   }
 }
 
-/// Reads the commands of a function where it is called. Returns whether the words are a call.
-bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth) {
+/// Reads the commands of a function where it is called. Returns whether the words are a call. Whether a call
+/// has failed is not known.
+bool ScriptReader::calls_function(const ShellCommand& command, const Fields& words, ShellRuns runs,
+                                  int depth) {
   const auto found = words.empty() ? functions_.end() : functions_.find(words.front().text);
   if (found == functions_.end() || depth == kMostScriptNesting) return false;
   found->second.is_called = true;
@@ -173,10 +209,13 @@ bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth
   branches_.enter(runs);
   {
     const ShellValues::CallScope call(values_, {words.begin() + 1, words.end()});
+    const bool has_input = open_input(command, &command);
     ++open_calls_;
     read(*commands, depth + 1);
     --open_calls_;
+    if (has_input) inputs_.pop_back();
   }
+  has_certainly_failed_ = false;
   has_returned_ = false;
   leaves_ = 0;
   branches_ = around;
@@ -319,7 +358,7 @@ std::optional<bool> ScriptReader::assign_expression(const std::string& expressio
 void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth) {
   input_success_.reset();
   if (!words.empty()) read_builtin(command, words, runs);
-  if (calls_function(words, runs, depth)) return;
+  if (calls_function(command, words, runs, depth)) return;
   assign_by_arithmetic(command, words, runs);
   find_launch(words, runs, command.line, depth);
   read_documents(command, words, depth);

@@ -28,13 +28,12 @@ bool is_option_of_shell(std::string_view word) {
 
 /// Whether a shell ends with the first command that fails, behind a `set` of these words.
 bool ends_by_failure_behind(const std::vector<ShellField>& words, bool before) {
-  for (auto word = words.begin() + 1; word != words.end(); ++word) {
-    if (!is_option_of_shell(word->text)) continue;
+  for (auto word = words.begin() + 1; word != words.end() && is_option_of_shell(word->text); ++word) {
     const bool is_on = word->text[0] == '-';
     const bool names_option = word->text.ends_with('o') && word + 1 != words.end();
-    const bool is_meant =
-        word->text.find('e') != std::string::npos || (names_option && (word + 1)->text == "errexit");
-    if (is_meant) before = is_on;
+    const bool has_letter = word->text.find('e') != std::string::npos;
+    if (names_option) ++word;
+    if (has_letter || (names_option && word->text == "errexit")) before = is_on;
   }
   return before;
 }
@@ -112,9 +111,11 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
 /// Follows `read`: its variables get the words of a line, and the one of `read -d ''` gets all of the text.
 void ScriptReader::read_input(const ShellCommand& command, const Fields& words, bool is_certain) {
   const ReadRequest asked = read_request(words);
-  std::optional<std::string> own;
-  std::optional<std::string>* const input = input_of(command, own);
-  const bool is_followed = is_certain && asked.is_followed && input != nullptr && *input;
+  const std::optional<Fields> separators = values_.kept("IFS", command.line);
+  const bool knows_separators = !separators || std::ranges::none_of(*separators, &ShellField::has_unknown);
+  std::optional<ReadText> own;
+  std::optional<ReadText>* const input = input_of(command, own);
+  const bool is_followed = is_certain && asked.is_followed && knows_separators && input != nullptr && *input;
   InputLine line;
   if (is_followed) line = take_line(**input, asked.is_whole);
   // What is not known may hold any number of words, and without -r a backslash is none of the text.
@@ -122,14 +123,14 @@ void ScriptReader::read_input(const ShellCommand& command, const Fields& words, 
   const bool is_known = is_followed && (asked.is_raw || line.text.find('\\') == std::string::npos) &&
                         (is_one || line.text.find(kUnknownBegin) == std::string::npos);
   if (!is_known) {
-    for (const std::string& name : asked.names)
-      values_.forget(name, command.line, "it is read from the input");
+    constexpr const char* kReason = "it is read from the input";
+    for (const std::string& name : asked.names) values_.forget(name, command.line, kReason);
+    if (asked.names.empty()) values_.forget("REPLY", command.line, kReason);
     if (input != nullptr) input->reset();
     return;
   }
   input_success_ = line.is_ended;
   if (asked.names.empty()) return values_.define("REPLY", line.text, command.line);
-  const std::optional<Fields> separators = values_.kept("IFS", command.line);
   const std::string signs = separators && separators->size() == 1 ? separators->front().text : " \t\n";
   std::string_view rest = line.text;
   if (asked.is_array) {
@@ -148,28 +149,29 @@ void ScriptReader::read_input(const ShellCommand& command, const Fields& words, 
 /// Follows `mapfile` and `readarray`.
 void ScriptReader::read_array(const ShellCommand& command, const Fields& words, bool is_certain) {
   const ArrayRequest asked = array_request(words);
-  std::optional<std::string> own;
-  std::optional<std::string>* const input = input_of(command, own);
+  std::optional<ReadText> own;
+  std::optional<ReadText>* const input = input_of(command, own);
   const bool is_known = is_certain && asked.is_followed && input != nullptr && *input &&
-                        (*input)->find(kUnknownBegin) == std::string::npos;
+                        (*input)->rest().find(kUnknownBegin) == std::string_view::npos;
   if (!is_known) {
     if (input != nullptr) input->reset();
     return values_.forget(asked.name, command.line, "it is read from the input");
   }
   Fields fields;
-  for (std::string& element : elements_of_input(**input, asked))
+  for (std::string& element : elements_of_input((*input)->rest(), asked))
     fields.push_back({std::move(element), command.line});
-  (*input)->clear();
+  (*input)->taken = (*input)->text.size();
   values_.define(asked.name, std::move(fields));
 }
 
-/// Returns the text that a command reads: its own, which it fills in, or that of the loop around it; null
+/// Returns the text that a command reads: its own, which it fills in, or that of the block around it; null
 /// where there is none that is known to the file.
-std::optional<std::string>* ScriptReader::input_of(const ShellCommand& command,
-                                                   std::optional<std::string>& own) {
+std::optional<ReadText>* ScriptReader::input_of(const ShellCommand& command, std::optional<ReadText>& own) {
   const bool has_own = command.input != nullptr || !command.documents.empty() || command.reads_file;
-  if (has_own) own = own_input(command);
-  if (has_own) return &own;
+  if (has_own) {
+    if (std::optional<std::string> text = own_input(command)) own = ReadText{std::move(*text)};
+    return &own;
+  }
   return inputs_.empty() || command.chain == "|" ? nullptr : &inputs_.back();
 }
 
@@ -194,7 +196,7 @@ void ScriptReader::read_option(const ShellCommand& command, const Fields& words,
   const auto place = !index               ? std::optional<std::int64_t>(1)
                      : index->size() == 1 ? whole_number(index->front().text)
                                           : std::nullopt;
-  if (!is_certain || !place || *place < 1 || !std::ranges::all_of(given, is_plain)) {
+  if (!is_certain || !place || *place < 1 || !is_plain(words[1]) || !std::ranges::all_of(given, is_plain)) {
     for (const std::string& name : {words[2].text, std::string("OPTARG"), std::string(kOptionIndex)})
       values_.forget(name, command.line, "it is an option among arguments that are not known");
     return;

@@ -350,7 +350,11 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   take_world(world, *values_, run);
   add_notes(launch, has_command, run);
   take_environment(launch, run);
-  run.variables = values_->names();
+  // Those that a scheduler gives, or whose values are not known, are no misspelling of another one.
+  for (const std::string& name : values_->names()) {
+    const bool is_known = std::ranges::none_of(values_->value(name), &ShellField::has_unknown);
+    if (is_known && !name.starts_with("SLURM_")) run.variables.push_back(name);
+  }
   take_what_is_not_known(run);
   const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
   run.contradictions = world.contradictions(visible == run.environment.end() ? "" : visible->second);

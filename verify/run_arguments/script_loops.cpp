@@ -42,7 +42,7 @@ bool ScriptReader::reads_loop(Commands commands, std::size_t begin, int depth) {
   } else if (loop.loop == "for" || loop.loop == "select" || is_endless(parts.condition)) {
     return false;
   }
-  const bool has_input = open_input(loop, commands, end);
+  const bool has_input = open_input(loop, end < commands.size() ? &commands[end] : nullptr);
   const int conditions = conditions_;
   const std::size_t asked_groups = asked_groups_.size();
   branches_.enter_loop();
@@ -54,19 +54,19 @@ bool ScriptReader::reads_loop(Commands commands, std::size_t begin, int depth) {
   return true;
 }
 
-/// Begins the text that the commands of a loop read, where it has one of its own. Returns whether it has.
-bool ScriptReader::open_input(const ShellCommand& loop, Commands commands, std::size_t end) {
-  const bool is_piped = loop.chain == "|";
-  const ShellCommand* last = end < commands.size() ? &commands[end] : nullptr;
+/// Begins the text that the commands of a block or of a function read, where it has one of its own. `first`
+/// and `last` are the commands at which it begins and ends. Returns whether it has one.
+bool ScriptReader::open_input(const ShellCommand& first, const ShellCommand* last) {
+  const bool is_piped = first.chain == "|";
   const bool has_own =
       last != nullptr && (last->input != nullptr || !last->documents.empty() || last->reads_file);
   if (!is_piped && !has_own) return false;
   inputs_.emplace_back();
   if (!has_own) return true;
-  std::optional<std::string>& text = inputs_.back();
-  text = own_input(*last);
-  if (text && text->find(kUnknownBegin) != std::string::npos) text.reset();
-  if (text) values_.charge(text->size(), loop.line);
+  std::optional<std::string> text = own_input(*last);
+  if (!text || text->find(kUnknownBegin) != std::string::npos) return true;
+  values_.charge(text->size(), first.line);
+  inputs_.back() = ReadText{std::move(*text)};
   return true;
 }
 

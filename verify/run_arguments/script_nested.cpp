@@ -47,11 +47,20 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
   const int open_calls = open_calls_;
   const int conditions = std::exchange(conditions_, 0);
   const bool ends_by_failure = std::exchange(ends_by_failure_, false);
+  const int open_documents = open_documents_;
+  const std::size_t inputs = inputs_.size(), asked_groups = asked_groups_.size();
+  const std::size_t given = given_to_command_.size();
   try {
     read(text, line, depth + 1);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
   }
+  open_documents_ = open_documents;
+  inputs_.resize(inputs);
+  asked_groups_.resize(asked_groups);
+  given_to_command_.resize(given);
+  has_returned_ = false;
+  leaves_ = 0;
   branches_ = around;
   open_reads_ = open_reads;
   open_calls_ = open_calls;
@@ -63,7 +72,7 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
 void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
   if (words.empty() || only_prints(words.front().text)) return;
   launches_.keep_what_is_not_known(words);
-  launches_.keep_misplaced_blank(words, line);
+  if (open_documents_ == 0) launches_.keep_misplaced_blank(words, line);
   if (words.front().text == "eval") return read_evaluated(words, runs, depth);
   if (is_flag(words.front().text)) return launches_.add_arguments(words, line, open_documents_ > 0);
   const bool starts_shell = std::ranges::any_of(words, [](const ShellField& word) {

@@ -19,6 +19,7 @@
 #include "verify/run_arguments/script_launches.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_getopts.h"
+#include "verify/run_arguments/shell_input.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
 
@@ -64,11 +65,11 @@ class ScriptReader {
   std::optional<bool> assign_expression(const std::string& expression, int line, ShellRuns runs);
   void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
   std::optional<bool> success_of(const ShellCommand& command, const Fields& words);
-  bool open_input(const ShellCommand& loop, Commands commands, std::size_t end);
+  bool open_input(const ShellCommand& first, const ShellCommand* last);
   void read_input(const ShellCommand& command, const Fields& words, bool is_certain);
   void read_array(const ShellCommand& command, const Fields& words, bool is_certain);
   void read_option(const ShellCommand& command, const Fields& words, bool is_certain);
-  std::optional<std::string>* input_of(const ShellCommand& command, std::optional<std::string>& own);
+  std::optional<ReadText>* input_of(const ShellCommand& command, std::optional<ReadText>& own);
   std::optional<std::string> own_input(const ShellCommand& command);
   void read(const ShellCommand& command, int depth);
   void read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
@@ -78,7 +79,7 @@ class ScriptReader {
   void assign(const ShellAssignment& assignment, bool is_certain);
   void assign_declared(const ShellCommand& command, ShellRuns runs);
   void assign_by_arithmetic(const ShellCommand& command, const Fields& words, ShellRuns runs);
-  bool calls_function(const Fields& words, ShellRuns runs, int depth);
+  bool calls_function(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth);
   void read_functions_without_a_call();
   void read_nested(std::string_view text, int line, int depth);
   void read_command_text(std::string_view text, int line, int depth);
@@ -91,21 +92,20 @@ class ScriptReader {
   ShellBranches branches_;
   LaunchWorld world_;
   ScriptLaunches launches_;
-  std::vector<std::string> given_to_command_;  // the variables that stand before a command that is read
-  int open_documents_ = 0;                     // here-documents that are read
-  int open_reads_ = 0;                         // lists of commands that are read, one inside of the other
-  ScriptEnd ended_;                            // of the script
-  int open_calls_ = 0;                         // functions that are read where they are called
-  bool has_returned_ = false;                  // the function that is read has come to its `return`
-  std::int64_t leaves_ = 0;                    // loops that a `break` or a `continue` leaves
-  bool continues_ = false;                     // the last one of them goes on with its next round
-  std::vector<std::optional<std::string>>
-      inputs_;                              // what is left of the texts that loops read; none: unknown
-  OptionPlace option_place_;                // of `getopts`
-  std::optional<bool> input_success_;       // of the last `read` or `getopts`; none: it is not known
-  std::optional<bool> arithmetic_success_;  // of the last ((...)) or `let` that assigns; none: the same
-  bool ends_by_failure_ = false;            // `set -e`
-  bool has_certainly_failed_ = false;       // the last command has
+  std::vector<std::string> given_to_command_;    // the variables that stand before a command that is read
+  int open_documents_ = 0;                       // here-documents that are read
+  int open_reads_ = 0;                           // lists of commands that are read, one inside of the other
+  ScriptEnd ended_;                              // of the script
+  int open_calls_ = 0;                           // functions that are read where they are called
+  bool has_returned_ = false;                    // the function that is read has come to its `return`
+  std::int64_t leaves_ = 0;                      // loops that a `break` or a `continue` leaves
+  bool continues_ = false;                       // the last one of them goes on with its next round
+  std::vector<std::optional<ReadText>> inputs_;  // of the blocks that have one of their own; none: unknown
+  OptionPlace option_place_;                     // of `getopts`
+  std::optional<bool> input_success_;            // of the last `read` or `getopts`; none: it is not known
+  std::optional<bool> arithmetic_success_;       // of the last ((...)) or `let` that assigns; none: the same
+  bool ends_by_failure_ = false;                 // `set -e`
+  bool has_certainly_failed_ = false;            // the last command has
   int conditions_ = 0;              // those around the next command: no failure in them ends the script
   std::vector<bool> asked_groups_;  // groups that are open: whether && or || stands behind each
 

@@ -79,11 +79,12 @@ std::vector<std::string> elements_of_input(std::string_view text, const ArrayReq
   return elements;
 }
 
-InputLine take_line(std::string& text, bool is_whole) {
-  const std::size_t end = is_whole ? std::string::npos : text.find('\n');
-  if (end == std::string::npos) return {std::exchange(text, ""), false};
-  InputLine line{text.substr(0, end), true};
-  text.erase(0, end + 1);
+InputLine take_line(ReadText& input, bool is_whole) {
+  const std::string_view rest = input.rest();
+  const std::size_t end = is_whole ? std::string_view::npos : rest.find('\n');
+  const bool is_ended = end != std::string_view::npos;
+  InputLine line{std::string(rest.substr(0, end)), is_ended};
+  input.taken += is_ended ? end + 1 : rest.size();
   return line;
 }
 

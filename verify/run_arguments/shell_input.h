@@ -5,6 +5,7 @@
 /// Shapes  A text is that of a here-document, a here-string or of what stands in < <(...). Marks of what is
 ///         not known (shell_values.h) are text like any other here.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,13 +40,20 @@ ArrayRequest array_request(const std::vector<ShellField>& words);
 /// Returns the elements that a `mapfile` makes of a text.
 std::vector<std::string> elements_of_input(std::string_view text, const ArrayRequest& asked);
 
+/// A text, of which a part may have been taken.
+struct ReadText {
+  std::string text;
+  std::size_t taken = 0;  // bytes at its begin
+  std::string_view rest() const { return std::string_view(text).substr(taken); }
+};
+
 struct InputLine {
   std::string text;       // without the line break
   bool is_ended = false;  // a line break stands behind it: `read` succeeds
 };
 
 /// Takes the first line of a text, or all of it.
-InputLine take_line(std::string& text, bool is_whole);
+InputLine take_line(ReadText& input, bool is_whole);
 
 /// Takes the first word from a text whose words these signs separate. Blanks among them separate words as
 /// often as they stand there; each other sign ends a word.

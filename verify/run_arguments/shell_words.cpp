@@ -156,7 +156,8 @@ ShellCommand& Lexer::redirected() {
   if (is_begun) return command_;
   ShellCommand& last = script_.commands.back();
   const bool ends_block = last.keyword == group_ends || last.keyword == if_ends ||
-                          last.keyword == case_ends || last.keyword == loop_ends;
+                          last.keyword == case_ends || last.keyword == loop_ends ||
+                          last.keyword == subshell_ends;
   return ends_block ? last : command_;
 }
 

@@ -210,19 +210,20 @@ TEST(MemoryAdvice, RanksGoWhereTheySaveMost) {
 /// A run whose states alone are more than its GPUs have is told how many it needs.
 TEST(MemoryAdvice, TooFewGpusAreSaid) {
   const std::string few = said_of_script("--bf16 --micro-batch-size 1", 1);
-  EXPECT_NE(few.find("  No layout fits on 1 GPU: 8,835,567,616 parameters with 18 bytes of states each are "
-                     "148.12 GiB, and need 2 GPUs at least.\n"),
-            std::string::npos)
+  EXPECT_NE(
+      few.find("  With these states no layout fits on 1 GPU: 8,835,567,616 parameters of 18 bytes each are "
+               "148.12 GiB, and need 2 GPUs at least.\n"),
+      std::string::npos)
       << few;
   EXPECT_EQ(few.find("--sweep"), std::string::npos) << few;
   const std::string enough = said_of_script("--bf16 --micro-batch-size 1", 2);
-  EXPECT_EQ(enough.find("No layout fits"), std::string::npos) << enough;
+  EXPECT_EQ(enough.find("no layout fits"), std::string::npos) << enough;
   const std::string moved = said_of_script(
       "--bf16 --micro-batch-size 1 --use-distributed-optimizer --use-precision-aware-optimizer "
       "--optimizer-cpu-offload",
       1);
   EXPECT_NE(moved.find("does not fit"), std::string::npos) << moved;
-  EXPECT_EQ(moved.find("No layout fits"), std::string::npos) << moved;
+  EXPECT_EQ(moved.find("no layout fits"), std::string::npos) << moved;
 }
 
 TEST(MemoryAdvice, TheLargestPartIsSaid) {

@@ -54,6 +54,14 @@ INSTANTIATE_TEST_SUITE_P(
         {"while read -r x; do A=($x); done < sizes.txt", "a=A=${x} | A=${x}"},
         {"while read -r x; do read -r y < sizes.txt; A=($y); done <<< 1", "a=${y} | ${y}"},
         {"while read -r x; do A=($x); done <<< $UNKNOWN", "a=A=${x} | A=${x}"},
+        {"while read -r x; do { read -r y; } <<< 9; A+=($x$y); done <<E\n1\n2\nE\n", "a=19 29"},
+        {"while read -r x; do if read -r y; then A+=($x$y); fi <<< 9; done <<E\n1\n2\nE\n", "a=19 29"},
+        {"while read -r x; do ( read -r y ) <<< 9; A+=($x); done <<E\n1\n2\nE\n", "a=1 2"},
+        {"while read -r x; do echo 5 | { read -r y; }; A+=($x); done <<E\n1\n2\nE\n", "a=1 2"},
+        {"f() { read -r y; A+=($x$y); }\nwhile read -r x; do f <<< 9; done <<E\n1\n2\nE\n", "a=19 29"},
+        {"{ read -r x; read -r y; } <<E\n1\n2\nE\nA=($y$x)", "a=21"},
+        {"read -r <<< 1; read -r < sizes.txt; A=($REPLY)", "a=${REPLY} | ${REPLY}"},
+        {"IFS=$UNKNOWN; read -r x y <<< x1y; unset IFS; A=($x)", "a=${x} | ${x}"},
     }));
 
 INSTANTIATE_TEST_SUITE_P(Mapfile, ScriptInput,
@@ -111,14 +119,26 @@ TEST(ScriptEnd, IsWhereACommandFailsUnderSetE) {
         "#!/bin/bash -e\n\nfalse", "set -e\n:\nread -r -d '' X <<E\n--b\nE\n"})
     EXPECT_TRUE(told(script).starts_with("the script ends with the command of line 3, which fails"))
         << script;
-  for (const char* script :
-       {"false", "set -e\nset +e\nfalse", "set -e\nn=0\n((++n))", "set -e\nfalse || true",
-        "set -e\nif false; then :; elif [ 1 -eq 2 ]; then :; fi", "set -e\n! true",
-        "set -e\n[ 1 -eq 2 ] && X=1", "set -e\n{ false; } || true", "set -e\n( false ) || true",
-        "set -e\nf() { false; true; }\nf || true", "set -e\nwhile false; do :; done",
-        "( set -e; true )\nfalse", "set -e\nfalse | true", "set -e\nread -r -d '' X <<E || true\n--b\nE\n",
-        "set -x\nfalse", "set -- -e\nfalse",
-        "set -e\nf() { [ $1 -gt 0 ] || { return 0; } && true; }\nf 0\ntrue"})
+  for (const char* script : {"false",
+                             "set -e\nset +e\nfalse",
+                             "set -e\nn=0\n((++n))",
+                             "set -e\nfalse || true",
+                             "set -e\nif false; then :; elif [ 1 -eq 2 ]; then :; fi",
+                             "set -e\n! true",
+                             "set -e\n[ 1 -eq 2 ] && X=1",
+                             "set -e\n{ false; } || true",
+                             "set -e\n( false ) || true",
+                             "set -e\nf() { false; true; }\nf || true",
+                             "set -e\nwhile false; do :; done",
+                             "( set -e; true )\nfalse",
+                             "set -e\nfalse | true",
+                             "set -e\nread -r -d '' X <<E || true\n--b\nE\n",
+                             "set -x\nfalse",
+                             "set -- -e\nfalse",
+                             "set -e\nf() { [ $1 -gt 0 ] || { return 0; } && true; }\nf 0\ntrue",
+                             "set -e\nf() { i=0; while [ $i -lt 2 ]; do i=$((i+1)); done; }\nf",
+                             "#!/bin/bash --noprofile\nfalse",
+                             "set -x -- -e\nfalse"})
     EXPECT_EQ(told(script), "") << script;
 }
 
