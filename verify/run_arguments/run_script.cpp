@@ -311,11 +311,7 @@ void ScriptReader::assign_declared(const ShellCommand& command, ShellRuns runs) 
         .kind = ShellPart::Kind::literal, .is_quoted = true, .text = word.text.substr(equals + 1)};
     assign(ShellAssignment{.name = name,
                            .appends = appends,
-                           .is_array = false,
                            .is_local = command.declares_local,
-                           .is_associative = false,
-                           .is_reference = false,
-                           .key = {},
                            .values = {{.parts = {value}, .line = word.line}},
                            .line = word.line},
            runs == ShellRuns::yes);

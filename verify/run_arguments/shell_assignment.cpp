@@ -76,15 +76,7 @@ std::optional<ArithmeticAssignment> arithmetic_assignment(std::string_view writt
   const bool has_plain_sign = with_plain_sign(written) == without_blanks(written);
   if (!has_plain_sign && word.parts.size() == 1) word.parts.front().source = fmt::format("(({}))", written);
   const std::string whole = without_blanks(written);
-  return ArithmeticAssignment{.assignment = {.name = name,
-                                             .appends = false,
-                                             .is_array = false,
-                                             .is_local = false,
-                                             .is_associative = false,
-                                             .is_reference = false,
-                                             .key = {},
-                                             .values = {std::move(word)},
-                                             .line = line},
+  return ArithmeticAssignment{.assignment = {.name = name, .values = {std::move(word)}, .line = line},
                               .behind = whole.ends_with("++")   ? -1
                                         : whole.ends_with("--") ? 1
                                                                 : 0};

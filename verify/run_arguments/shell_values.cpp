@@ -361,15 +361,7 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
       mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
            is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
   const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
-  keep({.name = assignment.name,
-        .appends = false,
-        .is_array = false,
-        .is_local = false,
-        .is_associative = false,
-        .is_reference = false,
-        .key = {},
-        .values = {},
-        .line = assignment.line},
+  keep({.name = assignment.name, .line = assignment.line},
        {{is_behind ? before + text : text + before, assignment.line}});
   return true;
 }

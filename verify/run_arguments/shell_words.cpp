@@ -363,12 +363,9 @@ bool Lexer::read_assignment() {
   if (!appends && peek(length) != '=') return false;
   ShellAssignment assignment{.name = std::string(text_.substr(at_, name_length)),
                              .appends = appends,
-                             .is_array = false,
                              .is_local = is_local_,
                              .is_associative = is_associative_,
                              .is_reference = is_reference_,
-                             .key = {},
-                             .values = {},
                              .line = line_};
   if (length > name_length) {
     ShellWordReader reader(text_.substr(at_ + name_length + 1, length - name_length - 2), line_, 1);
@@ -640,12 +637,7 @@ void Lexer::declare(const ShellWord& word) {
   if (text == "OPTIND" && is_local_) {  // `getopts` begins anew
     const ShellPart first{.kind = ShellPart::Kind::literal, .text = "1"};
     command_.assignments.push_back({.name = text,
-                                    .appends = false,
-                                    .is_array = false,
                                     .is_local = true,
-                                    .is_associative = false,
-                                    .is_reference = false,
-                                    .key = {},
                                     .values = {{.parts = {first}, .line = word.line}},
                                     .line = word.line});
     return;
@@ -658,8 +650,6 @@ void Lexer::declare(const ShellWord& word) {
                                     .is_local = is_local_,
                                     .is_associative = is_associative_,
                                     .is_reference = is_reference_,
-                                    .key = {},
-                                    .values = {},
                                     .line = word.line});
   }
 }
