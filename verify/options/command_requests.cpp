@@ -283,7 +283,8 @@ ReplayFilesRequest replay_files_request(const CommandLine& line) {
 std::string arguments_of(const CommandLine& line, const std::string& without) {
   Settings settings = line.settings;
   settings.remove(without);
-  return settings.as_command_line();
+  const bool reads_input = settings.text("from", "") == "-";
+  return settings.as_command_line() + (reads_input ? " < FILE" : "");
 }
 
 void require_readable(const CommandLine& line) { line.settings.check(); }

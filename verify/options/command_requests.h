@@ -103,7 +103,7 @@ struct ReplayFilesRequest {
 ReplayFilesRequest replay_files_request(const CommandLine& line);
 
 /// Returns the options of the command line as text for a shell. Options of a single call (output,
-/// process) and the option `without` are left out.
+/// process) and the option `without` are left out. What `--from -` reads is written as < FILE.
 std::string arguments_of(const CommandLine& line, const std::string& without = "");
 
 /// Reads every value once, so that a malformed number, size, flag or choice is refused even where the command

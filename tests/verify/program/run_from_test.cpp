@@ -725,6 +725,12 @@ TEST(RunFrom, StandardInputIsAFile) {
                                 "-------------------- end of arguments ---------------------\n");
   const std::string of_log = test::run_process(program + log.path()).out;
   EXPECT_NE(of_log.find("from standard input: the log of a run"), std::string::npos) << of_log;
+  const test::TemporaryFile refused(
+      "refused.sh", "torchrun --nproc_per_node 8 p.py --num-layers 4 --tensor-model-parallel-size 3\n");
+  const std::string replayed = test::run_process(std::string(SHARDPROOF_BINARY_DIR) +
+                                                 "/shardproof replay --from - < " + refused.path())
+                                   .out;
+  EXPECT_NE(replayed.find("shardproof replay --from - < FILE\n"), std::string::npos) << replayed;
   const std::string of_nothing = test::run_process(program + "/dev/null").out;
   EXPECT_TRUE(says(of_nothing, "run_without_arguments")) << of_nothing;
 }
