@@ -120,6 +120,10 @@ _@PROGRAM@() {
   case $command:$before in
 @VALUES@    *:--help) kind=words words=$topics ;;
   esac
+  # Behind -- stands the command line of a run.
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    [[ ${COMP_WORDS[i]} == -- ]] && kind=file
+  done
   if [[ -z $kind ]]; then
     if [[ $word == -* || $files == no && -z $commands ]]; then
       kind=words words=$options

@@ -83,6 +83,8 @@ TEST_F(Completion, BashCompletesCommandsOptionsValuesAndFiles) {
       {{"replay", "--report", "in"}, {"in.ini", "in.txt", "inside"}},
       {{"replay", "in.ini", "--junit", "in.t"}, {"in.txt"}},
       {{"list", "in"}, {}},
+      {{"memory", "--", "in"}, {"in.ini", "in.txt", "inside"}},
+      {{"memory", "--", "torchrun", "--normalization", "in"}, {"in.ini", "in.txt", "inside"}},
   };
   for (const auto& one : kCases) EXPECT_EQ(in_bash(one.words), one.completed) << quoted(one.words);
 }
