@@ -67,7 +67,8 @@ void OptionCollector::add(const std::string& name, const std::vector<std::string
          .option = "--" + name,
          .numbers = fmt::format("'{}' follows instead of a value{}", value, where_),
          .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
-         .hint = fmt::format("a value after --{}", name)});
+         .hint = name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
+                                   : fmt::format("a value after --{}", name)});
   }
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
   if (settings_.has(name) && !repeatable) {

@@ -660,6 +660,9 @@ TEST(RunFrom, WordsBehindDashesAreTheCommandLineOfARun) {
   expected.replace(expected.find("a launch script"), 15, "a command line");
   EXPECT_EQ(test::run(std::string("layers -- ") + kPasted).out, expected);
   EXPECT_EQ(test::run({"layers", "--command", kPasted}).out, expected);
+  const std::string alone = test::run({"layers", "--command", "--bf16"}).err;
+  EXPECT_NE(alone.find("the command line of the run behind '--', as in: -- --bf16"), std::string::npos)
+      << alone;
   const test::RunResult of_arguments =
       test::run(std::string("layers --world-size 8 --command '--num-layers 8 --bf16'"));
   EXPECT_NE(of_arguments.out.find("8 layers"), std::string::npos) << of_arguments.err;
