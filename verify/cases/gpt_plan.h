@@ -465,7 +465,8 @@ struct GptPlan {
                      .has_grad_of_tokens = true});
     }
   }
-  /// Adds the norms of queries and keys, if there are some: of a head, and of the heads of a rank.
+  /// Adds the norms of queries and keys, if there are some. A norm is as wide as a head, and a rank has the
+  /// gradient of its own heads.
   void add_head_norms(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
                       std::vector<GptParameter>& all) const {
     if (!config.qk_layernorm) return;

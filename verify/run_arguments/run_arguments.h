@@ -57,7 +57,7 @@ struct RunArguments {
   std::optional<std::int64_t> world_size;
   std::optional<std::int64_t> gpus_per_node;
   std::map<std::string, std::string> environment;  // variables that the file sets for the run
-  std::vector<std::string> variables;              // the names that a script assigns
+  std::vector<std::string> variables;              // those that a script gives known values
   std::string world_size_source;                   // "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12"
 };
 

@@ -66,20 +66,6 @@ void require_ends(const ShellScript& script) {
                                           : "`done` behind the last command of the loop"});
 }
 
-}  // namespace
-
-std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, ShellKeyword begins,
-                   ShellKeyword ends) {
-  int open = 0;
-  for (std::size_t i = begin; i < commands.size(); ++i) {
-    if (commands[i].keyword == begins) ++open;
-    if (commands[i].keyword == ends && --open == 0) return i;
-  }
-  return commands.size();
-}
-
-namespace {
-
 /// Returns where a group, an `if` or a `case` that begins here ends; the number of commands for others.
 std::size_t end_of_block(std::span<const ShellCommand> commands, std::size_t begin) {
   using enum ShellKeyword;
@@ -96,6 +82,16 @@ std::size_t end_of_block(std::span<const ShellCommand> commands, std::size_t beg
 }
 
 }  // namespace
+
+std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, ShellKeyword begins,
+                   ShellKeyword ends) {
+  int open = 0;
+  for (std::size_t i = begin; i < commands.size(); ++i) {
+    if (commands[i].keyword == begins) ++open;
+    if (commands[i].keyword == ends && --open == 0) return i;
+  }
+  return commands.size();
+}
 
 void ScriptReader::read(std::string_view text, int first_line, int depth) {
   const ShellScript script = parse_shell(text, first_line);
