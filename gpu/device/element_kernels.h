@@ -76,16 +76,22 @@ struct Fold {
   Scalar* const* outputs;
   std::int64_t output_count;
   sim::FoldSegment segment;
+  bool scales;
+  sim::Scaling<Scalar> factor;
   bool averages;
   sim::Scaling<Scalar> average;
   SIM_HOST_DEVICE void operator()(std::int64_t place) const {
     const std::int64_t i = segment.begin + place;
     const std::int64_t from = i + segment.shift;
-    Scalar running = inputs[segment.first % members][from];
+    Scalar running = value_of(segment.first, from);
     for (std::int64_t next = 1; next < members; ++next)
-      running = sim::combined<op>(inputs[(segment.first + next) % members][from], running);
+      running = sim::combined<op>(value_of(segment.first + next, from), running);
     if (averages) running = average(running);
     for (std::int64_t output = 0; output < output_count; ++output) outputs[output][i] = running;
+  }
+  SIM_HOST_DEVICE Scalar value_of(std::int64_t member, std::int64_t from) const {
+    const Scalar value = inputs[member % members][from];
+    return scales ? factor(value) : value;
   }
 };
 
@@ -402,16 +408,17 @@ void cast(Stream* stream, ElementType from_type, const void* from, ElementType t
   });
 }
 
-void fold(Stream* stream, ElementType type, ReduceOp op, const void* const* inputs, std::int64_t members,
-          void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
+void fold(Stream* stream, ElementType type, sim::Reduction reduction, const void* const* inputs,
+          std::int64_t members, void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
   with_element(type, [&](auto scalar) {
     using Scalar = decltype(scalar);
-    with_op(op, [&](auto constant) {
+    with_op(reduction.op, [&](auto constant) {
       launch_elements(stream, segment.end - segment.begin,
                       Fold<decltype(constant)::value, Scalar>{
                           reinterpret_cast<const Scalar* const*>(inputs), members,
                           reinterpret_cast<Scalar* const*>(outputs), output_count, segment,
-                          op == ReduceOp::average, sim::Scaling<Scalar>(Ratio{1, members})});
+                          reduction.factor != Ratio{}, sim::Scaling<Scalar>(reduction.factor),
+                          reduction.op == ReduceOp::average, sim::Scaling<Scalar>(Ratio{1, members})});
     });
   });
 }

@@ -218,15 +218,15 @@ void GpuDevice::cast(const Tensor& from, Tensor& to) {
   });
 }
 
-void GpuDevice::fold(ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
-                     sim::TensorList outputs) {
+void GpuDevice::fold(sim::Reduction reduction, sim::TensorList inputs,
+                     std::span<const sim::FoldSegment> segments, sim::TensorList outputs) {
   CHECK(!inputs.empty());
   std::vector<const Tensor*> all(inputs.begin(), inputs.end());
   all.insert(all.end(), outputs.begin(), outputs.end());
   on_stream(all, [&](Stream* stream) {
     const PointerTable table(*pool_, lane_, stream, all);
     for (const sim::FoldSegment& segment : segments) {
-      gpu::fold(stream, type_of(*inputs.front()), op, table.first(), std::ssize(inputs),
+      gpu::fold(stream, type_of(*inputs.front()), reduction, table.first(), std::ssize(inputs),
                 table.first() + inputs.size(), std::ssize(outputs), segment);
     }
   });

@@ -69,7 +69,7 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   void compare(sim::Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
   void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
-  void fold(ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
             sim::TensorList outputs) override;
   void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
               bool accumulate) override;

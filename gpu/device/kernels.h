@@ -44,8 +44,8 @@ void select(Stream* stream, std::int64_t size, const std::int32_t* mask, const v
 void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
           std::int64_t count);
 /// Folds one segment. `inputs` and `outputs` are tables of pointers, and lie in the GPU's memory.
-void fold(Stream* stream, ElementType type, ReduceOp op, const void* const* inputs, std::int64_t members,
-          void* const* outputs, std::int64_t output_count, sim::FoldSegment segment);
+void fold(Stream* stream, ElementType type, sim::Reduction reduction, const void* const* inputs,
+          std::int64_t members, void* const* outputs, std::int64_t output_count, sim::FoldSegment segment);
 
 void add_bias(Stream* stream, ElementType type, const void* x, const void* bias, void* out, std::int64_t rows,
               std::int64_t columns);

@@ -85,6 +85,7 @@ struct RareArguments {
   int color = 0, key = 0;                       // split
   std::string name = {};                        // new_group: the kind of the new group
   std::vector<int> members = {};                // new_group: global ranks
+  Ratio factor = {};                            // of the input, before it is reduced
 };
 
 /// The rare arguments of a call, which copies of the call share. A call that has none costs no memory.
@@ -110,8 +111,12 @@ struct CallKey {
               static_cast<std::uint64_t>(static_cast<std::uint32_t>(root_or_peer)) << 32),
         count(elements) {}
   Operation operation() const { return static_cast<Operation>(kinds & 0xff); }
+  /// A call whose input has a factor, which is compared in full.
+  void add_factor() { kinds |= kFactor; }
+  bool has_factor() const { return (kinds & kFactor) != 0; }
   bool operator==(const CallKey&) const = default;
 
+  static constexpr std::uint64_t kFactor = 1 << 24;
   std::uint64_t kinds = 0;
   std::int64_t count = 0;
 };

@@ -196,11 +196,22 @@ void Communicator::copy_as_identity(const Call& call) const {
   device_.copy(call.input, to);
 }
 
+/// Multiplies the input by its factor in place, unless the backend multiplies it.
+void Communicator::scale_input(Call& call) const {
+  require_ratio(call.dtype, call.rare->factor, describe(call).c_str());
+  require_write(call.input, describe(call).c_str());
+  if (size() > 1 && scales_inputs()) return call.key.add_factor();
+  Tensor input = call.input;
+  device_.scale(input, call.rare->factor, input);
+  call.rare = Rare();
+}
+
 void Communicator::start_into(Work& work, Call&& call) {
   const std::size_t record = record_call(call);
   recorder_->set_started();
   Work::Started started{nullptr, recorder_, record, call.input, call.output};
   const Site site = call.site;
+  if (call.rare->factor != Ratio{}) scale_input(call);
   if (size() == 1) {
     copy_as_identity(call);
   } else {

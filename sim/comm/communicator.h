@@ -18,11 +18,13 @@
 ///           send, recv          the peer is a place of the group
 /// Calls   every member makes the same calls in the same order. The start_ forms return a Work: the program
 ///         must not touch the buffers until its wait() has returned. In a group of one member every operation
-///         except split is the identity; this class handles it without the backend.
+///         except split is the identity; this class handles it without the backend. A started reduction may
+///         have a factor of its inputs (reduce_op.h). Whether an input that is not an output has been
+///         multiplied afterwards is up to the backend.
 /// Errors  thrown in the rank that calls: wrong_rank (the communicator belongs to another rank, or its world
 ///         is over), null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer,
-///         call_operation, split_rows, overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write,
-///         call_limit. The backend finds the values on which members disagree.
+///         call_operation, split_rows, bad_ratio, overlapping_buffers, buffer_in_flight_read,
+///         buffer_in_flight_write, call_limit. The backend finds the values on which members disagree.
 /// Source  torch.distributed and NCCL; the operations have their names.
 
 #include <cstddef>
@@ -76,8 +78,8 @@ class Communicator {
   void batch(std::span<const PointToPoint> calls, const Site& site);
   void barrier(const Site& site);
 
-  [[nodiscard]] Work start_all_reduce(const Tensor& inout, ReduceOp op, const Site& site);
-  [[nodiscard]] Work start_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
+  [[nodiscard]] Work start_all_reduce(const Tensor& inout, Reduction reduction, const Site& site);
+  [[nodiscard]] Work start_reduce_scatter(const Tensor& input, const Tensor& output, Reduction reduction,
                                           const Site& site);
   [[nodiscard]] Work start_all_gather(const Tensor& input, const Tensor& output, const Site& site);
   [[nodiscard]] Work start_broadcast(const Tensor& inout, int root, const Site& site);
@@ -115,11 +117,15 @@ class Communicator {
   /// Makes a call that blocks, and returns when it is done. A backend overrides it where such a call needs no
   /// memory beyond that of its caller.
   virtual void do_blocking_call(Call& call);
+  /// Whether do_call() multiplies inputs by their factor while it reduces them. Otherwise they are multiplied
+  /// in place before it, and the call that it gets has no factor.
+  virtual bool scales_inputs() const { return false; }
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
   void run(Operation operation, Call&& call);
   Work start(Call&& call);
   void start_into(Work& work, Call&& call);
+  void scale_input(Call& call) const;
   void check_call(Operation operation, Call& call);
   void require_places(Operation operation, const Call& call) const;
   void require_tensors(Operation operation, Call& call) const;

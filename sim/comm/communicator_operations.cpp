@@ -21,6 +21,12 @@ struct Calls {
     call.reduce_op = op;
     return call;
   }
+  Call scaled(Operation operation, const Tensor& input, const Tensor& output, Reduction reduction,
+              const Site& site) const {
+    Call call = this->reduction(operation, input, output, reduction.op, site);
+    if (reduction.factor != Ratio{}) call.rare = RareArguments{.factor = reduction.factor};
+    return call;
+  }
   [[gnu::always_inline]] Call exchange(Operation operation, const Tensor& input, const Tensor& output,
                                        const Site& site) const {
     return {operation, site, input, output, tensors};
@@ -59,17 +65,17 @@ void Communicator::all_reduce(const Tensor& inout, ReduceOp op, const Site& site
   constexpr Operation kThis = Operation::all_reduce;
   run(kThis, Calls{of_blocking_calls_}.reduction(kThis, inout, inout, op, site));
 }
-Work Communicator::start_all_reduce(const Tensor& inout, ReduceOp op, const Site& site) {
-  return start(kOwn.reduction(Operation::all_reduce, inout, inout, op, site));
+Work Communicator::start_all_reduce(const Tensor& inout, Reduction reduction, const Site& site) {
+  return start(kOwn.scaled(Operation::all_reduce, inout, inout, reduction, site));
 }
 
 void Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, const Site& site) {
   constexpr Operation kThis = Operation::reduce_scatter;
   run(kThis, Calls{of_blocking_calls_}.reduction(kThis, input, output, op, site));
 }
-Work Communicator::start_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op,
+Work Communicator::start_reduce_scatter(const Tensor& input, const Tensor& output, Reduction reduction,
                                         const Site& site) {
-  return start(kOwn.reduction(Operation::reduce_scatter, input, output, op, site));
+  return start(kOwn.scaled(Operation::reduce_scatter, input, output, reduction, site));
 }
 
 void Communicator::all_gather(const Tensor& input, const Tensor& output, const Site& site) {

@@ -24,17 +24,29 @@ constexpr std::int64_t kFoldBytes = 16384;
 /// Copies of one input that write at least so many bytes would only drive other values out of the caches.
 constexpr std::int64_t kStreamedBytes = std::int64_t{1} << 22;
 
-template <ReduceOp op, typename Scalar>
-void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(a[i], running[i]);
+/// The factor 1 of a fold.
+struct Unscaled {
+  template <typename Scalar>
+  Scalar operator()(const Scalar& value) const {
+    return value;
+  }
+};
+
+template <ReduceOp op, typename Scalar, typename Factor>
+void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_t count,
+             const Factor& factor) {
+  for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(factor(a[i]), running[i]);
 }
 
 /// Folds in four inputs, one after another, in one pass, so the running value is read and written once.
-template <ReduceOp op, typename Scalar>
+template <ReduceOp op, typename Scalar, typename Factor>
 void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scalar* __restrict b,
-             const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count) {
+             const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count,
+             const Factor& factor) {
   for (std::int64_t i = 0; i < count; ++i) {
-    running[i] = combined<op>(d[i], combined<op>(c[i], combined<op>(b[i], combined<op>(a[i], running[i]))));
+    running[i] = combined<op>(
+        factor(d[i]),
+        combined<op>(factor(c[i]), combined<op>(factor(b[i]), combined<op>(factor(a[i]), running[i]))));
   }
 }
 
@@ -53,10 +65,17 @@ void copy_block(const Tensor& input, const FoldSegment& block, bool streams, Ten
   }
 }
 
+/// What a fold does to values beside combining them.
+template <typename Scalar, typename Factor>
+struct FoldScaling {
+  Factor factor;                   // of each input
+  const Scaling<Scalar>* average;  // of the result; null if it is no average
+};
+
 /// Folds one block of one segment: all inputs in their order into `running`, which is then copied to
 /// every output.
-template <ReduceOp op, typename Scalar>
-void fold_block(TensorList inputs, const FoldSegment& block, const Scaling<Scalar>* average,
+template <ReduceOp op, typename Scalar, typename Factor>
+void fold_block(TensorList inputs, const FoldSegment& block, const FoldScaling<Scalar, Factor>& scaling,
                 TensorList outputs) {
   alignas(64) std::array<Scalar, kFoldBytes / sizeof(Scalar)> running;
   const std::int64_t count = block.end - block.begin;
@@ -65,35 +84,41 @@ void fold_block(TensorList inputs, const FoldSegment& block, const Scaling<Scala
   const auto values = [&](std::int64_t member) {
     return elements<Scalar>(*inputs[static_cast<std::size_t>(member % members)]) + block.begin + block.shift;
   };
-  std::memcpy(running.data(), values(block.first), bytes);
+  const Factor& factor = scaling.factor;
+  if constexpr (std::is_same_v<Factor, Unscaled>) {
+    std::memcpy(running.data(), values(block.first), bytes);
+  } else {
+    std::transform(values(block.first), values(block.first) + count, running.data(), factor);
+  }
   std::int64_t next = 1;
   for (; next + 4 <= members; next += 4) {
     const std::int64_t m = block.first + next;
-    fold_in<op>(running.data(), values(m), values(m + 1), values(m + 2), values(m + 3), count);
+    fold_in<op>(running.data(), values(m), values(m + 1), values(m + 2), values(m + 3), count, factor);
   }
-  for (; next < members; ++next) fold_in<op>(running.data(), values(block.first + next), count);
-  if (average != nullptr) {
+  for (; next < members; ++next) fold_in<op>(running.data(), values(block.first + next), count, factor);
+  if (scaling.average != nullptr) {
     for (std::int64_t i = 0; i < count; ++i)
-      running[static_cast<std::size_t>(i)] = (*average)(running[static_cast<std::size_t>(i)]);
+      running[static_cast<std::size_t>(i)] = (*scaling.average)(running[static_cast<std::size_t>(i)]);
   }
   for (const Tensor* output : outputs)
     std::memcpy(elements<Scalar>(*output) + block.begin, running.data(), bytes);
 }
 
-template <ReduceOp op, typename Scalar>
-void fold_segments(TensorList inputs, std::span<const FoldSegment> segments, const Scaling<Scalar>* average,
-                   TensorList outputs) {
+template <ReduceOp op, typename Scalar, typename Factor>
+void fold_segments(TensorList inputs, std::span<const FoldSegment> segments,
+                   const FoldScaling<Scalar, Factor>& scaling, TensorList outputs) {
   constexpr auto kBlock = static_cast<std::int64_t>(kFoldBytes / sizeof(Scalar));
+  const bool is_copy = inputs.size() == 1 && std::is_same_v<Factor, Unscaled> && scaling.average == nullptr;
   for (const FoldSegment& segment : segments) {
     const bool streams =
         (segment.end - segment.begin) * static_cast<std::int64_t>(sizeof(Scalar)) * std::ssize(outputs) >=
         kStreamedBytes;
     for (std::int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
       const FoldSegment block{begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift};
-      if (inputs.size() == 1 && average == nullptr) {
+      if (is_copy) {
         copy_block<Scalar>(*inputs.front(), block, streams, outputs);
       } else {
-        fold_block<op>(inputs, block, average, outputs);
+        fold_block<op>(inputs, block, scaling, outputs);
       }
     }
   }
@@ -217,15 +242,23 @@ void CpuDevice::cast(const Tensor& from, Tensor& to) {
   });
 }
 
-void CpuDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+void CpuDevice::fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
                      TensorList outputs) {
   CHECK(!inputs.empty());
   with_scalar(inputs.front()->dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
-    if (op == ReduceOp::average) average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
-    with_reduce_op(op, [&](auto constant) {
-      fold_segments<constant.value>(inputs, segments, average ? &*average : nullptr, outputs);
+    if (reduction.op == ReduceOp::average)
+      average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
+    const Scaling<Scalar>* const of_result = average ? &*average : nullptr;
+    with_reduce_op(reduction.op, [&](auto op) {
+      if (reduction.factor == Ratio{}) {
+        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Unscaled>{{}, of_result}, outputs);
+      } else {
+        const Scaling<Scalar> factor(reduction.factor);
+        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Scaling<Scalar>>{factor, of_result},
+                                outputs);
+      }
     });
   });
 }

@@ -53,7 +53,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
   void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
-  void fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+  void fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
             TensorList outputs) override;
 
   // The next kernel is in cpu_products.cpp.

@@ -128,14 +128,14 @@ void DistributedDataParallel::start(std::size_t p, int bucket) {
   state.started = true;
   Tensor all = part.buffer.grads(part.buffer.bucket_range(bucket));
   if (all.count() == 0) return;
-  const Ratio before = part.scaling.before;
-  if (before.numerator != before.denominator) scale_in_place(all, before);
-  if (part.group->size() == 1) return;
-  if (config_.distributed_optimizer) {
-    state.work = part.group->start_reduce_scatter(all, part.buffer.grads(owned(part, bucket)),
-                                                  part.scaling.reduce, "data_parallel.reduce_scatter");
+  const Reduction reduction(part.scaling.reduce, part.scaling.before);
+  if (part.group->size() == 1) {
+    if (reduction.factor != Ratio{}) scale_in_place(all, reduction.factor);
+  } else if (config_.distributed_optimizer) {
+    state.work = part.group->start_reduce_scatter(all, part.buffer.grads(owned(part, bucket)), reduction,
+                                                  "data_parallel.reduce_scatter");
   } else {
-    state.work = part.group->start_all_reduce(all, part.scaling.reduce, "data_parallel.all_reduce");
+    state.work = part.group->start_all_reduce(all, reduction, "data_parallel.all_reduce");
   }
 }
 

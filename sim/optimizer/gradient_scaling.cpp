@@ -22,7 +22,8 @@ GradientScaling gradient_scaling(const ScalingSetting& setting, bool is_expert) 
   }
   if (setting.per_token_loss) return {};
   if (!setting.average_in_collective) return {.before = {1, setting.dp_cp}};
-  return {.before = is_expert ? Ratio{setting.edp, setting.dp_cp} : Ratio{1, 1}, .reduce = ReduceOp::average};
+  const bool has_factor = is_expert && setting.edp != setting.dp_cp;
+  return {.before = has_factor ? Ratio{setting.edp, setting.dp_cp} : Ratio{}, .reduce = ReduceOp::average};
 }
 
 }  // namespace sim

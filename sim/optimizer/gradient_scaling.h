@@ -29,10 +29,7 @@ struct ScalingSetting {
 struct GradientScaling {
   Ratio before = {1, 1};
   ReduceOp reduce = ReduceOp::sum;
-  bool operator==(const GradientScaling& other) const {
-    return before.numerator == other.before.numerator && before.denominator == other.before.denominator &&
-           reduce == other.reduce;
-  }
+  bool operator==(const GradientScaling&) const = default;
 };
 
 GradientScaling gradient_scaling(const ScalingSetting& setting, bool is_expert);

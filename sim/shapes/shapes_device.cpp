@@ -145,7 +145,7 @@ void ShapesDevice::cast(const Tensor& from, Tensor& to) {
   on_numbers({&from}, to, [&] { numbers_->cast(from, to); });
 }
 
-void ShapesDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+void ShapesDevice::fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
                         TensorList outputs) {
   for (const Tensor* input : inputs) add_elements(*input);
   const bool are_known = std::all_of(inputs.begin(), inputs.end(),
@@ -153,7 +153,7 @@ void ShapesDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegm
   std::vector<Tensor> written;
   for (const Tensor* output : outputs) written.push_back(*output);
   if (are_known) {
-    on_numbers({}, written, [&] { numbers_->fold(op, inputs, segments, outputs); });
+    on_numbers({}, written, [&] { numbers_->fold(reduction, inputs, segments, outputs); });
   } else {
     on_numbers({inputs.front()}, written, [] {});
   }

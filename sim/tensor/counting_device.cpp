@@ -77,10 +77,10 @@ void CountingDevice::cast(const Tensor& from, Tensor& to) {
   device_->cast(from, to);
 }
 
-void CountingDevice::fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+void CountingDevice::fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
                           TensorList outputs) {
   for (const Tensor* input : inputs) add(*input);
-  device_->fold(op, inputs, segments, outputs);
+  device_->fold(reduction, inputs, segments, outputs);
 }
 
 void CountingDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed,

@@ -47,7 +47,7 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
   void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
-  void fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+  void fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
             TensorList outputs) override;
   void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
               bool accumulate) override;

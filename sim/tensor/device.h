@@ -72,9 +72,9 @@ class Device {
   /// Converts between floats, and from i32 to any dtype, rounding once.
   virtual void cast(const Tensor& from, Tensor& to) = 0;
   /// Sets every output to the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to the
-  /// dtype at every step, segment by segment. An average is scaled at the end. Inputs may be among the
-  /// outputs.
-  virtual void fold(ReduceOp op, TensorList inputs, std::span<const FoldSegment> segments,
+  /// dtype at every step, segment by segment. Each input is multiplied by the factor first, as scale() does
+  /// it, and stays as it is. An average is scaled at the end. Inputs may be among the outputs.
+  virtual void fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
                     TensorList outputs) = 0;
 
   // The kernels below compute in f64, f32 and field, and in f32 for bf16. In a tensor [..., F] the last

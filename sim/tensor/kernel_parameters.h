@@ -15,6 +15,8 @@ namespace sim {
 struct Ratio {
   std::int64_t numerator = 1;
   std::int64_t denominator = 1;
+  /// 1/2 and 2/4 are two ratios.
+  bool operator==(const Ratio&) const = default;
 };
 
 /// One step of Adam, or AdamW.

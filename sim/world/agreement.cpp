@@ -23,6 +23,10 @@ std::string both(const PostedCall& first, const Value& of_first, const PostedCal
                      group.rank_at(other.place), of_other);
 }
 
+std::string factor_of(const Call& call) {
+  return fmt::format("the factor {}/{}", call.rare->factor.numerator, call.rare->factor.denominator);
+}
+
 bool makes_group(Operation operation) {
   return operation == Operation::split || operation == Operation::new_group;
 }
@@ -31,7 +35,7 @@ bool makes_group(Operation operation) {
 /// texts.
 bool agree(const PostedCall& a, const PostedCall& b) {
   return a.call.key == b.call.key && a.call.rare->members == b.call.rare->members &&
-         a.call.rare->name == b.call.rare->name;
+         a.call.rare->name == b.call.rare->name && a.call.rare->factor == b.call.rare->factor;
 }
 
 std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& other) {
@@ -72,6 +76,11 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
     return Disagreement{"reduction_mismatch",
                         where + both(first, name_of(a.reduce_op), other, name_of(b.reduce_op)),
                         "all members call with the same reduction", "pass the same ReduceOp on every rank"};
+  }
+  if (a.rare->factor != b.rare->factor) {
+    return Disagreement{"reduction_mismatch", where + both(first, factor_of(a), other, factor_of(b)),
+                        "all members multiply their inputs by the same factor",
+                        "pass the same Reduction on every rank"};
   }
   if (has_root(a.operation) && a.root != b.root) {
     return Disagreement{

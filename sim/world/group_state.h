@@ -38,7 +38,8 @@ struct Instance {
   /// Whether disagreement() has to look at the calls: their keys differ, or they have rare arguments.
   bool may_differ() const {
     const Operation operation = key.operation();
-    return !have_one_key || operation == Operation::all_to_all_uneven || operation == Operation::new_group;
+    return !have_one_key || key.has_factor() || operation == Operation::all_to_all_uneven ||
+           operation == Operation::new_group;
   }
 };
 

@@ -17,6 +17,8 @@ constexpr std::int64_t kWorthAPart = std::int64_t{1} << 20;
 
 using Calls = std::span<PostedCall* const>;
 
+Reduction reduction_of(const Call& call) { return {call.reduce_op, call.rare->factor}; }
+
 std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::int64_t count, int part,
                                  int parts) {
   const std::int64_t from = count * part / parts;
@@ -51,7 +53,7 @@ void fold_members(Calls calls, const ProcessGroup& group, const ReductionOrder& 
   const Call& call = calls.front()->call;
   Device& device = call.input->device();
   const auto fold = [&](TensorList inputs, std::span<const FoldSegment> segments) {
-    device.fold(call.reduce_op, inputs, segments, output == nullptr ? inputs : TensorList(&output, 1));
+    device.fold(reduction_of(call), inputs, segments, output == nullptr ? inputs : TensorList(&output, 1));
   };
   if (order.kind == ReductionOrderKind::rank_order && parts == 1) {  // the plan of most calls
     const std::array<FoldSegment, 1> whole = {{{0, call.count, 0}}};
@@ -105,7 +107,7 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
   Device& device = call.input->device();
   const Tensor blocks = device.empty(call.dtype, {std::ssize(calls) * call.count});
   const Tensor* all = &blocks;
-  device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0).base),
+  device.fold(reduction_of(call), inputs_of(calls, fold_plan(order, call, group, 0).base),
               segments_of_blocks(calls, group, order), {&all, 1});
   for (std::size_t place = 0; place < calls.size(); ++place)
     copy_elements(block(blocks, call.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
@@ -122,7 +124,7 @@ void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder
         part_of(fold_plan(order, call, group, static_cast<int>(place)).segments, call.count, part, parts);
     for (FoldSegment& segment : segments) segment.shift = static_cast<std::int64_t>(place) * call.count;
     const Tensor* output = &*calls[place]->call.output;
-    call.input->device().fold(call.reduce_op, inputs, segments, {&output, 1});
+    call.input->device().fold(reduction_of(call), inputs, segments, {&output, 1});
   }
 }
 

@@ -44,6 +44,8 @@ std::unique_ptr<Pending> VirtualCommunicator::do_call(Call&& call) {
   return started;
 }
 
+bool VirtualCommunicator::scales_inputs() const { return rank_.device->work() == nullptr; }
+
 void VirtualCommunicator::do_blocking_call(Call& call) {
   require_running(call);
   PostedCall posted(rank_, group_, rank(), call);

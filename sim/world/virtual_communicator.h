@@ -23,6 +23,8 @@ class VirtualCommunicator : public Communicator {
   std::unique_ptr<Pending> do_call(Call&& call) override;
   void do_blocking_call(Call& call) override;
   std::unique_ptr<Communicator> do_split(Call&& call) override;
+  /// Where work is counted, multiplying is work of the rank that asks for it, and not of the call.
+  bool scales_inputs() const override;
 
   void require_running(const Call& call) const {
     if (is_partial_) require_members_that_run(call);

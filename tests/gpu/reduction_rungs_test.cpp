@@ -24,6 +24,8 @@ TEST(Gpu05Reduce, FoldsOfManyInputs) {
     const DType dtype = *rc::gen::element(DType::f64, DType::f32, DType::bf16, DType::i32);
     const auto op =
         *rc::gen::element(ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::product, ReduceOp::average);
+    const sim::Reduction reduction(
+        op, drawn_bool() ? Ratio{} : Ratio{*rc::gen::element(-3, -2, -1, 1, 2, 3), *rc::gen::inRange(1, 7)});
     const auto members = *rc::gen::inRange<std::int64_t>(1, 9);
     const std::int64_t count = drawn_size(600);
     const auto shift = *rc::gen::inRange<std::int64_t>(0, 4);
@@ -37,7 +39,7 @@ TEST(Gpu05Reduce, FoldsOfManyInputs) {
       const FoldSegment segments[] = {{0, cut, first, shift}, {cut, count, 0, shift}};
       Tensors out = {device.empty(dtype, {count})};
       if (in_place) out.push_back(in.back());
-      device.fold(op, sim::pointers_to(in), segments, sim::pointers_to(out));
+      device.fold(reduction, sim::pointers_to(in), segments, sim::pointers_to(out));
       return out;
     });
     RC_ASSERT(difference == "");

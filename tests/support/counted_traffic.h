@@ -65,14 +65,14 @@ class CountedTraffic : public sim::CpuDevice {
     count({&from}, {&to});
     CpuDevice::cast(from, to);
   }
-  void fold(sim::ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
             sim::TensorList outputs) override {
     for (const sim::FoldSegment& segment : segments) {
       const std::int64_t bytes = (segment.end - segment.begin) * sim::size_of(inputs.front()->dtype());
       traffic_->read += bytes * std::ssize(inputs);
       traffic_->written += bytes * std::ssize(outputs);
     }
-    CpuDevice::fold(op, inputs, segments, outputs);
+    CpuDevice::fold(reduction, inputs, segments, outputs);
   }
   void matmul(const sim::Tensor& a, bool a_transposed, const sim::Tensor& b, bool b_transposed,
               sim::Tensor& out, bool accumulate) override {

@@ -51,6 +51,7 @@ struct Sizes {
   DType dtype;
   std::int64_t count;
   ReduceOp op;
+  sim::Ratio factor;  // of the inputs of started reductions
   int root;
   bool starts;
 };
@@ -69,6 +70,7 @@ class RandomProgram {
     Sizes sizes{.dtype = calls_.dtypes[static_cast<std::size_t>(dtype)],
                 .count = draws.below(is_large ? 3000 : 20),
                 .op = static_cast<ReduceOp>(draws.below(5)),
+                .factor = factor_of(draws),
                 .root = 0,
                 .starts = draws.below(2) == 0};
     const std::int64_t root = draws.below(1 << 20);
@@ -104,6 +106,13 @@ class RandomProgram {
     for (const Tensor& output : outputs) rank_.publish(name, output);
   }
 
+  /// Twice a value that is exact in any order is exact, too.
+  sim::Ratio factor_of(const Draws& draws) const {
+    const sim::KeyedRandom random = draws.random().named("factor");
+    if (random.below(0, 2) == 0) return {};
+    return calls_.any_order ? sim::Ratio{2, 1} : sim::Ratio{1, 1 + random.below(1, 5)};
+  }
+
   Tensor drawn(const sim::KeyedRandom& random, const Sizes& sizes, const sim::Shape& shape) {
     if (!calls_.any_order) return sim::keyed(rank_.device, sizes.dtype, shape, random);
     constexpr std::array<std::int32_t, 4> kExact = {-2, -1, 1, 2};
@@ -132,11 +141,12 @@ class RandomProgram {
     switch (operation) {
       case Operation::all_reduce:
         begun.outputs = {block};
-        begun.work = group.start_all_reduce(block, sizes.op, "random.all_reduce");
+        begun.work = group.start_all_reduce(block, {sizes.op, sizes.factor}, "random.all_reduce");
         break;
       case Operation::reduce_scatter:
         begun.outputs = {block};
-        begun.work = group.start_reduce_scatter(whole, block, sizes.op, "random.reduce_scatter");
+        begun.work =
+            group.start_reduce_scatter(whole, block, {sizes.op, sizes.factor}, "random.reduce_scatter");
         break;
       case Operation::all_gather:
         begun.outputs = {whole};

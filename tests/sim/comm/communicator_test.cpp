@@ -15,6 +15,8 @@
 
 #include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
+#include "sim/tensor/counting_device.h"
+#include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/support/tensor_values.h"
 
@@ -95,6 +97,38 @@ RC_GTEST_PROP(Communicator, ReductionsAreTheirDefinition, ()) {
       RC_ASSERT(all[r][e] == folded(i));
       RC_ASSERT(at_root[r][e] == (rank == drawn.root ? folded(i) : value(rank, i)));
       RC_ASSERT(scattered[r][e] == folded(rank * drawn.count + i));
+    }
+  }
+}
+
+// The work of a rank is counted in a world with a timeline, where inputs are multiplied before the call.
+RC_GTEST_PROP(Communicator, InputsAreMultipliedBeforeTheyAreReduced, (bool counts_work)) {
+  const int n = *rc::gen::inRange(1, 7);
+  const std::int64_t count = *rc::gen::inRange(0, 9);
+  const Reduction reduction(*rc::gen::element(ReduceOp::sum, ReduceOp::max),
+                            {*rc::gen::inRange(-3, 4), *rc::gen::inRange(1, 7)});
+  CpuDevice plain;
+  CountingDevice counting(plain);
+  Device& device = counts_work ? static_cast<Device&>(counting) : plain;
+  const RunReport report = simulate(world_of(n), device, [&](Rank& rank) {
+    Communicator& world = rank.groups.world();
+    const Tensor all = own(rank, count), scattered = zeros(rank, count);
+    world.start_all_reduce(all, reduction, "x").wait();
+    world.start_reduce_scatter(own(rank, n * count), scattered, reduction, "x").wait();
+    rank.publish("all", all);
+    rank.publish("scattered", scattered);
+    const Tensor before = own(rank, count), to_scatter = own(rank, n * count);
+    for (Tensor x : {before, to_scatter}) scale_in_place(x, reduction.factor);
+    world.all_reduce(before, reduction.op, "x");
+    world.reduce_scatter(to_scatter, scattered, reduction.op, "x");
+    rank.publish("all of scaled", before);
+    rank.publish("scattered of scaled", scattered);
+  });
+  RC_ASSERT(report.ok());
+  for (int rank = 0; rank < n; ++rank) {
+    for (const std::string name : {"all", "scattered"}) {
+      RC_ASSERT(values<std::int32_t>(report.find(rank, name)) ==
+                values<std::int32_t>(report.find(rank, name + " of scaled")));
     }
   }
 }
@@ -334,6 +368,10 @@ TEST(Communicator, WrongCallsAreRefusedInTheRankThatMakesThem) {
        }},
       {"dtype_mismatch",
        [&](Rank& r) { world(r).all_gather(zeros(r, 1), filled(r.device, DType::f32, {2}, 0), "site"); }},
+      {"bad_ratio",
+       [&](Rank& r) {
+         world(r).start_all_reduce(zeros(r, 1), {ReduceOp::sum, {1, 0}}, "site").wait();
+       }},
       {"split_rows",
        [&](Rank& r) {
          world(r).all_to_all_uneven(zeros(r, 2), {1}, zeros(r, 2), {1, 1}, "site");

@@ -47,11 +47,14 @@ Field plain(ReduceOp op, const Field& a, const Field& b) {
   return result;
 }
 
-double nth_part(double sum, int n) { return sum * (1.0 / n); }
-float nth_part(float sum, int n) { return sum * (1.0F / static_cast<float>(n)); }
-bfloat16 nth_part(bfloat16 sum, int n) { return to_bfloat16(nth_part(to_float(sum), n)); }
-std::int32_t nth_part(std::int32_t sum, int n) { return sum / n; }
-Field nth_part(const Field& sum, int n) { return sum / Field::of(n); }
+/// Returns x * (m / n).
+double share(double x, int m, int n) { return x * (static_cast<double>(m) / n); }
+float share(float x, int m, int n) { return x * (static_cast<float>(m) / static_cast<float>(n)); }
+bfloat16 share(bfloat16 x, int m, int n) { return to_bfloat16(share(to_float(x), m, n)); }
+std::int32_t share(std::int32_t x, int m, int n) {
+  return static_cast<std::int32_t>(std::int64_t{x} * m / n);
+}
+Field share(const Field& x, int m, int n) { return x * (Field::of(m) / Field::of(n)); }
 
 /// A retired level is a NaN. Kernels say nothing about the bits of a NaN, so all NaNs are made the same here.
 template <typename Scalar>
@@ -68,6 +71,7 @@ std::vector<Scalar> with_plain_nans(std::vector<Scalar> values) {
 
 struct FoldCase {
   ReduceOp op;
+  int numerator, denominator;  // of the factor of the inputs, not 0: a maximum of 0 and -0 is either
   std::vector<FoldSegment> segments;
   int members;
   std::int64_t count;
@@ -79,6 +83,9 @@ FoldCase any_case() {
   FoldCase drawn;
   drawn.op =
       *rc::gen::element(ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::product, ReduceOp::average);
+  const bool has_factor = *rc::gen::arbitrary<bool>();
+  drawn.numerator = has_factor ? *rc::gen::element(-3, -2, -1, 1, 2, 3) : 1;
+  drawn.denominator = has_factor ? *rc::gen::inRange(1, 7) : 1;
   drawn.members = *rc::gen::inRange(1, 7);
   drawn.count = *rc::gen::element<std::int64_t>(0, 1, 2, 33, 256, 257, 1024, 1027, 2049, 4096, 4097, 8195);
   std::vector<std::int64_t> cuts = {0, *rc::gen::inRange<std::int64_t>(0, drawn.count + 1),
@@ -100,11 +107,12 @@ std::vector<Scalar> by_definition(const FoldCase& fold, const std::vector<std::v
     for (std::int64_t i = segment.begin; i < segment.end; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const auto member = [&](std::int64_t k) {
-        return given[static_cast<std::size_t>((segment.first + k) % fold.members)][at];
+        return share(given[static_cast<std::size_t>((segment.first + k) % fold.members)][at], fold.numerator,
+                     fold.denominator);
       };
       Scalar value = member(0);
       for (std::int64_t k = 1; k < fold.members; ++k) value = plain(fold.op, value, member(k));
-      before[at] = fold.op == ReduceOp::average ? nth_part(value, fold.members) : value;
+      before[at] = fold.op == ReduceOp::average ? share(value, 1, fold.members) : value;
     }
   }
   return before;
@@ -132,7 +140,8 @@ void expect_fold_by_definition(DType dtype) {
     outputs.push_back(inputs[static_cast<std::size_t>(member)]);
     held.push_back(given[static_cast<std::size_t>(member)]);
   }
-  device.fold(fold.op, pointers_to(inputs), fold.segments, pointers_to(outputs));
+  const Reduction reduction(fold.op, {fold.numerator, fold.denominator});
+  device.fold(reduction, pointers_to(inputs), fold.segments, pointers_to(outputs));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto expected = with_plain_nans(by_definition(fold, given, held[i]));
     RC_ASSERT(bits_of(with_plain_nans(test::values<Scalar>(outputs[i]))) == bits_of(expected));

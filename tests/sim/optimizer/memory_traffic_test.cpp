@@ -36,19 +36,18 @@ test::Traffic traffic_of_a_step(int ranks, std::int64_t elements, const DataPara
 }
 
 // In buffers of one rank, of which there are D for gradients, D for values, and two for moments. Gradients
-// are zeroed on all ranks, scaled unless the collective averages, reduced into one part of each buffer, and
-// poisoned in the others. Adam reads gradients, values and moments, and writes all but the first. Values are
-// gathered by reading each part once. Reading and writing each buffer once would be 4 D + 4 buffers.
+// are zeroed on all ranks, multiplied by their factor and reduced in one pass into one part of each buffer,
+// and poisoned in the others. Adam reads gradients, values and moments, and writes all but the first. Values
+// are gathered by reading each part once. Reading and writing each buffer once would be 4 D + 4 buffers.
 RC_GTEST_PROP(MemoryTraffic, OfAZeroStepIsItsFormula, (bool average_in_collective)) {
   const int ranks = *rc::gen::inRange(2, 9);
   const std::int64_t block = 128 * *rc::gen::inRange<std::int64_t>(8, 17);  // of 4 KiB at least
   const std::int64_t buffer = block * ranks * size_of(DType::f32);
   const test::Traffic traffic =
       traffic_of_a_step(ranks, block * ranks, {.average_in_collective = average_in_collective});
-  const std::int64_t zeroed = ranks, scaled = average_in_collective ? 0 : ranks, reduced = ranks,
-                     poisoned = ranks - 1;
-  RC_ASSERT(traffic.read == (scaled + reduced + 4 + 1) * buffer);
-  RC_ASSERT(traffic.written == (zeroed + scaled + 1 + poisoned + 3 + (ranks - 1)) * buffer);
+  const std::int64_t zeroed = ranks, reduced = ranks, poisoned = ranks - 1;
+  RC_ASSERT(traffic.read == (reduced + 4 + 1) * buffer);
+  RC_ASSERT(traffic.written == (zeroed + 1 + poisoned + 3 + (ranks - 1)) * buffer);
 }
 
 }  // namespace

@@ -184,6 +184,14 @@ TEST(Diagnosis, WhateverMembersMayDisagreeOnIsFound) {
        [&](Rank& r) {
          r.groups.world().reduce_scatter(filled(r.device, DType::f32, {3}, 1), one(r), op(r), "site");
        }},
+      {"reduction_mismatch",
+       [&](Rank& r) {
+         r.groups.world().start_all_reduce(one(r), {ReduceOp::sum, {1, 1 + r.id / 2}}, "site").wait();
+       }},
+      {"reduction_mismatch",
+       [&](Rank& r) {
+         r.groups.world().start_all_reduce(one(r), {ReduceOp::sum, {1, 2 + r.id}}, "site").wait();
+       }},
       {"root_mismatch", [](Rank& r) { r.groups.world().reduce(one(r), ReduceOp::sum, r.id / 2, "site"); }},
       {"group_order_mismatch",
        [](Rank& r) {

@@ -19,9 +19,9 @@ class FaultyDevice : public sim::CpuDevice {
     CpuDevice::copy(from, to);
     if (fault_ == Fault::copy) spoil(to);
   }
-  void fold(sim::ReduceOp op, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
+  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
             sim::TensorList outputs) override {
-    CpuDevice::fold(op, inputs, segments, outputs);
+    CpuDevice::fold(reduction, inputs, segments, outputs);
     for (const sim::Tensor* output : outputs) {
       if (fault_ == Fault::fold) spoil(*output);
     }
