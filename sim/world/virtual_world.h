@@ -63,9 +63,7 @@ class VirtualWorld {
     if (is_over(rank)) return;
     rank.latest_call = &call;
     if (arrives_at_once_ && !is_point_to_point(call.operation())) {
-      // The world keeps a call that lies on the rank's stack. Where it has no memory for that, the rank is
-      // given up as by std::terminate(), because its stack must not be unwound.
-      [&]() noexcept { arrive_collective(call); }();
+      arrive_from_stack(call);
     } else {
       rank.outbox.add(call);
     }
@@ -151,6 +149,9 @@ class VirtualWorld {
     group.first.add(call);
     if (group.first.arrived.size() == group.running.size()) complete_first(group);
   }
+  /// The world keeps a call that lies on the rank's stack. Where it has no memory for that, the rank is given
+  /// up as by std::terminate(), because its stack must not be unwound.
+  [[gnu::always_inline]] void arrive_from_stack(PostedCall& call) noexcept { arrive_collective(call); }
   [[gnu::noinline]] void arrive_ahead(PostedCall& call);
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
