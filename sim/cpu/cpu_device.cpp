@@ -75,8 +75,8 @@ struct FoldScaling {
 /// Folds one block of one segment: all inputs in their order into `running`, which is then copied to
 /// every output. Small blocks spend much of their time on finding their elements, so that is inline.
 template <ReduceOp op, typename Scalar, typename Factor>
-[[gnu::flatten]] void fold_block(TensorList inputs, const FoldSegment& block, const FoldScaling<Scalar, Factor>& scaling,
-                TensorList outputs) {
+[[gnu::flatten]] void fold_block(TensorList inputs, const FoldSegment& block,
+                                 const FoldScaling<Scalar, Factor>& scaling, TensorList outputs) {
   alignas(64) std::array<Scalar, kFoldBytes / sizeof(Scalar)> running;
   const std::int64_t count = block.end - block.begin;
   const auto bytes = static_cast<std::size_t>(count) * sizeof(Scalar);

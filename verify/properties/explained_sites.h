@@ -6,10 +6,11 @@
 ///   zero      every result of a kernel is zero already, or is not used: to make it zero changes no tensor,
 ///             and an element of it that is no number reaches the first wrong one
 ///   no value  every result of a call is zero on some ranks, and what ranks give to the call is not
-///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
+///   unused    (unused_sites.h) the result of a call is changed, and no tensor differs: it is not used, or
+///             comes too late
 ///   late      the same on some ranks, where it gives them padding alone, and the change of all reaches right
 ///             tensors and not the first wrong one
-///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right, or the same change at
+///   repaired  (repaired_sites.h) a simple change at a site makes all tensors right, or the same change at
 ///             each of several sites of one operation, as those that share a function
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor

@@ -12,6 +12,13 @@ namespace verify {
 
 namespace {
 
+bool has_a_live_level(const sim::Field& x) {
+  for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
+    if (x.is_live(level)) return true;
+  }
+  return false;
+}
+
 using sim::Field;
 
 /// Whether an output is an input of the layer: the reference read a matrix of its name, or of its name after
@@ -97,6 +104,15 @@ ComparedRun compared_run(Bench& bench, const Case& the_case, const CaseSetting& 
   ComparedRun run{the_case, setting, report, reference::Number<Field>(bench.tower(the_case, setting))};
   run.serial = the_case.serial(Inputs<Field>(setting, run.number, nullptr, &run.inputs), setting);
   return run;
+}
+
+bool WrongTensor::has_no_value() const { return std::none_of(got.begin(), got.end(), has_a_live_level); }
+
+bool WrongTensor::lacks_a_value() const {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (has_a_live_level(serial.data()[i]) && !has_a_live_level(got[i])) return true;
+  }
+  return false;
 }
 
 std::size_t WrongTensor::count_wrong() const {

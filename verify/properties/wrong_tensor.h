@@ -54,6 +54,10 @@ struct WrongTensor {
   bool is_input = false;       // the layer is given it, or draws it: nothing computes it
 
   std::size_t count_wrong() const;
+  /// Whether no element has a value: then no change reaches the tensor visibly.
+  bool has_no_value() const;
+  /// Whether an element has no value, and the serial one has.
+  bool lacks_a_value() const;
   /// Whether some of its ranks are known to be right.
   bool is_of_some_ranks() const { return !wrong_ranks.empty() && wrong_ranks.size() < ranks.size(); }
   /// Returns the elements that an explanation must explain: those of the wrong ranks, or all of them.
