@@ -5,6 +5,9 @@
 /// vectors would each have pages of their own; so the records of many ranks are on few pages.
 ///
 /// Shapes  kBlock is the number of elements of a block.
+/// Calls   A thread keeps up to 128 blocks that its lists gave up, and its lists take them first: a campaign
+///         of small worlds makes and drops the same few again and again. More of them would scatter the last
+///         blocks of large worlds over memory.
 
 #include <algorithm>
 #include <array>
@@ -64,6 +67,53 @@ class BlockList {
  private:
   using Block = std::array<T, kBlock>;
 
+  /// The blocks that lists of this thread gave up.
+  class SpareBlocks {
+   public:
+    SpareBlocks() { blocks_.reserve(kMost); }
+    ~SpareBlocks() {
+      for (Block* block : blocks_) delete block;
+      is_over = true;
+    }
+    SpareBlocks(const SpareBlocks&) = delete;
+    SpareBlocks& operator=(const SpareBlocks&) = delete;
+
+    Block* take() {
+      if (blocks_.empty()) return new Block();
+      Block* const block = blocks_.back();
+      blocks_.pop_back();
+      *block = Block();
+      return block;
+    }
+    void give_back(Block* block) noexcept {
+      if (blocks_.size() == kMost) {
+        delete block;
+      } else {
+        blocks_.push_back(block);
+      }
+    }
+
+    static SpareBlocks& of_thread() {
+      static thread_local SpareBlocks blocks;
+      return blocks;
+    }
+    /// Lists that outlive the thread's objects, as those of static ones do, keep nothing.
+    static inline constinit thread_local bool is_over = false;
+
+   private:
+    static constexpr std::size_t kMost = 128;
+    std::vector<Block*> blocks_;
+  };
+  struct GiveBack {
+    void operator()(Block* block) const noexcept {
+      if (SpareBlocks::is_over) {
+        delete block;
+      } else {
+        SpareBlocks::of_thread().give_back(block);
+      }
+    }
+  };
+
   /// Returns the element at a place counted from the first block. Most are asked for in the last block.
   T& at(std::size_t place) const {
     const std::size_t block = place / kBlock;
@@ -71,7 +121,7 @@ class BlockList {
     return of_place[place % kBlock];
   }
   [[gnu::noinline]] void add_block() {
-    blocks_.push_back(std::make_unique<Block>());
+    blocks_.emplace_back(SpareBlocks::of_thread().take());
     last_ = blocks_.back().get();
   }
   void swap(BlockList& other) noexcept {
@@ -81,7 +131,7 @@ class BlockList {
     std::swap(end_, other.end_);
   }
 
-  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Block, GiveBack>> blocks_;
   Block* last_ = nullptr;            // the last block
   std::size_t begin_ = 0, end_ = 0;  // places of the first element and behind the last one
 };

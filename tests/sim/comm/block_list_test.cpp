@@ -57,6 +57,18 @@ TEST(BlockList, ACopyIsApartAndWhatIsMovedIsGone) {
   EXPECT_EQ(elements_of(list), (std::vector<int>{9}));
 }
 
+TEST(BlockList, BlocksOfListsThatAreGoneAreEmptyAgain) {
+  for (int round = 0; round < 3; ++round) {
+    std::vector<List> lists(100);
+    for (List& list : lists) {
+      for (int i = 0; i < 9; ++i) {
+        EXPECT_EQ(list.add(), 0);
+        list[static_cast<std::size_t>(i)] = 7;
+      }
+    }
+  }
+}
+
 TEST(BlockList, AnElementStaysWhereItIsWhileTheListGrows) {
   List list;
   list.add() = 1;
