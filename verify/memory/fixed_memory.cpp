@@ -12,7 +12,16 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kOfProducts =
     32 * kMiB;  // of one library and thread, on a GPU of compute capability 9
 
-/// The keys and values of a microbatch on a rank.
+/// The allgather dispatcher gathers the tokens of all ranks that share experts, into the buffer of sequence
+/// parallelism. `own` are the bytes of a rank's own tokens.
+std::int64_t gathered_for_experts(const ActivationShape& shape, std::int64_t own) {
+  const ExpertOptions& experts = shape.model.experts;
+  const int ranks = shape.ep * shape.etp;
+  return experts.num_experts > 0 && experts.dispatcher == "allgather" && ranks > 1 ? ranks * own : 0;
+}
+
+}  // namespace
+
 std::int64_t key_and_value_bytes(const ActivationShape& shape) {
   const ModelShape& model = shape.model;
   std::int64_t elements =
@@ -23,16 +32,6 @@ std::int64_t key_and_value_bytes(const ActivationShape& shape) {
   }
   return shape.element_bytes * elements * shape.tokens;
 }
-
-/// The allgather dispatcher gathers the tokens of all ranks that share experts, into the buffer of sequence
-/// parallelism. `own` are the bytes of a rank's own tokens.
-std::int64_t gathered_for_experts(const ActivationShape& shape, std::int64_t own) {
-  const ExpertOptions& experts = shape.model.experts;
-  const int ranks = shape.ep * shape.etp;
-  return experts.num_experts > 0 && experts.dispatcher == "allgather" && ranks > 1 ? ranks * own : 0;
-}
-
-}  // namespace
 
 std::int64_t workspace_bytes(const ActivationShape& shape) {
   const MemoryOptions& options = shape.options;

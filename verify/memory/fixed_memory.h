@@ -33,6 +33,9 @@
 
 namespace verify {
 
+/// Returns the bytes of the keys and values of a microbatch on a rank.
+std::int64_t key_and_value_bytes(const ActivationShape& shape);
+
 /// Returns the bytes of the workspaces: those of --workspace-memory, or those above.
 std::int64_t workspace_bytes(const ActivationShape& shape);
 

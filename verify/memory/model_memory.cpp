@@ -24,6 +24,14 @@ bool has_two_embeddings(const ModelShape& shape, const Stage& stage) {
   return (!shape.untied_output || shape.mtp_num_layers > 0) && stage.is_first != stage.is_last;
 }
 
+/// Whether the norm behind the layers is on a stage.
+bool has_final_norm(const ModelShape& shape, const Stage& stage) {
+  if (shape.mtp_num_layers == 0) return stage.is_last;
+  return std::ranges::any_of(stage.layers, [&](const sim::StageLayers& chunk) {
+    return chunk.count > 0 && chunk.offset + chunk.count == shape.num_layers;
+  });
+}
+
 /// What the row says of experts; "" for a dense model.
 std::string text_of_experts(const MemoryReport& report, const StageMemory& most) {
   if (report.expert_owners == 0) return "";
@@ -84,7 +92,7 @@ class Holder {
 
   /// `is_output`: the output layer has no weight but this one.
   void embedding(bool is_tied, bool is_output) {
-    sharded(vocabulary() * shape_.hidden_size, is_tied);
+    sharded("embedding of words", vocabulary() * shape_.hidden_size, is_tied);
     if (is_output) multiplies(shape_.hidden_size);
     if (shape_.learned_positions) replicated(shape_.positions() * shape_.hidden_size);
   }
@@ -102,11 +110,12 @@ class Holder {
       mlp(shape_.ffn_hidden_size, shape_.linear_bias);
     }
   }
+  void final_norm() { norm(); }
   /// The layers that predict further tokens, each with three norms and a matrix that joins two states.
   void predictions() {
     for (std::int64_t i = 0; i < shape_.mtp_num_layers; ++i) {
       for (int norms = 0; norms < 3; ++norms) norm();
-      sharded(2 * shape_.hidden_size * shape_.hidden_size);
+      sharded("matrix that joins two states of a prediction", 2 * shape_.hidden_size * shape_.hidden_size);
       multiplies(2 * shape_.hidden_size);
       layer(shape_.num_layers - 1);
     }
@@ -114,16 +123,15 @@ class Holder {
   /// `has_copy`: a copy of the embedding of another stage is here. It is the output layer's weight where that
   /// is tied, unless layers that predict further tokens need it: then the output layer has one of its own.
   void output(bool has_copy) {
-    norm();
     const std::int64_t words = vocabulary() * shape_.hidden_size;
     const auto copy = [&](bool is_shared) {
-      sharded(words, is_shared);
+      sharded("copy of the embedding of words", words, is_shared);
       held_.back().is_copy = true;
       if (!shape_.untied_output) multiplies(shape_.hidden_size);
     };
     if (has_copy) copy(true);
     if (shape_.untied_output) {
-      sharded(words);
+      sharded("output layer", words);
       multiplies(shape_.hidden_size);
     } else if (has_copy && shape_.mtp_num_layers > 0) {
       copy(false);
@@ -136,8 +144,9 @@ class Holder {
   std::int64_t up(std::int64_t inside) const { return (shape_.gated_mlp ? 2 : 1) * inside; }
 
   void replicated(std::int64_t elements) { held_.push_back({.elements = elements}); }
-  void sharded(std::int64_t elements, bool is_shared = false) {
-    held_.push_back({.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared});
+  void sharded(const char* name, std::int64_t elements, bool is_shared = false) {
+    held_.push_back(
+        {.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared, .name = name});
   }
   /// The last parameter is the weight of a matrix product with so many inputs on the rank.
   void multiplies(std::int64_t inputs) { held_.back().inputs = inputs; }
@@ -150,58 +159,65 @@ class Holder {
     const std::int64_t h = shape_.hidden_size;
     const std::int64_t attended = shape_.num_attention_heads * shape_.head_size();
     const std::int64_t qkv = attended + 2 * shape_.num_query_groups * shape_.head_size();
-    linear(qkv, h, true, shape_.linear_bias || shape_.add_qkv_bias);
+    linear("matrix of queries, keys and values", qkv, h, true, shape_.linear_bias || shape_.add_qkv_bias);
     if (shape_.qk_norm) {
       const std::size_t first = held_.size();
       for (int norms = 0; norms < 2; ++norms) norm(shape_.head_size());
       for (std::size_t i = first; i < held_.size(); ++i) held_[i].is_head_norm = true;
     }
-    linear(h, attended, false, shape_.linear_bias);
+    linear("matrix behind attention", h, attended, false, shape_.linear_bias);
   }
   void latent_attention(const LatentAttention& latent) {
     const std::int64_t h = shape_.hidden_size, heads = shape_.num_attention_heads, rank = latent.q_lora_rank;
     const std::int64_t queries = heads * (latent.qk_head_dim + latent.qk_pos_emb_head_dim);
-    if (rank > 0) down(rank);
+    if (rank > 0) down("down-projection of queries", rank);
     if (rank > 0 && shape_.qk_norm) norm(rank);
-    linear(queries, rank > 0 ? rank : h, true, false);
-    down(latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
+    linear("up-projection of queries", queries, rank > 0 ? rank : h, true, false);
+    down("down-projection of keys and values", latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
     if (shape_.qk_norm) norm(latent.kv_lora_rank);
-    linear(heads * (latent.qk_head_dim + latent.v_head_dim), latent.kv_lora_rank, true, false);
-    linear(h, heads * latent.v_head_dim, false, shape_.linear_bias);
+    linear("up-projection of keys and values", heads * (latent.qk_head_dim + latent.v_head_dim),
+           latent.kv_lora_rank, true, false);
+    linear("matrix behind attention", h, heads * latent.v_head_dim, false, shape_.linear_bias);
   }
-  /// A matrix into a narrow hidden state, whole on every rank.
-  void down(std::int64_t outputs) {
-    replicated(outputs * shape_.hidden_size);
+  /// A matrix into a narrow hidden state, which Transformer Engine's layers have whole on every rank.
+  void down(const char* name, std::int64_t outputs) {
+    if (sizes_.cuts_latents) {
+      sharded(name, outputs * shape_.hidden_size);
+    } else {
+      replicated(outputs * shape_.hidden_size);
+      held_.back().name = name;
+    }
     multiplies(shape_.hidden_size);
   }
-  void linear(std::int64_t outputs, std::int64_t inputs, bool by_rows, bool has_bias) {
-    sharded(outputs * inputs);
+  void linear(const char* name, std::int64_t outputs, std::int64_t inputs, bool by_rows, bool has_bias) {
+    sharded(name, outputs * inputs);
     multiplies(by_rows ? inputs : inputs / sizes_.tp);
     if (!has_bias) return;
     if (by_rows) {
-      sharded(outputs);
+      sharded("bias", outputs);
     } else {
       replicated(outputs);
     }
   }
   void mlp(std::int64_t inside, bool has_bias) {
-    linear(up(inside), shape_.hidden_size, true, has_bias);
-    linear(shape_.hidden_size, inside, false, has_bias);
+    linear("first matrix of an MLP", up(inside), shape_.hidden_size, true, has_bias);
+    linear("second matrix of an MLP", shape_.hidden_size, inside, false, has_bias);
   }
   /// A rank holds an ep-th of the experts, each cut over etp. A bias needs etp 1.
   void expert() {
     const std::int64_t h = shape_.hidden_size, f = shape_.experts.moe_ffn_hidden_size;
-    const auto cut = [&](std::int64_t elements) {
+    const auto cut = [&](const char* name, std::int64_t elements) {
       held_.push_back({.elements = elements / sizes_.etp,
                        .shards = std::int64_t{sizes_.ep} * sizes_.etp,
-                       .is_expert = true});
+                       .is_expert = true,
+                       .name = name});
     };
-    cut(up(f) * h);
+    cut("first matrix of an expert", up(f) * h);
     multiplies(h);
-    if (shape_.linear_bias) cut(up(f));
-    cut(h * f);
+    if (shape_.linear_bias) cut("bias", up(f));
+    cut("second matrix of an expert", h * f);
     multiplies(f / sizes_.etp);
-    if (shape_.linear_bias) cut(h);
+    if (shape_.linear_bias) cut("bias", h);
   }
   void experts() {
     const ExpertOptions& experts = shape_.experts;
@@ -231,16 +247,12 @@ void add_buffer(const HeldBytes& buffer, const StateBytes& state, StageMemory& m
 
 /// Returns the bytes of all buffers of a stage: those of experts are apart where their grid is another one.
 StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryReport& report) {
-  std::vector<HeldParameter> experts;
-  if (report.expert_owners > 0) {
-    std::ranges::copy_if(held, std::back_inserter(experts), &HeldParameter::is_expert);
-    std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_expert; });
-  }
+  const BufferContents contents = contents_of_buffers(std::move(held), report.expert_owners > 0);
   StageMemory memory;
-  add_buffer(held_bytes(held, report.owners, report.state), report.state, memory);
-  if (experts.empty()) return memory;
+  add_buffer(held_bytes(contents.dense, report.owners, report.state), report.state, memory);
+  if (contents.experts.empty()) return memory;
   const std::int64_t dense = memory.parameters;
-  add_buffer(held_bytes(experts, report.expert_owners, report.state), report.state, memory);
+  add_buffer(held_bytes(contents.experts, report.expert_owners, report.state), report.state, memory);
   memory.expert_parameters = memory.parameters - dense;
   return memory;
 }
@@ -254,18 +266,33 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
   if (stage.is_first) holder.embedding(two, stage.is_last && !shape.untied_output);
   for (const sim::StageLayers& chunk : stage.layers)
     for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) holder.layer(layer);
+  if (has_final_norm(shape, stage)) holder.final_norm();
   if (stage.is_last) holder.predictions();
   if (stage.is_last) holder.output(two);
   return holder.held();
 }
 
-HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state) {
+BufferContents contents_of_buffers(std::vector<HeldParameter> held, bool experts_are_apart) {
+  BufferContents contents;
+  if (experts_are_apart) {
+    std::ranges::copy_if(held, std::back_inserter(contents.experts), &HeldParameter::is_expert);
+    std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_expert; });
+  }
+  contents.dense = std::move(held);
+  return contents;
+}
+
+sim::BufferLayout buffer_of(const std::vector<HeldParameter>& parameters, int owners, bool is_distributed) {
   std::vector<sim::BufferParameter> sizes;
   for (const HeldParameter& parameter : parameters)
     sizes.push_back({parameter.elements, parameter.is_shared});
   const std::int64_t bucket_size = std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * owners);
-  const sim::BufferLayout layout = sim::buffer_layout(
-      sizes, {.owners = owners, .bucket_size = bucket_size, .distributed_optimizer = state.is_distributed});
+  return sim::buffer_layout(
+      sizes, {.owners = owners, .bucket_size = bucket_size, .distributed_optimizer = is_distributed});
+}
+
+HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state) {
+  const sim::BufferLayout layout = buffer_of(parameters, owners, state.is_distributed);
   std::int64_t most = 0;
   for (int rank = 0; rank < owners && state.is_distributed; ++rank) {
     std::int64_t owned = 0;
@@ -295,24 +322,30 @@ std::optional<bool> MemoryReport::fits() const {
 
 bool MemoryReport::fits_as_asked() const { return !gpu_memory || fits().value_or(false); }
 
+ActivationShape activation_shape(const ModelShape& shape, const sim::Layout& layout, const ActivationRun& run,
+                                 const StateBytes& state, const MemoryOptions& options) {
+  return {.model = shape,
+          .options = options,
+          .padded_vocab_size = vocabulary_of(shape, layout.tp),
+          .tokens = run.micro_batch_size * shape.seq_length / layout.cp,
+          .micro_batch_size = run.micro_batch_size,
+          .element_bytes = state.parameter,
+          .tp = layout.tp,
+          .etp = layout.etp,
+          .ep = layout.ep,
+          .cp = layout.cp,
+          .sequence_parallel = run.sequence_parallel};
+}
+
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const ActivationRun& run,
                           const StateBytes& state, const MemoryOptions& options) {
-  const ShardSizes sizes{.tp = layout.tp, .ep = layout.ep, .etp = layout.etp};
+  const ShardSizes sizes{
+      .tp = layout.tp, .ep = layout.ep, .etp = layout.etp, .cuts_latents = options.local_layers};
   const bool has_experts = shape.experts.num_experts > 0;
   const auto owners = [&](int replicas) { return state.is_distributed ? replicas / layout.instances : 1; };
   const auto stages = static_cast<int>(placement.stages.size());
-  const ActivationShape activations{.model = shape,
-                                    .options = options,
-                                    .padded_vocab_size = vocabulary_of(shape, layout.tp),
-                                    .tokens = run.micro_batch_size * shape.seq_length / layout.cp,
-                                    .micro_batch_size = run.micro_batch_size,
-                                    .element_bytes = state.parameter,
-                                    .tp = layout.tp,
-                                    .etp = layout.etp,
-                                    .ep = layout.ep,
-                                    .cp = layout.cp,
-                                    .sequence_parallel = run.sequence_parallel};
+  const ActivationShape activations = activation_shape(shape, layout, run, state, options);
   std::int64_t elements = 0;
   MemoryReport report{.row = {},
                       .owners = owners(layout.dp * layout.cp),

@@ -12,8 +12,8 @@
 ///         Routed experts are divided over ep and cut over etp; their router is replicated, and shared
 ///         experts are cut over tp. Where ep or etp make the grid of experts another one, they have
 ///         buffers of their own, whose owners are the ranks of edp. The down-projections of latent attention
-///         are replicated.
-///         Layers that predict further tokens are on the last stage.
+///         are replicated, but cut over tp in layers without Transformer Engine. Layers that predict further
+///         tokens are on the last stage; with them, the final norm is on the stage of the last other layer.
 ///         Workspaces and buffers are those of fixed_memory.h, and activations those of
 ///         activation_memory.h; the latter are left out where no schedule is given, or where they may exceed
 ///         2^53 bytes.
@@ -24,6 +24,7 @@
 ///         core/transformer/multi_token_prediction.py.
 
 #include <optional>
+#include <string_view>
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
@@ -44,14 +45,17 @@ struct HeldParameter {
   bool is_copy = false;     // a parameter of another stage is the same one
   bool is_expert = false;   // of a routed expert
   bool is_router_bias = false;
-  bool is_head_norm = false;  // of queries or keys: the gradient of a rank is that of its own heads
-  std::int64_t inputs = 0;    // of the matrix product whose weight it is, on the rank; 0: it is none
+  bool is_head_norm = false;   // of queries or keys: the gradient of a rank is that of its own heads
+  std::int64_t inputs = 0;     // of the matrix product whose weight it is, on the rank; 0: it is none
+  std::string_view name = {};  // of a matrix; that of norms and other narrow parameters is empty
   bool operator==(const HeldParameter&) const = default;
 };
 
 /// The sizes of the grids over which parameters are divided.
 struct ShardSizes {
   int tp = 1, ep = 1, etp = 1;
+  bool cuts_latents =
+      false;  // layers without Transformer Engine cut the down-projections of latent attention
   /// Whether the experts are reduced over other ranks than dense parameters, and have their own buffers.
   bool has_expert_grid() const { return ep > 1 || etp != tp; }
 };
@@ -65,6 +69,16 @@ struct Stage {
 /// Returns the parameters that a rank of a stage holds, in the order of the model.
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
                                            const ShardSizes& sizes);
+
+/// The parameters of a stage by the buffers that they are in.
+struct BufferContents {
+  std::vector<HeldParameter> dense, experts;
+};
+/// Divides the parameters of a stage: experts have buffers of their own where their grid is another one.
+BufferContents contents_of_buffers(std::vector<HeldParameter> held, bool experts_are_apart);
+
+/// Returns the buffer of parameters whose gradients are reduced over so many ranks.
+sim::BufferLayout buffer_of(const std::vector<HeldParameter>& parameters, int owners, bool is_distributed);
 
 /// The bytes of one buffer.
 struct HeldBytes {
@@ -101,6 +115,10 @@ struct ActivationRun {
   sim::ScheduleFunction schedule = nullptr;  // null: activations are not counted
   sim::PipelineShape pipeline;
 };
+
+/// Returns what the activations of a microbatch on a rank depend on.
+ActivationShape activation_shape(const ModelShape& shape, const sim::Layout& layout, const ActivationRun& run,
+                                 const StateBytes& state, const MemoryOptions& options);
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const ActivationRun& run,

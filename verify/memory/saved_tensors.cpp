@@ -27,8 +27,8 @@ class Layer {
 
   /// `module` computes the norm again.
   void norm(const char* input, const char* output, const char* module) {
-    add(input, e_ * h_ * own_);
-    add(output, e_ * h_ * own_, module);
+    one(input, own_, h_);
+    one(output, own_, h_, module);
     add("norm statistics", statistics_of(own_), module);
   }
   void attention() {
@@ -41,7 +41,7 @@ class Layer {
         add("queries and keys before their norms", e_ * (heads + groups) * head * n_);
         add("query and key norm statistics", statistics_of((heads + groups) * n_));
       }
-      add("queries, keys, values", e_ * (heads + 2 * groups) * head * n_);
+      one("queries, keys, values", n_, (heads + 2 * groups) * head);
       add("queries and keys beside their product", e_ * beside_product(heads, groups) * head * n_);
       if (!model_.learned_positions) rotary_tables(head);
       core(heads * head);
@@ -49,25 +49,28 @@ class Layer {
     dropout("attention dropout mask");
   }
   void mlp(std::int64_t inside, const char* module, const char* act_module) {
-    add("MLP before activation", e_ * up() * inside * n_ / shape_.tp, module);
-    add("MLP after activation", after_activation() * e_ * inside * n_ / shape_.tp, act_module);
+    one("MLP before activation", n_, up() * inside / shape_.tp, module);
+    one("MLP after activation", n_, inside / shape_.tp, act_module);
+    if (has_factors()) add("factors of an unfused gate", 2 * e_ * inside * n_ / shape_.tp, act_module);
   }
   void experts() {
     const ExpertOptions& experts = model_.experts;
     const std::int64_t rows = rows_of_experts(shape_);
-    const std::int64_t inside = e_ * rows * experts.moe_ffn_hidden_size / shape_.etp;
+    const std::int64_t columns = experts.moe_ffn_hidden_size / shape_.etp;
     router(experts);
     add("order of rows", order_of_rows(experts, rows), "moe");
-    add("expert input", e_ * h_ * rows, "moe");
-    add("experts before activation", up() * inside, "moe");
-    add("experts after activation", (after_activation() + (multiplies_apart() ? 1 : 0)) * inside,
-        expert_activation());
+    of_rows("expert input", rows, h_, "moe");
+    inside_experts("experts before activation", rows, up() * columns, "moe");
+    inside_experts("experts after activation", rows, columns, expert_activation());
+    if (multiplies_apart()) inside_experts("experts after probabilities", rows, columns, expert_activation());
+    if (has_factors())
+      add("factors of an unfused gate of experts", 2 * e_ * rows * columns, expert_activation());
     if (experts.shared_expert_intermediate_size == 0) return;
     begin(LayerPart::mlp);
     mlp(experts.shared_expert_intermediate_size, shared_experts(), shared_experts());
     if (shape_.options.overlaps_shared_experts && shape_.sequence_parallel && shape_.tp > 1)
-      add("gathered input of shared experts", e_ * h_ * n_, shared_experts());
-    if (experts.shared_expert_gate) add("output of shared experts", e_ * h_ * own_, shared_experts());
+      one("gathered input of shared experts", n_, h_, shared_experts());
+    if (experts.shared_expert_gate) one("output of shared experts", own_, h_, shared_experts());
   }
   /// What is added from here on belongs to this part.
   void begin(LayerPart part) { part_ = part; }
@@ -116,9 +119,9 @@ class Layer {
     return kIndexBytes * (experts.num_experts * own_ + chosen) + probabilities;
   }
   std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
-  /// The results that an activation keeps: its product, and without a kernel of its own both factors.
-  std::int64_t after_activation() const {
-    return model_.gated_mlp && !shape_.options.fused_gate && !shape_.options.te_activation ? 3 : 1;
+  /// Whether an activation keeps both factors of its product, for which it has no kernel of its own.
+  bool has_factors() const {
+    return model_.gated_mlp && !shape_.options.fused_gate && !shape_.options.te_activation;
   }
   /// Whether a kernel of its own multiplies what experts have activated by the probabilities.
   bool multiplies_apart() const {
@@ -130,6 +133,24 @@ class Layer {
   const char* shared_experts() const { return shape_.options.recomputes("moe") ? "moe" : "shared_experts"; }
   void add(const char* name, std::int64_t bytes, const char* module = "") {
     saved_.push_back({name, bytes, module, part_});
+  }
+  void one(const char* name, std::int64_t tokens, std::int64_t width, const char* module = "") {
+    one(name, shape_.shape_of(tokens, width), e_ * tokens * width, module);
+  }
+  void of_rows(const char* name, std::int64_t rows, std::int64_t width, const char* module) {
+    one(name, {rows, width}, e_ * rows * width, module);
+  }
+  /// Without a grouped product, each expert of a rank has a tensor of its own.
+  void inside_experts(const char* name, std::int64_t rows, std::int64_t width, const char* module) {
+    const bool are_one = shape_.options.grouped_experts || model_.experts.num_experts == shape_.ep;
+    if (are_one) {
+      of_rows(name, rows, width, module);
+    } else {
+      add(name, e_ * rows * width, module);
+    }
+  }
+  void one(const char* name, std::vector<std::int64_t> shape, std::int64_t bytes, const char* module) {
+    saved_.push_back({name, bytes, module, part_, std::move(shape)});
   }
   /// Of a norm of so many rows.
   std::int64_t statistics_of(std::int64_t rows) const {
@@ -157,22 +178,21 @@ class Layer {
   void latent(const LatentAttention& latent) {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;
     const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
-    add("latent states", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_);
+    if (latent.q_lora_rank > 0) one("latent states of queries", own_, latent.q_lora_rank);
+    one("latent states of keys and values", own_, latent.kv_lora_rank);
     if (model_.qk_norm) {
       // Transformer Engine fuses the norms into the up-projections.
       const char* module = shape_.options.local_layers ? "" : "mla_up_proj";
-      add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, module);
+      if (latent.q_lora_rank > 0) one("norm output of latent queries", own_, latent.q_lora_rank, module);
+      one("norm output of latent keys and values", own_, latent.kv_lora_rank, module);
       add("latent norm statistics", statistics_of((latent.q_lora_rank > 0 ? 2 : 1) * own_), module);
     }
     add("key positions", e_ * latent.qk_pos_emb_head_dim * n_);
-    add("queries, keys, values", e_ * heads * (2 * head + latent.v_head_dim) * n_, "mla_up_proj");
+    one("latent queries", n_, heads * head, "mla_up_proj");
+    one("latent keys", n_, heads * head, "mla_up_proj");
+    one("latent values", n_, heads * latent.v_head_dim, "mla_up_proj");
     if (!model_.learned_positions) rotary_tables(latent.qk_pos_emb_head_dim);
     core(heads * latent.v_head_dim);
-  }
-  /// Of one score. A softmax in fp32 is converted, for the product with the values or for dropout.
-  std::int64_t bytes_of_softmax() const {
-    if (!converts_softmax()) return e_;
-    return kFloatBytes + (shape_.options.attention_dropout ? 0 : e_);
   }
   /// Megatron's own kernel of a softmax takes sequences of up to 4096 tokens, in fours as heads are.
   bool converts_softmax() const {
@@ -182,15 +202,25 @@ class Layer {
     return !shape_.options.fused_softmax || length <= 16 || length > 4096 || length % 4 != 0 ||
            heads % 4 != 0;
   }
+  /// A softmax that is converted for the product with the values is there twice.
+  void add_scores() {
+    const std::int64_t scores = score_bytes(shape_) / e_;
+    const std::int64_t heads = model_.num_attention_heads / shape_.tp, length = model_.seq_length;
+    const std::int64_t of_one = converts_softmax() ? kFloatBytes : e_;
+    one("attention scores", {shape_.micro_batch_size, heads, shape_.tokens / shape_.micro_batch_size, length},
+        scores * of_one, "core_attn");
+    if (converts_softmax() && !shape_.options.attention_dropout)
+      add("attention scores in 16 bits", scores * e_, "core_attn");
+  }
   void core(std::int64_t attended) {
     if (shape_.options.keeps_scores) {
-      add("attention scores", score_bytes(shape_) / e_ * bytes_of_softmax(), "core_attn");
+      add_scores();
       if (shape_.options.attention_dropout)
         add("dropout of scores", score_bytes(shape_) / e_ * (e_ + kMaskBytes), "core_attn");
     } else {
       add("attention statistics", kFloatBytes * model_.num_attention_heads / shape_.tp * n_, "core_attn");
     }
-    add("attention output", e_ * attended * n_);
+    one("attention output", n_, attended);
     // Attention over gathered keys works in two steps, and keeps their outputs beside the joined one.
     if (shape_.cp > 1 && shape_.options.gathers_keys)
       add("attention output of steps", e_ * attended * n_, "core_attn");

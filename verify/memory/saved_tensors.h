@@ -92,16 +92,22 @@ struct ActivationShape {
 
   /// The tokens of norms and dropout on a rank, n_s.
   std::int64_t own_tokens() const { return sequence_parallel ? tokens / tp : tokens; }
+  /// The shape of a tensor that has so many tokens with so many elements each: [s, b, width].
+  std::vector<std::int64_t> shape_of(std::int64_t all_tokens, std::int64_t width) const {
+    return {all_tokens / micro_batch_size, micro_batch_size, width};
+  }
 };
 
 /// Parts of a layer, which give back what they kept in the reverse order; shared experts after the others.
 enum class LayerPart { attention, mlp_norm, mlp, experts };  // shared experts are the MLP of their layer
 
+/// A row of the table above. Where it is one tensor, it has a shape, from which its bytes follow.
 struct SavedTensor {
   const char* name;
   std::int64_t bytes;
   const char* module;  // the module that computes it again; "" where none does
   LayerPart part;
+  std::vector<std::int64_t> shape = {};  // empty: several tensors, or a small one
 };
 
 /// Returns all tensors of a layer, those that are computed again among them.

@@ -127,6 +127,11 @@ std::string why_no_activations(const ScenarioRequest& request) {
   return fmt::format("a schedule of {} pipeline ranks that is full has too many steps", request.layout.pp);
 }
 
+ActivationShape activation_shape(const ScenarioRequest& request) {
+  return activation_shape(*request.model.shape, request.layout, activation_run(request), request.state,
+                          request.memory);
+}
+
 MemoryReport scenario_memory(const ScenarioRequest& request) {
   const ModelShape& shape = *request.model.shape;
   require_listable(shape, request.layout);

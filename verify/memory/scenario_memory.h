@@ -28,6 +28,9 @@ void require_memory(const Scenario& scenario, const ScenarioRequest& request);
 /// Returns why the activations of a request are not counted; "" where only their size forbids it.
 std::string why_no_activations(const ScenarioRequest& request);
 
+/// Returns what the activations of a request depend on.
+ActivationShape activation_shape(const ScenarioRequest& request);
+
 /// Counts the memory of a request that has a shape and a placement.
 MemoryReport scenario_memory(const ScenarioRequest& request);
 

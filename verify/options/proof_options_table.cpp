@@ -272,6 +272,8 @@ std::vector<OptionInfo> options_of_the_proof() {
        {{Reader::groups, "all", "Shows only the groups of this rank."}}},
       {"svg", text, kOutputSection, Reader::schedule, "", "Draws the pipeline schedule into this file.",
        "FILE"},
+      {"out-of-memory", text, kOutputSection, Reader::memory, "",
+       "Says which tensor found no room, from the line in which PyTorch says so, or from its size.", "TEXT"},
       {"sweep", flag, kOutputSection, Reader::memory, "",
        "Compares the layouts of the world and the global batch that Megatron accepts, the best first."},
       {"sweep-values", texts, kOutputSection, Reader::memory, "see verify/estimate",

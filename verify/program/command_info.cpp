@@ -141,7 +141,9 @@ CommandInfo memory_info() {
           "Counts the memory of a rank of each pipeline stage at the full size of the model: parameters, "
           "gradients and optimizer states between steps, and the largest moment of a step with its "
           "activations "
-          "and logits. With --gpu-memory it judges, and says what would help. The figures are held against "
+          "and logits. With --gpu-memory it judges, and says what would help. With --out-of-memory it names "
+          "the "
+          "tensor that found no room. The figures are held against "
           "measured runs in verify/memory/README.md. With --sweep it compares the layouts of the job that "
           "Megatron "
           "accepts, and with --machine it estimates the time of a step.",
@@ -160,7 +162,10 @@ CommandInfo memory_info() {
             "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
-           {kFalsified, "A stage does not fit into --gpu-memory, or whether it fits is not known."},
+           {kFalsified,
+            "A stage does not fit into --gpu-memory, or whether it fits is not known, or --out-of-memory "
+            "says "
+            "how full the GPU was."},
            {kRefused,
             "The command line, the scenario, the layout or the model was refused, or the result could "
             "not be written."}},

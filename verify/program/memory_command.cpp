@@ -26,6 +26,7 @@
 #include "verify/output/text_table.h"
 #include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/program/memory_failure.h"
 #include "verify/program/memory_sweep.h"
 #include "verify/report/numbers_json.h"
 #include "verify/views/run_view.h"
@@ -43,6 +44,21 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
   require_memory(scenario, *request);
   return *std::move(request);
+}
+
+/// Returns what the run says of an allocation that failed; nothing where it is not asked.
+std::optional<OutOfMemory> said_of_failure(const Settings& settings) {
+  if (!settings.has("out-of-memory")) return std::nullopt;
+  return out_of_memory(settings.text("out-of-memory", ""));
+}
+
+/// Judges a run that failed by the memory that PyTorch says its tensors had, unless another one is given.
+Scenario judged_by(const std::optional<OutOfMemory>& said, const Scenario& scenario) {
+  constexpr const char* kMemory = "gpu-memory";
+  if (!said || !said->gpu || scenario.settings.has(kMemory)) return scenario;
+  Settings settings = scenario.settings;
+  settings.append(kMemory, {fmt::format("{}B", std::max<std::int64_t>(1, said->gpu->for_tensors()))});
+  return with_settings(scenario, settings);
 }
 
 /// What would help a run that does not fit; empty for one that fits, or is not judged.
@@ -162,7 +178,8 @@ std::string too_few_gpus(const ScenarioRequest& request, const MemoryReport& rep
 }
 
 /// The answer, before the table: whether the run fits, which ranks hold most and when, and what would help.
-std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report) {
+std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report,
+                      bool has_failed) {
   if (!report.gpu_memory) return "";
   const std::size_t fullest = report.fullest();
   const StageMemory& most = report.stages[fullest];
@@ -171,9 +188,10 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
   const std::string stage = text_of_stage(request.layout, fullest);
   if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
   if (*report.fits()) {
-    return fmt::format("{} {}: {} holds most, {} of {}.{}{}\n\n", doubt.empty() ? "It" : "What is counted",
-                       text_of_fit(left), stage, byte_text(most.peak_bytes()), memory, text_of_room(left),
-                       doubt);
+    return fmt::format("{} {}{}: {} holds most, {} of {}.{}{}\n\n",
+                       doubt.empty() && !has_failed ? "It" : "What is counted", text_of_fit(left),
+                       has_failed ? ", though the run did not" : "", stage, byte_text(most.peak_bytes()),
+                       memory, text_of_room(left), doubt);
   }
   const std::string moment =
       report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
@@ -226,9 +244,11 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
 }  // namespace
 
 int run_memory(const Call& call) {
-  const Scenario scenario = requested_scenario(call.line);
-  if (scenario.settings.flag("sweep")) return run_memory_sweep(call, scenario);
-  require_no_sweep(scenario.settings);
+  const Scenario asked_for = requested_scenario(call.line);
+  if (asked_for.settings.flag("sweep")) return run_memory_sweep(call, asked_for);
+  require_no_sweep(asked_for.settings);
+  const std::optional<OutOfMemory> said = said_of_failure(asked_for.settings);
+  const Scenario scenario = judged_by(said, asked_for);
   std::optional<Machine> machine;
   std::optional<ScenarioRequest> asked;
   sim::Refusals refusals;
@@ -237,20 +257,25 @@ int run_memory(const Call& call) {
   refusals.throw_if_any();
   const ScenarioRequest& request = *asked;
   const MemoryReport report = scenario_memory(request);
+  std::optional<MemoryFailure> failure;
+  if (said) failure = memory_failure(*said, request, report);
   std::optional<EstimatedStep> estimate;
   if (machine) estimate = estimated_step(request, *machine);
   if (asks_for_json(call.line)) {
     Json document = as_json(scenario, report, request);
+    if (failure) document["out_of_memory"] = json_of(*failure);
     if (estimate) document["estimate"] = estimate_json(*estimate);
     call.output.out << one_line(document);
   } else {
-    call.output.out << judgement(scenario, request, report)
+    call.output.out << (failure ? text_of(*failure, report) + "\n" : "")
+                    << judgement(scenario, request, report, failure.has_value())
                     << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
                                    report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
                     << table_of(report) << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(scenario, request, report));
   }
-  return report.fits_as_asked() ? kVerified : kFalsified;
+  const bool has_failed = said && said->gpu;
+  return report.fits_as_asked() && !has_failed ? kVerified : kFalsified;
 }
 
 }  // namespace verify

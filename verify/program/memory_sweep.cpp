@@ -139,6 +139,7 @@ void require_no_sweep(const Settings& settings) {
 int run_memory_sweep(const Call& call, const Scenario& scenario) {
   const Settings& settings = scenario.settings;
   settings.check();
+  if (settings.has("out-of-memory")) refuse_without_effect("out-of-memory", "memory --sweep");
   std::optional<SweepSpace> space;
   std::optional<Machine> machine;
   std::optional<OutputFile> page;

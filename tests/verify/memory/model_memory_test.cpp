@@ -343,6 +343,50 @@ TEST(ModelMemory, PredictionsHaveAnEmbeddingBesideATiedOutputLayer) {
   EXPECT_EQ(matrices(false), 2);
 }
 
+// A layout may have a last stage that only predicts: the norm behind the layers is not there.
+TEST(ModelMemory, PredictionsLeaveTheFinalNormWithTheLastLayer) {
+  ModelShape shape{.num_layers = 2,
+                   .hidden_size = 8,
+                   .ffn_hidden_size = 32,
+                   .num_attention_heads = 2,
+                   .num_query_groups = 2,
+                   .vocab_size = 256,
+                   .linear_bias = false,
+                   .untied_output = true,
+                   .rms_norm = true};
+  const auto norms = [&](const Stage& stage) {
+    return std::ranges::count(held_parameters(shape, stage, {}), 8, &HeldParameter::elements);
+  };
+  const Stage layers{.layers = {{.count = 2}}}, rest{.layers = {{.offset = 2}}, .is_last = true};
+  EXPECT_EQ(norms(layers), 2 * 2);
+  EXPECT_EQ(norms(rest), 1);
+  shape.mtp_num_layers = 1;
+  EXPECT_EQ(norms(layers), 2 * 2 + 1);
+  EXPECT_EQ(norms(rest), 3 + 2) << "those of the prediction and of its layer";
+}
+
+// Of ranks 24 and 32 + 4: whole on each rank, or half of each.
+TEST(ModelMemory, LayersWithoutTransformerEngineCutTheDownProjections) {
+  const ModelShape shape{.num_layers = 1,
+                         .hidden_size = 8,
+                         .ffn_hidden_size = 32,
+                         .num_attention_heads = 2,
+                         .num_query_groups = 2,
+                         .latent = LatentAttention{.q_lora_rank = 24,
+                                                   .kv_lora_rank = 32,
+                                                   .qk_head_dim = 4,
+                                                   .qk_pos_emb_head_dim = 4,
+                                                   .v_head_dim = 4}};
+  const auto elements = [&](bool cuts) {
+    std::int64_t sum = 0;
+    for (const HeldParameter& held :
+         held_parameters(shape, {.layers = {{.count = 1}}}, {.tp = 2, .cuts_latents = cuts}))
+      sum += held.elements;
+    return sum;
+  };
+  EXPECT_EQ(elements(false) - elements(true), (24 + 32 + 4) * 8 / 2);
+}
+
 TEST(ModelMemory, TheVocabularyIsPaddedToItsDivisor) {
   ModelShape shape{.hidden_size = 1, .ffn_hidden_size = 1, .num_attention_heads = 1, .vocab_size = 100};
   const auto words = [&](int tp) {

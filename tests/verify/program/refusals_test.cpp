@@ -490,6 +490,19 @@ const std::vector<Case>& cases() {
       {"memory_size",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --workspace-memory nan"},
+      {"out_of_memory_text",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --out-of-memory much"},
+      {"out_of_memory_text",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --out-of-memory '20.00 GiB or so'"},
+      {"out_of_memory_rank",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --out-of-memory '[rank8]: Tried to allocate 20.00 GiB'"},
+      {"option_without_effect",
+       "memory --sweep --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size "
+       "100 "
+       "--seq-length 32 --out-of-memory 20GiB"},
       {"not_a_number",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --hidden-dropout little"},
