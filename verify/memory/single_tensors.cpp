@@ -172,7 +172,7 @@ const char* text_of(Phase phase) {
 }
 
 bool may_be_in(Phase phase, const StageMemory& stage, std::int64_t in_tensors) {
-  const std::int64_t model = stage.parameters + stage.gradients, built = model + stage.main_parameters;
+  const std::int64_t model = stage.parameters + stage.gradients;
   const auto about = [](std::int64_t bytes) { return bytes / 20; };  // figures were off by less
   switch (phase) {
     case Phase::building:
@@ -181,7 +181,6 @@ bool may_be_in(Phase phase, const StageMemory& stage, std::int64_t in_tensors) {
       return in_tensors <= model + stage.parameters + about(model);
     case Phase::loading:
     case Phase::step:
-      return in_tensors >= built - about(built);
     case Phase::states:
       return in_tensors >= model - about(model);
   }

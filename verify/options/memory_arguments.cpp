@@ -25,6 +25,21 @@ constexpr std::string_view kCountedNames[] = {"squared-relu",
                                               "rampup-batch-size",
                                               "decrease-batch-size-if-needed"};
 
+/// Arguments that move what the optimizer or a layer holds to the host, and those that say how much of it.
+constexpr std::string_view kMovedNames[] = {
+    "cpu-offloading",
+    "cpu-offloading-num-layers",
+    "fine-grained-activation-offloading",
+    "no-pin-cpu-grads",
+    "no-pin-cpu-params",
+    "offload-modules",
+    "offload-optimizer-states",
+    "optimizer-cpu-offload",
+    "optimizer-offload-fraction",
+    "overlap-cpu-optimizer-d2h-h2d",
+    "use-torch-optimizer-for-cpu-offload",
+};
+
 /// An argument that allocates memory that is not counted, except with these values.
 struct UncountedRow {
   std::string_view name;
@@ -68,6 +83,10 @@ bool is_option_of_memory(const std::string& name) {
 bool has_counted_memory(const AccountedArgument& argument) {
   return argument.unproved == Unproved::nothing || is_option_of_memory(argument.name) ||
          std::ranges::find(kCountedNames, argument.name) != std::end(kCountedNames);
+}
+
+bool holds_less(const AccountedArgument& argument) {
+  return std::ranges::find(kMovedNames, argument.name) != std::end(kMovedNames);
 }
 
 std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account) {

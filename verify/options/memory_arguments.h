@@ -22,6 +22,9 @@ bool is_option_of_memory(const std::string& name);
 /// Whether the memory of an argument that is not modelled is counted all the same, or it has none.
 bool has_counted_memory(const AccountedArgument& argument);
 
+/// Whether an argument that is not counted moves memory to the host, so that a rank holds less with it.
+bool holds_less(const AccountedArgument& argument);
+
 /// Returns the arguments whose memory is not counted, sorted by name.
 std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account);
 

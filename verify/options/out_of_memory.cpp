@@ -99,10 +99,10 @@ std::optional<FullGpu> of_older_versions(std::string_view text) {
   return gpu;
 }
 
-/// Returns the rank of a line "[rank3]: ...", as torchrun's workers begin the lines of an error.
+/// Returns the rank of the last line "[rank3]: ...", as torchrun's workers begin the lines of an error.
 std::optional<int> rank_of(std::string_view text) {
   constexpr std::string_view kBefore = "[rank";
-  const std::size_t at = text.find(kBefore);
+  const std::size_t at = text.rfind(kBefore);
   if (at == std::string_view::npos) return std::nullopt;
   text.remove_prefix(at + kBefore.size());
   int rank = 0;

@@ -17,6 +17,7 @@
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/context_options.h"
+#include "verify/options/memory_arguments.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
 #include "verify/options/run_validation.h"
@@ -112,14 +113,24 @@ std::string table_of(const MemoryReport& report) {
   return table.text();
 }
 
-/// Returns a sentence about arguments that are not counted; "" where there are none.
-std::string doubt_about(const ScenarioRequest& request) {
+/// Whether what is not counted leaves less than is counted, and nothing else is in doubt.
+bool holds_less_than_counted(const ScenarioRequest& request) {
+  return !request.uncounted.empty() && std::ranges::all_of(request.uncounted, holds_less);
+}
+
+/// Returns a sentence about arguments that are not counted; "" where there are none. What is counted `fits`.
+std::string doubt_about(const ScenarioRequest& request, bool fits) {
   constexpr std::size_t kMostTold = 3;
   std::vector<std::string> names;
   for (const AccountedArgument& argument : request.uncounted) names.push_back("--" + argument.name);
   if (names.empty()) return "";
   const std::size_t more = names.size() - std::min(names.size(), kMostTold);
   names.resize(names.size() - more);
+  if (fits && holds_less_than_counted(request)) {
+    return fmt::format(
+        " What {} to the host is counted as if it stayed.",
+        names.size() == 1 ? names[0] + " moves" : fmt::format("{} move", fmt::join(names, ", ")));
+  }
   return fmt::format(" Whether the run does is not known: {}{} {} not counted as the run has {}.",
                      fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
                      names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
@@ -145,6 +156,18 @@ std::string text_of_room(std::int64_t left) {
       " {} are left for the CUDA context, the buffers of NCCL and the fragments of the "
       "allocator, which are not counted{}.",
       byte_text(left), left < kTight ? " and often need more" : "");
+}
+
+/// Returns a sentence where a run needs more than so many GB, but not than as many GiB; else "". GPUs are
+/// sold with a number of GB, and have nearly as many GiB.
+std::string text_of_nominal_size(std::int64_t memory, std::int64_t peak) {
+  constexpr std::int64_t kGB = 1'000'000'000, kGiB = std::int64_t{1} << 30;
+  const std::int64_t sold = memory / kGB;
+  if (memory % kGB != 0 || peak > sold * kGiB) return "";
+  return fmt::format(
+      "  A GPU that is sold with {} GB may have nearly {} GiB: nvidia-smi says how many MiB, which "
+      "--gpu-memory takes.\n",
+      sold, sold);
 }
 
 /// Returns a sentence about the largest part of what a stage holds when it holds most.
@@ -184,14 +207,16 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
   const std::size_t fullest = report.fullest();
   const StageMemory& most = report.stages[fullest];
   const std::int64_t left = *report.gpu_memory - most.peak_bytes();
-  const std::string memory = byte_text(*report.gpu_memory), doubt = doubt_about(request);
+  const std::string memory = byte_text(*report.gpu_memory),
+                    doubt = doubt_about(request, report.fits().value_or(false));
   const std::string stage = text_of_stage(request.layout, fullest);
   if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
   if (*report.fits()) {
-    return fmt::format("{} {}{}: {} holds most, {} of {}.{}{}\n\n",
-                       doubt.empty() && !has_failed ? "It" : "What is counted", text_of_fit(left),
-                       has_failed ? ", though the run did not" : "", stage, byte_text(most.peak_bytes()),
-                       memory, text_of_room(left), doubt);
+    return fmt::format(
+        "{} {}{}: {} holds most, {} of {}.{}{}\n\n",
+        (doubt.empty() || holds_less_than_counted(request)) && !has_failed ? "It" : "What is counted",
+        text_of_fit(left), has_failed ? ", though the run did not" : "", stage, byte_text(most.peak_bytes()),
+        memory, text_of_room(left), doubt);
   }
   const std::string moment =
       report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
@@ -199,6 +224,7 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
                                  doubt.empty() ? "It does not fit" : "What is counted does not fit", stage,
                                  byte_text(most.peak_bytes()), moment, byte_text(-left), memory,
                                  text_of_largest_part(most), doubt);
+  text += text_of_nominal_size(*report.gpu_memory, most.peak_bytes());
   const std::string too_few = doubt.empty() ? too_few_gpus(request, report) : "";
   text += too_few;
   if (most.static_bytes() > *report.gpu_memory) {

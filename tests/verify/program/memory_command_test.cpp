@@ -573,4 +573,46 @@ TEST(MemoryCommand, ReplayJudgesWithTheSameFigure) {
   EXPECT_EQ(judged["verdict"], "falsified");
 }
 
+// 80 GB are 74.5 GiB, but a GPU that is sold with them has nearly 80 GiB.
+TEST(MemoryCommand, ANumberOfGBMayBeThatOfGiB) {
+  const std::string model =
+      "memory --world-size 8 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size 50257 "
+      "--seq-length 4096 ";
+  const auto told = [&](std::int64_t gigabytes) {
+    return test::run(model + fmt::format("--gpu-memory {}GB", gigabytes))
+               .out.find(fmt::format("A GPU that is sold with {0} GB may have nearly {0} GiB", gigabytes)) !=
+           std::string::npos;
+  };
+  const std::int64_t peak = document_of(model)["stages"][0]["peak_bytes"];
+  const std::int64_t gigabytes = peak / 1'000'000'000;
+  ASSERT_GT(gigabytes, 14) << "a GiB more for each GB is more than one GB";
+  EXPECT_TRUE(told(gigabytes));
+  EXPECT_FALSE(told(gigabytes * 9 / 10));
+  EXPECT_FALSE(told(gigabytes + 1)) << "it fits";
+}
+
+// What is moved to the host leaves less than is counted: a run whose count fits does so.
+TEST(MemoryCommand, WhatIsMovedToTheHostLeavesNoDoubtOfARunThatFits) {
+  const auto judged = [](const std::string& arguments, const std::string& memory) {
+    const test::TemporaryFile file(
+        "moved.sh",
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 1024 "
+        "--num-attention-heads 16 --vocab-size 50257 --seq-length 1024 --max-position-embeddings "
+        "1024 --micro-batch-size 4 --bf16 --use-distributed-optimizer "
+        "--use-precision-aware-optimizer " +
+            arguments);
+    return test::run("memory --gpu-memory " + memory + " --from " + file.path()).out;
+  };
+  const std::string moved = "--optimizer-cpu-offload --optimizer-offload-fraction 0.5";
+  const std::string fits = judged(moved, "80GB");
+  EXPECT_NE(fits.find("It fits: "), std::string::npos) << fits;
+  EXPECT_NE(
+      fits.find("What --optimizer-cpu-offload, --optimizer-offload-fraction move to the host is counted "
+                "as if it stayed."),
+      std::string::npos)
+      << fits;
+  EXPECT_NE(judged(moved, "1GB").find("What is counted does not fit"), std::string::npos);
+  EXPECT_NE(judged(moved + " --fp8-format hybrid", "80GB").find("What is counted fits"), std::string::npos);
+}
+
 }  // namespace

@@ -111,7 +111,9 @@ TEST(MemoryFailure, PiecesAreToldWhereTheyWouldHaveBeenEnough) {
   };
   EXPECT_TRUE(told("", message("1.56 GiB", 1.2, 36.0, 1.4)));
   EXPECT_FALSE(told("", message("1.56 GiB", 0.2, 36.0, 0.4))) << "they are too few";
-  EXPECT_FALSE(told("--micro-batch-size 64 --num-layers 32 ", message("25.00 GiB", 1.2, 10.0, 26)));
+  EXPECT_TRUE(told("", message("1.56 GiB", 1.2, 5.0, 1.4))) << "7.6 GiB are enough";
+  EXPECT_FALSE(told("--attention-backend unfused ", message("1.56 GiB", 1.2, 5.0, 1.4)))
+      << "the scores of attention need more";
 }
 
 // The message of versions before 2.1, in two lines of a log.
@@ -137,6 +139,18 @@ TEST(MemoryFailure, ATensorIsToldOfAPhaseThatHasSoMuchInTensors) {
   EXPECT_FALSE(says(told_with(0), "forward or backward")) << told_with(0);
   EXPECT_TRUE(says(told_with(30), "forward or backward")) << told_with(30);
   EXPECT_FALSE(says(told_with(30), "while the model is built")) << told_with(30);
+}
+
+// Ranks 0 and 1 are on the first stage, 2 and 3 on the last one. A log may have lines of other ranks before.
+TEST(MemoryFailure, TheRankIsThatOfTheLine) {
+  const auto stage_of = [](const std::string& lines) {
+    return ordered_json::parse(
+        test::run(kModel + "--format json --out-of-memory '" + lines + "Tried to allocate 50.00 MiB'")
+            .out)["out_of_memory"]["pipeline_rank"];
+  };
+  EXPECT_EQ(stage_of("[rank1]: CUDA out of memory. "), 0);
+  EXPECT_EQ(stage_of("[rank1]: Traceback\n[rank3]: CUDA out of memory. "), 1);
+  EXPECT_TRUE(stage_of("CUDA out of memory. ").is_null()) << "both stages have such a tensor";
 }
 
 TEST(MemoryFailure, OtherProcessesAreTold) {
