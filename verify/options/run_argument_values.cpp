@@ -10,6 +10,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/options/batch_schedule.h"
 #include "verify/options/fork_choices.h"
+#include "verify/options/number_hint.h"
 #include "verify/run_arguments/argument_shapes.h"
 
 namespace verify {
@@ -98,7 +99,18 @@ const std::vector<Choices>& all_choices() {
                .option = fmt::format("--{}", argument),
                .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
                .rule = fmt::format("the value is a {} number", kind),
-               .hint = fmt::format("--{} 1", argument)});
+               .hint = hint_for_number(argument, word)});
+}
+
+/// Refuses "--num-layers= 24".
+[[noreturn]] void refuse_blank_behind_sign(const std::string& argument,
+                                           const std::vector<std::string>& words) {
+  const std::string value = sim::printable_text(words[1]).substr(0, 100);
+  sim::refuse({.code = "not_a_number",
+               .option = fmt::format("--{}", argument),
+               .numbers = fmt::format("no value behind the '=', and '{}' as a word of its own", value),
+               .rule = "no blank stands behind the '=' of an argument",
+               .hint = fmt::format("--{}={}", argument, value)});
 }
 
 /// Returns what Python reads of a number behind blanks and a sign.
@@ -113,6 +125,8 @@ std::string_view without_sign_and_blanks(std::string_view word) {
 /// Refuses a word that is no number where one is read. No word and several are refused otherwise.
 void require_number(const std::string& argument, const std::vector<std::string>& words) {
   const NumberKind kind = number_kind_of_argument(argument);
+  if (kind != NumberKind::none && words.size() > 1 && words[0].empty())
+    refuse_blank_behind_sign(argument, words);
   if (kind == NumberKind::none || words.size() != 1) return;
   const std::string_view number = without_sign_and_blanks(words[0]);
   const bool are_digits = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;

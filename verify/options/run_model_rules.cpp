@@ -135,10 +135,13 @@ std::vector<RunRule> run_model_rules() {
        "every tensor-parallel rank has as many entries of the vocabulary",
        "a multiple of tp, or leave it out"},
       {"two_activations",
-       {"swiglu", "squared-relu", "quick-geglu"},
-       [](const JudgedRun& r) {
-         return r.flag("swiglu") && (r.flag("squared-relu") || r.flag("quick-geglu"));
-       },
+       {"swiglu", "squared-relu"},
+       [](const JudgedRun& r) { return r.flag("swiglu") && r.flag("squared-relu"); },
+       "the MLP has one activation",
+       "one of them"},
+      {"two_activations",
+       {"swiglu", "quick-geglu"},
+       [](const JudgedRun& r) { return r.flag("swiglu") && r.flag("quick-geglu"); },
        "the MLP has one activation",
        "one of them"},
       {"bias_fusion_activation",

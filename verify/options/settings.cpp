@@ -13,6 +13,7 @@
 #include "sim/base/refusals.h"
 #include "sim/layout/size_rules.h"
 #include "verify/options/fork_choices.h"
+#include "verify/options/number_hint.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/output/phrases.h"
 
@@ -29,9 +30,9 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
   if (!is_number) {
     sim::refuse({.code = "not_a_number",
                  .option = "--" + name,
-                 .numbers = fmt::format("'{}'", text),
+                 .numbers = text.empty() ? "no value" : fmt::format("'{}'", text),
                  .rule = "the value is a whole number in decimal digits",
-                 .hint = fmt::format("--{} 1", name)});
+                 .hint = hint_for_number(name, text)});
   }
   if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
     sim::refuse({.code = "number_range",

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The three parts of the table of Megatron's arguments (argument_table.h), which has them in this order.
+/// The four parts of the table of Megatron's arguments (argument_table.h), which has them in this order.
 
 #include <vector>
 
@@ -11,7 +11,11 @@ namespace verify {
 /// Returns the arguments that are used here, and what for.
 std::vector<ArgumentRow> used_rows();
 
-/// Returns the arguments that have no effect on what is proved, and why.
+/// Returns the arguments about what goes on beside the training step, such as data, logging and checkpoints,
+/// which have no effect on what is proved.
+std::vector<ArgumentRow> rows_beside_training();
+
+/// Returns the arguments of the training step that have no effect on what is proved, and why.
 std::vector<ArgumentRow> rows_without_effect();
 
 /// Returns the arguments that are not modelled, and what they leave without proof.

@@ -11,7 +11,7 @@ namespace verify {
 const std::vector<ArgumentRow>& argument_rows() {
   static const std::vector<ArgumentRow> rows = [] {
     std::vector<ArgumentRow> all = used_rows();
-    for (std::vector<ArgumentRow> more : {rows_without_effect(), rows_not_modelled()})
+    for (std::vector<ArgumentRow> more : {rows_beside_training(), rows_without_effect(), rows_not_modelled()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

@@ -17,11 +17,6 @@ using Fields = std::vector<ShellField>;
 
 constexpr std::string_view kBetweenWords = " \t\n";
 
-/// Whether a word is the name of an argument alone, so that the next word may be its value.
-bool awaits_value(const ShellField& word) {
-  return is_flag(word.text) && word.text.find('=') == std::string::npos;
-}
-
 /// Whether a word is an argument that says something about the training.
 bool word_says_training(const ShellField& word) {
   if (!is_flag(word.text)) return false;
@@ -31,8 +26,19 @@ bool word_says_training(const ShellField& word) {
 
 }  // namespace
 
+bool starts_python(const LaunchCommand& launch) {
+  return std::ranges::any_of(launch.before, [](const ShellField& word) {
+    const std::string_view name = base_name(word.text);
+    return name.starts_with("python") || name == "torchrun" || name == "deepspeed" || name == "accelerate";
+  });
+}
+
 bool is_flag(std::string_view word) {
   return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
+}
+
+bool awaits_value(const ShellField& word) {
+  return is_flag(word.text) && word.text.find('=') == std::string::npos;
 }
 
 bool has_blank(std::string_view word) { return word.find_first_of(kBetweenWords) != std::string_view::npos; }
@@ -86,11 +92,7 @@ Fields::const_iterator unknown_training_script(const Fields& words) {
 }
 
 void take_arguments_apart(LaunchCommand& launch) {
-  const auto starts_python = [](const ShellField& word) {
-    const std::string_view name = base_name(word.text);
-    return name.starts_with("python") || name == "torchrun" || name == "deepspeed" || name == "accelerate";
-  };
-  if (std::ranges::any_of(launch.before, starts_python)) return;  // Python takes the word as it is
+  if (starts_python(launch)) return;  // Python takes the word as it is
   std::vector<ShellField> words;
   for (const ShellField& word : launch.arguments) {
     const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);

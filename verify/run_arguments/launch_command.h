@@ -30,6 +30,12 @@ struct LaunchCommand {
 /// Whether a word is the name of an argument: "--seq-length", "--seq-length=4".
 bool is_flag(std::string_view word);
 
+/// Whether a word is the name of an argument alone, so that the next word may be its value.
+bool awaits_value(const ShellField& word);
+
+/// Whether the words before the training script start Python themselves.
+bool starts_python(const LaunchCommand& launch);
+
 /// Whether a word has blanks, as the text of a command has that is one word.
 bool has_blank(std::string_view word);
 

@@ -5,14 +5,20 @@
 #include <fmt/format.h>
 #include <memory>
 #include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/run_arguments/launch_arguments.h"
+#include "verify/run_arguments/launch_command.h"
 #include "verify/run_arguments/script_reader.h"
 #include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_assignment.h"
+#include "verify/run_arguments/shell_blocks.h"
 #include "verify/run_arguments/shell_condition.h"
+#include "verify/run_arguments/shell_mistakes.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
@@ -22,49 +28,30 @@ namespace {
 constexpr std::size_t kMostScriptCommands = 1'000'000;
 constexpr int kMostOpenReads = 200;
 
-/// Whether the first line of a script is like "#!/bin/bash -e".
-bool begins_with_errexit(std::string_view text) {
-  if (!text.starts_with("#!")) return false;
+/// Returns the options of the shell in the first line of a script, which is like "#!/bin/bash -e".
+std::vector<std::string> options_of_first_line(std::string_view text) {
+  if (!text.starts_with("#!")) return {};
   std::istringstream words(std::string(text.substr(2, text.find('\n') - 2)));
-  std::string word;
-  for (words >> word; words >> word && word != "--";) {
-    const bool has_letters = word.starts_with('-') && !word.starts_with("--");
-    if (has_letters && word.find('e') != std::string::npos) return true;
+  std::vector<std::string> options;
+  for (std::string word; words >> word;) {
+    if (is_shell(word)) options.clear();
+    if (!is_shell(word)) options.push_back(word);
   }
-  return false;
+  return options;
 }
 
-/// Refuses a script with a block that begins and does not end, as a shell does. Text that is no script has
-/// the words, but not both that begin a block.
-void require_ends(const ShellScript& script) {
-  using enum ShellKeyword;
-  struct Open {
-    ShellKeyword begins;
-    int line;
-    bool is_block;
-  };
-  std::vector<Open> open;
-  for (const ShellCommand& command : script.commands) {
-    const ShellKeyword keyword = command.keyword;
-    if (keyword == if_begins || keyword == loop_begins) open.push_back({keyword, command.line, false});
-    if (open.empty()) continue;
-    const ShellKeyword begins = open.back().begins;
-    const bool is_block = (keyword == condition_ends && begins == if_begins) ||
-                          (keyword == body_begins && begins == loop_begins);
-    open.back().is_block = open.back().is_block || is_block;
-    if ((keyword == if_ends && begins == if_begins) || (keyword == loop_ends && begins == loop_begins))
-      open.pop_back();
-  }
-  const auto found = std::ranges::find_if(open, &Open::is_block);
-  if (found == open.end()) return;
-  sim::refuse(
-      {.code = "script_syntax",
-       .option = fmt::format("line {}", found->line),
-       .numbers = found->begins == if_begins ? "an `if` without its `fi`" : "a loop without its `done`",
-       .rule = "a shell runs nothing of a block that does not end",
-       .hint = found->begins == if_begins ? "`fi` behind the last command of the `if`"
-                                          : "`done` behind the last command of the loop"});
+/// Whether most lines of a text end with CR LF.
+bool ends_as_on_windows(std::string_view text) {
+  std::ptrdiff_t ends = 0;
+  for (std::size_t at = text.find("\r\n"); at != std::string_view::npos; at = text.find("\r\n", at + 2))
+    ++ends;
+  return ends > 0 && 2 * ends > std::ranges::count(text, '\n');
 }
+
+constexpr const char* kEndsAsOnWindows =
+    "the lines end as on Windows (CR LF), which is read here as LF alone; bash takes the CR for a part of "
+    "the "
+    "last word of its line, and a '\\' before it joins no lines: `dos2unix` mends the file";
 
 /// Returns where a group, an `if` or a `case` that begins here ends; the number of commands for others.
 std::size_t end_of_block(std::span<const ShellCommand> commands, std::size_t begin) {
@@ -95,8 +82,10 @@ std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, Sh
 
 void ScriptReader::read(std::string_view text, int first_line, int depth) {
   const ShellScript script = parse_shell(text, first_line);
-  if (depth == 0) require_ends(script);
-  if (depth == 0) ends_by_failure_ = begins_with_errexit(text);
+  if (depth == 0) {
+    require_whole_blocks(script, text.starts_with("#!"));
+    ends_by_failure_ = ends_by_failure_behind(options_of_first_line(text), false);
+  }
   for (const auto& [line, directive] : script.directives) {
     Fields words;
     for (const ShellCommand& command : parse_shell(directive, line).commands) {
@@ -154,6 +143,7 @@ void ScriptReader::read(Commands commands, int depth) {
       const bool is_asked_for = is_asked(commands, i) || command.is_negated;
       if (is_asked_for) ++conditions_;
       has_certainly_failed_ = false;
+      follow_pipe(commands, i);
       read(command, depth);
       if (is_asked_for) --conditions_;
       const bool ends = has_certainly_failed_ && ends_by_failure_ && !is_asked_for && conditions_ == 0;
@@ -225,8 +215,16 @@ bool ScriptReader::calls_function(const ShellCommand& command, const Fields& wor
 /// their name.
 void ScriptReader::read_functions_without_a_call() {
   std::vector<ShellValues::Commands> bodies;
-  for (const auto& [name, function] : functions_)
-    if (!function.is_called) bodies.push_back(function.commands);
+  for (const auto& [name, function] : functions_) {
+    if (function.is_called) continue;
+    bodies.push_back(function.commands);
+    const auto call = called_.find(name);
+    if (call == called_.end()) continue;
+    launches_.keep_sentence(
+        fmt::format("line {} calls {} before the function of that name is defined: a shell finds no such "
+                    "command there, and the function is read as if it were called",
+                    call->second, sim::printable_text(name)));
+  }
   for (const ShellValues::Commands& body : bodies) read(*body, kMostScriptNesting);
 }
 
@@ -349,13 +347,17 @@ std::optional<bool> ScriptReader::assign_expression(const std::string& expressio
 /// Reads a command, whose words are these.
 void ScriptReader::read(const ShellCommand& command, const Fields& words, ShellRuns runs, int depth) {
   input_success_.reset();
+  if (open_documents_ == 0) launches_.keep_sentence(mistake_in(command, words));
   if (!words.empty()) read_builtin(command, words, runs);
   if (calls_function(command, words, runs, depth)) return;
+  constexpr std::size_t kMostCalls = 1000;
+  if (runs == ShellRuns::yes && words.size() > 0 && called_.size() < kMostCalls)
+    called_.try_emplace(words.front().text, command.line);
   assign_by_arithmetic(command, words, runs);
   find_launch(words, runs, command.line, depth);
   read_documents(command, words, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
-  const std::optional<bool> success = is_certain ? success_of(command, words) : std::nullopt;
+  const std::optional<bool> success = is_certain || piped_ ? success_of(command, words) : std::nullopt;
   has_certainly_failed_ = runs == ShellRuns::yes && success == false;
   if (runs != ShellRuns::yes && finds_by_expression(command))
     values_.forget(kFoundByExpression, command.line, "it is assigned in a branch");
@@ -374,6 +376,7 @@ RunArguments read_run_script(std::string_view text, const RunVariables& set) {
   reader.read(text, 1, 0);
   RunArguments run = reader.arguments();
   run.kind = RunFileKind::script;
+  if (ends_as_on_windows(text)) run.notes.push_back(kEndsAsOnWindows);
   constexpr const char* kConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
   const auto handed_on =
       run.environment.contains(kConnections) ? std::nullopt : value_handed_on(text, kConnections);

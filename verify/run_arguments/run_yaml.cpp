@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -29,6 +30,8 @@ namespace {
 
 constexpr const char* kSection = "MODEL_ARGS";
 constexpr const char* kEnvironment = "ENV_VARS";
+/// The sections of a configuration of FlagScale, which makes an argument of each key in them, however deep.
+constexpr std::array<std::string_view, 3> kSectionsOfFlagScale = {"system", "model", "data"};
 
 int line_of(const YAML::Mark& mark) { return mark.line + 1; }
 
@@ -39,6 +42,8 @@ class Arguments : public YAML::EventHandler {
   std::vector<RunArgument> outermost;
   std::map<std::string, std::string> environment;
   bool has_section = false;
+  std::vector<RunArgument> of_flagscale;     // those of the sections of FlagScale
+  std::set<std::string> flagscale_sections;  // those that are there
   std::optional<RunArgument> nested;  // the first argument in another section, with the name of the section
   std::string nested_sizes;           // the sizes of groups there, as options: " --context-parallel-size 2"
 
@@ -97,6 +102,7 @@ class Arguments : public YAML::EventHandler {
       return;
     }
     std::vector<RunArgument>* list = target();
+    if (is_of_flagscale_section()) take_of_flagscale(level, value);
     if (level.is_map) {
       level.has_key = false;
       if (levels_.size() == 2 && levels_[0].is_map && levels_[0].key == kEnvironment)
@@ -123,12 +129,26 @@ class Arguments : public YAML::EventHandler {
     if (levels_.size() < 2) return;
     std::vector<RunArgument>* list = target();
     const Level& map = levels_[levels_.size() - 2];
+    if (is_of_flagscale_section() && map.is_map)
+      add(of_flagscale, {run_argument_name(map.key), {}, map.key_line});
     if (list != nullptr && map.is_map) add(*list, {run_argument_name(map.key), {}, map.key_line});
   }
 
   void leave() {
     levels_.pop_back();
     if (!levels_.empty()) levels_.back().has_key = false;
+  }
+
+  bool is_of_flagscale_section() const {
+    return levels_.size() >= 2 && levels_[0].is_map && levels_[1].is_map &&
+           std::ranges::find(kSectionsOfFlagScale, levels_[0].key) != kSectionsOfFlagScale.end();
+  }
+
+  void take_of_flagscale(const Level& level, const std::string& value) {
+    flagscale_sections.insert(levels_[0].key);
+    if (level.is_map && value != "null")
+      add(of_flagscale, {run_argument_name(level.key), {value}, level.key_line});
+    if (!level.is_map && !of_flagscale.empty()) of_flagscale.back().values.push_back(value);
   }
 
   void keep_nested_size(const std::string& name, const std::string& value) {
@@ -217,6 +237,24 @@ void expand_variables(RunArguments& run, const RunVariables& set) {
   }
 }
 
+bool is_configuration_of_flagscale(const Arguments& arguments) {
+  const std::set<std::string>& sections = arguments.flagscale_sections;
+  const bool has_sizes = std::ranges::any_of(arguments.of_flagscale, [](const RunArgument& argument) {
+    return argument.name == "num-layers" || argument.name == "tensor-model-parallel-size";
+  });
+  return !arguments.has_section && sections.contains("system") && sections.contains("model") && has_sizes;
+}
+
+RunArguments arguments_of_flagscale(Arguments arguments, const RunVariables& set) {
+  RunArguments run{.kind = RunFileKind::yaml, .given = std::move(arguments.of_flagscale)};
+  expand_variables(run, set);
+  run.notes.emplace_back(
+      "the sections system, model and data are read as FlagScale makes arguments of them: one of each key, "
+      "and "
+      "none of the names of sections; its experiment gives the number of ranks");
+  return run;
+}
+
 /// Reads the commands of a manifest. What torchrun's command does not say of the world, the operator of the
 /// job gives it in variables.
 RunArguments read_manifest(const std::string& script, const RunVariables& set) {
@@ -250,6 +288,7 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
                  .rule = "the text is YAML",
                  .hint = "a map of flags: '--num-layers: 12'"});
   }
+  if (is_configuration_of_flagscale(arguments)) return arguments_of_flagscale(std::move(arguments), set);
   if (!arguments.has_section && arguments.nested) {
     sim::refuse(
         {.code = "run_yaml_nested",

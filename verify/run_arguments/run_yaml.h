@@ -10,7 +10,8 @@
 ///
 /// Shapes  A sequence becomes several values. Keys are flags with or without the leading dashes. A variable
 ///         in a value (${TP}, ${TP:-8}) has the value that `set` or the map ENV_VARS gives it; a value with
-///         another one is Unresolved. Of a manifest of Kubernetes, the commands of its containers are read as
+///         another one is Unresolved. Of a configuration of FlagScale, each key in the sections system, model
+///         and data is an argument. Of a manifest of Kubernetes, the commands of its containers are read as
 ///         a launch script (run_manifest.h); its world is known where torchrun says nodes and processes.
 /// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_nested: flags are in a
 ///         section of another name, as in the files of --yaml-cfg; run_yaml_neox, run_deepspeed_config: the

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "verify/run_arguments/script_reader.h"
 #include "verify/run_arguments/shell_assignment.h"
 #include "verify/run_arguments/shell_condition.h"
+#include "verify/run_arguments/shell_filters.h"
 #include "verify/run_arguments/shell_input.h"
 #include "verify/run_arguments/shell_output.h"
 #include "verify/run_arguments/shell_printf.h"
@@ -21,26 +24,31 @@ constexpr const char* kOptionIndex = "OPTIND";
 
 bool is_option(std::string_view word) { return word.starts_with('-'); }
 
-/// Whether a word of `set` is an option, as -euo and +x are.
-bool is_option_of_shell(std::string_view word) {
-  return word.size() > 1 && (word[0] == '-' || word[0] == '+') && word != "--";
-}
-
-/// Whether a shell ends with the first command that fails, behind a `set` of these words.
-bool ends_by_failure_behind(const std::vector<ShellField>& words, bool before) {
-  for (auto word = words.begin() + 1; word != words.end() && is_option_of_shell(word->text); ++word) {
-    const bool is_on = word->text[0] == '-';
-    const bool names_option = word->text.ends_with('o') && word + 1 != words.end();
-    const bool has_letter = word->text.find('e') != std::string::npos;
-    if (names_option) ++word;
-    if (has_letter || (names_option && word->text == "errexit")) before = is_on;
-  }
-  return before;
+/// Returns the words behind the name of a command.
+std::vector<std::string> texts_behind(const std::vector<ShellField>& words) {
+  std::vector<std::string> texts;
+  for (auto word = words.begin() + 1; word != words.end(); ++word) texts.push_back(word->text);
+  return texts;
 }
 
 }  // namespace
 
 bool reads_array(std::string_view word) { return word == "mapfile" || word == "readarray"; }
+
+bool is_option_of_shell(std::string_view word) {
+  return word.size() > 1 && (word[0] == '-' || word[0] == '+') && word != "--";
+}
+
+bool ends_by_failure_behind(std::span<const std::string> words, bool before) {
+  for (auto word = words.begin(); word != words.end() && is_option_of_shell(*word); ++word) {
+    const bool is_on = word->front() == '-';
+    const bool names_option = word->ends_with('o') && word + 1 != words.end();
+    const bool has_letter = !word->starts_with("--") && word->find('e') != std::string::npos;
+    if (names_option) ++word;
+    if (has_letter || (names_option && *word == "errexit")) before = is_on;
+  }
+  return before;
+}
 
 /// Whether a command succeeds; none: it is not known.
 std::optional<bool> ScriptReader::success_of(const ShellCommand& command, const Fields& words) {
@@ -49,8 +57,39 @@ std::optional<bool> ScriptReader::success_of(const ShellCommand& command, const 
   };
   const std::string& name = words.empty() ? "" : words.front().text;
   if (name == "read" || name == "getopts") return told(input_success_);
+  if (name == "grep" || name == "egrep") return success_of_grep(command, words);
   const bool assigns = name == "let" || !names_assigned_in(command).empty();
   return assigns ? told(arithmetic_success_) : shell_condition(command, values_);
+}
+
+/// Whether a `grep` finds what it looks for in its input: `echo $MODEL | grep -q moe`.
+std::optional<bool> ScriptReader::success_of_grep(const ShellCommand& command, const Fields& words) {
+  const bool is_piped = command.chain == "|";
+  const std::optional<std::string> text = is_piped ? piped_ : own_input(command);
+  const std::optional<bool> success = text ? found_by_grep(words, *text) : std::nullopt;
+  const bool is_negated = is_piped ? is_pipe_negated_ : command.is_negated;
+  return success && is_negated ? std::optional(!*success) : success;
+}
+
+/// Keeps the text that a `grep` gets from the pipe before it.
+void ScriptReader::follow_pipe(Commands commands, std::size_t at) {
+  piped_.reset();
+  const ShellCommand& command = commands[at];
+  const bool is_grep = !command.words.empty() && (is_literal(command.words.front(), "grep") ||
+                                                  is_literal(command.words.front(), "egrep"));
+  const bool has_other_input = command.input != nullptr || !command.documents.empty() || command.reads_file;
+  if (command.chain != "|" || !is_grep || has_other_input) return;
+  std::size_t begin = at;
+  while (begin > 0 && commands[begin].chain == "|") --begin;
+  std::vector<ShellCommand> before(commands.begin() + static_cast<std::ptrdiff_t>(begin),
+                                   commands.begin() + static_cast<std::ptrdiff_t>(at));
+  is_pipe_negated_ = before.front().is_negated;
+  before.front().is_negated = false;
+  before.front().chain.clear();
+  const bool are_plain =
+      std::ranges::all_of(before, [](const ShellCommand& one) { return one.keyword == ShellKeyword::none; });
+  const ShellOutput output = are_plain ? shell_output(before, values_) : ShellOutput();
+  if (output.text) piped_ = *output.text + output.line_breaks;
 }
 
 /// Follows the commands of the shell that change variables, or end the script.
@@ -62,7 +101,7 @@ void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words
     const bool is_known = is_certain && count && *count >= 0;
     values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
   } else if (name == "set" && words.size() > 1 && is_option_of_shell(words[1].text)) {
-    ends_by_failure_ = is_certain && ends_by_failure_behind(words, ends_by_failure_);
+    ends_by_failure_ = is_certain && ends_by_failure_behind(texts_behind(words), ends_by_failure_);
   } else if (name == "set" && words.size() > 1 && words[1].text == "--") {
     values_.set_arguments(is_certain ? std::optional(Fields(words.begin() + 2, words.end())) : std::nullopt,
                           command.line);

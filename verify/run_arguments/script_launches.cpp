@@ -10,6 +10,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/launch_arguments.h"
+#include "verify/run_arguments/launch_mistakes.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
@@ -140,25 +141,9 @@ void ScriptLaunches::keep_assigning(const ShellField& word, int line) {
                                    sim::printable_text(values_->shown(word.text).substr(0, 80))));
 }
 
-void ScriptLaunches::keep_misplaced_blank(const Fields& words, int line) {
-  if (assigning_.size() == kMostSentences) return;
-  const std::string& name = words.front().text;
-  const bool is_name =
-      !name.empty() && begins_shell_name(name.front()) && std::ranges::all_of(name, is_of_shell_name);
-  const bool has_sign = words.size() > 1 && (words[1].text == "=" || words[1].text.starts_with("=$"));
-  const bool is_test =
-      name.size() > 1 && name.front() == '[' && name != "[[" && words.back().text.ends_with(']');
-  if (is_name && has_sign) {
-    assigning_.push_back(
-        fmt::format("line {} runs a command {}, and assigns nothing: an assignment has no "
-                    "blank beside its '='",
-                    line, sim::printable_text(name.substr(0, 80))));
-  } else if (is_test) {
-    assigning_.push_back(
-        fmt::format("line {} runs a command '{}', and tests nothing: a blank stands behind the "
-                    "'[' of a test",
-                    line, sim::printable_text(values_->shown(name).substr(0, 80))));
-  }
+void ScriptLaunches::keep_sentence(const std::string& sentence) {
+  const bool is_new = std::ranges::find(assigning_, sentence) == assigning_.end();
+  if (!sentence.empty() && is_new && assigning_.size() < kMostSentences) assigning_.push_back(sentence);
 }
 
 /// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
@@ -243,10 +228,11 @@ void ScriptLaunches::refuse_arguments_apart() const {
                .option = fmt::format("line {}", apart->line),
                .numbers = fmt::format("'{}' begins a command of its own",
                                       sim::printable_text(values_->shown(apart->arguments.front().text))),
-               .rule = "a command goes on in the next line only behind a '\\' that is the last character of "
-                       "its line; an empty line or a comment ends it, and so does a line break in $VARIABLE "
-                       "inside of bash -c \"...\"",
-               .hint = "a '\\' at the end of each line of the command but the last, and no comment inside"});
+               .rule =
+                   "a command ends with its line, unless the last character of the line is a '\\': a blank "
+                   "behind it, an empty line, a comment or a ';' ends the command, too, and so does a line "
+                   "break in $VARIABLE inside of bash -c \"...\"",
+               .hint = "a '\\' as the last character of each line of the command but its last one"});
 }
 
 /// Refuses a script without a command that is known, where a word that is not known may be the command.
@@ -342,6 +328,7 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   keep_those_that(says_training);
   keep_those_that(is_named_training);
   const LaunchCommand& launch = launches_.back();
+  require_words_in_place(launch, *values_);
   run.script = base_name(launch.script);
   world.read(launch.before, "");
   if (is_of_swift(launch)) read_world_of_swift(launch, world);

@@ -5,7 +5,7 @@
 /// the last one. Of several, one whose file is named for training counts.
 ///
 /// Shapes  Words are expanded (shell_values.h). `given` are the variables that are assigned before a command.
-/// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h).
+/// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h); those of launch_mistakes.h.
 
 #include <cstddef>
 #include <string>
@@ -40,8 +40,8 @@ class ScriptLaunches {
   void keep_what_is_not_known(const std::vector<ShellField>& words);
   /// Remembers a word that is not known and may give variables other values, as in `export $(cat .env)`.
   void keep_assigning(const ShellField& word, int line);
-  /// Remembers a command that looks like an assignment or a test with a blank too many or too few.
-  void keep_misplaced_blank(const std::vector<ShellField>& words, int line);
+  /// Remembers a sentence about how the file is written; "" is none.
+  void keep_sentence(const std::string& sentence);
   /// Remembers the shell script that a command starts.
   void keep_started(const std::vector<ShellField>& words, int line, const std::vector<std::string>& given);
 

@@ -37,9 +37,10 @@ bool ScriptReader::reads_loop(Commands commands, std::size_t begin, int depth) {
     parts.list = list_of_loop(loop);
     if (!parts.list) return false;
   } else if (loop.steps.size() == 3) {
-    if (without_blanks(loop.steps[1]).empty()) return false;
+    if (without_blanks(loop.steps[1]).empty() && !has_break(parts.body)) return false;
     assign_expression(loop.steps[0], loop.line, ShellRuns::yes);
-  } else if (loop.loop == "for" || loop.loop == "select" || is_endless(parts.condition)) {
+  } else if (loop.loop == "for" || loop.loop == "select" ||
+             (is_endless(parts.condition) && !has_break(parts.body))) {
     return false;
   }
   const bool has_input = open_input(loop, end < commands.size() ? &commands[end] : nullptr);
@@ -74,6 +75,13 @@ bool ScriptReader::open_input(const ShellCommand& first, const ShellCommand* las
 bool ScriptReader::is_endless(Commands condition) {
   return condition.size() == 1 && condition[0].words.size() == 1 &&
          (is_literal(condition[0].words[0], "true") || is_literal(condition[0].words[0], ":"));
+}
+
+/// Whether a `break` is among the commands of a loop, which may be one of a loop inside.
+bool ScriptReader::has_break(Commands body) {
+  return std::ranges::any_of(body, [](const ShellCommand& command) {
+    return !command.words.empty() && is_literal(command.words.front(), "break");
+  });
 }
 
 void ScriptReader::read_rounds(const Loop& loop, int depth) {
@@ -111,7 +119,8 @@ std::optional<bool> ScriptReader::begins_round(const Loop& loop, std::size_t rou
   }
   std::optional<bool> truth;
   if (begin.steps.size() == 3) {
-    const std::string source = fmt::format("$(({}))", begin.steps[1]);
+    const bool is_empty = without_blanks(begin.steps[1]).empty();
+    const std::string source = is_empty ? "1" : fmt::format("$(({}))", begin.steps[1]);
     const ShellWord condition = ShellWordReader(source, begin.line, 0).whole_word(true);
     if (const auto number = whole_number(values_.whole(condition).text)) truth = *number != 0;
   } else {

@@ -53,7 +53,9 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
   try {
     read(text, line, depth + 1);
   } catch (const sim::Error& error) {
-    if (error.refusal().code != "script_syntax") throw;
+    const std::string& code = error.refusal().code;
+    const bool may_be_text = code == "script_syntax" || (code == "bare_bracket" && open_documents > 0);
+    if (!may_be_text) throw;
   }
   open_documents_ = open_documents;
   inputs_.resize(inputs);
@@ -72,7 +74,6 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
 void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
   if (words.empty() || only_prints(words.front().text)) return;
   launches_.keep_what_is_not_known(words);
-  if (open_documents_ == 0) launches_.keep_misplaced_blank(words, line);
   if (words.front().text == "eval") return read_evaluated(words, runs, depth);
   if (is_flag(words.front().text)) return launches_.add_arguments(words, line, open_documents_ > 0);
   const bool starts_shell = std::ranges::any_of(words, [](const ShellField& word) {

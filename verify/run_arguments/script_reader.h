@@ -34,6 +34,13 @@ std::size_t end_of(std::span<const ShellCommand> commands, std::size_t begin, Sh
 /// Whether a command is `mapfile` or `readarray`.
 bool reads_array(std::string_view word);
 
+/// Whether a word of `set`, or of the command that starts a shell, is an option, as -euo and +x are.
+bool is_option_of_shell(std::string_view word);
+
+/// Whether a shell with these options, behind which other words may stand, ends with the first command that
+/// fails. `before` is what holds without them.
+bool ends_by_failure_behind(std::span<const std::string> words, bool before);
+
 class ScriptReader {
  public:
   explicit ScriptReader(const RunVariables& set) : values_(set), launches_(values_) {}
@@ -59,12 +66,15 @@ class ScriptReader {
   void follow_groups(Commands commands, std::size_t at);
   std::optional<Fields> list_of_loop(const ShellCommand& loop);
   static bool is_endless(Commands condition);
+  static bool has_break(Commands body);
   bool reads_loop(Commands commands, std::size_t begin, int depth);
   void read_rounds(const Loop& loop, int depth);
   std::optional<bool> begins_round(const Loop& loop, std::size_t round, int depth);
   std::optional<bool> assign_expression(const std::string& expression, int line, ShellRuns runs);
   void read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs);
   std::optional<bool> success_of(const ShellCommand& command, const Fields& words);
+  std::optional<bool> success_of_grep(const ShellCommand& command, const Fields& words);
+  void follow_pipe(Commands commands, std::size_t at);
   bool open_input(const ShellCommand& first, const ShellCommand* last);
   void read_input(const ShellCommand& command, const Fields& words, bool is_certain);
   void read_array(const ShellCommand& command, const Fields& words, bool is_certain);
@@ -102,6 +112,8 @@ class ScriptReader {
   bool continues_ = false;                       // the last one of them goes on with its next round
   std::vector<std::optional<ReadText>> inputs_;  // of the blocks that have one of their own; none: unknown
   OptionPlace option_place_;                     // of `getopts`
+  std::optional<std::string> piped_;             // what the next command gets from a pipe; none: not known
+  bool is_pipe_negated_ = false;                 // a "!" stands before that pipe
   std::optional<bool> input_success_;            // of the last `read` or `getopts`; none: it is not known
   std::optional<bool> arithmetic_success_;       // of the last ((...)) or `let` that assigns; none: the same
   bool ends_by_failure_ = false;                 // `set -e`
@@ -114,7 +126,8 @@ class ScriptReader {
     bool is_called = false;
   };
   std::map<std::string, Function> functions_;
-  std::size_t commands_ = 0;  // that were read
+  std::map<std::string, int> called_;  // commands that are no functions yet, with the line of the first one
+  std::size_t commands_ = 0;           // that were read
 };
 
 }  // namespace verify

@@ -193,6 +193,7 @@ class Test {
       if (asked_ == Asked::yes) found_ = found;
       return found ? Truth(!found->empty()) : std::nullopt;
     }
+    if (is_double_ && (operation == "<" || operation == ">")) return ordered(first, operation, second);
     const auto a = whole_number(first.text), b = whole_number(second.text);
     if (!a || !b) return std::nullopt;
     if (operation == "-eq") return *a == *b;
@@ -202,6 +203,15 @@ class Test {
     if (operation == "-gt") return *a > *b;
     if (operation == "-ge") return *a >= *b;
     return std::nullopt;
+  }
+
+  /// [[ 10 < 9 ]] compares texts. Digits have the same order everywhere.
+  static Truth ordered(const TestWord& first, std::string_view operation, const TestWord& second) {
+    const auto are_digits = [](const TestWord& word) {
+      return word.is_known && word.text.find_first_not_of("0123456789") == std::string::npos;
+    };
+    if (!are_digits(first) || !are_digits(second)) return std::nullopt;
+    return operation == "<" ? first.text < second.text : first.text > second.text;
   }
 
   /// Whether the file gives a variable a value. Without one, the environment may.

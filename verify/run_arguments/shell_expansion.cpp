@@ -55,6 +55,45 @@ bool is_list(const ShellPart& part) {
          part.text == "${@}";
 }
 
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// Whether a text has a number with a fraction.
+bool has_fraction(std::string_view text) {
+  for (std::size_t dot = text.find('.'); dot != std::string_view::npos; dot = text.find('.', dot + 1)) {
+    const bool is_between = dot > 0 && is_digit(text[dot - 1]);
+    if (is_between || (dot + 1 < text.size() && is_digit(text[dot + 1]))) return true;
+  }
+  return false;
+}
+
+/// Returns the first number of a text that begins with 0 and has a digit 8 or 9; "" where there is none.
+std::string_view odd_octal(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '#'))
+      ++end;
+    const std::string_view word = text.substr(at, end - at);
+    const bool are_digits = std::ranges::all_of(word, is_digit);
+    if (word.size() > 1 && are_digits && word[0] == '0' && word.find_first_of("89") != std::string_view::npos)
+      return word;
+    at = end + 1;
+  }
+  return "";
+}
+
+/// Returns why an expression of $((...)) has no value. `texts` are the expression and the values of names.
+std::string reason_without_number(std::string_view expression, const std::string& asked,
+                                  std::string_view texts) {
+  if (!asked.empty()) return "its numbers are not all known";
+  if (has_fraction(texts)) return "a shell computes with whole numbers alone, and stops at a fraction";
+  if (const std::string_view number = odd_octal(texts); !number.empty())
+    return fmt::format("a shell reads {}, which begins with 0, as a number of base 8, and it is none",
+                       number);
+  return expression.find_first_not_of(" \t\n") == std::string_view::npos ? "it has no number"
+                                                                         : "only a shell can tell its value";
+}
+
 bool is_blank(char c) { return std::string_view(kShellBlanks).find(c) != std::string_view::npos; }
 
 /// Returns the fields as one, with this text between them.
@@ -253,7 +292,7 @@ ShellValues::Fields ShellValues::changed(const ShellPart& part, Fields fields, i
 /// Returns the fields of an expansion, before its words are split.
 ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   using Kind = ShellPart::Kind;
-  const auto unknown = [&](const std::string& variable, const char* reason) {
+  const auto unknown = [&](const std::string& variable, const std::string& reason) {
     return Fields{{mark(part.source, variable, line, reason), line}};
   };
   if (part.kind == Kind::literal) return {{part.text, line}};
@@ -269,10 +308,12 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   if (part.kind == Kind::arithmetic) {
     const Fields text = expand_nested(*part.expression, line);
     std::string asked = text.front().has_unknown() ? first_variable(text) : "";
+    std::string kept = text.front().text;  // the expression, and the values of its names
     const auto number = shell_arithmetic(text.front().text, [&](const std::string& name) {
       const Fields* value = known(name);
       const bool is_there = value != nullptr && !value->empty();
       if (asked.empty()) asked = is_there ? first_variable(*value) : name;
+      if (is_there) kept += " " + value->front().text;
       return is_there ? std::optional(value->front().text) : std::nullopt;
     });
     if (number) return {{fmt::format("{}", *number), line}};
@@ -280,7 +321,7 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     for (const std::string& name :
          is_expanded ? names_assigned_by(text.front().text) : std::vector<std::string>())
       forget(name, line, "it is assigned by arithmetic");
-    return unknown(asked, "its numbers are not all known");
+    return unknown(asked, reason_without_number(text.front().text, asked, kept));
   }
   if (part.is_indirect) {
     const Fields* name = known(part.text);
@@ -309,10 +350,22 @@ ShellValues::Fields ShellValues::fields_of_table(const ShellPart& part, const Ta
       "line {}: the {} of {} are taken in {}, and a shell has an order of its own", line,
       part.kind == ShellPart::Kind::keys ? "keys" : "elements", part.text,
       part.kind == ShellPart::Kind::keys ? "alphabetical order" : "the alphabetical order of its keys");
+  if (table.size() > 1) keep_note(note);
+  return fields;
+}
+
+void ShellValues::keep_note(const std::string& note) {
   constexpr std::size_t kMostNotes = 5;
   const bool is_new = std::ranges::find(notes_, note) == notes_.end();
-  if (table.size() > 1 && is_new && notes_.size() < kMostNotes) notes_.push_back(note);
-  return fields;
+  if (is_new && notes_.size() < kMostNotes) notes_.push_back(note);
+}
+
+/// Notes that $ARRAY is not all of an array of arguments.
+void ShellValues::note_first_element(const ShellPart& part, const Fields& value, int line) {
+  if (!value.front().text.starts_with("--")) return;
+  keep_note(
+      fmt::format("line {}: ${} is the first of the {} elements of an array alone; ${{{}[@]}} is all of them",
+                  line, part.text, value.size(), part.text));
 }
 
 /// Returns the fields of an expansion of a variable, before its words are split.
@@ -385,6 +438,9 @@ ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int l
     if (part.assigns_fallback && !set_.contains(part.text)) define(part.text, fallback.front().text, line);
     return fallback;
   }
+  if (part.kind == Kind::variable && value != nullptr && value->size() > 1 &&
+      part.change == ShellChange::none)
+    note_first_element(part, *value, line);
   if (is_there) return changed(part, std::move(chosen), line);
   if (value == nullptr && left_unassigned_.contains(part.text))
     return is_list(part) ? Fields() : Fields{{"", line}};
@@ -410,6 +466,7 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
   bool has_no_element = false;
   const auto append = [&](std::string_view text, int line) {
     if (!is_open) fields.push_back({"", line});
+    if (fields.back().text.empty()) fields.back().line = line;
     fields.back().text += text;
     is_open = true;
     charge(text.size() + sizeof(ShellField), line);

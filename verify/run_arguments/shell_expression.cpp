@@ -29,25 +29,73 @@ bool is_quick(const std::string& expression) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> found_by_expression(const std::string& text,
-                                                            const std::string& expression) {
+std::optional<std::vector<FoundPlace>> places_by_expression(std::string_view text,
+                                                            const std::string& expression, bool goes_on) {
+  if (!expression.empty() && expression.find_first_of("\\.*[]^$+?(){}|") == std::string::npos) {
+    const std::size_t begin = text.find(expression);
+    if (begin == std::string_view::npos) return std::vector<FoundPlace>();
+    return std::vector<FoundPlace>{{begin, expression.size()}};
+  }
   const bool is_short = text.size() <= kMostSearchedBytes && expression.size() <= kMostExpressionBytes;
-  if (!is_short || !is_quick(expression) || text.find('\0') != std::string::npos) return std::nullopt;
+  if (!is_short || !is_quick(expression) || text.find('\0') != std::string_view::npos) return std::nullopt;
   regex_t compiled;
   if (regcomp(&compiled, expression.c_str(), REG_EXTENDED) != 0) return std::nullopt;
   const std::unique_ptr<regex_t, void (*)(regex_t*)> owner(&compiled, regfree);
   std::vector<regmatch_t> matches(compiled.re_nsub + 1);
-  const int result = regexec(&compiled, text.c_str(), matches.size(), matches.data(), 0);
-  if (result == REG_NOMATCH) return std::vector<std::string>();
+  const std::string searched(text);
+  const int result =
+      regexec(&compiled, searched.c_str(), matches.size(), matches.data(), goes_on ? REG_NOTBOL : 0);
+  if (result == REG_NOMATCH) return std::vector<FoundPlace>();
   if (result != 0) return std::nullopt;
-  std::vector<std::string> found;
+  std::vector<FoundPlace> found;
   for (const regmatch_t& match : matches) {
-    const bool is_there = match.rm_so >= 0;
-    found.push_back(is_there ? text.substr(static_cast<std::size_t>(match.rm_so),
-                                           static_cast<std::size_t>(match.rm_eo - match.rm_so))
-                             : "");
+    FoundPlace place;
+    if (match.rm_so >= 0)
+      place = {static_cast<std::size_t>(match.rm_so), static_cast<std::size_t>(match.rm_eo - match.rm_so)};
+    found.push_back(place);
   }
   return found;
+}
+
+std::optional<std::vector<std::string>> found_by_expression(const std::string& text,
+                                                            const std::string& expression) {
+  const auto places = places_by_expression(text, expression, false);
+  if (!places) return std::nullopt;
+  std::vector<std::string> found;
+  for (const FoundPlace& place : *places)
+    found.push_back(place.begin == std::string::npos ? "" : text.substr(place.begin, place.length));
+  return found;
+}
+
+std::string extended_expression(std::string_view basic) {
+  constexpr std::string_view kOfExtended = "(){}+?|";
+  std::string extended;
+  bool is_in_set = false;
+  for (std::size_t at = 0; at < basic.size(); ++at) {
+    const char c = basic[at];
+    const char behind = at + 1 < basic.size() ? basic[at + 1] : '\0';
+    if (is_in_set) {
+      is_in_set = c != ']';
+      extended += c;
+    } else if (c == '\\' && kOfExtended.find(behind) != std::string_view::npos && behind != '\0') {
+      extended += behind;
+      ++at;
+    } else if (c == '\\') {
+      extended += c;
+      if (behind != '\0') extended += basic[++at];
+    } else if (c == '[') {
+      is_in_set = true;
+      extended += c;
+      if (behind == '^') extended += basic[++at];
+      if (at + 1 < basic.size() && basic[at + 1] == ']') extended += basic[++at];
+    } else {
+      const bool is_plain_star = c == '*' && (at == 0 || (at == 1 && basic[0] == '^'));
+      const bool is_plain_anchor = (c == '^' && at > 0) || (c == '$' && at + 1 < basic.size());
+      if (is_plain_star || is_plain_anchor || kOfExtended.find(c) != std::string_view::npos) extended += '\\';
+      extended += c;
+    }
+  }
+  return extended;
 }
 
 }  // namespace verify

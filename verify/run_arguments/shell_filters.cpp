@@ -11,68 +11,12 @@
 
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/run_arguments/shell_arithmetic.h"
+#include "verify/run_arguments/shell_line_programs.h"
+#include "verify/run_arguments/shell_lines.h"
 
 namespace verify {
 
 namespace {
-
-using Printed = std::optional<std::string>;
-using Texts = std::vector<std::string>;
-
-constexpr std::size_t kMostFilteredBytes = std::size_t{1} << 20U;
-
-bool is_plain_text(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x7f && (byte >= ' ' || c == '\n' || c == '\t');
-  });
-}
-
-Texts lines_of(std::string_view text) {
-  Texts lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
-std::string text_of_lines(const Texts& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
-
-/// Returns lines whose last one is that of a text, which may not end with a line break.
-std::string text_of_last_lines(const Texts& lines, std::string_view whole) {
-  std::string text = text_of_lines(lines);
-  if (!text.empty() && !whole.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-Texts words_of_text(std::string_view text, std::string_view blanks) {
-  Texts words;
-  for (std::size_t at = text.find_first_not_of(blanks); at < text.size();
-       at = text.find_first_not_of(blanks, at)) {
-    const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
-    words.emplace_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
-/// Takes an option with its value, "-d :" or "-d:", from the beginning of words. Nothing where it is none.
-Printed taken_option(Texts& words, std::string_view option) {
-  if (words.empty() || !words.front().starts_with(option)) return std::nullopt;
-  std::string value = words.front().substr(option.size());
-  words.erase(words.begin());
-  if (!value.empty()) return value;
-  if (words.empty()) return std::nullopt;
-  value = words.front();
-  words.erase(words.begin());
-  return value;
-}
 
 /// Returns the fields from `first` to `last` that cut -f names, from 1; nothing for a list that is none.
 std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> ranges_of(std::string_view list) {
@@ -232,84 +176,6 @@ Printed calculated_text(const Texts& words, const std::string& text) {
   return result;
 }
 
-/// Returns N of the program {print $N} of awk, -1 of {print $NF}, and 0 of every other program.
-std::int64_t printed_number(std::string_view program) {
-  const auto skip_blanks = [&] {
-    program.remove_prefix(std::min(program.find_first_not_of(' '), program.size()));
-  };
-  const auto takes = [&](std::string_view word) {
-    skip_blanks();
-    if (!program.starts_with(word)) return false;
-    program.remove_prefix(word.size());
-    return true;
-  };
-  if (!takes("{") || !takes("print") || !takes("$")) return 0;
-  const std::string_view name = program.substr(0, program.find_first_of(" }"));
-  program.remove_prefix(name.size());
-  if (!takes("}") || program.find_first_not_of(' ') != std::string_view::npos) return 0;
-  if (name == "NF") return -1;
-  const bool are_digits = name.find_first_not_of("0123456789") == std::string_view::npos;
-  return are_digits ? whole_number(std::string(name)).value_or(0) : 0;
-}
-
-/// awk '{print $N}' and '{print $NF}', with the separator of -F.
-Printed printed_field(Texts words, const std::string& text) {
-  const bool has_separator = !words.empty() && words.front().starts_with("-F");
-  const Printed separator = has_separator ? taken_option(words, "-F") : std::nullopt;
-  const bool is_plain = !has_separator || (separator && separator->size() == 1 && *separator != "\\" &&
-                                           *separator != " " && *separator != "t");
-  if (!is_plain || words.size() != 1) return std::nullopt;
-  const std::int64_t number = printed_number(words.front());
-  if (number == 0) return std::nullopt;
-  Texts lines = lines_of(text);
-  for (std::string& line : lines) {
-    Texts fields;
-    if (separator) {
-      for (std::size_t at = 0; at <= line.size() && !line.empty();) {
-        const std::size_t end = std::min(line.find(*separator, at), line.size());
-        fields.push_back(line.substr(at, end - at));
-        at = end + 1;
-      }
-    } else {
-      fields = words_of_text(line, " \t");
-    }
-    const auto size = static_cast<std::int64_t>(fields.size());
-    const std::int64_t index = number < 0 ? size - 1 : number - 1;
-    line = index >= 0 && index < size ? fields[static_cast<std::size_t>(index)] : "";
-  }
-  return text_of_lines(lines);
-}
-
-/// sed 's/a/b/' and 's/a/b/g' of texts in which no sign stands for another.
-Printed substituted(const Texts& words, const std::string& text) {
-  if (words.size() != 1 || words[0].size() < 4 || words[0][0] != 's') return std::nullopt;
-  const std::string& program = words[0];
-  const char sign = program[1];
-  const std::size_t middle = program.find(sign, 2);
-  const std::size_t end = middle == std::string::npos ? middle : program.find(sign, middle + 1);
-  if (end == std::string::npos) return std::nullopt;
-  const std::string wanted = program.substr(2, middle - 2);
-  const std::string word = program.substr(middle + 1, end - middle - 1);
-  const std::string flags = program.substr(end + 1);
-  constexpr std::string_view kOfPatterns = "\\.*[]^$+?(){}|";
-  const bool is_plain = !wanted.empty() && wanted.find_first_of(kOfPatterns) == std::string::npos &&
-                        word.find_first_of("&\\") == std::string::npos && (flags.empty() || flags == "g");
-  if (!is_plain) return std::nullopt;
-  Texts lines = lines_of(text);
-  for (std::string& line : lines) {
-    std::string changed;
-    std::size_t kept = 0;
-    for (std::size_t at = line.find(wanted); at != std::string::npos;
-         at = flags.empty() ? std::string::npos : line.find(wanted, kept)) {
-      changed += line.substr(kept, at - kept) + word;
-      kept = at + wanted.size();
-      if (changed.size() > kMostFilteredBytes) return std::nullopt;
-    }
-    line = changed + line.substr(kept);
-  }
-  return text_of_last_lines(lines, text);
-}
-
 Printed identity(const Texts& words, const std::string& text) {
   return words.empty() ? Printed(text) : std::nullopt;
 }
@@ -320,6 +186,11 @@ Printed joined_by_xargs(const Texts& words, const std::string& text) {
   std::string result;
   for (const std::string& word : words_of_text(text, " \t\n")) result += (result.empty() ? "" : " ") + word;
   return result + "\n";
+}
+
+Texts with_option(const char* option, Texts words) {
+  words.insert(words.begin(), option);
+  return words;
 }
 
 using Filter = Printed (*)(Texts, const std::string&);
@@ -335,8 +206,11 @@ constexpr FilterRow kFilters[] = {
     {"tail", [](Texts words, const std::string& text) { return some_lines(std::move(words), text, false); }},
     {"wc", [](Texts words, const std::string& text) { return counted_text(words, text); }},
     {"bc", [](Texts words, const std::string& text) { return calculated_text(words, text); }},
-    {"awk", [](Texts words, const std::string& text) { return printed_field(std::move(words), text); }},
-    {"sed", [](Texts words, const std::string& text) { return substituted(words, text); }},
+    {"grep", [](Texts words, const std::string& text) { return lines_by_grep(std::move(words), text); }},
+    {"egrep",
+     [](Texts words, const std::string& text) { return lines_by_grep(with_option("-E", words), text); }},
+    {"awk", [](Texts words, const std::string& text) { return lines_by_awk(std::move(words), text); }},
+    {"sed", [](Texts words, const std::string& text) { return lines_by_sed(std::move(words), text); }},
     {"xargs", [](Texts words, const std::string& text) { return joined_by_xargs(words, text); }},
 };
 
@@ -396,6 +270,13 @@ Printed printed_without_input(const std::vector<ShellField>& words) {
     return last_name_of(texts->front(), texts->size() == 2 ? texts->back() : "") + "\n";
   if (name == "dirname" && texts->size() == 1) return folder_of(texts->front()) + "\n";
   return std::nullopt;
+}
+
+std::optional<bool> found_by_grep(const std::vector<ShellField>& words, const std::string& text) {
+  const bool is_grep = !words.empty() && (words.front().text == "grep" || words.front().text == "egrep");
+  const std::optional<Texts> texts = known_texts(words);
+  if (!is_grep || !texts || !is_plain_text(text) || text.size() > kMostFilteredBytes) return std::nullopt;
+  return finds_by_grep(words.front().text == "egrep" ? with_option("-E", *texts) : *texts, text);
 }
 
 Printed filtered(const std::vector<ShellField>& words, const std::string& text) {

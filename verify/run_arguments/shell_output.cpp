@@ -36,6 +36,25 @@ bool has_special_backslash(std::string_view text) {
   return false;
 }
 
+/// Whether an '&' outside of quotes ends a command.
+bool starts_jobs(std::string_view commands) {
+  char quote = '\0';
+  for (std::size_t at = 0; at < commands.size(); ++at) {
+    const char c = commands[at];
+    const bool is_escape = c == '\\' && quote != '\'';
+    const bool is_quote = c == '"' || c == '\'';
+    if (is_escape) {
+      ++at;
+    } else if (is_quote && (quote == '\0' || quote == c)) {
+      quote = quote == '\0' ? c : '\0';
+    } else if (c == '&' && quote == '\0' && (at == 0 || commands[at - 1] != '>')) {
+      if (at + 1 == commands.size() || commands[at + 1] != '&') return true;
+      ++at;
+    }
+  }
+  return false;
+}
+
 /// Returns the commands of a substitution; "" where they are of a form that is not followed: a backslash
 /// means another thing in backquotes, and jobs go on beside the shell.
 std::string_view commands_of(std::string_view source) {
@@ -45,14 +64,7 @@ std::string_view commands_of(std::string_view source) {
   if (source.find(":=") != std::string_view::npos) return "";  // it assigns
   source.remove_prefix(is_quoted ? 1 : 2);
   source.remove_suffix(1);
-  for (std::size_t at = 0; at < source.size(); ++at) {
-    if (source[at] != '&') continue;
-    const bool is_of_redirection = at > 0 && source[at - 1] == '>';
-    if (is_of_redirection) continue;
-    if (at + 1 == source.size() || source[at + 1] != '&') return "";
-    ++at;
-  }
-  return source;
+  return starts_jobs(source) ? "" : source;
 }
 
 bool is_followed(const ShellCommand& command) {
@@ -123,8 +135,8 @@ class OutputReader {
  public:
   OutputReader(ShellValues& values, int line) : values_(values), line_(line) {}
 
-  ShellOutput read(const ShellScript& script) {
-    const bool is_known = read(script.commands);
+  ShellOutput output(std::span<const ShellCommand> commands) {
+    const bool is_known = read(commands);
     subshell_.reset();
     if (!is_known) return {std::nullopt, asked_};
     const std::size_t end = text_.find_last_not_of('\n') + 1;
@@ -319,11 +331,15 @@ ShellOutput shell_output(std::string_view source, int line, ShellValues& values)
   const std::string_view commands = commands_of(source);
   if (!may_print(commands, values)) return {};
   try {
-    return OutputReader(values, line).read(parse_shell(commands, line));
+    return OutputReader(values, line).output(parse_shell(commands, line).commands);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
     return {};
   }
+}
+
+ShellOutput shell_output(std::span<const ShellCommand> commands, ShellValues& values) {
+  return commands.empty() ? ShellOutput() : OutputReader(values, commands.front().line).output(commands);
 }
 
 }  // namespace verify

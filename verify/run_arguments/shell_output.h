@@ -13,6 +13,7 @@
 ///         output goes elsewhere. What is printed may hold marks of values that are not known.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@
 namespace verify {
 
 class ShellValues;
+struct ShellCommand;
 struct ShellField;
 
 struct ShellOutput {
@@ -30,5 +32,8 @@ struct ShellOutput {
 
 /// `source` is the whole substitution: "$(...)" or "`...`".
 ShellOutput shell_output(std::string_view source, int line, ShellValues& values);
+
+/// Returns what commands print that stand before a '|'.
+ShellOutput shell_output(std::span<const ShellCommand> commands, ShellValues& values);
 
 }  // namespace verify

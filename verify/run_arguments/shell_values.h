@@ -189,6 +189,8 @@ class ShellValues {
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
   static void refuse_size(int line, const char* what);
+  void keep_note(const std::string& note);
+  void note_first_element(const ShellPart& part, const Fields& value, int line);
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
   std::optional<std::string> separators() const;

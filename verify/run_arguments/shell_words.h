@@ -137,6 +137,7 @@ struct ShellCommand {
   bool input_is_output = false;            // it is what stands in < <(...), as $(...)
   bool reads_file = false;                 // behind <
   bool is_redirected = false;              // its output goes elsewhere
+  bool redirects_inside_test = false;      // a > or < stands before the ] of [ ... ]
   int line = 0;
   std::string loop;                // "for", "while", "until" or "select"; "" otherwise
   std::string loop_variable;       // of a `for`; "" otherwise

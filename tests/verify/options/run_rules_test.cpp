@@ -328,6 +328,7 @@ const std::vector<Broken>& broken_dense() {
       {"--rotary-base 500k", {"not_a_number"}},
       {"--rotary-base 1e6 --seed 7 --init-method-std 0.5", {}},
       {"--seed 1e3", {"not_a_number"}},
+      {"--seed= 3", {"not_a_number", "values_too_many"}},
       {"--enable-cuda-graph --cuda-graph-scope mlp --recompute-activations --recompute-modules mlp",
        {"graph_hidden_dropout"}},
       {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",

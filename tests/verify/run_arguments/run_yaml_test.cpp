@@ -145,4 +145,18 @@ TEST(RunYaml, RefusesWhatIsNoMapOfFlags) {
   EXPECT_EQ(code_of(many), at("run_file_size", "line 10001"));
 }
 
+TEST(RunYaml, ReadsTheSectionsOfFlagScale) {
+  const verify::RunArguments run = verify::read_run_yaml(
+      "system:\n  tensor_model_parallel_size: 2\n  precision:\n    bf16: true\n  log_interval: null\n"
+      "model:\n  num_layers: 28\n  cp_comm_type: [p2p, a2a]\n  optimizer:\n    lr_scheduler:\n      lr: "
+      "1\ndata:\n  data_path: ${data_path:??}\n");
+  EXPECT_EQ(test::text_of(run),
+            "tensor-model-parallel-size=2 bf16=true num-layers=28 cp-comm-type=p2p=a2a lr=1 "
+            "data-path=${data_path:??}");
+  EXPECT_EQ(run.notes.size(), 1U);
+  EXPECT_EQ(test::refusal_of(
+                [] { verify::read_run_yaml("model:\n  tensor_model_parallel_size: 2\n  num_layers: 28\n"); }),
+            test::at("run_yaml_nested", "line 2"));
+}
+
 }  // namespace

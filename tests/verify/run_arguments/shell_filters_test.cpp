@@ -25,7 +25,11 @@ std::string read(const std::string& command) {
 
 class Filter : public testing::TestWithParam<Row> {};
 
-TEST_P(Filter, PrintsWhatTheCommandPrints) { EXPECT_EQ(read(GetParam().command), "w=" + GetParam().printed); }
+TEST_P(Filter, PrintsWhatTheCommandPrints) {
+  const bool is_followed = GetParam().printed != "not followed";
+  EXPECT_EQ(read(GetParam().command),
+            "w=" + (is_followed ? GetParam().printed : "$(" + GetParam().command + ")"));
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Filter,
                          testing::ValuesIn(std::vector<Row>{
@@ -58,6 +62,28 @@ INSTANTIATE_TEST_SUITE_P(All, Filter,
                              {"python3 -c 'print(4*2+1)'", "9"},
                              {"echo a,b,c | sed 's/,/ /g'", "a=b=c"},
                              {"echo a,b,c | sed 's|,|+|'", "a+b,c"},
+                             {"echo x=7 | sed -n 's/^x=//p'", "7"},
+                             {"echo a12b | sed -E 's/[a-z]+([0-9]+).*/\\1/'", "12"},
+                             {"echo a12b | sed 's/[^0-9]*\\([0-9]*\\).*/<&>\\1/'", "<a12b>12"},
+                             {"echo /a/b | sed 's/\\/a//'", "/b"},
+                             {"printf '1\\n2\\n3\\n' | sed -n 2p", "2"},
+                             {"printf '1\\n2\\n3\\n' | sed '1d;$d'", "2"},
+                             {"printf '1\\n2\\n3\\n' | sed '/2/d' | xargs", "1=3"},
+                             {"printf 'a=1\\nb=2\\n' | grep '^b='", "b=2"},
+                             {"printf 'a=1\\nb=2\\n' | grep -v b", "a=1"},
+                             {"printf 'a=1\\nb=2\\n' | grep -c =", "2"},
+                             {"printf 'a=1\\nB=2\\n' | grep -n -i b", "2:B=2"},
+                             {"echo llama-7b-8k | grep -oE '[0-9]+' | tail -n 1", "8"},
+                             {"echo llama-7b-8k | grep -oP '\\d+(?=k)'", "not followed"},
+                             {"echo llama-7b-8k | grep -oP '\\dk'", "8k"},
+                             {"echo a+b | grep -F '+b'", "a+b"},
+                             {"echo a+b | grep 'a+b'", "a+b"},
+                             {"echo aab | grep -o 'a\\+'", "aa"},
+                             {"printf 'a 1\\nb 2\\n' | awk '/b/ {print $2}'", "2"},
+                             {"printf 'a 1\\nb 2\\n' | awk '$1==\"a\" {print $2\":\"$1, NR}'", "1:a=1"},
+                             {"printf 'a 1\\nb 2\\n' | awk 'NR==2'", "b=2"},
+                             {"printf 'a 1\\nb 2\\n' | awk 'END{print NR}'", "2"},
+                             {"echo 0,1,2 | awk -F, '{print NF}'", "3"},
                              {"echo aaaaa | sed 's/aa/b/g'", "bba"},
                              {"echo 4; $NONE", "4"},
                              {"$NONE && echo 4", "4"},
@@ -71,12 +97,19 @@ TEST(ShellFilters, NothingIsGuessed) {
                               "echo 1.5*2 | bc",
                               "python3 -c 'print(4/2)'",
                               "python3 x.py | tail -1",
-                              "echo a | sed 's/./x/'",
-                              "echo a | grep a",
+                              "echo a | sed 'y/a/b/'",
+                              "echo a | sed -i s/a/b/",
+                              "echo a | sed 's/a/b/2'",
+                              "echo a | grep b",
+                              "echo a | grep -w a",
+                              "echo aa | grep '\\(a\\)\\1'",
+                              "echo a | grep a hosts",
                               "echo 010+1 | bc",
                               "echo a | tr [a-c] x",
                               "basename -s .sh a.sh",
-                              "echo a | awk '/a/{print $1}'",
+                              "echo a | awk '{printf $1}'",
+                              "echo 1 2 | awk '{print $1*2}'",
+                              "echo 1 | awk '$1==1'",
                               "echo 1 2 | awk '{print $1 2}'",
                               "echo 1 2 | awk '{print $-1}'",
                               "! basename /a/2 || echo 4",
@@ -109,6 +142,20 @@ TEST(ShellFilters, WhatASubstitutionAssignsIsGoneBehindIt) {
   EXPECT_EQ(read("f() { N=4; echo 2; }; N=1; A=$(f | head -1; echo $N)"), "a=2=1");
   EXPECT_EQ(read("f() { N=4; echo $1; }; set -- 7; X=$(f 2); A=$1"), "a=7");
   EXPECT_EQ(read("[[ a2 =~ a(.) ]]; X=$([[ b4 =~ b(.) ]] && echo 1); A=${BASH_REMATCH[1]}"), "a=2");
+}
+
+TEST(Grep, TellsABranchWhatItFinds) {
+  const auto read_script = [](const std::string& condition) {
+    return test::text_of(verify::read_run_script(
+        "M=mixtral-moe\nX=1\nif " + condition + "; then X=2; fi\npython x.py --w $X\n", {}));
+  };
+  EXPECT_EQ(read_script("echo $M | grep -q moe"), "w=2");
+  EXPECT_EQ(read_script("echo $M | tr a-z A-Z | grep -q moe"), "w=1");
+  EXPECT_EQ(read_script("! echo $M | grep -q moe"), "w=1");
+  EXPECT_EQ(read_script("grep -qi MOE <<< $M"), "w=2");
+  EXPECT_EQ(read_script("true && echo $M | grep -qE '^moe'"), "w=1");
+  EXPECT_EQ(read_script("echo $OTHER | grep -q moe"), "w=X=2");
+  EXPECT_EQ(read_script("cat f | grep -q moe"), "w=X=2");
 }
 
 }  // namespace

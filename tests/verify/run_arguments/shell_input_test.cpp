@@ -142,25 +142,4 @@ TEST(ScriptEnd, IsWhereACommandFailsUnderSetE) {
     EXPECT_EQ(told(script), "") << script;
 }
 
-/// What no shell runs, with the line that it stops at.
-TEST(ScriptEnd, IsMissedWhereABlockGoesOn) {
-  const auto told = [](const std::string& script) {
-    return test::refusal_of([&] { read_run_script(script, {}); });
-  };
-  EXPECT_EQ(told("X=1\nif [ $X ]; then\npython x.py --a 1\n"), "script_syntax at line 2");
-  EXPECT_EQ(told("for x in 1; do\npython x.py --a 1\n"), "script_syntax at line 1");
-  EXPECT_EQ(told("python x.py --b 1 \\\n --a ([0]*3+[1])\n"), "script_syntax at line 2");
-  EXPECT_EQ(told("if this is text, it is none:\npython x.py --a 1\n"), "");
-  EXPECT_EQ(told("python x.py --a 1 & (sleep 1)\n"), "");
-}
-
-/// A blank too many or too few, which bash takes for a command.
-TEST(ScriptNotes, NameACommandThatWasMeantToAssignOrToTest) {
-  const RunArguments run =
-      read_run_script("TP = 4\nif [$TP -gt 1]; then\nX=1\nfi\npython x.py --a 1\n", {{"TP", "4"}});
-  ASSERT_EQ(run.notes.size(), 2U);
-  EXPECT_TRUE(run.notes[0].starts_with("line 1 runs a command TP, and assigns nothing"));
-  EXPECT_TRUE(run.notes[1].starts_with("line 2 runs a command '[4', and tests nothing"));
-}
-
 }  // namespace

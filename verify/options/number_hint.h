@@ -1,0 +1,13 @@
+#pragma once
+
+/// What to try in the place of a word that is no number: "1024," of an array with commas, '$TP' of a text in
+/// single quotes, "4k", "2.0".
+
+#include <string>
+#include <string_view>
+
+namespace verify {
+
+std::string hint_for_number(std::string_view option, std::string_view word);
+
+}  // namespace verify
