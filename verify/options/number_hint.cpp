@@ -18,10 +18,10 @@ bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0
 /// Returns the number that is meant with 4k or 1e3; 0 for other words.
 std::int64_t number_meant(std::string_view digits, std::string_view behind) {
   constexpr std::int64_t kBinary = 1024;
-  constexpr std::int64_t kMost = 100'000;
+  constexpr std::int64_t kLargestDigits = 100'000;
   constexpr std::int64_t kMostZeros = 9;
   auto number = whole_number(digits).value_or(0);
-  if (number >= kMost) return 0;
+  if (number >= kLargestDigits) return 0;
   if (behind == "k" || behind == "K") return number * kBinary;
   const bool has_exponent = behind.starts_with('e') || behind.starts_with('E');
   const auto zeros = has_exponent ? whole_number(behind.substr(1)) : std::nullopt;
