@@ -21,7 +21,28 @@ class StuckCallJudge {
     return std::move(found_);
   }
 
+  std::vector<const HoldingCall*> collectives_that_can_end(
+      const std::vector<std::vector<std::size_t>>& stuck) const {
+    std::vector<const HoldingCall*> found;
+    for (const auto& component : stuck) {
+      const HoldingCall& call = know_.graph.calls[component.front() - know_.graph.world];
+      if (is_of_several(&call) && !has_cut_member(call) && is_certain(call) &&
+          calls_that_await(call.waiting).empty())
+        found.push_back(&call);
+    }
+    return found;
+  }
+
  private:
+  bool has_cut_member(const HoldingCall& call) const {
+    return std::ranges::any_of(know_.job.groups[call.group].members, [&](int member) {
+      const Recording* const own = know_.job.find_recording(member);
+      return own == nullptr || own->is_truncated;
+    });
+  }
+
+  static bool is_of_several(const HoldingCall* call) { return !call->is_message && call->waiting.size() > 1; }
+
   void suspect(int rank, SuspectKind kind, std::string reason) {
     found_.ranks.try_emplace(rank, Suspect{rank, kind, std::move(reason)});
   }
@@ -68,10 +89,7 @@ class StuckCallJudge {
     std::vector<const HoldingCall*> telling;
     std::ranges::copy_if(certain, std::back_inserter(telling),
                          [&](const HoldingCall* call) { return !ranks_behind(*call).empty(); });
-    const auto is_collective = [](const HoldingCall* call) {
-      return !call->is_message && call->waiting.size() > 1;
-    };
-    const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_collective));
+    const auto collectives = static_cast<std::size_t>(std::ranges::count_if(certain, is_of_several));
     if (telling.empty() && collectives > 1 && unreceived.empty()) {
       found_.running = collectives;
       return;
@@ -188,6 +206,11 @@ class StuckCallJudge {
 };
 
 }  // namespace
+
+std::vector<const HoldingCall*> collectives_that_can_end(
+    const Evidence& know, const std::vector<std::vector<std::size_t>>& components) {
+  return StuckCallJudge(know).collectives_that_can_end(components);
+}
 
 StuckCalls stuck_calls(const Evidence& know, const std::vector<std::vector<std::size_t>>& components) {
   return StuckCallJudge(know).judge(components);

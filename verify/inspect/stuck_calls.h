@@ -26,6 +26,11 @@ struct StuckCalls {
   std::size_t running = 0;
 };
 
+/// Returns the collectives among these components that can end: every member has come to them, its dump is
+/// there and not cut, and nothing else holds it.
+std::vector<const HoldingCall*> collectives_that_can_end(
+    const Evidence& know, const std::vector<std::vector<std::size_t>>& components);
+
 /// Judges the components of the graph that are single calls.
 StuckCalls stuck_calls(const Evidence& know, const std::vector<std::vector<std::size_t>>& components);
 

@@ -13,6 +13,7 @@
 #include "verify/inspect/calls_ahead.h"
 #include "verify/inspect/circle_suspects.h"
 #include "verify/inspect/evidence.h"
+#include "verify/inspect/running_job.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/stuck_calls.h"
 #include "verify/inspect/stuck_messages.h"
@@ -51,7 +52,7 @@ class Chooser {
     prefer_circles_to_absent();
     prefer_idle();
     prefer_ranks_ahead();
-    if (!suspects_.empty()) return;
+    if (!suspects_.empty()) return leave_out_of_running_job(stuck);
     add_stuck_messages();
     if (!suspects_.empty()) return;
     take(circle_suspects(know_, circles));
@@ -61,9 +62,25 @@ class Chooser {
     if (suspects_.empty()) add_idle_beside();
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
-    if (!suspects_.empty()) return;
+    if (!suspects_.empty() || early_roots_.empty()) return;
+    if (!do_all_wait_for(know_, early_roots_)) {
+      found_.behind = early_roots_;
+      return;
+    }
     for (const int rank : early_roots_)
       suspect(rank, SuspectKind::unknown, "Its dump was written early, and other ranks wait for it.");
+  }
+
+  /// Names nobody where the job ran while the dumps were written.
+  void leave_out_of_running_job(const std::vector<std::vector<std::size_t>>& stuck) {
+    std::vector<int> ranks;
+    for (const auto& [rank, one] : suspects_) ranks.push_back(rank);
+    const SignsOfRunning signs = signs_of_running(know_, ranks, stuck, early_roots_);
+    if (!signs.any()) return;
+    suspects_.clear();
+    found_.is_ahead = false;
+    found_.running = signs.collectives;
+    found_.behind = std::move(ranks);
   }
 
   void take(CircleSuspects circles) {

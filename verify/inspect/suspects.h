@@ -14,7 +14,9 @@
 ///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks
 ///           without a pending call are named instead, and then ranks without a dump.
 ///   lone    A send whose peer has ended, or has not come to receive it.
-///   early   Ranks that others wait for and whose dumps are early (early_dumps.h).
+///   early   Ranks whose dumps are early (early_dumps.h), where all others wait for them.
+///
+/// Of a job that ran while the dumps were written, nobody is named (running_job.h).
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
 ///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
@@ -66,9 +68,13 @@ struct Suspects {
   /// nccl:gather, call 3 of ..., by its count, and ranks 1 to 3 wait in it". "": there are no such calls.
   std::string counted;
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
-  /// single rank explains this.
+  /// single rank explains them.
   std::size_t running = 0;
+  /// Nobody is a suspect, because the job ran while the dumps were written (running_job.h): others wait for
+  /// these ranks.
+  std::vector<int> behind;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages
+  bool has_run() const { return running > 0 || !behind.empty(); }
 };
 
 Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,

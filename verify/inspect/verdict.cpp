@@ -106,7 +106,8 @@ class VerdictWriter {
       is_first = false;
     }
     doubt_hosts();
-    doubt_device_of_two();
+    doubt_devices();
+    doubt_absent();
     add_others_without_dump();
     add_unknown();
   }
@@ -143,7 +144,7 @@ class VerdictWriter {
   std::string words_without_suspects() const {
     if (facts_.is_unlisted || !found_.waiting.lost.empty())
       return "It cannot be told which rank keeps the others waiting. " + found_.findings.back().text;
-    if (found_.waiting.suspects.running > 0) return words_of_running();
+    if (found_.waiting.suspects.has_run()) return words_of_running();
     if (!facts_.early.ranks.empty())
       return words_of_early() + (found_.findings.empty() ? "" : " See the findings, too.");
     if (!found_.findings.empty())
@@ -158,20 +159,30 @@ class VerdictWriter {
                  : "");
   }
 
-  /// Where calls of different ranks are pending to which all have come.
+  /// Where the job ran while the dumps were written.
   std::string words_of_running() const {
+    const Suspects& suspects = found_.waiting.suspects;
+    const std::string words = suspects.running > 0
+                                  ? words_of_calls_that_run()
+                                  : words_of_early() + " This is consistent with a job that ran meanwhile.";
+    if (suspects.behind.empty()) return words;
+    return words + fmt::format(" Others wait for {}: look there first if the job hangs all the same.",
+                               ranks_words(suspects.behind));
+  }
+
+  /// Where calls of different ranks are pending to which all have come.
+  std::string words_of_calls_that_run() const {
     const auto is_first = [](const HoldingCall& call) {
       return !call.awaits() && !call.is_message && call.waiting.size() > 1;
     };
     const auto calls = static_cast<std::int64_t>(found_.waiting.suspects.running);
     const auto first = std::ranges::find_if(found_.waiting.calls, is_first);
     return fmt::format(
-        "No single rank keeps the others waiting: every member has come to {} of different ranks that {} "
-        "pending{}. This is consistent with dumps that were written while the job ran, or with a network "
-        "that "
-        "stopped for many ranks at once.",
-        counted(calls, "call"), calls == 1 ? "is" : "are",
+        "No single rank keeps the others waiting: every member has come to {} {}{}. This is consistent with "
+        "dumps that were written while the job ran, or with a network that stopped for many ranks at once.",
+        counted(calls, "call"), calls == 1 ? "that is pending" : "of different ranks that are pending",
         first == found_.waiting.calls.end() ? ""
+        : calls == 1                        ? fmt::format(": {}", call_words(job(), *first))
                                             : fmt::format(", for example {}", call_words(job(), *first)));
   }
 
@@ -244,14 +255,34 @@ class VerdictWriter {
         found_.suspects.size() == 1 ? "it" : "them");
   }
 
-  /// Of two ranks, one whose device is behind, and one without a pending call.
-  void doubt_device_of_two() {
+  /// Where nobody waits for a rank whose device is behind, its dump may be early: of two ranks, where the
+  /// other one has no pending call.
+  void doubt_devices() {
     const std::vector<int>& idle = found_.waiting.idle;
     const std::vector<int> behind = ranks_of_kind(found_.suspects, SuspectKind::device);
-    if (job().world_size != 2 || idle.size() != 1 || behind.size() != 1 || behind == idle) return;
+    const bool are_all = behind.size() == found_.suspects.size();
+    if (job().world_size == 2) {
+      if (idle.size() == 1 && behind.size() == 1 && behind != idle)
+        text_ += fmt::format(
+            " With two ranks it is as consistent with a dump of rank {} that was written before that of rank "
+            "{}.",
+            behind.front(), idle.front());
+    } else if (are_all && !behind.empty() && found_.waiting.waiting_ranks == 0) {
+      text_ += fmt::format(
+          " But nobody waits for {}: it is as consistent with {} that {} written before those of the others.",
+          ranks_words(behind), verb(behind, "a dump", "dumps"), verb(behind, "was", "were"));
+    }
+  }
+
+  /// Where most ranks with dumps have no pending call, a rank without a dump may not keep them waiting.
+  void doubt_absent() {
+    if (ranks_of_kind(found_.suspects, SuspectKind::absent).size() < found_.suspects.size()) return;
+    const std::vector<int>& idle = found_.waiting.idle;
+    if (idle.size() <= found_.waiting.held.size()) return;
     text_ += fmt::format(
-        " With two ranks it is as consistent with a dump of rank {} that was written before that of rank {}.",
-        behind.front(), idle.front());
+        " But {} {} no pending call: the dumps may have been written while the job ran, or {} in something "
+        "that is not recorded (gloo, a store, a file).",
+        ranks_words(idle), verb(idle, "has", "have"), verb(idle, "it waits", "they wait"));
   }
 
   /// Whether every rank has a dump that has all that is pending.

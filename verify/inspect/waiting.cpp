@@ -88,7 +88,7 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
     const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
     graph = wait_graph_of(job, progresses, lags);
     suspects = suspects_of(job, progresses, lags, graph);
-    if (suspects.running > 0) break;
+    if (suspects.has_run()) break;
     if (!suspects.ranks.empty() && !suspects.is_stuck && !suspects.is_unreceived && suspects.circles.empty())
       break;
   }
