@@ -63,6 +63,7 @@ class AheadFinder {
       const std::size_t missing = idle_of(call).size();
       if (missing == 0) continue;
       if (call.waiting.size() > missing) return {};  // the others of this group are fewer
+      if (!call.completed.empty()) return {};        // they have made the call, which may have failed there
       for (const int rank : call.waiting) {
         ahead.try_emplace(rank, RankAhead{rank, reason_of_going_on(call, idle)});
         compare_idle(rank, call, compared);

@@ -11,6 +11,8 @@
 
 #include "verify/inspect/odd_peers.h"
 #include "verify/inspect/strong_components.h"
+#include "verify/inspect/uneven_stages.h"
+#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -22,6 +24,7 @@ class CircleJudge {
   explicit CircleJudge(const Evidence& know) : know_(know) {}
 
   CircleSuspects judge(const std::vector<std::vector<std::size_t>>& components) {
+    if (add_uneven_stages(components)) return std::move(found_);
     for (const auto& component : components) add_circle(component);
     if (found_.circles.size() != 1) {
       found_.missed.clear();
@@ -29,12 +32,31 @@ class CircleJudge {
       found_.odd_peer.clear();
     }
     if (found_.departed.size() != found_.ranks.size()) found_.departed.clear();
+    if (found_.circles.size() > 1 && found_.departed.empty() && !found_.are_alone) find_facing_stages();
     return std::move(found_);
   }
 
  private:
   void suspect(int rank, std::string reason) {
     found_.ranks.try_emplace(rank, Suspect{rank, SuspectKind::order, std::move(reason)});
+  }
+
+  /// Names the ranks of stages that have another number of microbatches, where these are in circles. Returns
+  /// whether there are such stages.
+  bool add_uneven_stages(const std::vector<std::vector<std::size_t>>& components) {
+    if (components.empty()) return false;
+    const std::optional<UnevenStages> uneven = uneven_stages(know_);
+    if (!uneven) return false;
+    for (const auto& component : components) {
+      const bool has_odd = std::ranges::any_of(uneven->ranks, [&](int rank) {
+        return std::ranges::find(component, static_cast<std::size_t>(rank)) != component.end();
+      });
+      if (!has_odd) return false;
+      found_.circles.push_back(shortest_circle(know_.graph.edges, component, know_.graph.world));
+    }
+    found_.uneven = uneven->text;
+    for (const int rank : uneven->ranks) suspect(rank, capital(uneven->text) + ".");
+    return true;
   }
 
   void add_circle(const std::vector<std::size_t>& component) {
@@ -116,6 +138,35 @@ class CircleJudge {
     });
   }
 
+  /// Where each of several circles has ranks of two pipeline stages, says in which calls each stage waits.
+  void find_facing_stages() {
+    if (!know_.job.has_pipelines()) return;
+    std::map<std::ptrdiff_t, std::vector<int>> by_stage;
+    for (const auto& [rank, one] : found_.ranks) by_stage[stage_of(rank)].push_back(rank);
+    if (by_stage.size() != 2) return;
+    const auto has_both = [&](const std::vector<int>& circle) {
+      std::set<std::ptrdiff_t> stages;
+      for (const int rank : circle)
+        if (found_.ranks.contains(rank)) stages.insert(stage_of(rank));
+      return stages.size() == 2;
+    };
+    const auto is_held_alike = [&](const auto& one) {
+      return std::ranges::all_of(
+          one.second, [&](int rank) { return way_of_holding(rank) == way_of_holding(one.second.front()); });
+    };
+    if (!std::ranges::all_of(found_.circles, has_both) || !std::ranges::all_of(by_stage, is_held_alike))
+      return;
+    const auto& [stage, ranks] = *by_stage.begin();
+    const auto& [other_stage, others] = *by_stage.rbegin();
+    found_.facing = fmt::format("stage {} of the pipeline, where {}, and stage {}, where {}", stage,
+                                words_of_party(ranks, ranks.front()), other_stage,
+                                words_of_party(others, others.front()));
+  }
+
+  std::ptrdiff_t stage_of(int rank) const {
+    return know_.job.stage_of(static_cast<std::size_t>(know_.dump_of(rank)));
+  }
+
   /// Adds to a circle of two ranks those that hold each other in the same ways: where a stage or a replica of
   /// the model makes a call of its own, each of its ranks is held by another one of the others.
   void widen(const std::vector<int>& ranks, std::vector<int>& circle) {
@@ -177,7 +228,7 @@ class CircleJudge {
     for (const int rank : party) groups.insert(know_.first_call_of(rank).group);
     const auto more = std::ssize(groups) - 1;
     return fmt::format(
-        "{} wait in {}{}", ranks_words(party), call_words(know_.job, call),
+        "{} {} in {}{}", ranks_words(party), verb(party, "waits", "wait"), call_words(know_.job, call),
         more == 0 ? "" : fmt::format(", and in {} of this kind", counted(more, "other group")));
   }
 

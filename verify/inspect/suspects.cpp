@@ -90,6 +90,7 @@ class Chooser {
     found_.missed = std::move(circles.missed);
     found_.facing = std::move(circles.facing);
     found_.odd_peer = std::move(circles.odd_peer);
+    found_.uneven = std::move(circles.uneven);
     found_.departed = std::move(circles.departed);
   }
 

@@ -62,6 +62,9 @@ struct Suspects {
   /// The suspect of a circle is held by this message, and no other one goes as far: "nccl:send 0->2 of the pp
   /// group of ranks 0, 2 and 4". "": there is no such message.
   std::string odd_peer;
+  /// The suspects of circles are the ranks of stages with another number of microbatches (uneven_stages.h):
+  /// "ranks 4 to 7, stage 1 of the pipeline, have begun 5 microbatches ...". "": there are no such stages.
+  std::string uneven;
   /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
   std::vector<OddProgram> departed;
   /// The suspects may have made another call than the others, or those wait: "rank 0 has completed

@@ -107,4 +107,15 @@ TEST(RunningJob, ARankWithoutADumpIsDoubtedWhereMostHaveNoPendingCall) {
   EXPECT_TRUE(says(inspected(dumps), doubt)) << inspected(dumps).verdict;
 }
 
+/// Rank 1 has left. Call 2 has failed on ranks 0 and 2, and is pending on rank 3: it is not ahead of them.
+TEST(RunningJob, ARankIsNotAheadOfThoseOnWhichItsCallHasFailed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.calls = {completed(0, "gloo:all_reduce", 1)};
+    if (dump.rank != 1) dump.calls.push_back(completed(0, "gloo:all_reduce", 2));
+  }
+  dumps[3].calls.back() = pending(0, "gloo:all_reduce", 2);
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1}) << inspected(dumps).verdict;
+}
+
 }  // namespace

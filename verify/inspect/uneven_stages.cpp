@@ -1,0 +1,136 @@
+#include "verify/inspect/uneven_stages.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+#include "verify/inspect/verb.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+/// The ranks of a stage, and how many microbatches each of them has begun.
+struct StageCount {
+  std::vector<int> ranks;
+  std::int64_t begun = 0;
+};
+
+class Counter {
+ public:
+  explicit Counter(const Evidence& know) : know_(know) {}
+
+  std::optional<UnevenStages> find() {
+    if (!count()) return std::nullopt;
+    std::map<std::int64_t, std::vector<std::ptrdiff_t>> stages_by_number;
+    for (const auto& [stage, one] : stages_) stages_by_number[one.begun].push_back(stage);
+    if (stages_by_number.size() != 2 || stages_by_number.contains(0)) return std::nullopt;
+    const auto& [fewer, first] = *stages_by_number.begin();
+    const auto& [more, second] = *stages_by_number.rbegin();
+    if (stages_.size() == 2) return words_of_two();
+    if (first.size() > 1 && second.size() > 1) return std::nullopt;
+    const bool has_more = second.size() == 1;
+    const std::ptrdiff_t odd = has_more ? second.front() : first.front();
+    return UnevenStages{stages_.at(odd).ranks,
+                        fmt::format("{}, and the other stages {}", words_of(odd), has_more ? fewer : more)};
+  }
+
+ private:
+  UnevenStages words_of_two() const {
+    UnevenStages found;
+    for (const auto& [stage, one] : stages_)
+      found.ranks.insert(found.ranks.end(), one.ranks.begin(), one.ranks.end());
+    std::ranges::sort(found.ranks);
+    const auto& [stage, one] = *stages_.rbegin();
+    found.text = fmt::format("{}, and {}, stage {}, {}", words_of(stages_.begin()->first),
+                             ranks_words(one.ranks), stage, one.begun);
+    return found;
+  }
+
+  std::string words_of(std::ptrdiff_t stage) const {
+    const StageCount& one = stages_.at(stage);
+    return fmt::format("{}, stage {} of the pipeline, {} begun {} since the last call of all stages",
+                       ranks_words(one.ranks), stage, verb(one.ranks, "has", "have"),
+                       counted(one.begun, "microbatch"));
+  }
+
+  /// Counts the microbatches of every stage. Returns whether all are known.
+  bool count() {
+    std::set<std::size_t> sizes;
+    for (const JobGroup& group : know_.job.groups) {
+      if (!group.is_pipeline) continue;
+      if (group.may_lack_members) return false;
+      sizes.insert(group.members.size());
+    }
+    if (sizes.size() != 1 || *sizes.begin() < 2) return false;
+    stage_count_ = *sizes.begin();
+    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
+      const int rank = know_.rank_of(dump);
+      if (know_.is_early(rank) || know_.recording(dump).is_truncated) return false;
+      const std::optional<std::int64_t> begun = begun_by(dump);
+      if (!begun) return false;
+      StageCount& stage = stages_[know_.job.stage_of(dump)];
+      if (!stage.ranks.empty() && stage.begun != *begun) return false;
+      stage.begun = *begun;
+      stage.ranks.push_back(rank);
+    }
+    for (auto& [stage, one] : stages_) std::ranges::sort(one.ranks);
+    return stages_.size() == stage_count_;
+  }
+
+  /// Returns how many microbatches a rank has taken from the stage before it, or passed on, since the last
+  /// call of all stages and up to the call that holds it; nothing where its dump does not tell. What its host
+  /// has issued behind that call counts for nothing.
+  std::optional<std::int64_t> begun_by(std::size_t dump) {
+    const Recording& recording = know_.recording(dump);
+    const std::vector<std::uint32_t>& front = know_.progresses.of(dump).front;
+    if (!recording.has_no_gaps()) return std::nullopt;
+    const std::size_t behind = front.empty() ? 0 : recording.calls.size() - front.back() - 1;
+    std::int64_t taken = 0, passed = 0;
+    const auto stages = static_cast<int>(stage_count_);
+    const auto own = static_cast<int>(know_.job.stage_of(dump));
+    for (auto call = recording.calls.rbegin() + static_cast<std::ptrdiff_t>(behind);
+         call != recording.calls.rend(); ++call) {
+      const std::uint32_t group = know_.job.group_of(dump, *call);
+      if (know_.job.is_collective(dump, *call)) {
+        if (call->state == CallState::completed && is_of_all_stages(group)) return std::max(taken, passed);
+        continue;
+      }
+      if (!know_.job.groups[group].is_pipeline) continue;
+      const Operation& operation = know_.job.operation(dump, *call);
+      const bool receives = operation.kind == Operation::Kind::recv;
+      // Of two stages, the first one passes microbatches on, and the second one takes them.
+      if (receives && operation.from == (own + stages - 1) % stages && (stages > 2 || own == 1)) ++taken;
+      if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
+    }
+    if (!recording.is_whole()) return std::nullopt;
+    return std::max(taken, passed);
+  }
+
+  /// Whether a group has ranks of all stages, and is no pipeline.
+  bool is_of_all_stages(std::uint32_t index) {
+    const auto [known, is_new] = is_of_all_.try_emplace(index, false);
+    if (!is_new) return known->second;
+    const JobGroup& group = know_.job.groups[index];
+    if (group.is_pipeline || group.may_lack_members) return false;
+    std::set<std::ptrdiff_t> stages;
+    for (const int member : group.members)
+      if (know_.dump_of(member) >= 0)
+        stages.insert(know_.job.stage_of(static_cast<std::size_t>(know_.dump_of(member))));
+    return known->second = stages.size() == stage_count_;
+  }
+
+  const Evidence& know_;
+  std::size_t stage_count_ = 0;
+  std::map<std::ptrdiff_t, StageCount> stages_;
+  std::map<std::uint32_t, bool> is_of_all_;  // by group
+};
+
+}  // namespace
+
+std::optional<UnevenStages> uneven_stages(const Evidence& know) { return Counter(know).find(); }
+
+}  // namespace verify
