@@ -68,13 +68,18 @@ std::string suspects_text(const Inspection& inspection) {
 }
 
 std::string layout_text(const Inspection& inspection, std::size_t columns) {
-  if (!inspection.layout)
-    return "\n" +
-           wrapped("layout", 8,
-                   fmt::format("It is not known: {} ranks, and no group has a description of Megatron's. "
-                               "--from or the options of a layout give one.",
-                               inspection.job.world_size),
-                   columns);
+  if (!inspection.layout) {
+    const bool has_kinds =
+        std::ranges::any_of(inspection.job.groups, [](const JobGroup& group) { return !group.kind.empty(); });
+    return "\n" + wrapped("layout", 8,
+                          fmt::format("It is not known: {} ranks, and {}. --from or the options of a layout "
+                                      "give one.",
+                                      inspection.job.world_size,
+                                      has_kinds ? "the members of Megatron's groups are not listed, or agree "
+                                                  "with no layout"
+                                                : "no group has a description of Megatron's"),
+                          columns);
+  }
   const JudgedLayout& judged = *inspection.layout;
   const sim::Layout& layout = judged.layout;
   const GroupComparison& comparison = judged.comparison;

@@ -10,6 +10,7 @@
 
 #include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/inspection.h"
+#include "verify/inspect/inspection_text.h"
 
 namespace {
 
@@ -131,6 +132,21 @@ TEST(InspectionOfUnlistedMembers, ARankWithoutAPendingCallIsNamedBesideNumbersAl
   const Inspection inspection = inspected_without(dumps, {"pg_config", "pg_status", "process_group"});
   EXPECT_EQ(suspects(inspection), Ranks{2}) << inspection.verdict;
   EXPECT_TRUE(are_all(inspection, SuspectKind::host));
+}
+
+/// The pairs are known as Megatron's, and no dump lists their members.
+TEST(InspectionOfUnlistedMembers, TheTextSaysWhyTheLayoutIsNotKnown) {
+  std::vector<TestDump> dumps = pairs_of_world(4);
+  for (TestDump& dump : dumps) dump.calls = {completed(1, "nccl:all_reduce", 1)};
+  const auto text_without = [&](const std::vector<std::string>& fields) {
+    return verify::inspection_text(inspected_without(dumps, fields), 1000);
+  };
+  EXPECT_NE(text_without({"pg_config"})
+                .find("It is not known: 4 ranks, and the members of Megatron's groups are not listed"),
+            std::string::npos);
+  for (TestDump& dump : dumps) dump.groups[1].description = "undefined";
+  EXPECT_NE(text_without({"pg_config"}).find("4 ranks, and no group has a description of Megatron's."),
+            std::string::npos);
 }
 
 }  // namespace
