@@ -339,17 +339,17 @@ void GpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
   });
 }
 
-void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
-    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), nullptr, rows_of(x),
-                 size_at(x, 2), columns_of(x));
+    gpu::softmax(stream, type_of(x), x.data(), divisor, keys, out.data(), nullptr, rows_of(x), size_at(x, 2),
+                 columns_of(x));
   });
 }
 
-void GpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+void GpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                                 Tensor& stats) {
   on_stream({&x, &exps, &stats}, [&](Stream* stream) {
-    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, exps.data(), stats.data(), rows_of(x),
+    gpu::softmax(stream, type_of(x), x.data(), divisor, keys, exps.data(), stats.data(), rows_of(x),
                  size_at(x, 2), columns_of(x));
   });
 }
@@ -368,11 +368,11 @@ void GpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tens
   });
 }
 
-void GpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+void GpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                          const Tensor& stats, const Tensor& grad, const Tensor& means,
                                          Tensor& p, Tensor& grad_x) {
   on_stream({&x, &stats, &grad, &means, &p, &grad_x}, [&](Stream* stream) {
-    gpu::partial_softmax_backward(stream, type_of(x), x.data(), divisor, causal, stats.data(), grad.data(),
+    gpu::partial_softmax_backward(stream, type_of(x), x.data(), divisor, keys, stats.data(), grad.data(),
                                   means.data(), p.data(), grad_x.data(), rows_of(x), size_at(x, 2),
                                   columns_of(x));
   });

@@ -88,13 +88,13 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   void dropout(const Tensor& x, const sim::KeyedRandom& stream, Ratio drop, Tensor& out) override;
   void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
               Tensor& out) override;
-  void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;
+  void softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) override;
   void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
-  void partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+  void partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                        Tensor& stats) override;
   void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) override;
   void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) override;
-  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal, const Tensor& stats,
+  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys, const Tensor& stats,
                                 const Tensor& grad, const Tensor& means, Tensor& p, Tensor& grad_x) override;
   void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
                  Tensor& out, Tensor& stats) override;

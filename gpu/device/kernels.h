@@ -28,6 +28,7 @@ using sim::Comparison;
 using sim::Norm;
 using sim::Ratio;
 using sim::ReduceOp;
+using sim::SeenKeys;
 using sim::TokenLoss;
 
 // ---- elements: element_kernels.h --------------------------------------------------------------------------
@@ -84,7 +85,7 @@ void token_loss(Stream* stream, ElementType type, const void* parts, const std::
 // ---- rows: row_kernels.h ----------------------------------------------------------------------------------
 
 /// With `stats` this is partial_softmax, otherwise softmax.
-void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
+void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, SeenKeys keys, void* out,
              void* stats, std::int64_t rows, std::int64_t queries, std::int64_t columns);
 /// `type` is that of all four tensors, which are sum tensors.
 void merge_softmax(Stream* stream, ElementType type, const void* part, const void* part_stats, void* out,
@@ -92,7 +93,7 @@ void merge_softmax(Stream* stream, ElementType type, const void* part, const voi
 void finish_softmax(Stream* stream, ElementType type, const void* sums, const void* stats, void* out,
                     std::int64_t rows, std::int64_t columns);
 void partial_softmax_backward(Stream* stream, ElementType type, const void* x, std::int64_t divisor,
-                              bool causal, const void* stats, const void* grad, const void* means, void* p,
+                              SeenKeys keys, const void* stats, const void* grad, const void* means, void* p,
                               void* grad_x, std::int64_t rows, std::int64_t queries, std::int64_t columns);
 void softmax_backward(Stream* stream, ElementType type, const void* p, const void* grad, std::int64_t divisor,
                       void* out, std::int64_t rows, std::int64_t columns);

@@ -18,12 +18,22 @@ namespace {
 template <typename Scalar>
 using WideOf = typename sim::Arithmetic<Scalar>::Wide;
 
-/// Returns how many columns the query of a row sees.
-SIM_HOST_DEVICE inline std::int64_t seen_of(std::int64_t row, bool causal, std::int64_t queries,
-                                            std::int64_t columns) {
-  if (!causal) return columns;
-  const std::int64_t seen = row % queries + 1 + columns - queries;
-  return seen < 0 ? 0 : (seen > columns ? columns : seen);
+/// Columns first to end - 1 of a row.
+struct ColumnRange {
+  std::int64_t first;
+  std::int64_t end;
+
+  SIM_HOST_DEVICE bool has(std::int64_t column) const { return column >= first && column < end; }
+};
+
+/// Returns which columns the query of a row sees.
+SIM_HOST_DEVICE inline ColumnRange seen_of(std::int64_t row, const SeenKeys& keys, std::int64_t queries,
+                                           std::int64_t columns) {
+  if (!keys.causal) return {0, columns};
+  const std::int64_t place = row % queries + columns - queries;
+  const std::int64_t end = place < 0 ? 0 : (place >= columns ? columns : place + 1);
+  const std::int64_t first = keys.window < 0 || place < keys.window ? 0 : place - keys.window;
+  return {first > end ? end : first, end};
 }
 
 template <typename Scalar>
@@ -31,7 +41,7 @@ struct Softmax {
   using Wide = WideOf<Scalar>;
   const Scalar* x;
   Wide factor;
-  bool causal;
+  SeenKeys keys;
   Scalar* out;
   Wide* stats;  // null: the rows are divided by their sums, which are not kept
   std::int64_t rows;
@@ -43,18 +53,19 @@ struct Softmax {
     const sim::Arithmetic<Scalar> number{};
     const Scalar* from = x + row * columns;
     Scalar* to = out + row * columns;
-    const std::int64_t seen = seen_of(row, causal, queries, columns);
+    const ColumnRange seen = seen_of(row, keys, queries, columns);
     const auto score = [&](std::int64_t j) { return number.load(from[j]) * factor; };
-    const Wide largest = lanes.max(number, seen, score);
-    const auto e = [&](std::int64_t j) { return number.exp(score(j) - largest); };
-    const Wide sum = lanes.template sum<Wide>(seen, e);
+    const Wide largest =
+        lanes.max(number, seen.end - seen.first, [&](std::int64_t i) { return score(seen.first + i); });
+    const auto e = [&](std::int64_t j) { return j < seen.first ? Wide{} : number.exp(score(j) - largest); };
+    const Wide sum = lanes.template sum<Wide>(seen.end, e);
     if (stats == nullptr) {
       const Wide inverse = Wide{1} / sum;
       lanes.each(columns,
-                 [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
+                 [&](std::int64_t j) { to[j] = seen.has(j) ? number.store(e(j) * inverse) : Scalar{}; });
       return;
     }
-    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j)) : Scalar{}; });
+    lanes.each(columns, [&](std::int64_t j) { to[j] = seen.has(j) ? number.store(e(j)) : Scalar{}; });
     lanes.first([&] {
       stats[row] = largest;
       stats[rows + row] = sum;
@@ -138,7 +149,7 @@ struct PartialSoftmaxBackward {
   using Wide = WideOf<Scalar>;
   const Scalar* x;
   Wide factor;
-  bool causal;
+  SeenKeys keys;
   const Wide* stats;
   const Scalar* grad;
   const Wide* means;
@@ -151,10 +162,11 @@ struct PartialSoftmaxBackward {
   template <typename Lanes>
   SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
     const sim::Arithmetic<Scalar> number{};
-    const std::int64_t seen = seen_of(row, causal, queries, columns), first = row * columns;
+    const ColumnRange seen = seen_of(row, keys, queries, columns);
+    const std::int64_t first = row * columns;
     const Wide shift = stats[row], mean = means[row], inverse = Wide{1} / stats[rows + row];
     lanes.each(columns, [&](std::int64_t j) {
-      if (j >= seen) {
+      if (!seen.has(j)) {
         p[first + j] = grad_x[first + j] = Scalar{};
         return;
       }
@@ -386,13 +398,13 @@ struct TokenLossBackward {
 
 }  // namespace
 
-void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
+void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, SeenKeys keys, void* out,
              void* stats, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
   with_computing(type, [&](auto scalar) {
     using Scalar = decltype(scalar);
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream, rows,
-                Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), causal, as<Scalar>(out),
+                Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), keys, as<Scalar>(out),
                                 as<WideOf<Scalar>>(stats), rows, queries, columns});
   });
 }
@@ -418,14 +430,14 @@ void finish_softmax(Stream* stream, ElementType type, const void* sums, const vo
 }
 
 void partial_softmax_backward(Stream* stream, ElementType type, const void* x, std::int64_t divisor,
-                              bool causal, const void* stats, const void* grad, const void* means, void* p,
+                              SeenKeys keys, const void* stats, const void* grad, const void* means, void* p,
                               void* grad_x, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
   with_computing(type, [&](auto scalar) {
     using Scalar = decltype(scalar);
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream, rows,
-                PartialSoftmaxBackward<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), causal,
+                PartialSoftmaxBackward<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), keys,
                                                as<Wide>(stats), as<Scalar>(grad), as<Wide>(means),
                                                as<Scalar>(p), as<Scalar>(grad_x), rows, queries, columns});
   });

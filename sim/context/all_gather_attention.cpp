@@ -18,7 +18,7 @@ struct ChunkBlock {
 class AllGatherAttention : public CoreAttention {
  public:
   AllGatherAttention(const CoreAttentionConfig& config, const ContextRanks& ranks)
-      : causal_(config.causal), group_(ranks.group), cut_(ranks.cut), blocks_(blocks()) {}
+      : keys_(config.keys), group_(ranks.group), cut_(ranks.cut), blocks_(blocks()) {}
 
   Forward forward(const Tensor& queries, const Tensor& keys, const Tensor& values,
                   std::uint64_t pass) override {
@@ -27,7 +27,7 @@ class AllGatherAttention : public CoreAttention {
     const AttentionInputs all = gathered(forward.saved);
     for (const ChunkBlock& chunk : blocks_) {
       const AttentionInputs block = inputs_of(all, chunk);
-      const Tensor p = softmax(scores_of(block), queries.shape()[3], causal_);
+      const Tensor p = softmax(scores_of(block), queries.shape()[3], keys_);
       put_sequence_rows(context_of(p, block.values), forward.context, chunk.queries);
       forward.saved.probabilities.push_back(p);
     }
@@ -68,7 +68,7 @@ class AllGatherAttention : public CoreAttention {
       for (const std::int64_t chunk :
            {std::int64_t{group_.rank()}, 2 * std::int64_t{group_.size()} - 1 - group_.rank()}) {
         const std::int64_t valid = document.real_rows(chunk, rows);
-        const std::int64_t seen = causal_ ? chunk * rows + valid : document.real_length;
+        const std::int64_t seen = keys_.causal ? chunk * rows + valid : document.real_length;
         if (valid > 0) all.push_back({{first, first + valid}, {document.begin, document.begin + seen}});
         first += rows;
       }
@@ -110,7 +110,7 @@ class AllGatherAttention : public CoreAttention {
     return reduce_scattered_rows(by_rank, group_, site).reshaped(like.shape());
   }
 
-  bool causal_;
+  SeenKeys keys_;
   Communicator& group_;
   SequenceCut cut_;
   std::vector<ChunkBlock> blocks_;

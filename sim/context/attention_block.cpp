@@ -73,21 +73,21 @@ BlockGradients block_gradients(const AttentionInputs& block, const Tensor& weigh
           .values = matmul(transposed(by_group(weights, groups)), by_group(grad_context, groups))};
 }
 
-PartialAttention partial_attention(const AttentionInputs& block, bool causal) {
+PartialAttention partial_attention(const AttentionInputs& block, SeenKeys seen) {
   const Shape& queries = block.queries.shape();
   const std::int64_t groups = block.keys.shape()[1], width = block.values.shape()[3];
   PartialAttention partial;
   partial.stats = block.queries.device().empty(sum_dtype(block.queries.dtype()),
                                                {2, queries[0] * queries[1] * queries[2]});
-  const Tensor p = by_group(partial_softmax(scores_of(block), queries[3], causal, partial.stats), groups);
+  const Tensor p = by_group(partial_softmax(scores_of(block), queries[3], seen, partial.stats), groups);
   partial.context = summed_matmul(p, block.values, {queries[0], groups, p.shape()[2], width})
                         .reshaped({queries[0], queries[1], queries[2], width});
   return partial;
 }
 
-BlockGradients partial_attention_backward(const AttentionInputs& block, bool causal, const Tensor& stats,
+BlockGradients partial_attention_backward(const AttentionInputs& block, SeenKeys seen, const Tensor& stats,
                                           const Tensor& grad_context, const Tensor& means) {
-  const auto of_softmax = partial_softmax_backward(scores_of(block), block.queries.shape()[3], causal, stats,
+  const auto of_softmax = partial_softmax_backward(scores_of(block), block.queries.shape()[3], seen, stats,
                                                    grad_weights_of(block, grad_context), means.flat());
   return block_gradients(block, of_softmax.probabilities, of_softmax.scores, grad_context);
 }

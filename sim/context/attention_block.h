@@ -3,8 +3,8 @@
 /// Attention of some rows of queries to some rows of keys: what each kind of context-parallel attention is
 /// made of.
 ///
-/// Shapes  queries [B, n, Q, d], keys [B, g, K, d], values [B, g, K, dv]; scores [B, n, Q, K]. If causal,
-///         query i sees the keys j <= i + K - Q.
+/// Shapes  queries [B, n, Q, d], keys [B, g, K, d], values [B, g, K, dv]; scores [B, n, Q, K]. A query
+///         sees some keys (SeenKeys).
 /// Calls   none.
 /// Errors  those of checks.h.
 /// Exact   Gradients of keys and values of a group are sums over its query heads, one after the other.
@@ -55,9 +55,9 @@ struct PartialAttention {
   Tensor context;  // [B, n, Q, dv]
   Tensor stats;    // [2, B n Q]
 };
-PartialAttention partial_attention(const AttentionInputs& block, bool causal);
+PartialAttention partial_attention(const AttentionInputs& block, SeenKeys seen);
 /// `stats` and `means` [B, n, Q] are those of the softmax over all keys (partial_softmax_backward).
-BlockGradients partial_attention_backward(const AttentionInputs& block, bool causal, const Tensor& stats,
+BlockGradients partial_attention_backward(const AttentionInputs& block, SeenKeys seen, const Tensor& stats,
                                           const Tensor& grad_context, const Tensor& means);
 
 }  // namespace sim

@@ -33,6 +33,18 @@ void require_no_dropout(const CoreAttentionConfig& config, const SequenceCut& cu
           .hint = "--attention-dropout 0"});
 }
 
+/// A block of a ring sees all keys of a rank before its own, so a window has no place in it.
+void require_no_window(const CoreAttentionConfig& config, const SequenceCut& cut, CpCommType type) {
+  if (!config.keys.causal || config.keys.window < 0) return;
+  refuse({.code = "cp_window",
+          .option = config.name,
+          .numbers = fmt::format("a window of {} tokens before each, {}, {} context-parallel ranks",
+                                 config.keys.window, name_of(type), cut.ranks()),
+          .rule = "Transformer Engine has a sliding window over context-parallel ranks with all_gather and "
+                  "a2a alone",
+          .hint = "--cp-comm-type a2a or all_gather"});
+}
+
 void require_whole_documents(const CoreAttentionConfig& config, const SequenceCut& cut, CpCommType type) {
   if (cut.cuts_documents() || type == CpCommType::a2a) return;
   refuse({.code = "cp_packed_sequence",
@@ -48,8 +60,9 @@ std::unique_ptr<CoreAttention> hierarchical(Rank& rank, const CoreAttentionConfi
                                             const SequenceCut& cut) {
   Communicator &cp = rank.groups.get("cp"), &inner = rank.groups.get("hcp-L0"),
                &outer = rank.groups.get("hcp-L1");
-  if (inner.size() == 1) return ring(config, {cp, cut});
+  if (inner.size() == 1) return make_core_attention(rank, config, cut, CpCommType::p2p);
   if (outer.size() == 1) return make_core_attention(rank, config, cut, CpCommType::a2a);
+  require_no_window(config, cut, CpCommType::a2a_p2p);
   const SequenceCut of_ring = cut.over(outer.size());
   return all_to_all(cut, cp.rank(), inner, of_ring, ring(config, {outer, of_ring}));
 }
@@ -65,6 +78,7 @@ std::unique_ptr<CoreAttention> make_core_attention(Rank& rank, const CoreAttenti
   CHECK(cp.size() == cut.ranks());
   switch (type) {
     case CpCommType::p2p:
+      require_no_window(config, cut, type);
       return ring(config, {cp, cut});
     case CpCommType::all_gather:
       return all_gather(config, {cp, cut});

@@ -16,8 +16,8 @@
 ///         - a2a+p2p: the calls of a2a over hcp-L0, and those of p2p over hcp-L1 with the same K + V. Where
 ///           one of the groups has one rank, those of the other kind alone.
 /// Errors  cp_heads: heads, or groups of them, that are no multiple of the ranks that exchange them;
-///         cp_dropout: dropout with more than one rank; cp_packed_sequence: chunks that cross borders of
-///         documents with p2p or all_gather; those of checks.h.
+///         cp_dropout: dropout on several ranks; cp_window: a window around a ring; cp_packed_sequence:
+///         chunks that cross borders of documents with p2p or all_gather; those of checks.h.
 /// Exact   all_gather and a2a give each query the bits of one rank in forward; a2a also in backward, per
 ///         head. The ring adds in an order that differs from rank to rank. Rows of padding have a context of
 ///         0, and no row attends to them.
@@ -35,7 +35,7 @@ namespace sim {
 
 struct CoreAttentionConfig {
   std::string name;  // such as "self_attention.core_attention"
-  bool causal = true;
+  SeenKeys keys = {.causal = true};
   Ratio dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
 };
 

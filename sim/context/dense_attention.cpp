@@ -11,7 +11,7 @@ namespace {
 class DenseAttention : public CoreAttention {
  public:
   DenseAttention(Rank& rank, const CoreAttentionConfig& config, const SequenceCut& cut)
-      : causal_(config.causal),
+      : keys_(config.keys),
         cut_(cut),
         dropout_(rank, {.name = config.name, .probability = config.dropout, .region = Region::sharded}) {}
 
@@ -25,7 +25,7 @@ class DenseAttention : public CoreAttention {
       forward.context = room_for_context(queries, values, queries.dtype(), cut_.has_padding());
     for (const Document& document : cut_.documents()) {
       const AttentionInputs block = block_of(forward.saved, document);
-      forward.saved.probabilities.push_back(softmax(scores_of(block), queries.shape()[3], causal_));
+      forward.saved.probabilities.push_back(softmax(scores_of(block), queries.shape()[3], keys_));
       const Tensor weights = dropout_.forward(forward.saved.probabilities.back(), pass);
       put(context_of(weights, block.values), document, forward.context);
     }
@@ -76,7 +76,7 @@ class DenseAttention : public CoreAttention {
                               : of.device().empty(of.dtype(), of.shape());
   }
 
-  bool causal_;
+  SeenKeys keys_;
   SequenceCut cut_;
   ParallelDropout dropout_;
 };

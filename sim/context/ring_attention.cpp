@@ -24,7 +24,7 @@ struct RingBlock {
 class RingAttention : public CoreAttention {
  public:
   RingAttention(const CoreAttentionConfig& config, const ContextRanks& ranks)
-      : causal_(config.causal),
+      : causal_(config.keys.causal),
         group_(ranks.group),
         cut_(ranks.cut),
         size_(ranks.group.size()),
@@ -159,7 +159,7 @@ class RingAttention : public CoreAttention {
   void attend(const Saved& saved, const Tensor& held, const RingBlock& block, bool is_first,
               PartialAttention& all) const {
     if (block.queries.count() == 0 || block.keys.count() == 0) return;
-    const PartialAttention own = partial_attention(inputs_of(saved, held, block), block.causal);
+    const PartialAttention own = partial_attention(inputs_of(saved, held, block), {block.causal});
     const Shape& shape = saved.queries.shape();
     const std::int64_t rows = shape[0] * shape[1] * block.queries.count();
     Tensor stats = all.stats.reshaped({2, shape[0] * shape[1], shape[2], 1});
@@ -209,8 +209,8 @@ class RingAttention : public CoreAttention {
     const Tensor stats =
         sequence_rows(saved.stats.reshaped({2, shape[0] * shape[1], shape[2], 1}), block.queries)
             .reshaped({2, shape[0] * shape[1] * block.queries.count()});
-    const BlockGradients own = partial_attention_backward(inputs_of(saved, held, block), block.causal, stats,
-                                                          sequence_rows(grad_context, block.queries),
+    const BlockGradients own = partial_attention_backward(inputs_of(saved, held, block), {block.causal},
+                                                          stats, sequence_rows(grad_context, block.queries),
                                                           sequence_rows(means, block.queries));
     add_sequence_rows(own.queries, grad_queries, block.queries);
     if (block.keys.count() == block.grad_keys.count()) return {block, own.keys, own.values};

@@ -83,13 +83,13 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
                           Tensor& grad_bias) override;
   void argmax(const Tensor& x, Tensor& columns) override;
   // The next kernels are in cpu_softmax.cpp.
-  void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;
+  void softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) override;
   void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
-  void partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+  void partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                        Tensor& stats) override;
   void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) override;
   void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) override;
-  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal, const Tensor& stats,
+  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys, const Tensor& stats,
                                 const Tensor& grad, const Tensor& means, Tensor& p, Tensor& grad_x) override;
   // The next kernels are in cpu_optimizer.cpp.
   void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,

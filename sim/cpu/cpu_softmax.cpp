@@ -13,24 +13,33 @@ namespace sim {
 
 namespace {
 
-/// Rows of scores, [.., queries, columns], and how many columns the query of a row sees.
+/// Columns first to end - 1 of a row.
+struct ColumnRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+/// Rows of scores, [.., queries, columns], and which columns the query of a row sees.
 struct ScoreRows {
   std::int64_t columns;
   std::int64_t queries;
-  bool causal;
+  SeenKeys keys;
 
-  ScoreRows(const Tensor& x, bool is_causal)
-      : columns(columns_of(x)), queries(x.shape()[x.shape().dimensions() - 2]), causal(is_causal) {}
-  std::int64_t seen(std::int64_t row) const {
-    return causal ? std::clamp<std::int64_t>(row % queries + 1 + columns - queries, 0, columns) : columns;
+  ScoreRows(const Tensor& x, SeenKeys seen_keys)
+      : columns(columns_of(x)), queries(x.shape()[x.shape().dimensions() - 2]), keys(seen_keys) {}
+  ColumnRange seen(std::int64_t row) const {
+    if (!keys.causal) return {0, columns};
+    const std::int64_t place = row % queries + columns - queries;
+    const std::int64_t end = std::clamp<std::int64_t>(place + 1, 0, columns);
+    return {keys.window < 0 ? 0 : std::clamp<std::int64_t>(place - keys.window, 0, end), end};
   }
 };
 
 /// Returns what is subtracted from the scores of a row.
 template <typename Number, typename Score>
-typename Number::Wide shift_of(const Number& number, std::int64_t seen, const Score& score) {
+typename Number::Wide shift_of(const Number& number, ColumnRange seen, const Score& score) {
   if constexpr (std::is_same_v<typename Number::Wide, Field>) return Field();
-  return lane_max(number, seen, score);
+  return lane_max(number, seen.end - seen.first, [&](std::int64_t i) { return score(seen.first + i); });
 }
 
 /// The shift of a row, and the sum of exp(score - shift).
@@ -40,19 +49,21 @@ struct RowStats {
   Wide sum;
 };
 
-/// Computes exp(score - shift) of the first `seen` columns of a row.
+/// Computes exp(score - shift) of the columns of a row that are seen, and 0 before them.
 template <typename Number, typename Scalar, typename Wide>
-RowStats<Wide> exps_of(const Number& number, const Scalar* from, const Wide& factor, std::int64_t seen,
+RowStats<Wide> exps_of(const Number& number, const Scalar* from, const Wide& factor, ColumnRange seen,
                        Wide* exps) {
   const Wide shift = shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
-  for (std::int64_t j = 0; j < seen; ++j) exps[j] = number.exp(number.load(from[j]) * factor - shift);
-  return {shift, lane_sum<Wide>(seen, [&](std::int64_t j) { return exps[j]; })};
+  std::fill(exps, exps + seen.first, Wide{});
+  for (std::int64_t j = seen.first; j < seen.end; ++j)
+    exps[j] = number.exp(number.load(from[j]) * factor - shift);
+  return {shift, lane_sum<Wide>(seen.end, [&](std::int64_t j) { return exps[j]; })};
 }
 
 }  // namespace
 
-void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
-  const ScoreRows rows(x, causal);
+void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) {
+  const ScoreRows rows(x, keys);
   const std::int64_t columns = rows.columns;
   with_computing_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -65,10 +76,11 @@ void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tens
         const Scalar* from = elements<Scalar>(x) + t * columns;
         Scalar* to = elements<Scalar>(out) + t * columns;
         Wide* e = exps.data();
-        const std::int64_t seen = rows.seen(t);
+        const ColumnRange seen = rows.seen(t);
         const Wide inverse = number.of({1, 1}) / exps_of(number, from, factor, seen, e).sum;
-        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
-        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+        std::fill(to, to + seen.first, Scalar{});
+        for (std::int64_t j = seen.first; j < seen.end; ++j) to[j] = number.store(e[j] * inverse);
+        std::fill(to + seen.end, to + columns, Scalar{});
       }
     });
   });
@@ -96,9 +108,9 @@ void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64
   });
 }
 
-void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                                 Tensor& stats) {
-  const ScoreRows rows(x, causal);
+  const ScoreRows rows(x, keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
   with_computing_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -111,10 +123,10 @@ void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool caus
         const Scalar* from = elements<Scalar>(x) + t * columns;
         Scalar* to = elements<Scalar>(exps) + t * columns;
         Wide* e = exps_of_row.data();
-        const std::int64_t seen = rows.seen(t);
+        const ColumnRange seen = rows.seen(t);
         const RowStats<Wide> of_row = exps_of(number, from, factor, seen, e);
-        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j]);
-        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+        for (std::int64_t j = 0; j < seen.end; ++j) to[j] = number.store(e[j]);
+        std::fill(to + seen.end, to + columns, Scalar{});
         elements<Wide>(stats)[t] = of_row.shift;
         elements<Wide>(stats)[count + t] = of_row.sum;
       }
@@ -166,10 +178,10 @@ void CpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& 
   });
 }
 
-void CpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+void CpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                          const Tensor& stats, const Tensor& grad, const Tensor& means,
                                          Tensor& p, Tensor& grad_x) {
-  const ScoreRows rows(x, causal);
+  const ScoreRows rows(x, keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
   with_computing_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -184,14 +196,15 @@ void CpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, 
         Scalar* to = elements<Scalar>(grad_x) + t * columns;
         const Wide shift = elements<Wide>(stats)[t], mean = elements<Wide>(means)[t];
         const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[count + t];
-        const std::int64_t seen = rows.seen(t);
-        for (std::int64_t j = 0; j < seen; ++j) {
+        const ColumnRange seen = rows.seen(t);
+        std::fill(probability, probability + columns, Scalar{});
+        std::fill(to, to + columns, Scalar{});
+        for (std::int64_t j = seen.first; j < seen.end; ++j) {
           const Wide own = number.exp(number.load(from[j]) * factor - shift) * inverse;
           const Wide slope = own * (number.load(upstream[j]) - mean) * factor;
           probability[j] = number.store(own);
           to[j] = number.store(slope);
         }
-        for (std::int64_t j = seen; j < columns; ++j) probability[j] = to[j] = Scalar{};
       }
     });
   });

@@ -72,7 +72,7 @@ const ElementFunction& inverse_of_sum_function() {
 }
 
 Tensor scores_of(ScoreFunction function, const Tensor& logits) {
-  if (function == ScoreFunction::softmax) return softmax(logits, 1, false);
+  if (function == ScoreFunction::softmax) return softmax(logits, 1, {});
   return apply(element_function_of(function), logits);
 }
 

@@ -153,7 +153,7 @@ TopKRoutingForward topk_routing(const Tensor& logits, const TopKRoutingConfig& c
     RoutingMap map = chosen_map(logits, config);
     saved.mask = map.tensor(logits.device());
     saved.ids = chosen_ids(map, config.topk, logits.device());
-    saved.scores = softmax(take_elements(logits, saved.ids), 1, false);
+    saved.scores = softmax(take_elements(logits, saved.ids), 1, {});
     const Tensor probs = put_elements(saved.scores, saved.ids, tokens, experts);
     return {{scale(probs, config.scaling_factor), std::move(map)}, std::move(saved)};
   }

@@ -60,8 +60,10 @@ struct GptConfig {
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
   bool bias = true;
-  bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
-  bool qk_layernorm = false;  // queries and keys have a norm
+  bool add_qkv_bias = false;      // linear_qkv has a bias even without `bias`
+  bool qk_layernorm = false;      // queries and keys have a norm
+  std::int64_t window_size = -1;  // the layers below see so many tokens before each, and itself; -1: all
+  std::vector<bool> window_layers = {};  // which layers have the window; empty: all of them
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward
@@ -75,6 +77,10 @@ struct GptConfig {
   CpCommType cp_comm_type_of(std::int64_t layer) const {
     if (cp_comm_types.empty()) return CpCommType::p2p;
     return cp_comm_types.size() == 1 ? cp_comm_types[0] : cp_comm_types[static_cast<std::size_t>(layer)];
+  }
+  std::int64_t window_of(std::int64_t layer) const {
+    const bool has_window = window_layers.empty() || window_layers[static_cast<std::size_t>(layer)];
+    return has_window ? window_size : -1;
   }
   /// The place of a rank among those that share its sequences.
   int context_parallel_rank(Rank& rank) const {

@@ -106,7 +106,7 @@ SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
       rotary_(own_rotary_tables(rank, config_, cut_)),
       core_(make_core_attention(rank,
                                 {.name = config.name + ".core_attention",
-                                 .causal = config.causal,
+                                 .keys = {.causal = config.causal, .window = config.window},
                                  .dropout = config.attention_dropout},
                                 cut_, config.cp_comm_type)),
       qkv_(rank, qkv_config(config_)),

@@ -43,6 +43,7 @@ struct SelfAttentionConfig {
   CpCommType cp_comm_type = CpCommType::p2p;
   std::int64_t rotary_base = 0;  // 0: no rotary positions
   bool causal = true;
+  std::int64_t window = -1;          // of a causal layer: a token sees so many before it, and itself; -1: all
   Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
   bool bias = true;                  // of both linear layers
   bool add_qkv_bias = false;         // linear_qkv has a bias even without `bias`

@@ -31,6 +31,7 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .cp_comm_type = config.cp_comm_type,
           .rotary_base = config.rotary_base,
           .causal = config.causal,
+          .window = config.window,
           .attention_dropout = config.attention_dropout,
           .bias = config.bias,
           .add_qkv_bias = config.add_qkv_bias,

@@ -42,6 +42,7 @@ struct TransformerLayerConfig {
   bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
   bool qk_layernorm = false;  // queries and keys have a norm of the layer's kind
   bool causal = true;
+  std::int64_t window = -1;  // of a causal layer: a token sees so many before it, and itself; -1: all
   Ratio attention_dropout = {0, 1};
   /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.
   Ratio hidden_dropout = {0, 1};

@@ -183,15 +183,17 @@ void ShapesDevice::lookup(const Tensor&, const Tensor&, std::int64_t, Tensor& ou
 void ShapesDevice::add_to_rows(const Tensor& rows, const Tensor&, std::int64_t, Tensor&) {
   add_elements(rows);
 }
-void ShapesDevice::softmax(const Tensor& x, std::int64_t, bool, Tensor&) { add_elements(x); }
+void ShapesDevice::softmax(const Tensor& x, std::int64_t, SeenKeys, Tensor&) { add_elements(x); }
 void ShapesDevice::softmax_backward(const Tensor& p, const Tensor&, std::int64_t, Tensor&) {
   add_elements(p);
 }
-void ShapesDevice::partial_softmax(const Tensor& x, std::int64_t, bool, Tensor&, Tensor&) { add_elements(x); }
+void ShapesDevice::partial_softmax(const Tensor& x, std::int64_t, SeenKeys, Tensor&, Tensor&) {
+  add_elements(x);
+}
 void ShapesDevice::finish_softmax(const Tensor& sums, const Tensor&, Tensor&) { add_elements(sums); }
 void ShapesDevice::merge_softmax(const Tensor& part, const Tensor&, Tensor&, Tensor&) { add_elements(part); }
-void ShapesDevice::partial_softmax_backward(const Tensor& x, std::int64_t, bool, const Tensor&, const Tensor&,
-                                            const Tensor&, Tensor&, Tensor&) {
+void ShapesDevice::partial_softmax_backward(const Tensor& x, std::int64_t, SeenKeys, const Tensor&,
+                                            const Tensor&, const Tensor&, Tensor&, Tensor&) {
   add_elements(x);
 }
 void ShapesDevice::normalize(Norm, const Tensor& x, const Tensor&, const Tensor&, Ratio, Tensor&, Tensor&) {

@@ -157,9 +157,9 @@ void CountingDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor
   device_->rotate(x, cosines, sines, backward, out);
 }
 
-void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) {
   add(x);
-  device_->softmax(x, divisor, causal, out);
+  device_->softmax(x, divisor, keys, out);
 }
 
 void CountingDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
@@ -168,10 +168,10 @@ void CountingDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::
   device_->softmax_backward(p, grad, divisor, out);
 }
 
-void CountingDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+void CountingDevice::partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                                      Tensor& stats) {
   add(x);
-  device_->partial_softmax(x, divisor, causal, exps, stats);
+  device_->partial_softmax(x, divisor, keys, exps, stats);
 }
 
 void CountingDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
@@ -184,11 +184,11 @@ void CountingDevice::merge_softmax(const Tensor& part, const Tensor& part_stats,
   device_->merge_softmax(part, part_stats, out, stats);
 }
 
-void CountingDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+void CountingDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                               const Tensor& stats, const Tensor& grad, const Tensor& means,
                                               Tensor& p, Tensor& grad_x) {
   add(x);
-  device_->partial_softmax_backward(x, divisor, causal, stats, grad, means, p, grad_x);
+  device_->partial_softmax_backward(x, divisor, keys, stats, grad, means, p, grad_x);
 }
 
 void CountingDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -119,15 +119,15 @@ class Device {
   virtual void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
                       Tensor& out) = 0;
 
-  /// Softmax of x / sqrt(divisor), row by row. If causal, column j of row i of the last two dimensions
-  /// [q, k] is left out for j > i + k - q. From the scores of a row their shift is subtracted: the largest of
-  /// them, and in the field 0, which is the shift of every part of a row.
-  virtual void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) = 0;
+  /// Softmax of x / sqrt(divisor) over the columns of a row that are seen; the last dimensions are queries
+  /// and keys. From the scores of a row their shift is subtracted: the largest of them, and in the field 0,
+  /// which is the shift of every part of a row. A column that is not seen counts as 0 in a sum.
+  virtual void softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) = 0;
   /// The gradient of the scores x, from the output p of softmax: p (g - sum(g p)) / sqrt(divisor).
   virtual void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) = 0;
   /// exps = exp(score - shift), as softmax computes it before it divides by the sum of a row, and 0 where a
   /// column is left out. stats [2, rows] is a sum tensor that holds the shift and the sum of each row.
-  virtual void partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+  virtual void partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
                                Tensor& stats) = 0;
   /// Merges a sum over some keys, part [.., d] with its stats, into a sum over other keys, out. The shift
   /// becomes the larger one of the two. With w = exp(shift of the part - that shift) and v = exp(shift of out
@@ -138,7 +138,7 @@ class Device {
   virtual void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) = 0;
   /// p = exp(x / sqrt(divisor) - shift) / sum, from the stats of rows of which x is a part, and
   /// grad_x = p (grad - mean) / sqrt(divisor). stats and means [rows] are sum tensors.
-  virtual void partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+  virtual void partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                         const Tensor& stats, const Tensor& grad, const Tensor& means,
                                         Tensor& p, Tensor& grad_x) = 0;
   /// out = (x - mean) rstd weight + bias, with rstd = 1 / sqrt(variance + epsilon). rms_norm has no mean

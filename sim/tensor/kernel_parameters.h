@@ -1,7 +1,7 @@
 #pragma once
 
-/// The parameters of kernels that are no tensors: ratios, segments, and the options of Adam, activations,
-/// norms and losses.
+/// The parameters of kernels that are no tensors: ratios, segments, masks of attention, and the options of
+/// Adam, activations, norms and losses.
 ///
 /// Exact   a kernel rounds a ratio to the dtype, as device.h says at each kernel.
 
@@ -37,6 +37,12 @@ struct FoldSegment {
   std::int64_t end = 0;
   std::int64_t first = 0;
   std::int64_t shift = 0;  // element i of an output comes from element i + shift of the inputs
+};
+
+/// Which keys a query sees. Of q queries and k keys, query i has its place at key i + k - q.
+struct SeenKeys {
+  bool causal = false;       // none behind its place
+  std::int64_t window = -1;  // with a causal mask: so many before its place, and the one there; -1: all
 };
 
 enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, silu };

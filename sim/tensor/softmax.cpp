@@ -28,20 +28,20 @@ void require_stats(const Tensor& stats, const Tensor& of, const char* user) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, std::int64_t divisor, bool causal) {
+Tensor softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys) {
   require_inputs({&x}, "softmax");
   require_divisor(x, divisor, "softmax");
   Tensor out = x.device().empty(x.dtype(), x.shape());
-  x.device().softmax(x, divisor, causal, out);
+  x.device().softmax(x, divisor, keys, out);
   return out;
 }
 
-Tensor partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& stats) {
+Tensor partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& stats) {
   require_inputs({&x}, "partial_softmax");
   require_divisor(x, divisor, "partial_softmax");
   require_stats(stats, x, "partial_softmax");
   Tensor exps = x.device().empty(x.dtype(), x.shape());
-  x.device().partial_softmax(x, divisor, causal, exps, stats);
+  x.device().partial_softmax(x, divisor, keys, exps, stats);
   return exps;
 }
 
@@ -67,7 +67,7 @@ Tensor finish_softmax(const Tensor& sums, const Tensor& stats, DType dtype) {
   return out;
 }
 
-PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                                 const Tensor& stats, const Tensor& grad,
                                                 const Tensor& means) {
   constexpr const char* kUser = "partial_softmax_backward";
@@ -79,7 +79,7 @@ PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t di
   require_shapes(means.count() == rows_of(x), {&x, &means}, kUser, "there is one mean for each row");
   PartialSoftmaxGradient gradient{x.device().empty(x.dtype(), x.shape()),
                                   x.device().empty(x.dtype(), x.shape())};
-  x.device().partial_softmax_backward(x, divisor, causal, stats, grad, means, gradient.probabilities,
+  x.device().partial_softmax_backward(x, divisor, keys, stats, grad, means, gradient.probabilities,
                                       gradient.scores);
   return gradient;
 }

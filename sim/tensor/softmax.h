@@ -2,8 +2,8 @@
 
 /// Softmax of scaled attention scores, row by row, and of rows whose keys come in several parts.
 ///
-/// Shapes  scores [.., q, k]; if causal, query i sees only keys j <= i + k - q. Attention over a part of the
-///         keys is a sum [.., q, d] of exp(score - shift) value, with stats [2, rows]: the shift of each row,
+/// Shapes  scores [.., q, k], of which each query sees some keys. Attention over a part of the keys
+///         is a sum [.., q, d] of exp(score - shift) value, with stats [2, rows]: the shift of each row,
 ///         and the sum of exp(score - shift). A numerator and a denominator are exact in the field; the stats
 ///         say what a log-sum-exp says.
 /// Exact   as device.h says; in the field the result does not depend on the shift that is subtracted.
@@ -11,14 +11,15 @@
 
 #include <cstdint>
 
+#include "sim/tensor/kernel_parameters.h"
 #include "sim/tensor/tensor.h"
 
 namespace sim {
 
 /// Returns softmax(x / sqrt(divisor)); `divisor` is the head dimension.
-Tensor softmax(const Tensor& x, std::int64_t divisor, bool causal);
+Tensor softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys);
 /// Returns exp(score - shift) and fills the stats of the rows: softmax before it divides.
-Tensor partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& stats);
+Tensor partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& stats);
 /// Merges a sum over some keys into a sum over other keys: out and stats become those of all keys.
 void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats);
 /// Returns the sums over all keys divided by the sums of exponentials, in `dtype`.
@@ -30,7 +31,7 @@ struct PartialSoftmaxGradient {
 };
 /// Returns the gradient of the scores of some of the keys, from the stats of all keys. `means` [rows] holds
 /// for each row the sum over all keys of grad times probability.
-PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
                                                 const Tensor& stats, const Tensor& grad, const Tensor& means);
 /// Returns the gradient of x, from the output p of softmax.
 Tensor softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor);

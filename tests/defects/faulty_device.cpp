@@ -74,9 +74,10 @@ void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& 
   CpuDevice::rotate(x, changed(cosines), changed(sines), backward, out);
 }
 
-void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, sim::SeenKeys keys, Tensor& out) {
+  if (has(KernelFault::window_one_token_wider) && keys.window >= 0) ++keys.window;
   CpuDevice::softmax(x, has(KernelFault::scores_not_scaled) ? 1 : divisor,
-                     causal && !has(KernelFault::causal_mask_dropped), out);
+                     has(KernelFault::causal_mask_dropped) ? sim::SeenKeys{} : keys, out);
 }
 
 void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {

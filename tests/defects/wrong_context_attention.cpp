@@ -58,7 +58,7 @@ void publish_attention(sim::Rank& rank, const CpPlan& plan, CoreAttention& atten
 }
 
 sim::CoreAttentionConfig config_of(const CpPlan& plan) {
-  return {.name = "core_attention", .causal = plan.s["causal"] == 1};
+  return {.name = "core_attention", .keys = {.causal = plan.s["causal"] == 1, .window = plan.window()}};
 }
 
 void publish_right_attention(sim::Rank& rank, const CpPlan& plan, const SequenceCut& cut) {
@@ -222,7 +222,7 @@ class Ring : public CoreAttention {
   void attend(const Saved& saved, const Tensor& held, const Seen& seen, const Document& document,
               bool is_first, PartialAttention& all) const {
     const Shape& shape = saved.queries.shape();
-    const PartialAttention partial = sim::partial_attention(inputs_of(saved, held, seen), seen.causal);
+    const PartialAttention partial = sim::partial_attention(inputs_of(saved, held, seen), {seen.causal});
     Tensor own = has(RingMistake::added_without_rescaling)
                      ? sim::finish_softmax(partial.context, partial.stats, partial.context.dtype())
                      : partial.context;
@@ -269,7 +269,7 @@ class Ring : public CoreAttention {
                                           Tensor& grad_queries) {
     const Tensor stats = sim::sequence_rows(by_rows(saved.stats, saved.queries.shape()), seen.queries);
     const sim::BlockGradients own = sim::partial_attention_backward(
-        inputs_of(saved, held, seen), seen.causal, stats.reshaped({2, stats.count() / 2}),
+        inputs_of(saved, held, seen), {seen.causal}, stats.reshaped({2, stats.count() / 2}),
         sim::sequence_rows(grad_context, seen.queries), sim::sequence_rows(means, seen.queries));
     sim::add_sequence_rows(own.queries, grad_queries, seen.queries);
     return own;
@@ -306,8 +306,8 @@ class Ring : public CoreAttention {
 
 class Gathered : public CoreAttention {
  public:
-  Gathered(GatherMistake mistake, bool causal, sim::Communicator& group, SequenceCut cut)
-      : mistake_(mistake), causal_(causal), group_(group), cut_(std::move(cut)) {}
+  Gathered(GatherMistake mistake, sim::SeenKeys keys, sim::Communicator& group, SequenceCut cut)
+      : mistake_(mistake), keys_(keys), group_(group), cut_(std::move(cut)) {}
 
   Forward forward(const Tensor& queries, const Tensor& keys, const Tensor& values,
                   std::uint64_t pass) override {
@@ -318,7 +318,7 @@ class Gathered : public CoreAttention {
     const AttentionInputs all = gathered(forward.saved);
     for (const Chunk& chunk : chunks()) {
       const AttentionInputs block = inputs_of(all, chunk);
-      const Tensor p = sim::softmax(sim::scores_of(block), q[3], causal_);
+      const Tensor p = sim::softmax(sim::scores_of(block), q[3], keys_);
       sim::put_sequence_rows(sim::context_of(p, block.values), forward.context, chunk.queries);
       forward.saved.probabilities.push_back(p);
     }
@@ -362,7 +362,7 @@ class Gathered : public CoreAttention {
         const std::int64_t begin = first + (is_high ? rows : 0);
         const std::int64_t valid = std::clamp<std::int64_t>(document.real_length - chunk * rows, 0, rows);
         const std::int64_t before = is_top_left && rows > 1 ? 0 : chunk * rows;
-        const std::int64_t seen = causal_ ? before + valid : document.real_length;
+        const std::int64_t seen = keys_.causal ? before + valid : document.real_length;
         if (valid > 0) all.push_back({{begin, begin + valid}, {document.begin, document.begin + seen}});
       }
     }
@@ -410,7 +410,7 @@ class Gathered : public CoreAttention {
   }
 
   GatherMistake mistake_;
-  bool causal_;
+  sim::SeenKeys keys_;
   sim::Communicator& group_;
   SequenceCut cut_;
 };
@@ -457,7 +457,7 @@ void ring_with(RingMistake mistake, sim::Rank& rank, const CaseSetting& s) {
 void all_gather_with(GatherMistake mistake, sim::Rank& rank, const CaseSetting& s) {
   const CpPlan plan{s};
   if (!has_kind(plan, CpCommType::all_gather)) return publish_right_attention(rank, plan, plan.cut());
-  Gathered gathered(mistake, s["causal"] == 1, rank.groups.get("cp"), plan.cut());
+  Gathered gathered(mistake, config_of(plan).keys, rank.groups.get("cp"), plan.cut());
   publish_attention(rank, plan, gathered);
 }
 

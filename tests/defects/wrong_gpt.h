@@ -21,6 +21,7 @@ void gated_weight_resharded_as_one_block(sim::Rank& rank, const verify::CaseSett
 void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSetting& setting);
 void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void flag_of_the_query_norms_lost(sim::Rank& rank, const verify::CaseSetting& setting);
+void window_by_the_layer_of_the_stage(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
 void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
 void every_microbatch_in_flight(sim::Rank& rank, const verify::CaseSetting& setting);

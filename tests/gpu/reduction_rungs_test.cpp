@@ -72,15 +72,15 @@ TEST(Gpu05Reduce, Softmax) {
     const DType dtype = test::drawn_float();
     const Shape shape = {drawn_size(5), 1 + drawn_size(12), 1 + drawn_size(60)};
     const auto divisor = *rc::gen::inRange<std::int64_t>(1, 130);
-    const bool causal = drawn_bool();
+    const sim::SeenKeys keys{drawn_bool(), drawn_size(8) - 1};
     const bool extremes = drawn_bool();
     const std::string difference = both.difference(
         {drawn(dtype, shape, random, extremes), drawn(dtype, shape, random.named("g"), extremes)},
         [&](Device& device, Tensors& in) {
           Tensors out = {device.empty(dtype, shape), device.empty(dtype, shape)};
-          device.softmax(in[0], divisor, causal, out[0]);
+          device.softmax(in[0], divisor, keys, out[0]);
           device.softmax_backward(out[0], in[1], divisor, out[1]);
-          device.softmax(in[0], divisor, causal, in[0]);
+          device.softmax(in[0], divisor, keys, in[0]);
           out.push_back(in[0]);
           return out;
         });
@@ -98,7 +98,8 @@ TEST(Gpu05Reduce, SoftmaxOfParts) {
     const std::int64_t rows = shape[0] * shape[1];
     const Shape outputs = {rows, 1 + drawn_size(40)};
     const auto divisor = *rc::gen::inRange<std::int64_t>(1, 130);
-    const bool causal = drawn_bool(), extremes = drawn_bool();
+    const sim::SeenKeys keys{drawn_bool(), drawn_size(8) - 1};
+    const bool extremes = drawn_bool();
     const std::string difference = both.difference(
         {drawn(dtype, shape, random, extremes), drawn(dtype, shape, random.named("y"), extremes),
          drawn(dtype, shape, random.named("g"), extremes),
@@ -107,14 +108,14 @@ TEST(Gpu05Reduce, SoftmaxOfParts) {
          drawn(sums, outputs, random.named("b"), extremes)},
         [&](Device& device, Tensors& in) {
           Tensor p = device.empty(dtype, shape), stats = device.empty(sums, {2, rows});
-          device.partial_softmax(in[0], divisor, causal, p, stats);
+          device.partial_softmax(in[0], divisor, keys, p, stats);
           Tensor q = device.empty(dtype, shape), stats_of_part = device.empty(sums, {2, rows});
-          device.partial_softmax(in[1], divisor, causal, q, stats_of_part);
+          device.partial_softmax(in[1], divisor, keys, q, stats_of_part);
           device.merge_softmax(in[4], stats_of_part, in[5], stats);
           Tensor finished = device.empty(dtype, outputs);
           device.finish_softmax(in[5], stats, finished);
           Tensor again = device.empty(dtype, shape), grad = device.empty(dtype, shape);
-          device.partial_softmax_backward(in[0], divisor, causal, stats, in[2], in[3], again, grad);
+          device.partial_softmax_backward(in[0], divisor, keys, stats, in[2], in[3], again, grad);
           return Tensors{p, q, stats_of_part, stats, in[5], finished, again, grad};
         });
     RC_ASSERT(difference == "");

@@ -50,10 +50,12 @@ std::unique_ptr<Case> token_dispatcher_case();
 /// A layer of experts, forward and backward: router, dispatcher, experts and shared experts.
 std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
-/// groups than ranks; causal or not; with and without rotary position embeddings.
+/// groups than ranks; causal, with a window of tokens or without, or not causal; with rotary positions or
+/// without.
 std::unique_ptr<Case> self_attention_case();
 /// The attention of a context-parallel group, forward and backward: around a ring, with gathered keys, with
-/// exchanged heads, and hierarchical; in documents with padding, causal or not, with grouped queries.
+/// exchanged heads, and hierarchical; in documents with padding, causal or not, with a window of tokens or
+/// without, with grouped queries.
 std::unique_ptr<Case> cp_attention_case();
 /// A whole transformer layer, forward and backward, with the gradient of every parameter.
 std::unique_ptr<Case> transformer_layer_case();

@@ -43,7 +43,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
             {"queries", 1, 2},
             {"channels", 1, 3},
             {"value_channels", 1, 3},
-            {"causal", 0, 1, false, at_scenario::on}};
+            {"causal", 0, 1, false, at_scenario::on},
+            {"window", 0, 3}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -63,12 +64,15 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     CaseSetting first = s;
     first.dimensions["whole_cp"] = s.fixed("whole_cp", plan.cp());
     first.dimensions["whole_exchange"] = s.fixed("whole_exchange", plan.exchange());
+    first.dimensions["whole_window"] = plan.window();
     std::vector<CaseSetting> all = {first};
     const auto add = [&](CpCommType kind, int cp) {
       CaseSetting twin = first;
       twin.dimensions["kind"] = static_cast<std::int64_t>(kind);
       twin.dimensions["cp"] = cp;
-      if (plan.groups() % CpPlan{twin}.exchange() == 0) all.push_back(std::move(twin));
+      const CpPlan of_twin{twin};
+      const bool loses_window = s["causal"] == 1 && plan.window() >= 0 && merges(of_twin) > 0;
+      if (plan.groups() % of_twin.exchange() == 0 && !loses_window) all.push_back(std::move(twin));
     };
     if (s.dtype != sim::DType::field) {
       if (plan.kind() == CpCommType::a2a) add(CpCommType::a2a, 1);
@@ -101,7 +105,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     const CpPlan plan{s};
     const sim::SequenceCut cut = plan.cut();
     const auto attention = sim::make_core_attention(
-        rank, {.name = "core_attention", .causal = s["causal"] == 1}, cut, plan.kind());
+        rank, {.name = "core_attention", .keys = {.causal = s["causal"] == 1, .window = plan.window()}}, cut,
+        plan.kind());
     const auto own = [&](const HeadTensor& whole) {
       const std::int64_t columns = plan.batch() * whole.heads * whole.channels;
       const sim::Tensor all = drawn(rank, s, whole.name, {plan.sequence(), columns});
@@ -137,18 +142,18 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     const auto whole = [&](const HeadTensor& of) {
       return inputs.matrix(of.name, plan.sequence(), plan.batch() * of.heads * of.channels);
     };
-    const reference::ContextAttention<Scalar> attention(inputs.number(),
-                                                        {.sequence = plan.sequence(),
-                                                         .batch = plan.batch(),
-                                                         .heads = plan.heads(),
-                                                         .groups = plan.groups(),
-                                                         .channels = s["channels"],
-                                                         .value_channels = s["value_channels"],
-                                                         .documents = documents,
-                                                         .causal = s["causal"] == 1,
-                                                         .merges = merges(plan)},
-                                                        whole(queries(plan)), whole(keys(plan)),
-                                                        whole(values(plan)));
+    const reference::ContextAttention<Scalar> attention(
+        inputs.number(),
+        {.sequence = plan.sequence(),
+         .batch = plan.batch(),
+         .heads = plan.heads(),
+         .groups = plan.groups(),
+         .channels = s["channels"],
+         .value_channels = s["value_channels"],
+         .documents = documents,
+         .sight = {.causal = s["causal"] == 1, .window = plan.window()},
+         .merges = merges(plan)},
+        whole(queries(plan)), whole(keys(plan)), whole(values(plan)));
     const auto grads = attention.gradients(whole(grad_context(plan)));
     Wholes<Scalar> wholes;
     plan.add_wholes("context", attention.output(), wholes);

@@ -29,6 +29,12 @@ struct CpPlan {
   /// The ranks that exchange heads.
   int exchange() const { return exchanging_ranks(kind(), cp(), inner()); }
 
+  /// How many tokens a query sees before its own; -1: all of them, as a ring does.
+  std::int64_t window() const {
+    const bool rings = merges_of_ring(kind(), cp(), inner()) > 0;
+    return s.fixed("whole_window", rings ? -1 : s["window"] - 1);
+  }
+
   std::int64_t batch() const { return s["batch"]; }
   std::int64_t groups() const { return s["groups"] * s.fixed("whole_exchange", exchange()); }
   std::int64_t heads() const { return groups() * s["queries"]; }

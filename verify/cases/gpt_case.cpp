@@ -127,7 +127,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       const bool is_of_attention = d.name == "queries" || d.name == "rotary";
       if (drawn_ == Drawn::context && is_of_attention) continue;
       if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
-      if (d.name == "padding" || d.name == "tied" || d.name == "qk_layernorm") d = {d.name, 0, 0};
+      if (d.name == "padding" || d.name == "tied" || d.name == "qk_layernorm" || d.name == "window")
+        d = {d.name, 0, 0};
       if (d.name == "rotary" || d.name == "rms_norm") d = {d.name, 1, 1};
       if (d.name == "scaled") d.most = 1;
     }
@@ -182,6 +183,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"rms_norm", 0, 1, false, at_scenario::rms_norm},
             {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
+            {"window", 0, 2, false, at_scenario::window},
             {"gated", 0, 1, false, at_scenario::gated},
             {"bias", 0, 2, false, at_scenario::biases},
             {"recompute", 0, 1},

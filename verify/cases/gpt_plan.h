@@ -242,12 +242,24 @@ struct GptPlan {
             .bias = s["bias"] == 1,
             .add_qkv_bias = s["bias"] == 2,
             .qk_layernorm = s.fixed("qk_layernorm", 0) == 1,
+            .window_size = window_size(),
+            .window_layers = window_layers(),
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
             .recompute = s["recompute"] == 1,
             .experts = has_experts() ? experts().config() : sim::GptExperts{},
             .initial = {.scale = {1, 4}},
             .norm_initial = {.scale = {1, 4}, .center = {1, 1}}};
+  }
+  /// The window of attention: 0 is none, 1 is one in all layers, and N one in all but every N-th layer.
+  std::int64_t window_pattern() const { return s.fixed("window", 0); }
+  std::int64_t window_size() const { return window_pattern() == 0 ? -1 : s.fixed("window_size", 1); }
+  std::vector<bool> window_layers() const {
+    std::vector<bool> all;
+    if (window_pattern() < 2) return all;
+    for (std::int64_t layer = 0; layer < num_layers(); ++layer)
+      all.push_back(layer % window_pattern() + 1 < window_pattern());
+    return all;
   }
   sim::PipelineShape pipeline() const {
     return {.pipeline_model_parallel_size = pp(),

@@ -25,6 +25,15 @@ inline std::vector<int> merges_by_layer(const GptPlan& plan, const sim::GptConfi
   return all;
 }
 
+/// The layers are counted from 1, and those whose number the pattern divides see all tokens before each.
+inline std::vector<std::int64_t> windows_by_layer(const GptPlan& plan, const sim::GptConfig& model) {
+  const std::int64_t pattern = plan.window_pattern();
+  std::vector<std::int64_t> all;
+  for (std::int64_t number = 1; number <= model.num_layers; ++number)
+    all.push_back(pattern > 1 && number % pattern == 0 ? -1 : plan.window_size());
+  return all;
+}
+
 inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
   return {.layers = model.num_layers,
           .attention = {.sequence = model.seq_length,
@@ -32,8 +41,9 @@ inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& m
                         .heads = model.num_attention_heads,
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
-                        .causal = true},
+                        .sight = {.causal = true}},
           .merges = merges_by_layer(plan, model),
+          .windows = windows_by_layer(plan, model),
           .documents = plan.documents(),
           .vocabulary = model.vocab_size,
           .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,

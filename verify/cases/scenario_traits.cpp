@@ -24,6 +24,7 @@ Value biases(const ScenarioTraits& traits) {
 Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.rms_norm); }
 Value rms_norm(const ScenarioTraits& traits) { return flag(traits.rms_norm); }
 Value rotary(const ScenarioTraits& traits) { return flag(traits.rotary); }
+Value window(const ScenarioTraits& traits) { return traits.window ? 2 : 0; }
 Value qk_layernorm(const ScenarioTraits& traits) { return flag(traits.qk_layernorm); }
 Value head_norm(const ScenarioTraits& traits) {
   if (!traits.qk_layernorm) return 0;

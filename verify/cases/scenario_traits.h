@@ -29,6 +29,7 @@ struct ScenarioTraits {
   bool linear_bias = true;
   bool add_qkv_bias = false;
   bool qk_layernorm = false;
+  bool window = false;  // some layers have a sliding window
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;
@@ -51,6 +52,8 @@ Value rotary(const ScenarioTraits& traits);
 Value qk_layernorm(const ScenarioTraits& traits);
 /// The norm of queries and keys: 0 is none, 1 is RMSNorm, 2 is LayerNorm.
 Value head_norm(const ScenarioTraits& traits);
+/// The window of a layer: 0 is none; 1 sees the token itself alone, and each more one token before it.
+Value window(const ScenarioTraits& traits);
 Value gated(const ScenarioTraits& traits);
 /// The activation function: 0 is GELU, 2 is SiLU.
 Value activation(const ScenarioTraits& traits);

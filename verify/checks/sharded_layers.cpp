@@ -51,6 +51,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
       .linear_bias = model.linear_bias,
       .add_qkv_bias = model.add_qkv_bias,
       .qk_layernorm = model.qk_layernorm,
+      .window = model.window.size >= 0,
       .untied_output = model.untied_output,
       .rms_norm = model.rms_norm,
       .rotary = model.rotary};

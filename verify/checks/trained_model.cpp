@@ -128,11 +128,17 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
   return batch > 0 && batch % (at_a_time * group) == 0;
 }
 
+/// Whether a list says which layers have the window. A trained model has it in all layers but every N-th.
+bool has_listed_window(const ModelOptions& model) {
+  return model.window.pattern && !model.window.pattern->entries.empty();
+}
+
 /// Whether the scenario has features that the trained model does not have.
 bool has_more(const ScenarioRequest& request) {
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
   return request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
-         request.layout.instances > 1 || has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
+         request.layout.instances > 1 || has_one_chunk || has_listed_window(request.model) ||
+         request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted
@@ -150,6 +156,14 @@ bool is_trained_whole(const ScenarioRequest& request, const TrainedSizes& sizes)
   const ModelShape& shape = *request.model.shape;
   if (shape.vocab_size != sim::kByteVocabulary || !fits(request, sizes, shape)) return false;
   return training_work(shape, *request.batch.global_batch_size) <= kMostTrainingWork;
+}
+
+/// The window of a trained model: none, one in all layers, or one in all but every N-th layer, where a list
+/// counts as every second layer.
+std::int64_t window_pattern(const AttentionWindow& window) {
+  if (window.size < 0 || (window.pattern && window.pattern->every == 1)) return 0;
+  if (!window.pattern) return 1;
+  return window.pattern->entries.empty() ? window.pattern->every : 2;
 }
 
 /// Returns the setting of a reduced model of the scenario's kind.
@@ -185,6 +199,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"rotary", model.rotary ? 1 : 0},
                          {"rms_norm", model.rms_norm ? 1 : 0},
                          {"qk_layernorm", model.qk_layernorm ? 1 : 0},
+                         {"window", window_pattern(model.window)},
                          {"gated", model.gated_mlp ? 1 : 0},
                          {"bias", model.linear_bias    ? 1
                                   : model.add_qkv_bias ? 2
@@ -248,6 +263,7 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
   dimensions["queries"] = shape.num_attention_heads / shape.num_query_groups;
   dimensions["half_channels"] = shape.head_size() / 2;
+  dimensions["window_size"] = request.model.window.size;
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
@@ -266,6 +282,13 @@ void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
   if (!kind)
     trained.left_out.emplace_back(
         "the kinds of --cp-comm-type by layer, in whose place p2p and all_gather alternate");
+  const GptPlan plan{trained.setting};
+  std::int64_t& window = trained.setting.dimensions["window"];
+  const bool rings = !kind || merges_of_ring(*kind, plan.cp(), plan.inner_cp()) > 0;
+  if (window > 0 && rings) {
+    window = 0;
+    trained.left_out.emplace_back("the sliding window, which a ring of context-parallel ranks does not have");
+  }
 }
 
 /// Names the scenario's own groups of microbatches. The reduced training has pp microbatches, which are one.

@@ -117,8 +117,8 @@ void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& 
                           Tensor& out) {
   run("device.rotate", out, false, [&] { CpuDevice::rotate(x, cosines, sines, backward, out); });
 }
-void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
-  run("device.softmax", out, false, [&] { CpuDevice::softmax(x, divisor, causal, out); });
+void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, sim::SeenKeys keys, Tensor& out) {
+  run("device.softmax", out, false, [&] { CpuDevice::softmax(x, divisor, keys, out); });
 }
 void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
   run("device.softmax_backward", out, false, [&] { CpuDevice::softmax_backward(p, grad, divisor, out); });

@@ -41,7 +41,7 @@ class FaultyDevice : public sim::CpuDevice {
                sim::Tensor& out) override;
   void rotate(const sim::Tensor& x, const sim::Tensor& cosines, const sim::Tensor& sines, bool backward,
               sim::Tensor& out) override;
-  void softmax(const sim::Tensor& x, std::int64_t divisor, bool causal, sim::Tensor& out) override;
+  void softmax(const sim::Tensor& x, std::int64_t divisor, sim::SeenKeys keys, sim::Tensor& out) override;
   void softmax_backward(const sim::Tensor& p, const sim::Tensor& grad, std::int64_t divisor,
                         sim::Tensor& out) override;
   void normalize(sim::Norm norm, const sim::Tensor& x, const sim::Tensor& weight, const sim::Tensor& bias,

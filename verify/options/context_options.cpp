@@ -6,8 +6,10 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/options/attention_window.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
+#include "verify/output/phrases.h"
 
 namespace verify {
 
@@ -73,6 +75,32 @@ void require_latent_kinds(const Settings& settings, const std::vector<CpCommType
                .hint = "--cp-comm-type p2p"});
 }
 
+/// Whether layers of this kind send keys around a ring.
+bool is_ring(const Settings& settings, CpCommType type) {
+  if (type != CpCommType::a2a_p2p) return type == CpCommType::p2p;
+  const std::vector<std::int64_t> levels =
+      settings.has(kLevels) ? settings.numbers(kLevels) : std::vector<std::int64_t>{};
+  return levels.size() < 2 || levels[1] > 1;
+}
+
+/// Refuses layers with a sliding window whose kind has none.
+void require_window_kinds(const Settings& settings, const std::vector<CpCommType>& types) {
+  const AttentionWindow window = attention_window(settings);
+  const std::int64_t layers =
+      settings.number("num-layers").value_or(std::max<std::int64_t>(1, std::ssize(types)));
+  for (std::int64_t layer = 0; layer < layers && window.size >= 0; ++layer) {
+    const auto at = types.size() == 1 ? 0 : static_cast<std::size_t>(layer);
+    const CpCommType type = at < types.size() ? types[at] : CpCommType::p2p;
+    if (!window.is_in(layer) || !is_ring(settings, type)) continue;
+    sim::refuse({.code = "cp_window",
+                 .option = "--cp-comm-type",
+                 .numbers = fmt::format("{} in layer {}, which sees {} before each", sim::name_of(type),
+                                        layer + 1, counted(window.size, "token")),
+                 .rule = "Transformer Engine has a sliding window with a2a and all_gather alone",
+                 .hint = "--cp-comm-type a2a"});
+  }
+}
+
 }  // namespace
 
 std::vector<CpCommType> cp_comm_types(const Settings& settings) {
@@ -98,6 +126,7 @@ std::vector<sim::Warning> context_warnings(const Settings& settings) {
   };
   warn_of([&] { require_heads(settings, types, cp); });
   warn_of([&] { require_latent_kinds(settings, types); });
+  warn_of([&] { require_window_kinds(settings, types); });
   return warnings;
 }
 
@@ -116,6 +145,7 @@ void require_context_options(const Settings& settings) {
   refusals.keep([&] { require_levels(settings, types, cp); });
   refusals.keep([&] { require_heads(settings, types, cp); });
   refusals.keep([&] { require_latent_kinds(settings, types); });
+  refusals.keep([&] { require_window_kinds(settings, types); });
   refusals.throw_if_any();
 }
 

@@ -6,6 +6,7 @@
 ///         layers, one after the other.
 /// Errors  cp_comm_types: another number of kinds than of layers; cp_levels: a2a+p2p without the sizes of its
 ///         levels; cp_heads: heads or query groups that are no multiple of the ranks that exchange them;
+///         cp_window: a layer with a sliding window whose keys go around a ring;
 ///         cp_latent: latent attention with a kind that takes no values of another size than keys.
 /// Source  Megatron-LM, core/transformer/transformer_config.py; TransformerEngine, context_parallel.py.
 

@@ -19,20 +19,20 @@ constexpr std::size_t kMostEntries = 1 << 20;
 constexpr auto kTooOften = static_cast<std::int64_t>(kMostEntries) + 1;
 constexpr int kDeepest = 100;  // brackets inside brackets
 
-[[noreturn]] void refuse_pattern(const std::string& text, std::string problem) {
+[[noreturn]] void refuse_pattern(const char* option, const std::string& text, std::string problem) {
   sim::refuse(
       {.code = "layer_pattern",
-       .option = "--moe-layer-freq",
+       .option = option,
        .numbers = fmt::format("'{}': {}", text.substr(0, 100), problem),
        .rule = "the value is a number N for every N-th layer, or a Python list with one entry per layer",
-       .hint = "--moe-layer-freq '[0]*3+[1]*58'"});
+       .hint = fmt::format("{} '[0]*3+[1]*58'", option)});
 }
 
 /// Reads sums of repeated lists: sum = product {+ product}, product = {number *} list {* times},
 /// list = [ {number {, number}} ] or ( sum ), times = number or ( times {+ times} ).
 class PatternReader {
  public:
-  explicit PatternReader(const std::string& text) : text_(text) {
+  PatternReader(const char* option, const std::string& text) : option_(option), text_(text) {
     for (const char c : text)
       if (c != ' ' && c != '\t') rest_ += c;
   }
@@ -40,13 +40,13 @@ class PatternReader {
   Entries whole() {
     Entries entries = sum(0);
     if (at_ != rest_.size()) refuse_here();
-    if (entries.empty()) refuse_pattern(text_, "it has no entries");
+    if (entries.empty()) refuse_pattern(option_, text_, "it has no entries");
     return entries;
   }
 
  private:
   [[noreturn]] void refuse_here() const {
-    refuse_pattern(text_,
+    refuse_pattern(option_, text_,
                    at_ < rest_.size() ? fmt::format("'{}' is unexpected", rest_[at_]) : "it ends too early");
   }
   bool skips(char c) {
@@ -72,7 +72,7 @@ class PatternReader {
   }
   bool is_at_number() const { return at_ < rest_.size() && rest_[at_] >= '0' && rest_[at_] <= '9'; }
   std::int64_t times(int depth) {
-    if (depth > kDeepest) refuse_pattern(text_, "its brackets are nested too deeply");
+    if (depth > kDeepest) refuse_pattern(option_, text_, "its brackets are nested too deeply");
     if (!skips('(')) return std::min(number(), kTooOften);
     std::int64_t all = times(depth + 1);
     while (skips('+')) all = std::min(all + times(depth + 1), kTooOften);
@@ -96,7 +96,7 @@ class PatternReader {
     return entries;
   }
   Entries list(int depth) {
-    if (depth > kDeepest) refuse_pattern(text_, "its brackets are nested too deeply");
+    if (depth > kDeepest) refuse_pattern(option_, text_, "its brackets are nested too deeply");
     if (skips('(')) {
       Entries entries = sum(depth + 1);
       require(')');
@@ -114,10 +114,11 @@ class PatternReader {
     if (times > room ||
         entries.size() + more.size() * static_cast<std::size_t>(std::max<std::int64_t>(times, 0)) >
             kMostEntries)
-      refuse_pattern(text_, fmt::format("it has more than {} entries", kMostEntries));
+      refuse_pattern(option_, text_, fmt::format("it has more than {} entries", kMostEntries));
     for (std::int64_t i = 0; i < times; ++i) entries.insert(entries.end(), more.begin(), more.end());
   }
 
+  const char* option_;
   const std::string& text_;
   std::string rest_;
   std::size_t at_ = 0;
@@ -125,12 +126,13 @@ class PatternReader {
 
 }  // namespace
 
-LayerPattern parse_layer_pattern(const std::string& text) {
-  if (text.find('[') != std::string::npos) return {.every = 0, .entries = PatternReader(text).whole()};
+LayerPattern parse_layer_pattern(const std::string& text, const char* option) {
+  if (text.find('[') != std::string::npos)
+    return {.every = 0, .entries = PatternReader(option, text).whole()};
   std::int64_t every = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), every);
   if (error != std::errc() || end != text.data() + text.size() || every < 1)
-    refuse_pattern(text, "it is neither a number above 0 nor a list");
+    refuse_pattern(option, text, "it is neither a number above 0 nor a list");
   return {.every = every, .entries = {}};
 }
 

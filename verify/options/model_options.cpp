@@ -23,6 +23,7 @@ ModelOptions model_options(const Settings& settings) {
       .linear_bias = !settings.flag("disable-bias-linear"),
       .add_qkv_bias = settings.flag("add-qkv-bias"),
       .qk_layernorm = settings.flag("qk-layernorm"),
+      .window = attention_window(settings),
       .untied_output = settings.flag("untie-embeddings-and-output-weights"),
       .rms_norm = settings.choice("normalization") == "RMSNorm",
       .rotary = settings.choice("position-embedding-type") == "rope"};

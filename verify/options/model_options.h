@@ -10,6 +10,7 @@
 
 #include "sim/context/cp_comm_type.h"
 #include "sim/layout/warning.h"
+#include "verify/options/attention_window.h"
 #include "verify/options/model_shape.h"
 
 namespace verify {
@@ -31,6 +32,7 @@ struct ModelOptions {
   bool linear_bias = true;
   bool add_qkv_bias = false;
   bool qk_layernorm = false;
+  AttentionWindow window = {};
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;  // rotary positions; else learned ones

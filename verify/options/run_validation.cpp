@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/options/attention_window.h"
 #include "verify/options/hybrid_pattern.h"
 #include "verify/options/program_warnings.h"
 #include "verify/options/run_argument_values.h"
@@ -344,6 +345,7 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
 std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_connections(run);
   std::ranges::move(warnings_of_offloading(run), std::back_inserter(warnings));
+  std::ranges::move(window_warnings(run.judged), std::back_inserter(warnings));
   std::ranges::move(warnings_of_file(run), std::back_inserter(warnings));
   return warnings;
 }

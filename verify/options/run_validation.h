@@ -106,7 +106,7 @@ void require_parsed_words(const RunOfFile& run);
 /// that nobody can read without executing the file, and about a program that trains no GPT.
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
-/// These, and those about what devices that the file does not name would refuse.
+/// These, those about what devices that the file does not name would refuse, and those of attention_window.h.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
 /// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and

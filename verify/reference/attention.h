@@ -2,15 +2,16 @@
 
 /// Softmax attention of one head with its gradients, and rotary position embeddings, on one device.
 ///
-/// Shapes  q [Q, d], k and v [K, d]. Scores are divided by sqrt(d). With causal attention, query i sees the
-///         keys j <= i + K - Q. dropout [Q, K] holds the factor of each probability, 0 or 1 / (1 - p); an
-///         empty matrix means no dropout.
+/// Shapes  q [Q, d], k and v [K, d]. Scores are divided by sqrt(d). With a causal mask, query i sees the
+///         keys j <= i + K - Q, and with a window the last of them and so many before it. dropout [Q, K] has
+///         the factor of each probability, 0 or 1 / (1 - p); an empty matrix means no dropout.
 /// Exact   `merges` is the number of times that a candidate merges sums over some keys of a row with those
 ///         over others, as ranks of a ring do. It has not all keys of a row at once: the sum over them of
 ///         probability times gradient, which the gradient of the scores needs, it takes as that of gradient
 ///         times output, whose elements are rounded to the dtype of the tensors.
 /// Source  Vaswani et al. 2017; Su et al. 2021 (a rotated pair has one element in each half of a head).
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,12 @@ inline Bounded merged(const Bounded& x, int merges) {
   return Bounded::rounded(x.value(), x.error(), merges == 0 ? 0 : 12.0 * merges + 2, x.rounding());
 }
 
+/// Which keys a query sees.
+struct Sight {
+  bool causal = false;
+  std::int64_t window = -1;  // of a causal mask; -1: all keys up to the query's own
+};
+
 template <typename Scalar>
 struct Attention {
   Matrix<Scalar> probabilities;  // [Q, K]
@@ -44,15 +51,18 @@ struct Attention {
 
 template <typename Scalar>
 Matrix<Scalar> attention_probabilities(const Number<Scalar>& number, const Matrix<Scalar>& q,
-                                       const Matrix<Scalar>& k, bool causal, int merges) {
+                                       const Matrix<Scalar>& k, Sight sight, int merges) {
   const Matrix<Scalar> scores = product<Scalar>(number, q, transposed(k));
   const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
   Matrix<Scalar> p = zeros<Scalar>(q.rows(), k.rows());
   for (Eigen::Index i = 0; i < q.rows(); ++i) {
-    const Eigen::Index seen = causal ? i + 1 + k.rows() - q.rows() : k.rows();
+    const Eigen::Index own = i + k.rows() - q.rows();
+    const Eigen::Index end = sight.causal ? own + 1 : k.rows();
+    const bool has_window = sight.causal && sight.window >= 0;
+    const Eigen::Index begin = has_window ? std::max<Eigen::Index>(0, own - sight.window) : 0;
     std::vector<Scalar> scaled;
-    scaled.reserve(static_cast<std::size_t>(seen));
-    for (Eigen::Index j = 0; j < seen; ++j) scaled.push_back(scores(i, j) * factor);
+    scaled.reserve(static_cast<std::size_t>(end - begin));
+    for (Eigen::Index j = begin; j < end; ++j) scaled.push_back(scores(i, j) * factor);
     const Scalar shift = number.softmax_shift(scaled);
     Sum<Scalar> sum;
     for (Scalar& score : scaled) {
@@ -60,17 +70,17 @@ Matrix<Scalar> attention_probabilities(const Number<Scalar>& number, const Matri
       sum.add(score);
     }
     const Scalar inverse = number.of(1, 1) / sum.value();
-    for (Eigen::Index j = 0; j < seen; ++j)
-      p(i, j) = merged(number.stored(scaled[static_cast<std::size_t>(j)] * inverse), merges);
+    for (Eigen::Index j = begin; j < end; ++j)
+      p(i, j) = merged(number.stored(scaled[static_cast<std::size_t>(j - begin)] * inverse), merges);
   }
   return p;
 }
 
 template <typename Scalar>
 Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
-                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {},
+                            const Matrix<Scalar>& v, Sight sight, const Matrix<Scalar>& dropout = {},
                             int merges = 0) {
-  Matrix<Scalar> p = attention_probabilities(number, q, k, causal, merges);
+  Matrix<Scalar> p = attention_probabilities(number, q, k, sight, merges);
   Matrix<Scalar> output = product(number, dropped(number, p, dropout), v);
   return {std::move(p), std::move(output)};
 }

@@ -22,7 +22,7 @@ struct AttentionDocument {
 struct ContextAttentionSizes {
   std::int64_t sequence, batch, heads, groups, channels, value_channels;
   std::vector<AttentionDocument> documents;
-  bool causal;
+  Sight sight;
   int merges;
 };
 
@@ -39,7 +39,7 @@ class ContextAttention {
         output_(zeros<Scalar>(sizes.sequence, sizes.batch * sizes.heads * sizes.value_channels)) {
     each_head([&](const Head& head) {
       probabilities_.push_back(
-          attention_probabilities(number_, query_of(head), key_of(head), sizes_.causal, sizes_.merges));
+          attention_probabilities(number_, query_of(head), key_of(head), sizes_.sight, sizes_.merges));
       put(product<Scalar>(number_, probabilities_.back(), value_of(head)), output_, head.document,
           head.query * sizes_.value_channels);
     });

@@ -35,6 +35,7 @@ struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
   std::vector<int> merges = {};              // by layer, those of its attention; empty: none
+  std::vector<std::int64_t> windows = {};    // by layer, those of its attention; empty: none
   std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
   std::int64_t vocabulary = 1;               // without padding
   NormSetting norm = {};
@@ -259,6 +260,7 @@ class Gpt {
     const std::string name = name_of_layer(i);
     SelfAttentionSizes sizes = sizes_.attention;
     if (!sizes_.merges.empty()) sizes.merges = sizes_.merges[static_cast<std::size_t>(i)];
+    if (!sizes_.windows.empty()) sizes.sight.window = sizes_.windows[static_cast<std::size_t>(i)];
     sizes.sequence = x.rows();
     sizes.norm = sizes_.norm;
     return {number_,

@@ -22,7 +22,7 @@ namespace verify::reference {
 
 struct SelfAttentionSizes {
   std::int64_t sequence, batch, heads, groups, channels;
-  bool causal;
+  Sight sight;
   int merges = 0;                                          // attention.h
   NormSetting norm = {};                                   // of queries and keys, if they have one
   std::int64_t queries() const { return heads / groups; }  // query heads of a group
@@ -60,7 +60,7 @@ class SelfAttention {
       for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
         Head head{.q = query(b, group, i), .forward = {}};
         head.forward =
-            attention(number_, head.q, own.k, own.v, sizes_.causal, dropout(b, group, i), sizes_.merges);
+            attention(number_, head.q, own.k, own.v, sizes_.sight, dropout(b, group, i), sizes_.merges);
         put(head.forward.output, context_, b, context_column(group, i));
         own.heads.push_back(std::move(head));
       }

@@ -116,8 +116,6 @@ std::vector<ArgumentRow> rows_not_modelled() {
         "dsa-indexer-topk",
         "dsa-indexer-use-sparse-loss",
         "attention-output-gate",
-        "window-size",
-        "window-attn-skip-freq",
         "softmax-type",
         "qk-l2-norm",
         "qk-clip",

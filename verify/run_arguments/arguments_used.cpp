@@ -38,6 +38,7 @@ std::vector<ArgumentRow> used_rows() {
         "untie-embeddings-and-output-weights", "normalization", "position-embedding-type",
         "use-rotary-position-embeddings"},
        {}},
+      {used, none, "it says which tokens attention sees", {"window-size", "window-attn-skip-freq"}, {}},
       {used,
        none,
        "it gives the sequences of a step",

@@ -85,6 +85,10 @@ TEST(CoreAttention, IsRefusedWhereItCannotBeComputed) {
   EXPECT_EQ(code_of(4, plain, four, CpCommType::a2a), "cp_heads");
   EXPECT_EQ(code_of(2, plain, two, CpCommType::a2a), "none");
   EXPECT_EQ(code_of(2, dropped, two, CpCommType::p2p), "cp_dropout");
+  const CoreAttentionConfig windowed{.name = "attention", .keys = {.causal = true, .window = 3}};
+  EXPECT_EQ(code_of(2, windowed, two, CpCommType::p2p), "cp_window");
+  EXPECT_EQ(code_of(2, windowed, two, CpCommType::all_gather), "none");
+  EXPECT_EQ(code_of(2, windowed, two, CpCommType::a2a), "none");
   const SequenceCut whole = SequenceCut::of_packed_sequence({0, 2, 8}, {}, 2);
   EXPECT_EQ(code_of(2, plain, whole, CpCommType::p2p), "cp_packed_sequence");
   EXPECT_EQ(code_of(2, plain, whole, CpCommType::all_gather), "cp_packed_sequence");

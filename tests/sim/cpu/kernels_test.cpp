@@ -401,8 +401,23 @@ RC_GTEST_PROP(Kernels, RotationsTurnPairsAndBack, (std::uint64_t seed, bool back
   });
 }
 
+/// The first of k keys that query t of q sees.
+std::int64_t first_seen(const SeenKeys& keys, std::int64_t t, std::int64_t q, std::int64_t k) {
+  const std::int64_t distant = t % q + k - q - keys.window;
+  return keys.causal && keys.window >= 0 ? std::max<std::int64_t>(0, distant) : 0;
+}
+
+/// A row whose first elements are 0, and then `seen`.
+template <typename Wide>
+std::vector<Wide> behind_zeros(std::int64_t zeros, const std::vector<Wide>& seen) {
+  std::vector<Wide> row(static_cast<std::size_t>(zeros), Wide{});
+  row.insert(row.end(), seen.begin(), seen.end());
+  return row;
+}
+
 RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal)) {
   const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  const SeenKeys keys{causal, size(-1, 8)};
   in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
     using Wide = typename Of<Scalar>::Wide;
     const auto x = draw.matrix<Scalar>({batches, q, k});
@@ -410,15 +425,17 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
     const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
     const auto probabilities = [&](std::int64_t t) {
       std::vector<Wide> row;
-      for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
+      for (std::int64_t j = first_seen(keys, t, q, k); j < (causal ? t % q + 1 + k - q : k); ++j)
+        row.push_back(x.at(t, j) * factor);
       const Wide shift = shift_of(row);
       for (Wide& score : row) score = exp_of(score - shift);
+      row = behind_zeros(first_seen(keys, t, q, k), row);
       const Wide inverse = of_whole<Wide>(1) / in_lanes(row);
       for (Wide& e : row) e = e * inverse;
       row.resize(static_cast<std::size_t>(k));
       return row;
     };
-    const Tensor p = softmax(x.tensor, divisor, causal);
+    const Tensor p = softmax(x.tensor, divisor, keys);
     expect_elements<Scalar>(
         p, k, [&](std::int64_t t, std::int64_t j) { return probabilities(t)[static_cast<std::size_t>(j)]; });
     const Matrix<Scalar> given{p, values<Scalar>(p), k};
@@ -434,23 +451,25 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
 
 RC_GTEST_PROP(Kernels, SoftmaxOfAPartIsNotDivided, (std::uint64_t seed, bool causal)) {
   const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  const SeenKeys keys{causal, size(-1, 8)};
   in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
     using Wide = typename Of<Scalar>::Wide;
     const auto x = draw.matrix<Scalar>({batches, q, k});
     const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
     const auto scores = [&](std::int64_t t) {
       std::vector<Wide> row;
-      for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
+      for (std::int64_t j = first_seen(keys, t, q, k); j < (causal ? t % q + 1 + k - q : k); ++j)
+        row.push_back(x.at(t, j) * factor);
       return row;
     };
     const auto exps_of = [&](std::int64_t t) {
       std::vector<Wide> row = scores(t);
       const Wide shift = shift_of(row);
       for (Wide& score : row) score = exp_of(score - shift);
-      return row;
+      return behind_zeros(first_seen(keys, t, q, k), row);
     };
     Tensor stats = draw.device.empty(Of<Scalar>::sums, {2, batches * q});
-    const Tensor exps = partial_softmax(x.tensor, divisor, causal, stats);
+    const Tensor exps = partial_softmax(x.tensor, divisor, keys, stats);
     expect_elements<Scalar>(exps, k, [&](std::int64_t t, std::int64_t j) {
       const std::vector<Wide> row = exps_of(t);
       return j < std::ssize(row) ? row[static_cast<std::size_t>(j)] : Wide{};
@@ -498,6 +517,7 @@ RC_GTEST_PROP(Kernels, SoftmaxOfPartsIsMerged, (std::uint64_t seed)) {
 
 RC_GTEST_PROP(Kernels, SoftmaxOfPartsHasItsGradient, (std::uint64_t seed, bool causal)) {
   const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  const SeenKeys keys{causal, size(-1, 8)};
   in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
     using Wide = typename Of<Scalar>::Wide;
     const auto x = draw.matrix<Scalar>({batches, q, k});
@@ -506,14 +526,14 @@ RC_GTEST_PROP(Kernels, SoftmaxOfPartsHasItsGradient, (std::uint64_t seed, bool c
     const auto means = draw.matrix<Wide>({batches * q});
     const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
     const auto probability = [&](std::int64_t t, std::int64_t j) {
-      if (causal && j > t % q + k - q) return Wide{};
+      if (causal && (j > t % q + k - q || j < first_seen(keys, t, q, k))) return Wide{};
       return exp_of(x.at(t, j) * factor - stats.at(0, t)) * (of_whole<Wide>(1) / stats.at(1, t));
     };
     const auto of_scores =
-        partial_softmax_backward(x.tensor, divisor, causal, stats.tensor, grad.tensor, means.tensor);
+        partial_softmax_backward(x.tensor, divisor, keys, stats.tensor, grad.tensor, means.tensor);
     expect_elements<Scalar>(of_scores.probabilities, k, probability);
     expect_elements<Scalar>(of_scores.scores, k, [&](std::int64_t t, std::int64_t j) {
-      if (causal && j > t % q + k - q) return Wide{};
+      if (causal && (j > t % q + k - q || j < first_seen(keys, t, q, k))) return Wide{};
       return probability(t, j) * (grad.at(t, j) - means.at(0, t)) * factor;
     });
   });

@@ -127,16 +127,16 @@ const Operation kOperations[] = {
      }},
     {"softmax",
      [](const Inputs& in) {
-       const Tensor p = softmax(in.x({in.k, in.m, in.n}), 4, true);
+       const Tensor p = softmax(in.x({in.k, in.m, in.n}), 4, {.causal = true});
        return Results{p, softmax_backward(p, p, 4)};
      }},
     {"partial_softmax",
      [](const Inputs& in) {
        const Tensor x = in.x({in.k, in.m, in.n});
        Tensor stats = in.sums({2, in.k * in.m}), sums = in.sums({in.k, in.m, in.n});
-       const Tensor p = partial_softmax(x, 4, false, stats);
+       const Tensor p = partial_softmax(x, 4, {}, stats);
        merge_softmax(in.sums({in.k, in.m, in.n}), in.sums({2, in.k * in.m}), sums, stats);
-       const auto grads = partial_softmax_backward(x, 4, false, stats, x, in.sums({in.k * in.m}));
+       const auto grads = partial_softmax_backward(x, 4, {}, stats, x, in.sums({in.k * in.m}));
        return Results{p, stats, finish_softmax(sums, stats, in.dtype), grads.probabilities, grads.scores};
      }},
     {"normalize",

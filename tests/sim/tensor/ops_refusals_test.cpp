@@ -162,13 +162,12 @@ TEST_F(OpsRefusals, WhatLayersAsk) {
   EXPECT_EQ(refusal_code([&] { lookup(x_, x_, 0); }), "bad_dtype");
   EXPECT_EQ(refusal_code([&] { permuted(x_, {0, 1, 2, 3}); }), "bad_permutation");
   EXPECT_EQ(refusal_code([&] { permuted(x_.reshaped({1, 1, 4, 3}), {0, 1, 2, 2}); }), "bad_permutation");
-  EXPECT_EQ(refusal_code([&] { softmax(x_, 0, false); }), "bad_divisor");
+  EXPECT_EQ(refusal_code([&] { softmax(x_, 0, {}); }), "bad_divisor");
   Tensor stats = filled(device_, DType::f32, {2, 3}, 1);
-  EXPECT_EQ(refusal_code([&] { partial_softmax(x_, 1, false, stats); }), "shape_mismatch");
+  EXPECT_EQ(refusal_code([&] { partial_softmax(x_, 1, {}, stats); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { merge_softmax(x_, stats, x_, stats); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { finish_softmax(x_, stats, DType::f32); }), "shape_mismatch");
-  EXPECT_EQ(refusal_code([&] { partial_softmax_backward(x_, 1, false, stats, x_, stats); }),
-            "shape_mismatch");
+  EXPECT_EQ(refusal_code([&] { partial_softmax_backward(x_, 1, {}, stats, x_, stats); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { dropout(x_, KeyedRandom(1), {1, 1}); }), "bad_dropout");
   EXPECT_EQ(refusal_code([&] { normalize(Norm::rms_norm, x_, sums, sums, {1, 8}); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { normalize(Norm::rms_norm, x_, sums, none, {1, 0}); }), "bad_ratio");

@@ -79,6 +79,36 @@ TEST(TrainedModel, NormsOfQueriesAndKeysAreTrained) {
   EXPECT_TRUE(GptPlan{trained(options).setting}.model().qk_layernorm) << "of the reduced model, too";
 }
 
+TEST(TrainedModel, LayersWithAWindowAreTrained) {
+  const auto windows = [](const Options& options) {
+    const sim::GptConfig config = GptPlan{trained(options).setting}.model();
+    std::string all;
+    for (std::int64_t layer = 0; layer < config.num_layers; ++layer)
+      all += std::to_string(config.window_of(layer)) + " ";
+    return all;
+  };
+  Options options = small_model();
+  EXPECT_EQ(windows(options), "-1 -1 -1 -1 ");
+  options["window-size"] = "5,0";
+  EXPECT_EQ(windows(options), "5 5 5 5 ");
+  options["window-attn-skip-freq"] = "3";
+  EXPECT_EQ(windows(options), "5 5 -1 5 ");
+  options["window-attn-skip-freq"] = "[1,1,0,0]";
+  EXPECT_FALSE(trained(options).is_whole) << "a list is none of the patterns that are trained";
+  EXPECT_EQ(windows(options), "1 -1 ") << "of the reduced model, whose sequences are short";
+}
+
+TEST(TrainedModel, NoWindowIsTrainedAroundARing) {
+  Options options = small_model();
+  options["world-size"] = "16";
+  options["context-parallel-size"] = "2";
+  options["window-size"] = "5,0";
+  for (const char* kind : {"a2a", "all_gather"}) {
+    options["cp-comm-type"] = kind;
+    EXPECT_EQ(GptPlan{trained(options).setting}.model().window_size, 1) << kind;
+  }
+}
+
 TEST(TrainedModel, AnyOtherIsReduced) {
   const std::vector<Options> changes = {
       {{"vocab-size", "512"}},

@@ -37,11 +37,30 @@ TEST(ContextOptions, AreRefusedWhereNoRunCouldHaveThem) {
       {"--cp-comm-type a2a+p2p", "cp_levels"},
       {"--cp-comm-type a2a --num-attention-heads 6", "cp_heads"},
       {"--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2,2 --num-attention-heads 6",
-       "cp_heads"}};
+       "cp_heads"},
+      {"--window-size 8,0", "cp_window"},
+      {"--window-size 8,0 --num-layers 2 --window-attn-skip-freq 2 --cp-comm-type p2p,a2a", "cp_window"}};
   for (const auto& [options, code] : refused)
     EXPECT_NE(said(options).find("REFUSED  " + code), std::string::npos) << options;
-  for (const char* options : {"--cp-comm-type a2a --num-attention-heads 8", "--num-attention-heads 6"})
+  for (const char* options :
+       {"--cp-comm-type a2a --num-attention-heads 8", "--num-attention-heads 6",
+        "--window-size 8,0 --cp-comm-type all_gather", "--window-size -1,0",
+        "--window-size 8,0 --num-layers 2 --window-attn-skip-freq 2 --cp-comm-type a2a,p2p"})
     EXPECT_EQ(said(options).find("REFUSED"), std::string::npos) << options;
+}
+
+// A run whose levels leave no ring has the window of a2a.
+TEST(ContextOptions, AWindowOfARunThatARingDoesNotHaveIsWarnedOf) {
+  Settings settings;
+  settings.append("context-parallel-size", {"4"});
+  settings.append("window-size", {"128,0"});
+  ASSERT_EQ(context_warnings(settings).size(), 1U);
+  EXPECT_EQ(context_warnings(settings).front().message,
+            "p2p in layer 1, which sees 128 tokens before each, but Transformer Engine has a sliding window "
+            "with a2a and all_gather alone; TransformerEngine stops at the first layer");
+  settings.append("cp-comm-type", {"a2a+p2p"});
+  settings.append("hierarchical-context-parallel-sizes", {"4", "1"});
+  EXPECT_TRUE(context_warnings(settings).empty());
 }
 
 TEST(ContextOptions, HeadsOfARunThatCannotBeExchangedAreWarnedOf) {

@@ -182,6 +182,7 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--kv-channels 32"), "");
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--qk-layernorm"), "");
+  EXPECT_EQ(rows_without("--window-size 128,0 --window-attn-skip-freq 2"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
   EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training ");

@@ -20,7 +20,7 @@ class LackedLevels : public CaseOf<LackedLevels> {
   std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {{"y"}}; }
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    rank.publish("y", sim::scale(sim::softmax(drawn(rank, s, "x", {s["rows"], 1}), 1, false), factor_));
+    rank.publish("y", sim::scale(sim::softmax(drawn(rank, s, "x", {s["rows"], 1}), 1, {}), factor_));
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {

@@ -134,17 +134,18 @@ RC_GTEST_PROP(ReferenceGradients, OfCrossEntropy, (std::uint64_t seed, bool smoo
 RC_GTEST_PROP(ReferenceGradients, OfAttention, (std::uint64_t seed, bool causal)) {
   const auto q = drawn(seed, "q", 2, 4), k = drawn(seed, "k", 3, 4), v = drawn(seed, "v", 3, 4);
   const auto grad = drawn(seed, "grad", 2, 4);
+  const Sight sight{causal, *rc::gen::inRange<std::int64_t>(-1, 3)};
   const auto merges = *rc::gen::inRange(0, 3);
-  const auto forward = attention(bounded(), q, k, v, causal, {}, merges);
+  const auto forward = attention(bounded(), q, k, v, sight, {}, merges);
   const auto stated = attention_gradients(bounded(), q, k, v, forward, grad, {}, merges);
   expect_gradient(q, stated.q, grad, [&](const auto& x) {
-    return attention(dual(), x, along(k, -1), along(v, -1), causal).output;
+    return attention(dual(), x, along(k, -1), along(v, -1), sight).output;
   });
   expect_gradient(k, stated.k, grad, [&](const auto& x) {
-    return attention(dual(), along(q, -1), x, along(v, -1), causal).output;
+    return attention(dual(), along(q, -1), x, along(v, -1), sight).output;
   });
   expect_gradient(v, stated.v, grad, [&](const auto& x) {
-    return attention(dual(), along(q, -1), along(k, -1), x, causal).output;
+    return attention(dual(), along(q, -1), along(k, -1), x, sight).output;
   });
 }
 
@@ -169,7 +170,7 @@ RC_GTEST_PROP(ReferenceGradients, OfMlp, (std::uint64_t seed, bool gated)) {
 // Two queries share a group, and there are two groups side by side.
 RC_GTEST_PROP(ReferenceGradients, OfSelfAttention, (std::uint64_t seed, bool causal)) {
   const SelfAttentionSizes sizes{
-      .sequence = 2, .batch = 2, .heads = 4, .groups = 2, .channels = 2, .causal = causal};
+      .sequence = 2, .batch = 2, .heads = 4, .groups = 2, .channels = 2, .sight = {causal}};
   const auto x = drawn(seed, "x", 4, 3), qkv = drawn(seed, "qkv", 16, 3),
              qkv_bias = drawn(seed, "qkv_bias", 1, 16);
   const auto proj = drawn(seed, "proj", 3, 8), proj_bias = drawn(seed, "proj_bias", 1, 3);

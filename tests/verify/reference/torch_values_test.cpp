@@ -124,7 +124,7 @@ Results of_cross_entropy(const Line& line) {
 
 Results of_attention(const Line& line) {
   const Values q = line.input("q"), k = line.input("k"), v = line.input("v");
-  const auto forward = attention(number(), q, k, v, line.setting("causal") == 1);
+  const auto forward = attention(number(), q, k, v, {line.setting("causal") == 1});
   const auto gradients = attention_gradients(number(), q, k, v, forward, line.grad());
   return {
       {"output", forward.output}, {"grad_q", gradients.q}, {"grad_k", gradients.k}, {"grad_v", gradients.v}};
@@ -142,7 +142,7 @@ Results of_self_attention(const Line& line) {
                                  .heads = line.setting("heads"),
                                  .groups = line.setting("groups"),
                                  .channels = line.setting("channels"),
-                                 .causal = line.setting("causal") == 1};
+                                 .sight = {line.setting("causal") == 1}};
   const SelfAttention<Bounded> layer(
       number(), sizes,
       {line.input("qkv_weight"), line.input_if_any("qkv_bias"), line.input("proj_weight"),
