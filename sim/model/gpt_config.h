@@ -61,9 +61,11 @@ struct GptConfig {
   bool gated = false;
   bool bias = true;
   bool add_qkv_bias = false;      // linear_qkv has a bias even without `bias`
-  bool qk_layernorm = false;      // queries and keys have a norm
+  bool qk_layernorm = false;      // queries and keys, or latent states, have a norm
   std::int64_t window_size = -1;  // the layers below see so many tokens before each, and itself; -1: all
   std::vector<bool> window_layers = {};  // which layers have the window; empty: all of them
+  /// Of latent attention, which all layers have then. Without it they have self-attention.
+  std::optional<LatentSizes> latent = std::nullopt;
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward

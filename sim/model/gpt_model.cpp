@@ -113,6 +113,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .add_qkv_bias = config.add_qkv_bias,
           .qk_layernorm = config.qk_layernorm,
           .window = config.window_of(number),
+          .latent = config.latent,
           .sequence_parallel = config.sequence_parallel,
           .experts = experts_config(config, number),
           .initial = config.initial,

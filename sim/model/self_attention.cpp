@@ -1,12 +1,10 @@
 #include "sim/model/self_attention.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/context/rotary_positions.h"
-#include "sim/context/row_order.h"
+#include "sim/model/own_rotary_tables.h"
 #include "sim/parallel/mappings.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
@@ -64,33 +62,18 @@ std::optional<ParallelNorm> head_norm(Rank& rank, const SelfAttentionConfig& con
                              .initial = config.norm_initial});
 }
 
+RotarySizes rotary_sizes(const SelfAttentionConfig& config) {
+  return {.dtype = config.dtype,
+          .sequence_length = config.sequence_length,
+          .cu_seqlens = config.cu_seqlens,
+          .channels = config.kv_channels,
+          .base = config.rotary_base};
+}
+
 /// Permutes [S, B, n, d] to [B, n, S, d].
 Tensor heads_first(const Tensor& x) { return permuted(x, {1, 2, 0, 3}); }
 /// Permutes [B, n, S, d] to [S, B, n, d].
 Tensor sequence_first(const Tensor& x) { return permuted(x, {2, 0, 1, 3}); }
-
-/// Returns the rows of the rotary tables that this rank's tokens take.
-std::vector<std::int64_t> table_rows(const SelfAttentionConfig& config, const SequenceCut& cut, int rank) {
-  if (config.cu_seqlens.empty()) return rotary_positions(cut, rank);
-  std::int64_t longest = 0;
-  for (const Document& document : cut.documents()) longest = std::max(longest, document.length);
-  return rotary_positions({.cu_seqlens = config.cu_seqlens,
-                           .ranks = cut.ranks(),
-                           .local_tokens = cut.local_length(),
-                           .table_rows = longest,
-                           .max_seqlen = longest},
-                          rank);
-}
-
-/// Returns the tables of this rank's rows of a sequence, or nothing without rotary positions.
-RotaryTables own_rotary_tables(Rank& rank, const SelfAttentionConfig& config, const SequenceCut& cut) {
-  if (config.rotary_base == 0) return {};
-  const RotaryTables all = rotary_tables(rank.device, config.dtype, 0, config.sequence_length,
-                                         config.kv_channels, config.rotary_base);
-  if (cut.ranks() == 1 && config.cu_seqlens.empty()) return all;
-  const std::vector<std::int64_t> positions = table_rows(config, cut, rank.groups.get("cp").rank());
-  return {reordered_rows(all.cosines, positions), reordered_rows(all.sines, positions)};
-}
 
 }  // namespace
 
@@ -103,7 +86,7 @@ SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
     : config_(checked(config, rank.groups.get("tp").size())),
       tp_(rank.groups.get("tp")),
       cut_(sequence_cut_of(config.sequence_length, config.cu_seqlens, rank.groups.get("cp").size())),
-      rotary_(own_rotary_tables(rank, config_, cut_)),
+      rotary_(own_rotary_tables(rank, rotary_sizes(config_), cut_)),
       core_(make_core_attention(rank,
                                 {.name = config.name + ".core_attention",
                                  .keys = {.causal = config.causal, .window = config.window},

@@ -43,6 +43,26 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .norm_initial = config.norm_initial};
 }
 
+MultiLatentAttentionConfig latent_config(const TransformerLayerConfig& config) {
+  return {.name = config.name + ".self_attention",
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .num_attention_heads = config.num_attention_heads,
+          .latent = *config.latent,
+          .sequence_length = config.sequence_length,
+          .cu_seqlens = config.cu_seqlens,
+          .cp_comm_type = config.cp_comm_type,
+          .causal = config.causal,
+          .attention_dropout = config.attention_dropout,
+          .bias = config.bias,
+          .qk_layernorm = config.qk_layernorm,
+          .norm = config.norm,
+          .epsilon = config.epsilon,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial,
+          .norm_initial = config.norm_initial};
+}
+
 MlpConfig mlp_config(const TransformerLayerConfig& config) {
   return {.name = config.name + ".mlp",
           .dtype = config.dtype,
@@ -80,11 +100,14 @@ std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp, int 
 
 TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& config)
     : input_norm_(rank, norm_config(config, ".input_layernorm")),
-      attention_(rank, attention_config(config)),
       attention_dropout_(rank, dropout_config(config, ".self_attn_bda")),
       mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
       rows_of_sequence_(rows_of_sequence(config, rank.groups.get("tp").size(), rank.groups.get("cp").size())),
       mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {
+  if (config.latent)
+    latent_.emplace(rank, latent_config(config));
+  else
+    attention_.emplace(rank, attention_config(config));
   if (config.experts)
     experts_.emplace(rank, *config.experts);
   else
@@ -92,19 +115,36 @@ TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& con
 }
 
 std::vector<Parameter*> TransformerLayer::parameters() {
-  return joined({input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(),
-                 mlp_ ? mlp_->parameters() : experts_->parameters()});
+  return joined({input_norm_.parameters(), attention_ ? attention_->parameters() : latent_->parameters(),
+                 mlp_norm_.parameters(), mlp_ ? mlp_->parameters() : experts_->parameters()});
 }
 
 TransformerLayer::Forward TransformerLayer::forward(const Tensor& input, const LayerPass& pass) {
   const auto normal = input_norm_.forward(input);
-  const auto attention = attention_.forward(normal.output, pass.number);
-  const Tensor middle = add(input, attention_dropout_.forward(attention.output, pass.number));
-  const auto mlp_normal = mlp_norm_.forward(middle);
-  Saved saved{.input_norm = normal.saved, .attention = attention.saved, .mlp_norm = mlp_normal.saved};
+  Saved saved;
+  saved.input_norm = normal.saved;
   saved.pass = pass.number;
+  const Tensor attention = forward_attention(normal.output, pass.number, saved);
+  const Tensor middle = add(input, attention_dropout_.forward(attention, pass.number));
+  const auto mlp_normal = mlp_norm_.forward(middle);
+  saved.mlp_norm = mlp_normal.saved;
   const Tensor output = forward_mlp(mlp_normal.output, pass.counts, saved);
   return {add(middle, mlp_dropout_.forward(output, pass.number)), std::move(saved)};
+}
+
+Tensor TransformerLayer::forward_attention(const Tensor& input, std::uint64_t pass, Saved& saved) {
+  if (attention_) {
+    auto attention = attention_->forward(input, pass);
+    saved.attention = std::move(attention.saved);
+    return attention.output;
+  }
+  auto latent = latent_->forward(input, pass);
+  saved.latent = std::move(latent.saved);
+  return latent.output;
+}
+
+Tensor TransformerLayer::backward_attention(const Saved& saved, const Tensor& grad) {
+  return attention_ ? attention_->backward(saved.attention, grad) : latent_->backward(*saved.latent, grad);
 }
 
 Tensor TransformerLayer::forward_mlp(const Tensor& input, bool counts, Saved& saved) {
@@ -127,7 +167,7 @@ Tensor TransformerLayer::backward(const Saved& saved, const Tensor& grad_output,
   const Tensor grad_mlp = backward_mlp(saved, mlp_dropout_.backward(grad_output, saved.pass), aux_loss_scale);
   const Tensor grad_middle = add(grad_output, mlp_norm_.backward(saved.mlp_norm, grad_mlp));
   const Tensor grad_attention =
-      attention_.backward(saved.attention, attention_dropout_.backward(grad_middle, saved.pass));
+      backward_attention(saved, attention_dropout_.backward(grad_middle, saved.pass));
   return add(grad_middle, input_norm_.backward(saved.input_norm, grad_attention));
 }
 

@@ -1,13 +1,14 @@
 #pragma once
 
-/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). A mixture
-/// of experts may take the place of the MLP.
+/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). Latent
+/// attention may take the place of self-attention, and a mixture of experts that of the MLP.
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
 ///         With context parallelism S counts this rank's rows of a sequence.
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
 ///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
-///         each input once more with an all_gather. With experts, those of MoeLayer in place of the MLP's.
+///         each input once more with an all_gather. With experts, those of MoeLayer take the place of the
+///         MLP's, and with latent attention those of MultiLatentAttention that of self-attention's.
 /// Errors  sequence_split: with experts and sequence parallelism, a context-parallel rank's part of a
 ///         sequence that is not a multiple of tp; those of its parts.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
@@ -15,6 +16,7 @@
 #include <optional>
 
 #include "sim/experts/moe_layer.h"
+#include "sim/model/multi_latent_attention.h"
 #include "sim/model/self_attention.h"
 #include "sim/parallel/mlp.h"
 #include "sim/parallel/parallel_dropout.h"
@@ -40,7 +42,8 @@ struct TransformerLayerConfig {
   bool gated = false;
   bool bias = true;
   bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
-  bool qk_layernorm = false;  // queries and keys have a norm of the layer's kind
+  bool qk_layernorm = false;  // queries and keys, or latent states, have a norm of the layer's kind
+  std::optional<LatentSizes> latent = std::nullopt;  // of latent attention, instead of self-attention
   bool causal = true;
   std::int64_t window = -1;  // of a causal layer: a token sees so many before it, and itself; -1: all
   Ratio attention_dropout = {0, 1};
@@ -66,7 +69,8 @@ class TransformerLayer {
 
   struct Saved {
     ParallelNorm::Saved input_norm;
-    SelfAttention::Saved attention;
+    SelfAttention::Saved attention;  // empty with latent attention
+    std::optional<MultiLatentAttention::Saved> latent;
     ParallelNorm::Saved mlp_norm;
     Mlp::Saved mlp;  // empty with experts
     std::optional<MoeLayer::Saved> experts;
@@ -88,11 +92,14 @@ class TransformerLayer {
   std::vector<Parameter*> parameters();
 
  private:
+  Tensor forward_attention(const Tensor& input, std::uint64_t pass, Saved& saved);
+  Tensor backward_attention(const Saved& saved, const Tensor& grad);
   Tensor forward_mlp(const Tensor& input, bool counts, Saved& saved);
   Tensor backward_mlp(const Saved& saved, const Tensor& grad, Ratio aux_loss_scale);
 
   ParallelNorm input_norm_;
-  SelfAttention attention_;
+  std::optional<SelfAttention> attention_;  // a layer has either self-attention or latent attention
+  std::optional<MultiLatentAttention> latent_;
   ParallelDropout attention_dropout_;
   ParallelNorm mlp_norm_;
   std::optional<Mlp> mlp_;  // a layer has either an MLP or experts

@@ -12,6 +12,7 @@
 #include "tests/defects/wrong_context_training.h"
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
+#include "tests/defects/wrong_latent_attention.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_routing.h"
 #include "tests/defects/wrong_training.h"
@@ -101,6 +102,7 @@ std::vector<Defect> defects_that_need_code() {
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
   const std::string moe = "moe_training", context = "cp_batch", ring = "cp_attention", cp = "cp_training";
+  const std::string latent = "multi_latent_attention";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
@@ -184,6 +186,10 @@ std::vector<Defect> defects_that_need_code() {
                 Kernel::gradient_of_scores_not_scaled, "serial"),
       in_kernel("attention: two heads exchanged", "MLM e1b8454330", attention, Kernel::heads_permuted,
                 "serial"),
+      in_kernel("latent attention: scores scaled by half a head", "", latent, Kernel::scores_scaled_by_half,
+                "serial"),
+      in_kernel("latent attention: pairs of positions not sorted", "", latent, Kernel::pairs_not_sorted,
+                "serial"),
       in_kernel("embedding: vocabulary range off by one", "MLM#1754", embedding, Kernel::first_id_off_by_one,
                 "serial"),
       in_kernel("embedding: mask of foreign ids dropped", "MLM#1754", embedding,
@@ -199,6 +205,12 @@ std::vector<Defect> defects_that_need_code() {
                 "serial"),
 
       // ---- A program ----
+      in_program("latent attention: positions on the first channels", "", latent,
+                 positions_on_the_first_channels, "serial"),
+      in_program("latent attention: flags of latent norms lost", "", latent, flags_of_latent_norms_lost,
+                 "serial"),
+      in_program("latent attention: flags of down projections lost", "PaddleFleet#2008", latent,
+                 flags_of_down_projections_lost, "serial"),
       in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial"),
       in_program("row: input of the next rank", "MLM e1b8454330", row, input_of_the_next_rank, "serial"),
       in_program("row: 1/tp too much", "TrainVerify", row, output_over_tp, "serial"),

@@ -23,12 +23,14 @@ void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, b
 }
 
 void FaultyDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
+  Tensor flat = to.reshaped({to.count()});
+  if (has(KernelFault::pairs_not_sorted) && order == std::array{0, 1, 3, 2})
+    return CpuDevice::copy(from.reshaped({to.count()}), flat);
   CpuDevice::permute(from, order, to);
   if (!has(KernelFault::heads_permuted) || to.shape()[1] < 2) return;
   // The shape is [B, n, S, d], and the first two heads change places in every sequence.
   const std::int64_t head = to.shape()[2] * to.shape()[3];
   const std::int64_t sequence = to.shape()[1] * head;
-  Tensor flat = to.reshaped({to.count()});
   for (std::int64_t b = 0; b < to.shape()[0]; ++b) {
     Tensor first = flat.rows(b * sequence, b * sequence + head);
     Tensor second = flat.rows(b * sequence + head, b * sequence + 2 * head);
@@ -76,8 +78,9 @@ void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& 
 
 void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, sim::SeenKeys keys, Tensor& out) {
   if (has(KernelFault::window_one_token_wider) && keys.window >= 0) ++keys.window;
-  CpuDevice::softmax(x, has(KernelFault::scores_not_scaled) ? 1 : divisor,
-                     has(KernelFault::causal_mask_dropped) ? sim::SeenKeys{} : keys, out);
+  if (has(KernelFault::scores_not_scaled)) divisor = 1;
+  if (has(KernelFault::scores_scaled_by_half)) divisor = (divisor + 1) / 2;
+  CpuDevice::softmax(x, divisor, has(KernelFault::causal_mask_dropped) ? sim::SeenKeys{} : keys, out);
 }
 
 void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {

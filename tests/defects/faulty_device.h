@@ -23,6 +23,8 @@ enum class KernelFault {
   causal_mask_dropped,
   window_one_token_wider,
   scores_not_scaled,
+  scores_scaled_by_half,  // as if a head had half its channels, as one without those of positions
+  pairs_not_sorted,       // the elements of a rotated pair stay side by side
   gradient_of_scores_not_scaled,
   first_id_off_by_one,
   foreign_ids_are_the_first,

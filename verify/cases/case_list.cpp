@@ -18,6 +18,7 @@ CaseList make_cases() {
   cases.push_back(parallel_dropout_case());
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
+  cases.push_back(multi_latent_attention_case());
   cases.push_back(cp_attention_case());
   cases.push_back(transformer_layer_case());
   cases.push_back(cp_batch_case());

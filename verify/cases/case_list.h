@@ -53,6 +53,9 @@ std::unique_ptr<Case> moe_layer_case();
 /// groups than ranks; causal, with a window of tokens or without, or not causal; with rotary positions or
 /// without.
 std::unique_ptr<Case> self_attention_case();
+/// Multi-head latent attention, forward and backward: with and without a latent state of queries, and with
+/// and without norms of latent states.
+std::unique_ptr<Case> multi_latent_attention_case();
 /// The attention of a context-parallel group, forward and backward: around a ring, with gathered keys, with
 /// exchanged heads, and hierarchical; in documents with padding, causal or not, with a window of tokens or
 /// without, with grouped queries.

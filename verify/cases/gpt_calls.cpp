@@ -8,6 +8,7 @@
 
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/expert_calls.h"
+#include "verify/cases/latent_calls.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
 #include "verify/reference/pipeline_order.h"
@@ -287,22 +288,42 @@ class RankCalls {
   bool has_experts(std::int64_t layer) const { return plan_.has_experts() && plan_.experts().are_in(layer); }
 
   CpCalls attention(std::int64_t layer) const {
-    const std::int64_t tokens = model_.tokens();
-    const std::int64_t of_queries = tokens * model_.num_attention_heads / tp_ * model_.kv_channels;
-    const std::int64_t of_keys = tokens * model_.num_query_groups / tp_ * model_.kv_channels;
-    return {.kind = model_.cp_comm_type_of(layer),
-            .cp = cp_,
-            .inner = plan_.inner_cp(),
-            .place = place_.cp,
-            .queries = of_queries,
-            .keys = of_keys,
-            .values = of_keys,
-            .context = of_queries};
+    const std::int64_t heads = model_.tokens() * model_.num_attention_heads / tp_;
+    const std::int64_t of_keys = model_.tokens() * model_.num_query_groups / tp_ * model_.kv_channels;
+    CpCalls calls{.kind = model_.cp_comm_type_of(layer),
+                  .cp = cp_,
+                  .inner = plan_.inner_cp(),
+                  .place = place_.cp,
+                  .queries = heads * model_.kv_channels,
+                  .keys = of_keys,
+                  .values = of_keys,
+                  .context = heads * model_.kv_channels};
+    if (!model_.latent) return calls;
+    calls.queries = calls.keys = heads * model_.latent->query_channels();
+    calls.values = calls.context = heads * model_.latent->v_head_dim;
+    return calls;
+  }
+  LatentCalls latent() const {
+    return {.tokens = model_.tokens(),
+            .hidden = model_.hidden_size,
+            .q_lora_rank = model_.latent->q_lora_rank,
+            .kv_lora_rank = model_.latent->kv_lora_rank,
+            .positions = model_.latent->qk_pos_emb_head_dim,
+            .tp = tp_,
+            .sequence_parallel = tokens_.sequence_parallel};
+  }
+  void forward_to_heads(Calls& calls) const {
+    if (model_.latent) return latent().forward_to_heads(calls);
+    tokens_.column_forward(calls);
+  }
+  void backward_from_heads(Calls& calls) const {
+    if (model_.latent) return latent().backward_from_heads(calls);
+    tokens_.column_backward(calls);
   }
 
   /// With `counts`, the routers compute their losses.
   void layer_forward(const Microbatch& microbatch, std::int64_t layer, bool counts, Calls& calls) const {
-    tokens_.column_forward(calls);
+    forward_to_heads(calls);
     attention(layer).forward(calls);
     tokens_.row_forward(calls);
     if (!has_experts(layer) || plan_.experts().are_shared()) {  // an MLP, or shared experts
@@ -321,7 +342,7 @@ class RankCalls {
     }
     tokens_.row_backward(calls);
     attention(layer).backward(calls);
-    tokens_.column_backward(calls);
+    backward_from_heads(calls);
   }
 
   /// The sum of the counts of a router's balance loss.

@@ -124,11 +124,11 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     if (drawn_ == Drawn::experts)
       std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
     for (Dimension& d : all) {
-      const bool is_of_attention = d.name == "queries" || d.name == "rotary";
+      const bool is_of_attention = d.name == "queries" || d.name == "rotary" || d.name == "latent";
       if (drawn_ == Drawn::context && is_of_attention) continue;
       if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
-      if (d.name == "padding" || d.name == "tied" || d.name == "qk_layernorm" || d.name == "window")
-        d = {d.name, 0, 0};
+      if (d.name == "padding" || d.name == "tied" || d.name == "window") d = {d.name, 0, 0};
+      if (d.name == "qk_layernorm" || d.name == "latent") d = {d.name, 0, 0};
       if (d.name == "rotary" || d.name == "rms_norm") d = {d.name, 1, 1};
       if (d.name == "scaled") d.most = 1;
     }
@@ -184,6 +184,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"rms_norm", 0, 1, false, at_scenario::rms_norm},
             {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
             {"window", 0, 2, false, at_scenario::window},
+            {"latent", 0, 2, false, at_scenario::latent},
             {"gated", 0, 1, false, at_scenario::gated},
             {"bias", 0, 2, false, at_scenario::biases},
             {"recompute", 0, 1},

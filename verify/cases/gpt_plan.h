@@ -24,6 +24,7 @@
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/largest_divisor.h"
+#include "verify/cases/latent_parameters.h"
 #include "verify/cases/loss_scaling.h"
 #include "verify/cases/stretches.h"
 #include "verify/reference/embedding.h"
@@ -244,6 +245,7 @@ struct GptPlan {
             .qk_layernorm = s.fixed("qk_layernorm", 0) == 1,
             .window_size = window_size(),
             .window_layers = window_layers(),
+            .latent = latent(),
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
             .recompute = s["recompute"] == 1,
@@ -260,6 +262,16 @@ struct GptPlan {
     for (std::int64_t layer = 0; layer < num_layers(); ++layer)
       all.push_back(layer % window_pattern() + 1 < window_pattern());
     return all;
+  }
+  /// Latent attention, with a latent state of queries or without one. All sizes differ.
+  std::optional<sim::LatentSizes> latent() const {
+    if (s.fixed("latent", 0) == 0) return std::nullopt;
+    return sim::LatentSizes{.q_lora_rank = s["latent"] == 2 ? 3 : 0,
+                            .kv_lora_rank = 2,
+                            .qk_head_dim = s["half_channels"],
+                            .qk_pos_emb_head_dim = 4 * s["half_channels"],
+                            .v_head_dim = 1 + s["half_channels"],
+                            .rotary_base = 100};
   }
   sim::PipelineShape pipeline() const {
     return {.pipeline_model_parallel_size = pp(),
@@ -511,17 +523,41 @@ struct GptPlan {
                    .is_vector = true,
                    .has_grad_of_tokens = !by_rows});
   }
+  void add_latent_attention(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
+                            std::vector<GptParameter>& all) const {
+    const LatentLayer layer{.sizes = *config.latent,
+                            .hidden = config.hidden_size,
+                            .heads = config.num_attention_heads,
+                            .has_norms = config.qk_layernorm,
+                            .is_layer_norm = config.normalization == sim::Norm::layer_norm,
+                            .has_bias = config.bias};
+    for (const LatentParameter& parameter : latent_parameters(layer))
+      all.push_back({.name = name + parameter.name,
+                     .rows = parameter.rows,
+                     .columns = parameter.columns,
+                     .placement = parameter.placement,
+                     .stage = stage,
+                     .is_vector = parameter.is_vector,
+                     .is_norm = parameter.is_norm,
+                     .has_grad_of_tokens = parameter.placement == Placement::replicated});
+  }
+  void add_self_attention(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
+                          std::vector<GptParameter>& all) const {
+    const std::int64_t context = config.num_attention_heads * config.kv_channels;
+    const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
+    add_linear(config, name + "linear_qkv", qkv, config.hidden_size, true, 1, stage, all,
+               config.add_qkv_bias);
+    add_head_norms(config, name, stage, all);
+    add_linear(config, name + "linear_proj", config.hidden_size, context, false, 1, stage, all);
+  }
   void add_layer(const sim::GptConfig& config, std::int64_t number, std::vector<GptParameter>& all) const {
     const std::string name = fmt::format("decoder.layers.{}.", number);
     const std::int64_t stage = stage_of(number);
-    const std::int64_t context = config.num_attention_heads * config.kv_channels;
-    const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
     add_norm(config, name + "input_layernorm", stage, all);
-    add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all,
-               config.add_qkv_bias);
-    add_head_norms(config, name + "self_attention.", stage, all);
-    add_linear(config, name + "self_attention.linear_proj", config.hidden_size, context, false, 1, stage,
-               all);
+    if (config.latent)
+      add_latent_attention(config, name + "self_attention.", stage, all);
+    else
+      add_self_attention(config, name + "self_attention.", stage, all);
     add_norm(config, name + "pre_mlp_layernorm", stage, all);
     if (has_experts() && experts().are_in(number)) return add_experts(config, name + "mlp.", stage, all);
     add_mlp(config, name + "mlp.", config.ffn_hidden_size, stage, all);

@@ -34,6 +34,17 @@ inline std::vector<std::int64_t> windows_by_layer(const GptPlan& plan, const sim
   return all;
 }
 
+inline std::optional<reference::LatentAttentionSizes> latent_sizes_of(const sim::GptConfig& model) {
+  if (!model.latent) return std::nullopt;
+  return reference::LatentAttentionSizes{.sequence = model.seq_length,
+                                         .batch = 1,
+                                         .heads = model.num_attention_heads,
+                                         .content = model.latent->qk_head_dim,
+                                         .positions = model.latent->qk_pos_emb_head_dim,
+                                         .values = model.latent->v_head_dim,
+                                         .causal = true};
+}
+
 inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
   return {.layers = model.num_layers,
           .attention = {.sequence = model.seq_length,
@@ -42,6 +53,7 @@ inline reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& m
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
                         .sight = {.causal = true}},
+          .latent = latent_sizes_of(model),
           .merges = merges_by_layer(plan, model),
           .windows = windows_by_layer(plan, model),
           .documents = plan.documents(),
@@ -127,6 +139,9 @@ class Training {
   }
 
   reference::Matrix<Scalar> rotary(bool is_sine) const {
+    if (model_.latent)
+      return rotary_table(number_, model_.seq_length, model_.latent->qk_pos_emb_head_dim,
+                          model_.latent->rotary_base, is_sine);
     return model_.rotary_base == 0
                ? reference::Matrix<Scalar>()
                : rotary_table(number_, model_.seq_length, model_.kv_channels, model_.rotary_base, is_sine);

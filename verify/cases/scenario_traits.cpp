@@ -30,6 +30,10 @@ Value head_norm(const ScenarioTraits& traits) {
   if (!traits.qk_layernorm) return 0;
   return traits.rms_norm ? 1 : 2;
 }
+Value latent(const ScenarioTraits& traits) {
+  if (!traits.latent_attention) return 0;
+  return traits.latent_queries ? 2 : 1;
+}
 Value gated(const ScenarioTraits& traits) { return flag(traits.gated_mlp); }
 Value activation(const ScenarioTraits& traits) { return traits.gated_mlp ? 2 : 0; }
 Value tied(const ScenarioTraits& traits) { return flag(!traits.untied_output); }

@@ -30,6 +30,8 @@ struct ScenarioTraits {
   bool add_qkv_bias = false;
   bool qk_layernorm = false;
   bool window = false;  // some layers have a sliding window
+  bool latent_attention = false;
+  bool latent_queries = false;  // latent attention with a latent state of queries
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;
@@ -54,6 +56,8 @@ Value qk_layernorm(const ScenarioTraits& traits);
 Value head_norm(const ScenarioTraits& traits);
 /// The window of a layer: 0 is none; 1 sees the token itself alone, and each more one token before it.
 Value window(const ScenarioTraits& traits);
+/// The attention of a model: 0 is self-attention, 1 latent attention, 2 that with a latent state of queries.
+Value latent(const ScenarioTraits& traits);
 Value gated(const ScenarioTraits& traits);
 /// The activation function: 0 is GELU, 2 is SiLU.
 Value activation(const ScenarioTraits& traits);

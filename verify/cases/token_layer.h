@@ -19,8 +19,10 @@ inline void publish_inside(sim::Rank& rank, const sim::Mlp::Saved& saved, const 
   rank.publish(of + "fc1.output", saved.inside);
   rank.publish(of + "fc2.input", saved.fc2.input);
 }
-inline void publish_inside(sim::Rank& rank, const sim::SelfAttention::Saved& saved,
-                           const std::string& of = "") {
+/// Of self-attention or of latent attention.
+template <typename AttentionSaved>
+requires requires(const AttentionSaved& saved) { saved.core; }
+void publish_inside(sim::Rank& rank, const AttentionSaved& saved, const std::string& of = "") {
   rank.publish(of + "queries", saved.core.queries);
   rank.publish(of + "probabilities", saved.core.probabilities.front());
   rank.publish(of + "proj.input", saved.proj.input);

@@ -52,6 +52,8 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
       .add_qkv_bias = model.add_qkv_bias,
       .qk_layernorm = model.qk_layernorm,
       .window = model.window.size >= 0,
+      .latent_attention = model.latent.has_value(),
+      .latent_queries = model.latent && model.latent->q_lora_rank > 0,
       .untied_output = model.untied_output,
       .rms_norm = model.rms_norm,
       .rotary = model.rotary};

@@ -136,7 +136,7 @@ bool has_listed_window(const ModelOptions& model) {
 /// Whether the scenario has features that the trained model does not have.
 bool has_more(const ScenarioRequest& request) {
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
-  return request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
+  return request.model.latent || request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
          request.layout.instances > 1 || has_one_chunk || has_listed_window(request.model) ||
          request.pipeline.overlap_moe_expert_parallel_comm;
 }
@@ -164,6 +164,13 @@ std::int64_t window_pattern(const AttentionWindow& window) {
   if (window.size < 0 || (window.pattern && window.pattern->every == 1)) return 0;
   if (!window.pattern) return 1;
   return window.pattern->entries.empty() ? window.pattern->every : 2;
+}
+
+/// The attention of the trained model: 0 is self-attention, 1 latent attention, 2 that with a latent state of
+/// queries.
+std::int64_t latent_of(const ModelOptions& model) {
+  if (!model.latent) return 0;
+  return model.latent->q_lora_rank > 0 ? 2 : 1;
 }
 
 /// Returns the setting of a reduced model of the scenario's kind.
@@ -200,6 +207,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"rms_norm", model.rms_norm ? 1 : 0},
                          {"qk_layernorm", model.qk_layernorm ? 1 : 0},
                          {"window", window_pattern(model.window)},
+                         {"latent", latent_of(model)},
                          {"gated", model.gated_mlp ? 1 : 0},
                          {"bias", model.linear_bias    ? 1
                                   : model.add_qkv_bias ? 2

@@ -15,6 +15,16 @@ namespace {
 /// The base of rotary positions. No call depends on it.
 constexpr std::int64_t kRotaryBase = 10'000;
 
+std::optional<sim::LatentSizes> latent_sizes(const ModelShape& shape) {
+  if (!shape.latent) return std::nullopt;
+  return sim::LatentSizes{.q_lora_rank = shape.latent->q_lora_rank,
+                          .kv_lora_rank = shape.latent->kv_lora_rank,
+                          .qk_head_dim = shape.latent->qk_head_dim,
+                          .qk_pos_emb_head_dim = shape.latent->qk_pos_emb_head_dim,
+                          .v_head_dim = shape.latent->v_head_dim,
+                          .rotary_base = kRotaryBase};
+}
+
 sim::GptConfig model_of(const ScenarioRequest& request) {
   const ModelShape& shape = *request.model.shape;
   const int tp = request.layout.tp;
@@ -38,6 +48,7 @@ sim::GptConfig model_of(const ScenarioRequest& request) {
           .bias = shape.linear_bias,
           .add_qkv_bias = shape.add_qkv_bias,
           .qk_layernorm = shape.qk_norm,
+          .latent = latent_sizes(shape),
           .untie_embeddings_and_output_weights = shape.untied_output,
           .sequence_parallel = request.model.sequence_parallel && tp > 1,
           .recompute = request.training.recompute,

@@ -7,6 +7,7 @@
 
 #include "sim/tensor/checks.h"
 #include "verify/cases/cp_calls.h"
+#include "verify/cases/latent_calls.h"
 #include "verify/cases/token_calls.h"
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
@@ -132,7 +133,7 @@ class StepWork {
     const AttentionProducts products = attention_products(kind.attention);
     const bool has_mlp = !kind.has_experts || request_.model.experts.shared_expert_intermediate_size > 0;
     Calls forward, backward;
-    layer_.column_forward(forward);
+    heads_forward(forward);
     attention.forward(forward);
     layer_.row_forward(forward);
     if (has_mlp) layer_.column_forward(forward);
@@ -151,7 +152,7 @@ class StepWork {
     if (has_mlp) layer_.column_backward(backward);
     layer_.row_backward(backward);
     attention.backward(backward);
-    layer_.column_backward(backward);
+    heads_backward(backward);
     add(forward, layers, work.forward.calls);
     add(backward, layers, work.backward.calls);
     if (kind.has_experts) add_experts(layers, work);
@@ -175,26 +176,69 @@ class StepWork {
     }
   }
 
+  /// The calls between the input of attention and its heads.
+  void heads_forward(Calls& calls) const {
+    if (shape_.latent)
+      latent_calls().forward_to_heads(calls);
+    else
+      layer_.column_forward(calls);
+  }
+  void heads_backward(Calls& calls) const {
+    if (shape_.latent)
+      latent_calls().backward_from_heads(calls);
+    else
+      layer_.column_backward(calls);
+  }
+  LatentCalls latent_calls() const {
+    return {.tokens = tokens_,
+            .hidden = shape_.hidden_size,
+            .q_lora_rank = shape_.latent->q_lora_rank,
+            .kv_lora_rank = shape_.latent->kv_lora_rank,
+            .positions = shape_.latent->qk_pos_emb_head_dim,
+            .tp = layout_.tp,
+            .sequence_parallel = layer_.sequence_parallel};
+  }
+
+  /// The channels of a head: of a query or key, and of a value.
+  std::int64_t key_channels() const {
+    return shape_.latent ? shape_.latent->qk_head_dim + shape_.latent->qk_pos_emb_head_dim
+                         : shape_.head_size();
+  }
+  std::int64_t value_channels() const {
+    return shape_.latent ? shape_.latent->v_head_dim : shape_.head_size();
+  }
+
   /// The calls of attention of the first context-parallel rank. The others make as many of the same sizes.
   CpCalls attention_calls(sim::CpCommType kind) const {
-    const std::int64_t channels = tokens_ * shape_.head_size() / layout_.tp;
-    const std::int64_t of_queries = shape_.num_attention_heads * channels;
-    const std::int64_t of_keys = shape_.num_query_groups * channels;
+    const std::int64_t heads = tokens_ * shape_.num_attention_heads / layout_.tp;
+    const std::int64_t groups = tokens_ * shape_.num_query_groups / layout_.tp;
     return {.kind = kind,
             .cp = layout_.cp,
             .inner = inner_cp(request_),
             .place = 0,
-            .queries = of_queries,
-            .keys = of_keys,
-            .values = of_keys,
-            .context = of_queries};
+            .queries = heads * key_channels(),
+            .keys = groups * key_channels(),
+            .values = groups * value_channels(),
+            .context = heads * value_channels()};
   }
 
   /// The multiply-adds of the linear layers of attention for the tokens of a microbatch, forward.
   std::int64_t projection_products() const {
+    if (shape_.latent) return latent_products(*shape_.latent);
     const std::int64_t channels =
         (2 * shape_.num_attention_heads + 2 * shape_.num_query_groups) * shape_.head_size();
     return tokens_ * shape_.hidden_size * channels / layout_.tp;
+  }
+  /// Those of latent attention. Each rank computes the latent states of its own tokens.
+  std::int64_t latent_products(const LatentAttention& latent) const {
+    const std::int64_t down = latent.q_lora_rank + latent.kv_lora_rank + latent.qk_pos_emb_head_dim;
+    const std::int64_t own_tokens = tokens_ / (layer_.sequence_parallel ? layout_.tp : 1);
+    const std::int64_t queries =
+        (latent.q_lora_rank > 0 ? latent.q_lora_rank : shape_.hidden_size) * key_channels();
+    const std::int64_t keys_and_values = latent.kv_lora_rank * (latent.qk_head_dim + latent.v_head_dim);
+    const std::int64_t of_a_head = queries + keys_and_values + shape_.hidden_size * latent.v_head_dim;
+    return own_tokens * shape_.hidden_size * down +
+           tokens_ * shape_.num_attention_heads * of_a_head / layout_.tp;
   }
   /// Those of an MLP with `inside` features inside for rows of tokens, in all its shards.
   std::int64_t products_of_mlp(std::int64_t rows, std::int64_t inside) const {
@@ -219,20 +263,22 @@ class StepWork {
     const int exchanging = layout_.cp == 1 ? 1 : exchanging_ranks(kind, layout_.cp, inner_cp(request_));
     const int ring = kind == sim::CpCommType::all_gather ? 1 : layout_.cp / exchanging;
     const std::int64_t heads = shape_.num_attention_heads / layout_.tp;  // over all that exchange them
-    const std::int64_t of_a_pair = request_.batch.micro_batch_size * shape_.head_size();
+    const std::int64_t batch = request_.batch.micro_batch_size;
+    const std::int64_t keys = batch * key_channels(), values = batch * value_channels();  // of a pair
     const std::int64_t s = shape_.seq_length;
     if (kind == sim::CpCommType::all_gather && layout_.cp > 1) {
       const std::int64_t half = s / (2 * layout_.cp);
-      const std::int64_t forward = 2 * heads * of_a_pair * half * half * (2 * layout_.cp + 1);
+      const std::int64_t forward = heads * (keys + values) * half * half * (2 * layout_.cp + 1);
       return {forward, 2 * forward};
     }
     if (ring == 1) {
-      const std::int64_t forward = 2 * heads * of_a_pair * s * s / exchanging;
+      const std::int64_t forward = heads * (keys + values) * s * s / exchanging;
       return {forward, 2 * forward};
     }
     const std::int64_t half = s / (2 * ring);
-    const std::int64_t one = heads * of_a_pair / exchanging * 2 * half * half * (ring + 1);
-    return {2 * one, 5 * one + heads * of_a_pair / exchanging * (s / ring)};
+    const std::int64_t pairs = heads * 2 * half * half * (ring + 1) / exchanging;
+    return {pairs * (keys + values),
+            pairs * (3 * keys + 2 * values) + heads * values / exchanging * (s / ring)};
   }
 
   /// Learned positions are added to whole sequences, which are scattered afterwards.
@@ -382,6 +428,11 @@ class StepWork {
   BalancedRows experts_;
 };
 
+/// The channels of a head that rotary positions turn in pairs.
+std::int64_t rotated_channels(const ModelShape& shape) {
+  return shape.latent ? shape.latent->qk_pos_emb_head_dim : shape.head_size();
+}
+
 /// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
 bool exchanges_heads(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
@@ -426,7 +477,7 @@ std::string why_no_step_work(const ScenarioRequest& request) {
     return "--max-position-embeddings is not the length of a sequence";
   if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
     return "ranks that share a query group are not run at full size";
-  if (shape.ffn_hidden_size % layout.tp != 0 || shape.head_size() % 2 != 0)
+  if (shape.ffn_hidden_size % layout.tp != 0 || rotated_channels(shape) % 2 != 0)
     return "the sizes of the model are not multiples of tp";
   if (!exchanges_heads(request))
     return "the query groups of a rank are not a multiple of those that exchange heads";

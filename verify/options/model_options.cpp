@@ -24,6 +24,7 @@ ModelOptions model_options(const Settings& settings) {
       .add_qkv_bias = settings.flag("add-qkv-bias"),
       .qk_layernorm = settings.flag("qk-layernorm"),
       .window = attention_window(settings),
+      .latent = latent_attention(settings),
       .untied_output = settings.flag("untie-embeddings-and-output-weights"),
       .rms_norm = settings.choice("normalization") == "RMSNorm",
       .rotary = settings.choice("position-embedding-type") == "rope"};

@@ -33,6 +33,7 @@ struct ModelOptions {
   bool add_qkv_bias = false;
   bool qk_layernorm = false;
   AttentionWindow window = {};
+  std::optional<LatentAttention> latent = {};  // instead of plain attention
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;  // rotary positions; else learned ones

@@ -189,6 +189,8 @@ std::int64_t vocabulary_divisor(const Settings& settings) {
   return divisor.value_or(kVocabularyDivisor);
 }
 
+}  // namespace
+
 std::optional<LatentAttention> latent_attention(const Settings& settings) {
   if (!settings.flag("multi-latent-attention")) return std::nullopt;
   const LatentAttention usual;
@@ -201,8 +203,6 @@ std::optional<LatentAttention> latent_attention(const Settings& settings) {
                          .qk_pos_emb_head_dim = size("qk-pos-emb-head-dim", usual.qk_pos_emb_head_dim),
                          .v_head_dim = size("v-head-dim", usual.v_head_dim)};
 }
-
-}  // namespace
 
 ModelShape model_shape(const Settings& settings) {
   return {.num_layers = required_number(settings, "num-layers"),

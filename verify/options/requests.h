@@ -38,6 +38,8 @@ sim::NodePlacement node_placement(const Settings& settings);
 /// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
 /// down to a multiple of 64.
 ModelShape model_shape(const Settings& settings);
+/// Returns the latent attention of the model; nothing if it has plain attention.
+std::optional<LatentAttention> latent_attention(const Settings& settings);
 /// Returns the options that model_shape() requires and that are not given.
 std::vector<std::string> missing_of_model_shape(const Settings& settings);
 

@@ -201,6 +201,13 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
                         "selective recomputation is not simulated: nothing is computed again, and "
                         "only the row memory counts it"});
   }
+  if (settings.flag("multi-latent-attention") && !settings.flag("sequence-parallel") && layout.tp > 1) {
+    warnings.push_back({"latent_keys_not_reduced",
+                        "without --sequence-parallel, Megatron up to version 0.19 does not sum the gradient "
+                        "of the part of latent keys that all heads share over tp (Megatron-LM#1699), and "
+                        "linear_kv_down_proj differs from rank to rank after a step; the training here sums "
+                        "it. Add --sequence-parallel"});
+  }
   if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
     warnings.push_back({"microbatch_group_ignored",
                         "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
@@ -239,11 +246,11 @@ std::string not_counted(const RunOfFile& run) {
   return fmt::format("--{}{}: {}", first.name, first.value.empty() ? "" : " " + first.value, first.sentence);
 }
 
-/// Returns why a model of the options alone has no training.
+/// Returns why a model has no training that is proved, as its options say.
 std::string training_not_proved(const Settings& settings) {
-  return settings.flag("multi-latent-attention")
-             ? "--multi-latent-attention is counted, and its training is not proved"
-             : "";
+  if (!settings.flag("multi-latent-attention") || settings.choice("transformer-impl") != "local") return "";
+  return "the projections to latent states of --transformer-impl local are cut over tp, which is not "
+         "modelled";
 }
 
 NotProved not_proved_of(const Scenario& scenario) {
@@ -253,6 +260,7 @@ NotProved not_proved_of(const Scenario& scenario) {
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
                        .memory = not_counted(*scenario.run),
                        .training = verify::not_proved(account, Unproved::training)};
+  if (not_proved.training.empty()) not_proved.training = training_not_proved(scenario.settings);
   const std::string failure = failure_of_a_step(scenario);
   for (std::string* reason : {&not_proved.memory, &not_proved.training})
     if (reason->empty()) *reason = failure;

@@ -1,9 +1,9 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends
-/// to itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or
-/// recomputed.
+/// logits, and the loss of each token. A layer has self-attention or latent attention, and an MLP or experts.
+/// Each document of the sequence attends to itself alone, and its positions begin at 0. Nothing is batched,
+/// sharded, divided into stages or recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
@@ -18,6 +18,7 @@
 
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/experts.h"
+#include "verify/reference/latent_attention.h"
 #include "verify/reference/norm.h"
 #include "verify/reference/self_attention.h"
 #include "verify/reference/shared_experts.h"
@@ -34,10 +35,11 @@ struct GptExpertSizes {
 struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
-  std::vector<int> merges = {};              // by layer, those of its attention; empty: none
-  std::vector<std::int64_t> windows = {};    // by layer, those of its attention; empty: none
-  std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
-  std::int64_t vocabulary = 1;               // without padding
+  std::optional<LatentAttentionSizes> latent = {};  // in place of self-attention
+  std::vector<int> merges = {};                     // by layer, those of its attention; empty: none
+  std::vector<std::int64_t> windows = {};           // by layer, those of its attention; empty: none
+  std::vector<std::int64_t> documents = {};         // their lengths, one after the other in the sequence
+  std::int64_t vocabulary = 1;                      // without padding
   NormSetting norm = {};
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
@@ -111,9 +113,10 @@ class Gpt {
       std::optional<SharedExperts<Scalar>> shared;
     };
     struct Layer {
-      Normal<Scalar> input;                           // of the attention
-      std::vector<SelfAttention<Scalar>> attentions;  // by document
-      Normal<Scalar> middle;                          // the input of the MLP or of the experts
+      Normal<Scalar> input;                                // of the attention
+      std::vector<SelfAttention<Scalar>> attentions = {};  // by document
+      std::vector<LatentAttention<Scalar>> latent = {};    // by document, in their place
+      Normal<Scalar> middle;                               // the input of the MLP or of the experts
       std::optional<Router<Scalar>> router = {};
       std::optional<Mlp<Scalar>> mlp = {};
       std::optional<LayerExperts> experts = {};
@@ -138,14 +141,18 @@ class Gpt {
     const Matrix<Scalar>& x = pass.hidden_;
     Normal<Scalar> input = normal(number_, x, sizes_.norm);
     const Matrix<Scalar> of_norm = norm_of(name + "input_layernorm", input);
-    std::vector<SelfAttention<Scalar>> attentions;
+    typename Pass::Layer layer;
+    layer.input = std::move(input);
     pass.hidden_ = added(number_, x, of_documents(x, [&](Eigen::Index first, Eigen::Index length) {
-                           attentions.push_back(attention_of(i, of_norm.middleRows(first, length)));
-                           return attentions.back().output();
+                           const Matrix<Scalar> document = of_norm.middleRows(first, length);
+                           if (sizes_.latent) {
+                             layer.latent.push_back(latent_of(i, document));
+                             return layer.latent.back().output();
+                           }
+                           layer.attentions.push_back(attention_of(i, document));
+                           return layer.attentions.back().output();
                          }));
-    typename Pass::Layer layer{.input = std::move(input),
-                               .attentions = std::move(attentions),
-                               .middle = normal(number_, pass.hidden_, sizes_.norm)};
+    layer.middle = normal(number_, pass.hidden_, sizes_.norm);
     if (has_experts(i)) {
       layer.router.emplace(number_, sizes_.experts.router, weight(name + "mlp.router.weight"),
                            weight(name + "mlp.router.expert_bias"),
@@ -279,6 +286,34 @@ class Gpt {
             x};
   }
 
+  /// The latent attention of layer i over one document.
+  LatentAttention<Scalar> latent_of(std::int64_t i, const Matrix<Scalar>& x) const {
+    const std::string name = name_of_layer(i) + "self_attention.";
+    LatentAttentionSizes sizes = *sizes_.latent;
+    if (!sizes_.merges.empty()) sizes.merges = sizes_.merges[static_cast<std::size_t>(i)];
+    sizes.sequence = x.rows();
+    sizes.norm = sizes_.norm;
+    return {number_,
+            sizes,
+            {.q_down = weight(name + "linear_q_down_proj.weight"),
+             .q_up = weight(name_of_queries(name) + ".weight"),
+             .kv_down = weight(name + "linear_kv_down_proj.weight"),
+             .kv_up = weight(name + "linear_kv_up_proj.weight"),
+             .proj = weight(name + "linear_proj.weight"),
+             .proj_bias = weight(name + "linear_proj.bias"),
+             .cosines = first_rows(cosines_, x.rows()),
+             .sines = first_rows(sines_, x.rows()),
+             .dropout = {},
+             .q_norm = {weight(name + "q_layernorm.weight"), weight(name + "q_layernorm.bias")},
+             .kv_norm = {weight(name + "kv_layernorm.weight"), weight(name + "kv_layernorm.bias")}},
+            x};
+  }
+  /// The layer that gives queries of latent attention: from their latent state, or from the hidden state.
+  std::string name_of_queries(const std::string& name) const {
+    return name +
+           (weights_.contains(name + "linear_q_down_proj.weight") ? "linear_q_up_proj" : "linear_q_proj");
+  }
+
   // ---- layers
 
   static std::string name_of_layer(std::int64_t i) { return "decoder.layers." + std::to_string(i) + "."; }
@@ -296,16 +331,36 @@ class Gpt {
                                                  : mlp_back(name + "mlp.", *layer.mlp, grad, sums);
     const Matrix<Scalar> grad_middle =
         added(number_, grad, norm_back(name + "pre_mlp_layernorm", layer.middle, of_mlp, sums));
-    auto attention = layer.attentions.begin();
+    std::size_t document = 0;
     const Matrix<Scalar> back = of_documents(grad, [&](Eigen::Index first, Eigen::Index length) {
-      const auto of_attention = attention++->gradients(grad_middle.middleRows(first, length));
-      add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
-      add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
-      add_norm(name + "self_attention.q_layernorm", of_attention.q_norm, sums);
-      add_norm(name + "self_attention.k_layernorm", of_attention.k_norm, sums);
-      return of_attention.x;
+      const Matrix<Scalar> own = grad_middle.middleRows(first, length);
+      return sizes_.latent
+                 ? latent_back(name + "self_attention.", layer.latent[document++], own, sums)
+                 : attention_back(name + "self_attention.", layer.attentions[document++], own, sums);
     });
     return added(number_, grad_middle, norm_back(name + "input_layernorm", layer.input, back, sums));
+  }
+
+  Matrix<Scalar> attention_back(const std::string& name, const SelfAttention<Scalar>& attention,
+                                const Matrix<Scalar>& grad, NamedSums<Scalar>& sums) const {
+    const auto gradients = attention.gradients(grad);
+    add_linear(name + "linear_qkv", gradients.qkv, sums);
+    add_linear(name + "linear_proj", gradients.proj, sums);
+    add_norm(name + "q_layernorm", gradients.q_norm, sums);
+    add_norm(name + "k_layernorm", gradients.k_norm, sums);
+    return gradients.x;
+  }
+  Matrix<Scalar> latent_back(const std::string& name, const LatentAttention<Scalar>& attention,
+                             const Matrix<Scalar>& grad, NamedSums<Scalar>& sums) const {
+    const auto gradients = attention.gradients(grad);
+    if (gradients.q_down.weight.size() > 0) add_linear(name + "linear_q_down_proj", gradients.q_down, sums);
+    add_linear(name_of_queries(name), gradients.q_up, sums);
+    add_linear(name + "linear_kv_down_proj", gradients.kv_down, sums);
+    add_linear(name + "linear_kv_up_proj", gradients.kv_up, sums);
+    add_linear(name + "linear_proj", gradients.proj, sums);
+    add_norm(name + "q_layernorm", gradients.q_norm, sums);
+    add_norm(name + "kv_layernorm", gradients.kv_norm, sums);
+    return gradients.x;
   }
 
   bool has_experts(std::int64_t i) const {

@@ -11,6 +11,7 @@
 #include "tests/support/dual.h"
 #include "verify/reference/attention.h"
 #include "verify/reference/cross_entropy.h"
+#include "verify/reference/latent_attention.h"
 #include "verify/reference/linear.h"
 #include "verify/reference/mlp.h"
 #include "verify/reference/norm.h"
@@ -190,6 +191,49 @@ RC_GTEST_PROP(ReferenceGradients, OfSelfAttention, (std::uint64_t seed, bool cau
   expect_gradient(qkv, stated.qkv.weight, grad, [&](const auto& v) { return forward(cx, v, cb, cp); });
   expect_gradient(qkv_bias, stated.qkv.bias, grad, [&](const auto& v) { return forward(cx, cq, v, cp); });
   expect_gradient(proj, stated.proj.weight, grad, [&](const auto& v) { return forward(cx, cq, cb, v); });
+}
+
+// The part of keys with positions is one for both heads, and heads of values are wider than those of keys.
+RC_GTEST_PROP(ReferenceGradients, OfLatentAttention, (std::uint64_t seed, bool causal)) {
+  const LatentAttentionSizes sizes{
+      .sequence = 2, .batch = 2, .heads = 2, .content = 1, .positions = 2, .values = 4, .causal = causal};
+  const auto x = drawn(seed, "x", 4, 3), q_down = drawn(seed, "q_down", 2, 3),
+             q_up = drawn(seed, "q_up", 6, 2), kv_down = drawn(seed, "kv_down", 5, 3),
+             kv_up = drawn(seed, "kv_up", 10, 3), proj = drawn(seed, "proj", 3, 8);
+  const auto cosines = drawn(seed, "cosines", 2, 1), sines = drawn(seed, "sines", 2, 1);
+  const auto grad = drawn(seed, "grad", 4, 3);
+  const auto stated = LatentAttention<Bounded>(
+                          bounded(), sizes, {q_down, q_up, kv_down, kv_up, proj, {}, cosines, sines, {}}, x)
+                          .gradients(grad);
+  using Duals = Matrix<Dual>;
+  const auto forward = [&](const Duals& of_x, const Duals& of_q_down, const Duals& of_q_up,
+                           const Duals& of_kv_down, const Duals& of_kv_up, const Duals& of_proj) {
+    return LatentAttention<Dual>(dual(), sizes,
+                                 {of_q_down,
+                                  of_q_up,
+                                  of_kv_down,
+                                  of_kv_up,
+                                  of_proj,
+                                  {},
+                                  along(cosines, -1),
+                                  along(sines, -1),
+                                  {}},
+                                 of_x)
+        .output();
+  };
+  const Duals cx = along(x, -1), cqd = along(q_down, -1), cqu = along(q_up, -1), ckd = along(kv_down, -1),
+              cku = along(kv_up, -1), cp = along(proj, -1);
+  expect_gradient(x, stated.x, grad, [&](const Duals& v) { return forward(v, cqd, cqu, ckd, cku, cp); });
+  expect_gradient(q_down, stated.q_down.weight, grad,
+                  [&](const Duals& v) { return forward(cx, v, cqu, ckd, cku, cp); });
+  expect_gradient(q_up, stated.q_up.weight, grad,
+                  [&](const Duals& v) { return forward(cx, cqd, v, ckd, cku, cp); });
+  expect_gradient(kv_down, stated.kv_down.weight, grad,
+                  [&](const Duals& v) { return forward(cx, cqd, cqu, v, cku, cp); });
+  expect_gradient(kv_up, stated.kv_up.weight, grad,
+                  [&](const Duals& v) { return forward(cx, cqd, cqu, ckd, v, cp); });
+  expect_gradient(proj, stated.proj.weight, grad,
+                  [&](const Duals& v) { return forward(cx, cqd, cqu, ckd, cku, v); });
 }
 
 RC_GTEST_PROP(ReferenceGradients, OfRotations, (std::uint64_t seed)) {
