@@ -8,15 +8,16 @@
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;
 ///         linear_q_down_proj [R_q, H] and linear_q_up_proj [n (d_n + d_r), R_q], or without R_q
-///         linear_q_proj [n (d_n + d_r), H];  linear_kv_down_proj [R_kv + d_r, H], whose last rows give the
-///         shared part of keys;  linear_kv_up_proj [n (d_n + d_v), R_kv];  with qk_layernorm, norms [R_q] and [R_kv] of the
-///         latent states;  linear_proj [H, n d_v]; output as input. n heads; R_q q_lora_rank, R_kv
-///         kv_lora_rank, d_n qk_head_dim, d_r qk_pos_emb_head_dim, d_v v_head_dim. Rotated pairs are the
+///         linear_q_proj [n (d_n + d_r), H]; linear_kv_down_proj [R_kv + d_r, H], whose last rows give the
+///         shared part of keys; linear_kv_up_proj [n (d_n + d_v), R_kv]; with qk_layernorm, norms [R_q] and
+///         [R_kv] of the latent states; linear_proj [H, n d_v]; output as input. n heads; R_q q_lora_rank,
+///         R_kv kv_lora_rank, d_n qk_head_dim, d_r qk_pos_emb_head_dim, d_v v_head_dim. Rotated pairs are the
 ///         elements 2 i and 2 i + 1, and lie in the two halves afterwards. S as in self_attention.h.
 /// Calls   forward, with sequence_parallel, an all_gather of the shared part of keys, [T, d_r]; those of
 ///         linear_q_up_proj (or linear_q_proj), linear_kv_up_proj, core_attention.h and linear_proj.
-///         Backward, theirs the other way round, and then a reduce_scatter of the gradient of the shared part,
-///         or an all_reduce without sequence_parallel: each rank has the gradient that its own heads give.
+///         Backward, theirs the other way round, and then a reduce_scatter of the gradient of the shared
+///         part, or an all_reduce without sequence_parallel: each rank has the gradient that its own heads
+///         give.
 /// Errors  attention_heads, when the heads are no multiple of tp, or a size is below 1; those of rotary.h,
 ///         core_attention.h and partition.
 /// Exact   Scores are divided by sqrt(d_n + d_r). The scores and probabilities of a head equal those of one
