@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kWindowSize = "window-size";
 constexpr const char* kWindowLayers = "window-attn-skip-freq";
 
-/// Reads the next whole number of a list, and the comma behind it. Returns nothing where there is none.
+/// Reads the next whole number. Returns nothing where there is none.
 std::optional<std::int64_t> next_number(std::string_view& rest) {
   while (rest.starts_with(' ')) rest.remove_prefix(1);
   std::int64_t value = 0;
@@ -25,7 +25,6 @@ std::optional<std::int64_t> next_number(std::string_view& rest) {
   if (error != std::errc()) return std::nullopt;
   rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   while (rest.starts_with(' ')) rest.remove_prefix(1);
-  if (rest.starts_with(',')) rest.remove_prefix(1);
   return value;
 }
 
@@ -37,8 +36,11 @@ std::optional<Pair> pair_in(const std::string& text) {
   std::string_view rest = text;
   while (rest.starts_with('(')) rest.remove_prefix(1);
   while (rest.ends_with(')')) rest.remove_suffix(1);
-  const std::optional<std::int64_t> left = next_number(rest), right = next_number(rest);
-  if (!left || !right || !rest.empty()) return std::nullopt;
+  const std::optional<std::int64_t> left = next_number(rest);
+  if (!left || !rest.starts_with(',')) return std::nullopt;
+  rest.remove_prefix(1);
+  const std::optional<std::int64_t> right = next_number(rest);
+  if (!right || !rest.empty()) return std::nullopt;
   return Pair{*left, *right};
 }
 

@@ -98,15 +98,13 @@ TEST(TrainedModel, LayersWithAWindowAreTrained) {
   EXPECT_EQ(windows(options), "1 -1 ") << "of the reduced model, whose sequences are short";
 }
 
-TEST(TrainedModel, NoWindowIsTrainedAroundARing) {
+TEST(TrainedModel, AWindowIsTrainedWithGatheredKeys) {
   Options options = small_model();
   options["world-size"] = "16";
   options["context-parallel-size"] = "2";
   options["window-size"] = "5,0";
-  for (const char* kind : {"a2a", "all_gather"}) {
-    options["cp-comm-type"] = kind;
-    EXPECT_EQ(GptPlan{trained(options).setting}.model().window_size, 1) << kind;
-  }
+  options["cp-comm-type"] = "all_gather";
+  EXPECT_EQ(GptPlan{trained(options).setting}.model().window_size, 1);
 }
 
 TEST(TrainedModel, AnyOtherIsReduced) {
