@@ -129,7 +129,7 @@ MultiLatentAttention::MultiLatentAttention(Rank& rank, const MultiLatentAttentio
       rotary_(own_rotary_tables(rank, rotary_sizes_of_latent(config_), cut_)),
       core_(make_core_attention(rank,
                                 {.name = config.name + ".core_attention",
-                                 .causal = config.causal,
+                                 .keys = {.causal = config.causal},
                                  .dropout = config.attention_dropout},
                                 cut_, config.cp_comm_type)),
       q_down_(query_down(rank, config_)),
