@@ -125,7 +125,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
     for (Dimension& d : all) {
       const bool is_of_attention = d.name == "queries" || d.name == "rotary" || d.name == "latent";
+      if (drawn_ == Drawn::context && d.name == "latent") d.most = 1;  // gpt_training draws latent queries
       if (drawn_ == Drawn::context && is_of_attention) continue;
+      if (drawn_ == Drawn::context && d.name == "gated") d = {d.name, 1, 1};
       if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
       if (d.name == "padding" || d.name == "tied" || d.name == "window") d = {d.name, 0, 0};
       if (d.name == "qk_layernorm" || d.name == "latent") d = {d.name, 0, 0};

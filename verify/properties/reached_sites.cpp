@@ -11,7 +11,7 @@ bool gives_data(const sim::CallRecord& call) {
 }
 
 std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench) {
-  constexpr int kDraws = 12;
+  constexpr int kDraws = 32;
   std::set<SiteOperation> sites;
   for (const Case* one : request.cases) {
     DrawnSettings settings(*one, "sites", {sim::DType::field}, request.seed, request.max_world);

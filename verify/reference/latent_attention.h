@@ -63,7 +63,8 @@ class LatentAttention {
                         at_position(taken(q, b, h * sizes.channels() + sizes.content, sizes.positions)));
         head.k = beside(taken(kv, b, kv_column(h), sizes.content), shared);
         head.v = taken(kv, b, kv_column(h) + sizes.content, sizes.values);
-        head.forward = attention(number, head.q, head.k, head.v, {.causal = sizes.causal}, dropout(b, h), sizes.merges);
+        const Sight sight{.causal = sizes.causal};
+        head.forward = attention(number, head.q, head.k, head.v, sight, dropout(b, h), sizes.merges);
         put(head.forward.output, context_, b, h * sizes.values);
         heads_.push_back(std::move(head));
       }

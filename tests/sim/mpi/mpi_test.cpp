@@ -292,7 +292,7 @@ TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
   for (const int processes : {2, 4, 8}) {
     const test::RunResult result = run_under_mpi(processes, "shardproof check --backend mpi --runs 2");
     EXPECT_EQ(result.exit_code, 0) << result.out;
-    EXPECT_TRUE(contains(result.out, "verified: 64 runs in 32 rows on " + std::to_string(processes) +
+    EXPECT_TRUE(contains(result.out, "verified: 66 runs in 33 rows on " + std::to_string(processes) +
                                          " processes, seed 0; 0 falsified"))
         << result.out;
   }

@@ -32,7 +32,7 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
   EXPECT_EQ(
       row(rows, "sharded serial").detail,
-      "32 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
+      "33 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
   EXPECT_NE(row(rows, "sharded calls")
                 .detail.find("the loss moves 3 values per token, where gathered logits would be 51200"),
             std::string::npos);
@@ -68,7 +68,8 @@ TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   Bench bench;
   ProvedSettings proved;
   bench.plant(parsed_faults({"device.softmax:scale=2"}));
-  const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench, proved);
+  const auto rows = check_sharded_layers(
+      scenario(4, 4, {{"num-attention-heads", "8"}, {"case", "self_attention,mlp"}}), bench, proved);
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);
   EXPECT_EQ(serial.detail.find("self_attention, tp 4, field, seed 0, "), 0U) << serial.detail;
