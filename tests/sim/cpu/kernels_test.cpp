@@ -429,9 +429,10 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
         row.push_back(x.at(t, j) * factor);
       const Wide shift = shift_of(row);
       for (Wide& score : row) score = exp_of(score - shift);
-      row = behind_zeros(first_seen(keys, t, q, k), row);
-      const Wide inverse = of_whole<Wide>(1) / in_lanes(row);
+      const std::int64_t unseen = first_seen(keys, t, q, k);
+      const Wide inverse = of_whole<Wide>(1) / in_lanes(behind_zeros(unseen, row));
       for (Wide& e : row) e = e * inverse;
+      row = behind_zeros(unseen, row);
       row.resize(static_cast<std::size_t>(k));
       return row;
     };
