@@ -254,7 +254,8 @@ struct GptPlan {
             .norm_initial = {.scale = {1, 4}, .center = {1, 1}}};
   }
   /// The window of attention: 0 is none, 1 is one in all layers, and N one in all but every N-th layer.
-  std::int64_t window_pattern() const { return s.fixed("window", 0); }
+  /// Latent attention has none.
+  std::int64_t window_pattern() const { return s.fixed("latent", 0) == 0 ? s.fixed("window", 0) : 0; }
   std::int64_t window_size() const { return window_pattern() == 0 ? -1 : s.fixed("window_size", 1); }
   std::vector<bool> window_layers() const {
     std::vector<bool> all;

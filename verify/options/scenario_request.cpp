@@ -248,9 +248,12 @@ std::string not_counted(const RunOfFile& run) {
 
 /// Returns why a model has no training that is proved, as its options say.
 std::string training_not_proved(const Settings& settings) {
-  if (!settings.flag("multi-latent-attention") || settings.choice("transformer-impl") != "local") return "";
-  return "the projections to latent states of --transformer-impl local are cut over tp, which is not "
-         "modelled";
+  if (!settings.flag("multi-latent-attention")) return "";
+  if (settings.choice("transformer-impl") == "local")
+    return "the projections to latent states of --transformer-impl local are cut over tp, which is not "
+           "modelled";
+  if (attention_window(settings).size >= 0) return "a window of latent attention is not modelled";
+  return "";
 }
 
 NotProved not_proved_of(const Scenario& scenario) {

@@ -183,6 +183,10 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--qk-layernorm"), "");
   EXPECT_EQ(rows_without("--window-size 128,0 --window-attn-skip-freq 2"), "");
+  const std::string latent = "--multi-latent-attention --no-rope-fusion ";
+  EXPECT_EQ(rows_without(latent), "");
+  EXPECT_EQ(rows_without(latent + "--window-size 128,0"), "training ");
+  EXPECT_EQ(rows_without(latent + "--transformer-impl local"), "training ");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
   EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
   EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training ");
