@@ -37,8 +37,8 @@ std::optional<SaidSize> leading_size(std::string_view text) {
   skip_blanks(text);
   SaidSize size;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size.number);
-  constexpr double kMost = 1e6;
-  if (error != std::errc() || !(size.number >= 0 && size.number <= kMost)) return std::nullopt;
+  constexpr double kLargest = 1e6;
+  if (error != std::errc() || !(size.number >= 0 && size.number <= kLargest)) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   skip_blanks(text);
   for (const UnitOfAllocator& unit : kUnitsOfAllocator) {
