@@ -121,7 +121,7 @@ class BlockList {
     return of_place[place % kBlock];
   }
   [[gnu::noinline]] void add_block() {
-    blocks_.emplace_back(SpareBlocks::of_thread().take());
+    blocks_.emplace_back(SpareBlocks::is_over ? new Block() : SpareBlocks::of_thread().take());
     last_ = blocks_.back().get();
   }
   void swap(BlockList& other) noexcept {

@@ -196,10 +196,16 @@ void Communicator::copy_as_identity(const Call& call) const {
   device_.copy(call.input, to);
 }
 
+/// Requires a factor that the dtype can hold, and an input that may be multiplied.
+void Communicator::require_factor(const Call& call) const {
+  const std::string user = describe(call);
+  require_usable(call.input, device_, user.c_str());
+  require_ratio(call.input->dtype(), call.rare->factor, user.c_str());
+  require_write(call.input, user.c_str());
+}
+
 /// Multiplies the input by its factor in place, unless the backend multiplies it.
 void Communicator::scale_input(Call& call) const {
-  require_ratio(call.dtype, call.rare->factor, describe(call).c_str());
-  require_write(call.input, describe(call).c_str());
   if (size() > 1 && scales_inputs()) return call.key.add_factor();
   Tensor input = call.input;
   device_.scale(input, call.rare->factor, input);
@@ -207,6 +213,7 @@ void Communicator::scale_input(Call& call) const {
 }
 
 void Communicator::start_into(Work& work, Call&& call) {
+  if (call.rare->factor != Ratio{}) require_factor(call);
   const std::size_t record = record_call(call);
   recorder_->set_started();
   Work::Started started{nullptr, recorder_, record, call.input, call.output};

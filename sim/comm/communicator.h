@@ -118,13 +118,14 @@ class Communicator {
   /// memory beyond that of its caller.
   virtual void do_blocking_call(Call& call);
   /// Whether do_call() multiplies inputs by their factor while it reduces them. Otherwise they are multiplied
-  /// in place before it, and the call that it gets has no factor.
+  /// in place before it, and the call that it gets has no factor, so that other members' are not compared.
   virtual bool scales_inputs() const { return false; }
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
   void run(Operation operation, Call&& call);
   Work start(Call&& call);
   void start_into(Work& work, Call&& call);
+  void require_factor(const Call& call) const;
   void scale_input(Call& call) const;
   void check_call(Operation operation, Call& call);
   void require_places(Operation operation, const Call& call) const;

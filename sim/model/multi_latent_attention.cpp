@@ -21,7 +21,7 @@ MultiLatentAttentionConfig checked(const MultiLatentAttentionConfig& config, int
   const LatentSizes& sizes = config.latent;
   const std::int64_t heads = config.num_attention_heads;
   const bool fits = std::min({heads, sizes.kv_lora_rank, sizes.qk_head_dim, sizes.qk_pos_emb_head_dim,
-                              sizes.v_head_dim, config.sequence_length}) > 0 &&
+                              sizes.v_head_dim, sizes.rotary_base, config.sequence_length}) > 0 &&
                     sizes.q_lora_rank >= 0 && heads % tp == 0;
   if (fits) return config;
   refuse(
@@ -129,7 +129,7 @@ MultiLatentAttention::MultiLatentAttention(Rank& rank, const MultiLatentAttentio
       rotary_(own_rotary_tables(rank, rotary_sizes_of_latent(config_), cut_)),
       core_(make_core_attention(rank,
                                 {.name = config.name + ".core_attention",
-                                 .keys = {.causal = config.causal},
+                                 .keys = {.causal = config.causal, .window = config.window},
                                  .dropout = config.attention_dropout},
                                 cut_, config.cp_comm_type)),
       q_down_(query_down(rank, config_)),

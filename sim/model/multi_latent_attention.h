@@ -58,6 +58,7 @@ struct MultiLatentAttentionConfig {
   std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
   CpCommType cp_comm_type = CpCommType::p2p;
   bool causal = true;
+  std::int64_t window = -1;          // of a causal layer: a token sees so many before it, and itself; -1: all
   Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
   bool bias = true;                  // of linear_proj; the other linear layers have none
   bool qk_layernorm = false;         // latent states have a norm

@@ -53,6 +53,7 @@ MultiLatentAttentionConfig latent_config(const TransformerLayerConfig& config) {
           .cu_seqlens = config.cu_seqlens,
           .cp_comm_type = config.cp_comm_type,
           .causal = config.causal,
+          .window = config.window,
           .attention_dropout = config.attention_dropout,
           .bias = config.bias,
           .qk_layernorm = config.qk_layernorm,

@@ -477,8 +477,8 @@ std::string why_no_step_work(const ScenarioRequest& request) {
     return "--max-position-embeddings is not the length of a sequence";
   if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
     return "ranks that share a query group are not run at full size";
-  if (shape.ffn_hidden_size % layout.tp != 0 || rotated_channels(shape) % 2 != 0)
-    return "the sizes of the model are not multiples of tp";
+  if (shape.ffn_hidden_size % layout.tp != 0) return "the sizes of the model are not multiples of tp";
+  if (rotated_channels(shape) % 2 != 0) return "an odd number of channels has rotary positions";
   if (!exchanges_heads(request))
     return "the query groups of a rank are not a multiple of those that exchange heads";
   if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)

@@ -52,9 +52,9 @@ class Counter {
 
   std::string words_of(std::ptrdiff_t stage) const {
     const StageCount& one = stages_.at(stage);
-    return fmt::format("{}, stage {} of the pipeline, {} begun {} since the last call of all stages",
-                       ranks_words(one.ranks), stage, verb(one.ranks, "has", "have"),
-                       counted(one.begun, "microbatch"));
+    return fmt::format("{}, stage {} of the pipeline, {} begun {} since {}", ranks_words(one.ranks), stage,
+                       verb(one.ranks, "has", "have"), counted(one.begun, "microbatch"),
+                       counts_from_begin_ ? "the begin of the dumps" : "the last call of all stages");
   }
 
   /// Counts the microbatches of every stage. Returns whether all are known.
@@ -107,6 +107,7 @@ class Counter {
       if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
     }
     if (!recording.is_whole()) return std::nullopt;
+    counts_from_begin_ = true;
     return std::max(taken, passed);
   }
 
@@ -127,6 +128,7 @@ class Counter {
   std::size_t stage_count_ = 0;
   std::map<std::ptrdiff_t, StageCount> stages_;
   std::map<std::uint32_t, bool> is_of_all_;  // by group
+  bool counts_from_begin_ = false;           // a dump has no call of all stages
 };
 
 }  // namespace

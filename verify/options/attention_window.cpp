@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string>
 #include <string_view>
 
@@ -31,11 +32,11 @@ std::optional<std::int64_t> next_number(std::string_view& rest) {
 struct Pair {
   std::int64_t left, right;
 };
-/// Reads "L,R" or "(L,R)".
+/// Reads "L,R", "(L,R)" or "[L,R]".
 std::optional<Pair> pair_in(const std::string& text) {
   std::string_view rest = text;
-  while (rest.starts_with('(')) rest.remove_prefix(1);
-  while (rest.ends_with(')')) rest.remove_suffix(1);
+  while (rest.starts_with('(') || rest.starts_with('[')) rest.remove_prefix(1);
+  while (rest.ends_with(')') || rest.ends_with(']')) rest.remove_suffix(1);
   const std::optional<std::int64_t> left = next_number(rest);
   if (!left || !rest.starts_with(',')) return std::nullopt;
   rest.remove_prefix(1);
@@ -74,8 +75,9 @@ bool is_softmax_fused(const RunValues& run) {
   const std::int64_t heads = run.number("num-attention-heads").value_or(0) /
                              std::max<std::int64_t>(1, run.number("tensor-model-parallel-size").value_or(1));
   const std::int64_t rows = heads * run.number("micro-batch-size").value_or(1);
-  return !run.flag("no-masked-softmax-fusion") && keys > 16 && keys <= kMostKeys && keys % 4 == 0 &&
-         rows % 4 == 0;
+  const std::int64_t of_a_block = keys <= 128 ? 8 : 4;  // rows that the kernel takes at once
+  return !run.flag("no-masked-softmax-fusion") && run.text("softmax-type", "vanilla") == "vanilla" &&
+         keys > 16 && keys <= kMostKeys && keys % 4 == 0 && rows % of_a_block == 0;
 }
 
 }  // namespace
@@ -88,16 +90,17 @@ bool AttentionWindow::is_in(std::int64_t layer) const {
 }
 
 AttentionWindow attention_window(const Settings& settings) {
-  if (!settings.has(kWindowSize)) return {};
-  AttentionWindow window{.size = size_of(settings.text(kWindowSize, ""))};
-  if (window.size < 0 || !settings.has(kWindowLayers)) return window;
-  window.pattern = parse_layer_pattern(settings.text(kWindowLayers, ""), "--window-attn-skip-freq");
-  require_entries(*window.pattern, settings.number("num-layers"));
+  AttentionWindow window;
+  if (settings.has(kWindowLayers))
+    window.pattern = parse_layer_pattern(settings.text(kWindowLayers, ""), "--window-attn-skip-freq");
+  if (settings.has(kWindowSize)) window.size = size_of(settings.text(kWindowSize, ""));
+  if (window.size < 0) return {};
+  if (window.pattern) require_entries(*window.pattern, settings.number("num-layers"));
   return window;
 }
 
 std::vector<sim::Warning> window_warnings(const RunValues& run) {
-  const std::optional<Pair> pair = pair_in(run.text(kWindowSize));
+  const std::optional<Pair> pair = pair_in(fmt::format("{}", fmt::join(run.words(kWindowSize), ",")));
   if (!pair || run.text("transformer-impl") != "local") return {};
   const std::string given = fmt::format("--{} {},{}", kWindowSize, pair->left, pair->right);
   if (is_softmax_fused(run))

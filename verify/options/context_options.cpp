@@ -75,9 +75,8 @@ void require_latent_kinds(const Settings& settings, const std::vector<CpCommType
                .hint = "--cp-comm-type p2p"});
 }
 
-/// Whether layers of this kind send keys around a ring.
-bool is_ring(const Settings& settings, CpCommType type) {
-  if (type != CpCommType::a2a_p2p) return type == CpCommType::p2p;
+/// Whether a2a+p2p has a ring of several ranks.
+bool has_ring_of_levels(const Settings& settings) {
   const std::vector<std::int64_t> levels =
       settings.has(kLevels) ? settings.numbers(kLevels) : std::vector<std::int64_t>{};
   return levels.size() < 2 || levels[1] > 1;
@@ -88,10 +87,12 @@ void require_window_kinds(const Settings& settings, const std::vector<CpCommType
   const AttentionWindow window = attention_window(settings);
   const std::int64_t layers =
       settings.number("num-layers").value_or(std::max<std::int64_t>(1, std::ssize(types)));
+  const bool has_ring = has_ring_of_levels(settings);
   for (std::int64_t layer = 0; layer < layers && window.size >= 0; ++layer) {
     const auto at = types.size() == 1 ? 0 : static_cast<std::size_t>(layer);
     const CpCommType type = at < types.size() ? types[at] : CpCommType::p2p;
-    if (!window.is_in(layer) || !is_ring(settings, type)) continue;
+    const bool is_ring = type == CpCommType::p2p || (type == CpCommType::a2a_p2p && has_ring);
+    if (!window.is_in(layer) || !is_ring) continue;
     sim::refuse({.code = "cp_window",
                  .option = "--cp-comm-type",
                  .numbers = fmt::format("{} in layer {}, which sees {} before each", sim::name_of(type),

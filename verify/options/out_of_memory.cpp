@@ -79,7 +79,7 @@ std::optional<FullGpu> of_newer_versions(std::string_view text) {
   const auto free = size_behind(text, "of which"), in_use = size_behind(text, "this process has");
   const auto in_tensors = size_before(text, " is allocated by PyTorch");
   const auto unused = size_before(text, " is reserved");
-  if (!capacity || !free || !in_tensors) return std::nullopt;
+  if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
   FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors, .unused = unused.value_or(0)};
   const std::int64_t elsewhere = gpu.capacity - gpu.for_tensors();
   gpu.outside = in_use ? *in_use - gpu.in_tensors - gpu.unused : elsewhere;
@@ -92,7 +92,7 @@ std::optional<FullGpu> of_older_versions(std::string_view text) {
   const auto capacity = size_before(text, " total capacity"), free = size_before(text, " free;");
   const auto in_tensors = size_before(text, " already allocated");
   const auto reserved = size_before(text, " reserved in total");
-  if (!capacity || !free || !in_tensors) return std::nullopt;
+  if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
   FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors};
   if (reserved) gpu.unused = std::max<std::int64_t>(*reserved - *in_tensors, 0);
   gpu.outside = std::max<std::int64_t>(gpu.capacity - gpu.for_tensors(), 0);
@@ -150,7 +150,7 @@ OutOfMemory out_of_memory(const std::string& given) {
   if (!size || size->bytes < 1 || (at == std::string::npos && !rest.empty())) {
     sim::refuse({.code = "out_of_memory_text",
                  .option = "--out-of-memory",
-                 .numbers = fmt::format("'{}'", text),
+                 .numbers = fmt::format("'{}'", text.substr(0, 100)),
                  .rule =
                      "it is a line in which PyTorch says \"Tried to allocate\" a size, or that size alone, "
                      "in MiB or GiB",

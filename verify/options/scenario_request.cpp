@@ -204,7 +204,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   if (settings.flag("multi-latent-attention") && !settings.flag("sequence-parallel") && layout.tp > 1) {
     warnings.push_back({"latent_keys_not_reduced",
                         "without --sequence-parallel, Megatron up to version 0.19 does not sum the gradient "
-                        "of the part of latent keys that all heads share over tp (Megatron-LM#1699), and "
+                        "of the part of latent keys that all heads share over tp (Megatron-LM#6839), and "
                         "linear_kv_down_proj differs from rank to rank after a step; the training here sums "
                         "it. Add --sequence-parallel"});
   }

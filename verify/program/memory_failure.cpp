@@ -89,7 +89,10 @@ std::string text_of_size(const MemoryFailure& failure, const MemoryReport& repor
                        are_alike ? text_of_place(failure, first, report.stages.size()) : "");
   }
   return fmt::format("PyTorch asked for {}, which is the size of no tensor that is counted{}{}.\n",
-                     said.asked, failure.nearest.empty() ? "" : "; the nearest are ",
+                     said.asked,
+                     failure.nearest.empty()       ? ""
+                     : failure.nearest.size() == 1 ? "; the nearest is "
+                                                   : "; the nearest are ",
                      fmt::join(named(failure.nearest, size), "; "));
 }
 
@@ -111,31 +114,30 @@ const StageMemory& counted_of(const MemoryFailure& failure, const MemoryReport& 
 
 /// Returns how what was held compares with what is counted.
 std::string text_of_comparison(const MemoryFailure& failure, const MemoryReport& report) {
-  const std::int64_t counted = counted_of(failure, report).peak_bytes();
+  const std::int64_t peak = counted_of(failure, report).peak_bytes();
   const std::int64_t held = failure.said.gpu->in_tensors + failure.said.asked_bytes;
   constexpr std::int64_t kSlack = 20;  // of a twentieth, as far as figures were off those that were measured
   const std::string of_stage = failure.stage ? fmt::format("stage {}", *failure.stage)
                                              : fmt::format("stage {}, which holds most", report.fullest());
   if (!report.has_activations) return "";
-  if (held > counted + counted / kSlack) {
+  if (held > peak + peak / kSlack) {
     return fmt::format(
         "  With this one, {} would have been in tensors: {} more than is counted of {}. Something held them "
         "that is not counted, such as an evaluation, a checkpoint or an uneven router.\n",
-        byte_text(held), byte_text(held - counted), of_stage);
+        byte_text(held), byte_text(held - peak), of_stage);
   }
-  if (held + counted / kSlack < counted) {
+  if (held + peak / kSlack < peak) {
     return fmt::format(
         "  With this one, {} would have been in tensors. Room for it alone would not have been enough: {} "
-        "are "
-        "counted of {}.\n",
-        byte_text(held), byte_text(counted), of_stage);
+        "are counted of {}.\n",
+        byte_text(held), byte_text(peak), of_stage);
   }
   return fmt::format("  With this one, {} would have been in tensors, about as is counted of {}: {}.\n",
-                     byte_text(held), of_stage, byte_text(counted));
+                     byte_text(held), of_stage, byte_text(peak));
 }
 
 /// Returns what the numbers themselves say is to be done.
-std::string text_of_causes(const OutOfMemory& said, std::int64_t counted) {
+std::string text_of_causes(const OutOfMemory& said, std::int64_t peak) {
   const FullGpu& gpu = *said.gpu;
   std::string text;
   if (gpu.others >= kMuch) {
@@ -144,7 +146,8 @@ std::string text_of_causes(const OutOfMemory& said, std::int64_t counted) {
         "or for ranks that share it.\n",
         byte_text(gpu.others));
   }
-  if (counted <= gpu.for_tensors() && gpu.unused + gpu.free >= said.asked_bytes) {
+  const bool is_in_pieces = gpu.free < said.asked_bytes && gpu.unused + gpu.free >= said.asked_bytes;
+  if (peak <= gpu.for_tensors() && is_in_pieces) {
     text += fmt::format(
         "  {} without use and free would have been enough, but not in one piece: "
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins pieces.\n",
@@ -152,10 +155,6 @@ std::string text_of_causes(const OutOfMemory& said, std::int64_t counted) {
   }
   return text;
 }
-
-}  // namespace
-
-namespace {
 
 /// Returns the tensors of all stages that may have failed.
 std::vector<StagedTensor> all_tensors(std::optional<std::size_t> of_rank, const ScenarioRequest& request,
@@ -191,12 +190,12 @@ void keep_possible(std::vector<StagedTensor>& tensors, const MemoryReport& repor
 }
 
 /// Returns the next smaller and the next larger tensor than what was asked for.
-std::vector<StagedTensor> nearest_to(const std::vector<StagedTensor>& all, std::int64_t asked) {
+std::vector<StagedTensor> nearest_to(const std::vector<StagedTensor>& all, std::int64_t wanted) {
   const StagedTensor *below = nullptr, *above = nullptr;
   for (const StagedTensor& staged : all) {
     const std::int64_t bytes = staged.tensor.bytes;
-    if (bytes <= asked && (below == nullptr || bytes > below->tensor.bytes)) below = &staged;
-    if (bytes > asked && (above == nullptr || bytes < above->tensor.bytes)) above = &staged;
+    if (bytes <= wanted && (below == nullptr || bytes > below->tensor.bytes)) below = &staged;
+    if (bytes > wanted && (above == nullptr || bytes < above->tensor.bytes)) above = &staged;
   }
   std::vector<StagedTensor> nearest;
   for (const StagedTensor* staged : {below, above})

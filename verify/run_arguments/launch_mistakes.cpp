@@ -135,8 +135,7 @@ void require_own_side(const LaunchCommand& launch) {
          .option = fmt::format("line {}", word.line),
          .numbers = fmt::format("{} behind {}", sim::printable_text(std::string(written)),
                                 sim::printable_text(launch.script)),
-         .rule = "what stands behind the training script is Megatron's, which stops at arguments of "
-                 "torchrun, and torchrun starts one process",
+         .rule = "what stands behind the training script is Megatron's, which stops at arguments of torchrun",
          .hint = fmt::format("{} before the training script", sim::printable_text(std::string(written)))});
   }
 }

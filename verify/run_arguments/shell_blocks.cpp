@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
@@ -32,6 +33,8 @@ constexpr BlockRow kBlocks[] = {
     {function_begins, none, function_ends, "the `{` of a function", "the function", "", "}"},
     {subshell_begins, none, subshell_ends, "a '('", "the subshell", "", ")"},
 };
+
+const BlockRow& row_of(ShellKeyword begins) { return *std::ranges::find(kBlocks, begins, &BlockRow::begins); }
 
 struct OpenBlock {
   const BlockRow* row;
@@ -99,11 +102,17 @@ class Blocks {
   void end(const ShellCommand& command, const BlockRow& row);
 
   bool begins_as_script_;
+  bool is_behind_for_ = false;  // the command before is the head of a `for`
   std::vector<OpenBlock> open_;
 };
 
 void Blocks::follow(const ShellCommand& command, bool is_behind_else) {
+  const bool is_behind_for = std::exchange(is_behind_for_, command.loop == "for");
   if (command.keyword == none) return;
+  if (command.keyword == group_begins && is_behind_for && !open_.empty() && !open_.back().goes_on) {
+    open_.back().row = &row_of(group_begins);  // the body of a `for` may stand in braces
+    return;
+  }
   if (is_behind_else && !open_.empty()) open_.back().line_of_else_if = command.line;
   for (const BlockRow& row : kBlocks) {
     if (command.keyword == row.begins) return open_.push_back({.row = &row, .line = command.line});

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <regex.h>
+#include <utility>
 
 namespace verify {
 
@@ -25,6 +26,22 @@ bool is_quick(const std::string& expression) {
     if (at < expression.size() && std::isdigit(static_cast<unsigned char>(expression[at])) != 0) return false;
   }
   return true;
+}
+
+/// Returns where a set that begins at a place ends, behind its ']'; the end of the text where it does not.
+std::size_t end_of_set(std::string_view text, std::size_t at) {
+  ++at;
+  if (at < text.size() && text[at] == '^') ++at;
+  if (at < text.size() && text[at] == ']') ++at;
+  for (; at < text.size(); ++at) {
+    if (text[at] == ']') return at + 1;
+    const bool is_class = text[at] == '[' && at + 1 < text.size() &&
+                          std::string_view(":.=").find(text[at + 1]) != std::string_view::npos;
+    if (!is_class) continue;
+    const std::size_t end = text.find(std::string{text[at + 1], ']'}, at + 2);
+    if (end != std::string_view::npos) at = end + 1;
+  }
+  return text.size();
 }
 
 }  // namespace
@@ -67,30 +84,50 @@ std::optional<std::vector<std::string>> found_by_expression(const std::string& t
   return found;
 }
 
+bool has_other_escapes(std::string_view expression) {
+  constexpr std::string_view kOfLibrary = "wWsSbB";
+  for (std::size_t at = 0; at < expression.size(); ++at) {
+    if (expression[at] == '[') {
+      const std::size_t end = end_of_set(expression, at);
+      if (expression.substr(at, end - at).find('\\') != std::string_view::npos) return true;
+      at = end - 1;
+    } else if (expression[at] == '\\') {
+      ++at;
+      const bool is_letter =
+          at < expression.size() && std::isalpha(static_cast<unsigned char>(expression[at])) != 0;
+      if (is_letter && kOfLibrary.find(expression[at]) == std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
 std::string extended_expression(std::string_view basic) {
   constexpr std::string_view kOfExtended = "(){}+?|";
   std::string extended;
-  bool is_in_set = false;
+  bool is_at_begin = true;  // of the expression, or of a part behind \( or \|
+  bool is_behind_anchor = false;
   for (std::size_t at = 0; at < basic.size(); ++at) {
     const char c = basic[at];
     const char behind = at + 1 < basic.size() ? basic[at + 1] : '\0';
-    if (is_in_set) {
-      is_in_set = c != ']';
-      extended += c;
-    } else if (c == '\\' && kOfExtended.find(behind) != std::string_view::npos && behind != '\0') {
+    const bool was_at_begin = std::exchange(is_at_begin, false);
+    const bool was_behind_anchor = std::exchange(is_behind_anchor, false);
+    if (c == '\\' && kOfExtended.find(behind) != std::string_view::npos && behind != '\0') {
       extended += behind;
+      is_at_begin = behind == '(' || behind == '|';
       ++at;
     } else if (c == '\\') {
       extended += c;
       if (behind != '\0') extended += basic[++at];
     } else if (c == '[') {
-      is_in_set = true;
-      extended += c;
-      if (behind == '^') extended += basic[++at];
-      if (at + 1 < basic.size() && basic[at + 1] == ']') extended += basic[++at];
+      const std::size_t end = end_of_set(basic, at);
+      extended += basic.substr(at, end - at);
+      at = end - 1;
     } else {
-      const bool is_plain_star = c == '*' && (at == 0 || (at == 1 && basic[0] == '^'));
-      const bool is_plain_anchor = (c == '^' && at > 0) || (c == '$' && at + 1 < basic.size());
+      const bool ends = behind == '\0' || (behind == '\\' && at + 2 < basic.size() &&
+                                           (basic[at + 2] == ')' || basic[at + 2] == '|'));
+      is_behind_anchor = c == '^' && was_at_begin;
+      const bool is_plain_star = c == '*' && (was_at_begin || was_behind_anchor);
+      const bool is_plain_anchor = (c == '^' && !was_at_begin) || (c == '$' && !ends);
       if (is_plain_star || is_plain_anchor || kOfExtended.find(c) != std::string_view::npos) extended += '\\';
       extended += c;
     }

@@ -29,6 +29,10 @@ std::optional<std::vector<FoundPlace>> places_by_expression(std::string_view tex
 std::optional<std::vector<std::string>> found_by_expression(const std::string& text,
                                                             const std::string& expression);
 
+/// Whether an expression has a backslash that programs read in several ways: before a letter other than those
+/// of \w, \W, \s, \S, \b and \B, or in a set.
+bool has_other_escapes(std::string_view expression);
+
 /// Returns a basic expression of POSIX, as `grep` and `sed` take it, as an extended one.
 std::string extended_expression(std::string_view basic);
 

@@ -34,6 +34,18 @@ std::string in_lower_case(std::string text) {
   return text;
 }
 
+/// Whether an expression has a letter behind a backslash, or a class: they mean something else in the other
+/// case.
+bool differs_by_case(std::string_view expression) {
+  for (std::size_t at = 0; at + 1 < expression.size(); ++at) {
+    if (expression.substr(at, 2) == "[:") return true;
+    if (expression[at] != '\\') continue;
+    ++at;
+    if (std::isalpha(static_cast<unsigned char>(expression[at])) != 0) return true;
+  }
+  return false;
+}
+
 /// Returns an expression of Perl as an extended one; nothing where it has what only Perl knows.
 std::optional<std::string> expression_of_perl(std::string_view text) {
   for (const std::string_view sign : {"(?", "*?", "+?", "??", "\\K", "|", "++", "*+"})
@@ -44,6 +56,7 @@ std::optional<std::string> expression_of_perl(std::string_view text) {
     const bool is_digit = text[at] == '\\' && at + 1 < text.size() && text[at + 1] == 'd';
     const bool is_escape = text[at] == '\\' && !is_digit;
     if (is_escape && is_in_set) return std::nullopt;
+    if (is_escape && has_other_escapes(text.substr(at, 2))) return std::nullopt;
     if (text[at] == '[') is_in_set = true;
     if (text[at] == ']') is_in_set = false;
     if (is_digit) extended += is_in_set ? "0-9" : "[0-9]";
@@ -109,7 +122,10 @@ std::optional<GrepRequest> grep_request(Texts words) {
                            request.expression.find('\n') == std::string::npos &&
                            !(request.prints_parts && request.inverts);
   if (!is_followed) return std::nullopt;
-  if (request.ignores_case) request.expression = in_lower_case(request.expression);
+  if (request.ignores_case) {
+    if (!request.is_fixed && differs_by_case(request.expression)) return std::nullopt;
+    request.expression = in_lower_case(request.expression);
+  }
   if (request.is_fixed) {
     request.expression = expression_of_text(request.expression);
   } else if (request.is_of_perl) {

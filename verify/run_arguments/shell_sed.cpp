@@ -60,7 +60,7 @@ class SedProgram {
     } else if (c == '/') {
       ++at_;
       const auto expression = up_to('/');
-      if (!expression || expression->empty()) return false;
+      if (!expression || expression->empty() || has_other_escapes(*expression)) return false;
       command.expression = is_extended_ ? *expression : extended_expression(*expression);
     } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
       const auto first = number();
@@ -84,7 +84,7 @@ class SedProgram {
     if (std::isalnum(static_cast<unsigned char>(sign)) != 0 || sign == '\\' || sign == '\n') return false;
     const auto wanted = up_to(sign);
     const auto replacement = wanted ? up_to(sign) : std::nullopt;
-    if (!replacement || wanted->empty()) return false;
+    if (!replacement || wanted->empty() || has_other_escapes(*wanted)) return false;
     command.wanted = is_extended_ ? *wanted : extended_expression(*wanted);
     command.replacement = *replacement;
     while (at_ < text_.size() && (text_[at_] == 'g' || text_[at_] == 'p')) {

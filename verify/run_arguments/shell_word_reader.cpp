@@ -13,6 +13,33 @@ namespace verify {
 
 namespace {
 
+bool is_blank_or_break(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+bool ends_word(char c) {
+  return is_blank_or_break(c) || std::string_view(";&|()").find(c) != std::string_view::npos;
+}
+
+/// Whether a word stands at a place.
+bool stands_at(std::string_view text, std::size_t at, std::string_view word) {
+  const bool begins = at == 0 || ends_word(text[at - 1]);
+  const std::size_t end = at + word.size();
+  return begins && text.substr(at).starts_with(word) && (end >= text.size() || ends_word(text[end]));
+}
+
+/// Whether a command of what begins at `start` begins at a place: behind a sign or a word before commands.
+bool begins_command(std::string_view text, std::size_t start, std::size_t at) {
+  std::size_t before = at;
+  while (before > start && (text[before - 1] == ' ' || text[before - 1] == '\t')) --before;
+  if (before == start) return true;
+  if (std::string_view("\n;&|({").find(text[before - 1]) != std::string_view::npos) return true;
+  if (before == at) return false;
+  for (const std::string_view word : {"then", "do", "else", "!"}) {
+    const bool fits = before - start >= word.size() && stands_at(text, before - word.size(), word);
+    if (fits) return true;
+  }
+  return false;
+}
+
 constexpr int kMostNestedExpansions = 32;
 
 }  // namespace
@@ -140,10 +167,17 @@ std::string_view ShellWordReader::balanced(char open, char close) {
   const int begun = line_;
   const std::size_t start = at_ + 1;
   int depth = 0;
+  std::vector<int> cases;  // the depths at which each `case` began, in which a ')' ends a pattern
   while (!at_end()) {
     const char c = peek();
+    if (open == '(' && at_ >= start && begins_command(text_, start, at_)) {
+      if (stands_at(text_, at_, "case")) cases.push_back(depth);
+      if (stands_at(text_, at_, "esac") && !cases.empty()) cases.pop_back();
+    }
     if (c == '\\' && at_ + 1 < text_.size()) {
       next();
+    } else if (open == '(' && c == '#' && at_ > start && is_blank_or_break(text_[at_ - 1])) {
+      while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n') next();
     } else if (c == '\'' && open == '(') {
       for (next(); !at_end() && peek() != '\'';) next();
       if (at_end()) break;
@@ -155,6 +189,8 @@ std::string_view ShellWordReader::balanced(char open, char close) {
       if (at_end()) break;
     } else if (c == open) {
       ++depth;
+    } else if (c == close && !cases.empty() && cases.back() == depth) {
+      // the bracket of a pattern
     } else if (c == close && --depth == 0) {
       next();
       return text_.substr(start, at_ - 1 - start);
