@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "sim/base/check.h"
 #include "sim/base/copy_bytes.h"

@@ -2,6 +2,7 @@
 // ranks.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "verify/inspect/doubts.h"

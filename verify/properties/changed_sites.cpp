@@ -1,6 +1,7 @@
 #include "verify/properties/changed_sites.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>

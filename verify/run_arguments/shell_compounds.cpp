@@ -1,5 +1,6 @@
 // What stands in a `case`, in [[ ... ]] and behind `for`.
 
+#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <string>

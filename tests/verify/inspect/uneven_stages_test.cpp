@@ -91,6 +91,18 @@ TEST(UnevenStages, OfTwoStagesBothAreNamed) {
       << inspected(dumps).verdict;
 }
 
+TEST(UnevenStages, WithoutACallOfAllStagesTheWholeDumpIsCounted) {
+  std::vector<TestDump> dumps = ranks_of_pipelines(2, 1);
+  for (TestDump& dump : dumps) dump.calls.clear();
+  dumps[0].calls = {of_pipeline("nccl:send 0->1", 1, "completed"),
+                    of_pipeline("nccl:send 0->1", 2, "scheduled")};
+  dumps[1].calls = {of_pipeline("nccl:recv 1<-0", 1, "completed"), pending(0, "nccl:all_reduce", 1)};
+  EXPECT_NE(
+      inspected(dumps).verdict.find("has begun 2 microbatches since the begin of the dumps, and rank 1"),
+      std::string::npos)
+      << inspected(dumps).verdict;
+}
+
 /// Each of two pipelines of two stages waits in a circle, and the rings have lost what came before.
 TEST(UnevenStages, StagesThatWaitForEachOtherAreTold) {
   std::vector<TestDump> dumps = ranks_of_pipelines(2, 2);

@@ -33,8 +33,9 @@ std::string layers_of(const AttentionWindow& window) {
 }
 
 TEST(AttentionWindow, IsTheFirstOfTwoNumbers) {
-  const std::map<std::string, std::int64_t> sizes = {{"128,0", 128}, {"(128, 0)", 128}, {"0,0", 0},
-                                                     {"64,64", 64},  {"-1,0", -1},      {"(-1,-1)", -1}};
+  const std::map<std::string, std::int64_t> sizes = {{"128,0", 128}, {"(128, 0)", 128}, {"[128,0]", 128},
+                                                     {"0,0", 0},     {"64,64", 64},     {"-1,0", -1},
+                                                     {"(-1,-1)", -1}};
   for (const auto& [text, size] : sizes) EXPECT_EQ(window_of(text).size, size) << text;
   EXPECT_EQ(attention_window(Settings()).size, -1);
   for (const char* text : {"128", "128,", "a,0", "1,2,3", "-1,5", "-2,0", "", "1 2"})
@@ -49,6 +50,7 @@ TEST(AttentionWindow, IsInAllLayersButEveryNth) {
   EXPECT_EQ(layers_of(window_of("-1,0", "2")), "0000") << "there is no window to have";
   EXPECT_EQ(test::refusal_code([] { window_of("8,0", "[1]*3"); }), "window_layers");
   EXPECT_EQ(test::refusal_code([] { window_of("8,0", "[1"); }), "layer_pattern");
+  EXPECT_EQ(test::refusal_code([] { window_of("-1,0", "[1"); }), "layer_pattern");
 }
 
 /// Returns the warning about a run of Megatron's own attention, or "".
@@ -73,6 +75,8 @@ TEST(AttentionWindow, IsAnotherOneInTheLocalAttentionOfMegatron) {
   EXPECT_EQ(warning_of(local + "128,0 --bf16 --no-masked-softmax-fusion"), "");
   EXPECT_EQ(warning_of(local + "128,0 --bf16 --seq-length 8192"), "") << "the fused softmax takes 4,096 keys";
   EXPECT_EQ(warning_of(local + "128,0 --bf16 --num-attention-heads 6"), "") << "rows that 4 does not divide";
+  EXPECT_EQ(warning_of(local + "8,0 --bf16 --seq-length 64"), "") << "rows that 8 does not divide";
+  EXPECT_EQ(warning_of(local + "128,0 --bf16 --softmax-type learnable"), "") << "no fused softmax has sinks";
   EXPECT_EQ(
       warning_of(local + "128,64"),
       "window_behind_a_token: --window-size 128,64 is not causal: with --transformer-impl local, a token "

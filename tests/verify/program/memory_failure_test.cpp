@@ -111,6 +111,7 @@ TEST(MemoryFailure, PiecesAreToldWhereTheyWouldHaveBeenEnough) {
   };
   EXPECT_TRUE(told("", message("1.56 GiB", 1.2, 36.0, 1.4)));
   EXPECT_FALSE(told("", message("1.56 GiB", 0.2, 36.0, 0.4))) << "they are too few";
+  EXPECT_FALSE(told("", message("1.56 GiB", 1.7, 36.0, 1.4))) << "free memory alone would be enough";
   EXPECT_TRUE(told("", message("1.56 GiB", 1.2, 5.0, 1.4))) << "7.6 GiB are enough";
   EXPECT_FALSE(told("--attention-backend unfused ", message("1.56 GiB", 1.2, 5.0, 1.4)))
       << "the scores of attention need more";
