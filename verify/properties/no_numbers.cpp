@@ -10,6 +10,7 @@
 
 #include "sim/base/field.h"
 #include "verify/faults/watched_calls.h"
+#include "verify/properties/field_value.h"
 #include "verify/properties/wrong_tensor.h"
 
 namespace verify {
@@ -31,13 +32,8 @@ NoNumbers no_numbers_in(const sim::Tensor& tensor) {
   if (tensor.is_none() || tensor.dtype() != sim::DType::field) return {};
   std::vector<sim::Field> elements(static_cast<std::size_t>(tensor.count()));
   tensor.device().to_host(tensor, std::as_writable_bytes(std::span(elements)));
-  const auto is_no_number = [](const sim::Field& x) {
-    for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
-      if (x.is_live(level)) return false;
-    }
-    return true;
-  };
-  return {std::count_if(elements.begin(), elements.end(), is_no_number), std::ssize(elements)};
+  return {std::ranges::count_if(elements, [](const sim::Field& x) { return !has_value(x); }),
+          std::ssize(elements)};
 }
 
 /// Names a call in the same way on all ranks that take part in it.

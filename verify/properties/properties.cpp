@@ -13,6 +13,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/field_value.h"
 #include "verify/properties/published_tensors.h"
 #include "verify/properties/sent_bytes.h"
 
@@ -41,13 +42,6 @@ std::optional<Judgement> unfit(const sim::RunReport& report, const std::vector<C
 std::string shown(double value) { return fmt::format("{:.9g}", value); }
 std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
 
-bool is_live(const sim::Field& value) {
-  for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
-    if (value.is_live(level)) return true;
-  }
-  return false;
-}
-
 /// Whether two elements have the same residues on all levels that are live in both, of which there is one.
 bool are_equal_where_live(const sim::Field& a, const sim::Field& b) {
   bool any = false;
@@ -64,7 +58,7 @@ Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
   Judgement in_levels;
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     const sim::Field& reference = expected.data()[i];
-    if (!is_live(reference))
+    if (!has_value(reference))
       return fails(got.where(output.name, i) +
                    ": every level of the field was retired, so it cannot be judged");
     if (got.values[i] == reference) continue;

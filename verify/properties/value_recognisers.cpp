@@ -6,6 +6,7 @@
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 #include "verify/properties/field_ratio.h"
+#include "verify/properties/field_value.h"
 #include "verify/properties/recognisers.h"
 
 namespace verify {
@@ -99,12 +100,6 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
 
 /// Elements without a value, where the serial ones have one.
 std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
-  const auto has_value = [](const Field& x) {
-    for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
-      if (x.is_live(level)) return true;
-    }
-    return false;
-  };
   const auto wrong = wrong_elements(tensor);
   const bool are_none = std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) {
     return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i));

@@ -6,18 +6,12 @@
 
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/field_value.h"
 #include "verify/properties/published_tensors.h"
 
 namespace verify {
 
 namespace {
-
-bool has_a_live_level(const sim::Field& x) {
-  for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
-    if (x.is_live(level)) return true;
-  }
-  return false;
-}
 
 using sim::Field;
 
@@ -106,11 +100,11 @@ ComparedRun compared_run(Bench& bench, const Case& the_case, const CaseSetting& 
   return run;
 }
 
-bool WrongTensor::has_no_value() const { return std::none_of(got.begin(), got.end(), has_a_live_level); }
+bool WrongTensor::has_no_value() const { return std::ranges::none_of(got, has_value); }
 
 bool WrongTensor::lacks_a_value() const {
   for (std::size_t i = 0; i < got.size(); ++i) {
-    if (has_a_live_level(serial.data()[i]) && !has_a_live_level(got[i])) return true;
+    if (has_value(serial.data()[i]) && !has_value(got[i])) return true;
   }
   return false;
 }

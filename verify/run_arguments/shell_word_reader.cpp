@@ -13,11 +13,7 @@ namespace verify {
 
 namespace {
 
-bool is_blank_or_break(char c) { return c == ' ' || c == '\t' || c == '\n'; }
-
-bool ends_word(char c) {
-  return is_blank_or_break(c) || std::string_view(";&|()").find(c) != std::string_view::npos;
-}
+bool ends_word(char c) { return is_shell_blank(c) || is_shell_operator(c); }
 
 /// Whether a word stands at a place.
 bool stands_at(std::string_view text, std::size_t at, std::string_view word) {
@@ -29,7 +25,7 @@ bool stands_at(std::string_view text, std::size_t at, std::string_view word) {
 /// Whether a command of what begins at `start` begins at a place: behind a sign or a word before commands.
 bool begins_command(std::string_view text, std::size_t start, std::size_t at) {
   std::size_t before = at;
-  while (before > start && (text[before - 1] == ' ' || text[before - 1] == '\t')) --before;
+  while (before > start && is_shell_blank(text[before - 1])) --before;
   if (before == start) return true;
   if (std::string_view("\n;&|({").find(text[before - 1]) != std::string_view::npos) return true;
   if (before == at) return false;
@@ -176,7 +172,8 @@ std::string_view ShellWordReader::balanced(char open, char close) {
     }
     if (c == '\\' && at_ + 1 < text_.size()) {
       next();
-    } else if (open == '(' && c == '#' && at_ > start && is_blank_or_break(text_[at_ - 1])) {
+    } else if (open == '(' && c == '#' && at_ > start &&
+               (is_shell_blank(text_[at_ - 1]) || text_[at_ - 1] == '\n')) {
       while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n') next();
     } else if (c == '\'' && open == '(') {
       for (next(); !at_end() && peek() != '\'';) next();
