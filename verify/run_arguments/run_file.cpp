@@ -190,18 +190,18 @@ void require_bytes(std::size_t bytes, std::size_t most) {
 
 }  // namespace
 
-RunArguments read_run_text(const std::string& text, const RunVariables& set) {
+RunArguments read_run_text(const std::string& text, const RunVariables& set, const std::string& path) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
   require_known_format(text);
   require_variables(text, set);
-  return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
+  return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set, path);
 }
 
 namespace {
 
 /// Reads a run from a stream that can go back to its beginning.
-RunArguments read_run(std::istream& stream, const RunVariables& set) {
+RunArguments read_run(std::istream& stream, const RunVariables& set, const std::string& path) {
   if (holds_a_ruler(stream)) {
     stream.clear();
     stream.seekg(0);
@@ -212,7 +212,7 @@ RunArguments read_run(std::istream& stream, const RunVariables& set) {
   std::string text = text_of_stream(stream, kMostScriptBytes);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return read_run_text(text, set);
+  return read_run_text(text, set, path);
 }
 
 RunArguments read_standard_input(const RunVariables& set) {
@@ -225,7 +225,7 @@ RunArguments read_standard_input(const RunVariables& set) {
                  .hint = "--from FILE, which reads longer logs"});
   }
   std::istringstream stream(std::move(text));
-  return read_run(stream, set);
+  return read_run(stream, set, "");
 }
 
 }  // namespace
@@ -241,7 +241,7 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
          .hint = "the path of such a file"});
   }
   std::ifstream file(path, std::ios::binary);
-  return read_run(file, set);
+  return read_run(file, set, path);
 }
 
 }  // namespace verify
