@@ -341,7 +341,7 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   RunArguments run;
   refuse_overrides();
   const bool has_command = !launches_.empty();
-  if (!has_command && !ended.has_failed && other_work_.empty()) take_assigned_arguments();
+  if (!has_command && ended.line == 0 && other_work_.empty()) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(ended);
   refuse_arguments_apart();
   keep_those_that(says_training);
