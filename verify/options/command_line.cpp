@@ -12,7 +12,7 @@
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/output/phrases.h"
-#include "verify/run_arguments/shell_word_reader.h"
+#include "verify/run_arguments/shell_words.h"
 
 namespace po = boost::program_options;
 

@@ -51,49 +51,94 @@ bool takes_world_of_actors(RunArguments& run) {
   return true;
 }
 
-}  // namespace
+/// Takes the words of a launch: each flag with the words up to the next one.
+class Words {
+ public:
+  Words(const ShellValues& values, RunArguments& run) : values_(values), run_(run) {}
 
-void take_arguments(const std::vector<ShellField>& words, const ShellValues& values, RunArguments& run) {
-  RunArgument* current = nullptr;
-  const auto keep_unresolved = [&](const ShellField& word) {
-    for (Unresolved& unknown : values.unresolved(word.text)) {
-      if (current != nullptr) unknown.argument = current->name;
-      run.unresolved.push_back(std::move(unknown));
+  void take(const ShellField& word) {
+    if (is_flag(word.text)) return take_flag(word);
+    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose text
+    // begins with a flag.
+    const bool has_value = current_ != nullptr && !current_->values.empty();
+    const bool is_complete =
+        current_ == nullptr || has_value || shape_of_argument(current_->name) == ArgumentShape::flag;
+    const bool is_another = has_value && takes_many(current_->name) && names_a_file(word.text);
+    const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
+    if (word.has_unknown() && !is_another && (is_complete || holds_flags)) current_ = nullptr;
+    keep_unresolved(word);
+    if (current_ != nullptr) current_->values.push_back(values_.shown(word.text));
+  }
+
+ private:
+  void take_flag(const ShellField& word) {
+    const std::size_t equals = word.text.find('=');
+    run_.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
+    current_ = &run_.given.back();
+    const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
+    if (written.find('_') != std::string::npos && !is_of_deepspeed && !is_known_with_underscores(written) &&
+        find_argument(current_->name) != nullptr)
+      run_.with_underscores.push_back({written, {}, word.line});
+    if (equals != std::string::npos) current_->values.push_back(values_.shown(word.text.substr(equals + 1)));
+    keep_unresolved(word);
+  }
+
+  void keep_unresolved(const ShellField& word) {
+    for (Unresolved& unknown : values_.unresolved(word.text)) {
+      if (current_ != nullptr) unknown.argument = current_->name;
+      run_.unresolved.push_back(std::move(unknown));
     }
-    if (run.unresolved.size() <= kMostRunArguments) return;
+    if (run_.unresolved.size() <= kMostRunArguments) return;
     sim::refuse({.code = "run_file_size",
                  .option = fmt::format("line {}", word.line),
                  .numbers = fmt::format("more than {} expansions that are not known", kMostRunArguments),
                  .rule = "the values of a launch script are short",
                  .hint = "the command line alone"});
-  };
-  for (const ShellField& word : words) {
-    if (is_flag(word.text)) {
-      const std::size_t equals = word.text.find('=');
-      run.given.push_back({run_argument_name(values.shown(word.text.substr(0, equals))), {}, word.line});
-      current = &run.given.back();
-      const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
-      const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
-      if (written.find('_') != std::string::npos && !is_of_deepspeed && !is_known_with_underscores(written) &&
-          find_argument(current->name) != nullptr)
-        run.with_underscores.push_back({written, {}, word.line});
-      if (equals != std::string::npos) current->values.push_back(values.shown(word.text.substr(equals + 1)));
-      keep_unresolved(word);
-      continue;
-    }
-    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
-    // text begins with a flag.
-    const bool is_complete = current == nullptr || !current->values.empty() ||
-                             shape_of_argument(current->name) == ArgumentShape::flag;
-    const bool holds_flags = values.shown(word.text).find("=--") != std::string::npos;
-    const bool is_of_list = current != nullptr && !current->values.empty() && takes_many(current->name);
-    const bool is_another = is_of_list && names_a_file(word.text);
-    const bool stands_alone = word.has_unknown() && !is_another && (is_complete || holds_flags);
-    if (stands_alone) current = nullptr;
-    keep_unresolved(word);
-    if (current == nullptr) continue;
-    current->values.push_back(values.shown(word.text));
   }
+
+  const ShellValues& values_;
+  RunArguments& run_;
+  RunArgument* current_ = nullptr;
+};
+
+/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron. It starts
+/// torchrun itself, with the processes that two variables of the environment say.
+void take_words_of_swift(const LaunchCommand& launch, LaunchWorld& world, RunArguments& run) {
+  ShellFields words = {{"torchrun", launch.line}};
+  for (const auto& [option, name] :
+       {std::pair("--nnodes", "NNODES"), {"--nproc_per_node", "NPROC_PER_NODE"}}) {
+    const auto value = launch.variables->find(name);
+    if (value != launch.variables->end() && value->second->fields.size() == 1)
+      words.insert(words.end(), {{option, launch.line}, value->second->fields.front()});
+  }
+  if (words.size() > 1) world.read(words, "");
+  run.script = "megatron " + run.script;
+  run.with_underscores.clear();
+  std::erase_if(run.given, [](RunArgument& argument) {
+    const bool is_flag = shape_of_argument(argument.name) == ArgumentShape::flag;
+    if (!is_flag || argument.values.size() != 1) return false;
+    const std::string word = argument.values.front();
+    if (word == "true" || word == "True") argument.values.clear();
+    return word == "false" || word == "False";
+  });
+  run.notes.emplace_back(
+      "megatron of ms-swift takes the sizes of the model from its checkpoint, and has defaults of its own, "
+      "such as --use-distributed-optimizer: what the command does not say is not known");
+  constexpr const char* kEtp = "expert-tensor-parallel-size";
+  if (std::ranges::find(run.given, kEtp, &RunArgument::name) != run.given.end()) return;
+  run.given.push_back({kEtp, {"1"}, launch.line});
+  run.notes.emplace_back(
+      "--expert-tensor-parallel-size is 1 where a command of ms-swift does not give it, from version 3.9 on");
+}
+
+}  // namespace
+
+void take_arguments(const LaunchCommand& launch, const ShellValues& values, LaunchWorld& world,
+                    RunArguments& run) {
+  Words words(values, run);
+  for (const ShellField& word : launch.arguments) words.take(word);
+  if (is_of_swift(launch)) take_words_of_swift(launch, world, run);
 }
 
 void take_world(const LaunchWorld& world, const ShellValues& values, RunArguments& run) {

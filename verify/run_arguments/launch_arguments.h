@@ -8,16 +8,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "verify/run_arguments/launch_command.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/run_arguments/shell_values.h"
 
 namespace verify {
 
-/// Takes the arguments of the training script: each flag with the words up to the next one.
-void take_arguments(const std::vector<ShellField>& words, const ShellValues& values, RunArguments& run);
+/// Takes the arguments of the training script: each flag with the words up to the next one. ms-swift gives the world
+/// in variables.
+void take_arguments(const LaunchCommand& launch, const ShellValues& values, LaunchWorld& world,
+                    RunArguments& run);
 
 /// Takes the number of ranks and the GPUs of a node; what is not known of them becomes unresolved.
 void take_world(const LaunchWorld& world, const ShellValues& values, RunArguments& run);

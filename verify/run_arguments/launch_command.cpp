@@ -20,20 +20,23 @@ constexpr std::string_view kBetweenWords = " \t\n";
 
 /// Programs that start the command behind them.
 constexpr std::array<std::string_view, 24> kStarters = {
-    "srun",    "mpirun", "mpiexec", "torchrun", "accelerate", "deepspeed", "nohup",  "exec",
-    "time",    "env",    "setsid",  "timeout",  "numactl",    "sudo",      "nice",   "stdbuf",
+    "srun",    "mpirun", "mpiexec", "torchrun", "accelerate",  "deepspeed", "nohup", "exec",
+    "time",    "env",    "setsid",  "timeout",  "numactl",     "sudo",      "nice",  "stdbuf",
     "command", "docker", "podman",  "kubectl",  "singularity", "apptainer", "ssh",   "pdsh"};
 
 /// What stands in the names of scripts that do not train, and the names of programs that do not.
-constexpr std::array<std::string_view, 10> kOtherWork = {"convert", "conversion", "checkpoint", "2mcore",
-                                                         "2megatron", "2hf", "to_hf", "preprocess",
-                                                         "server", "agent"};
+constexpr std::array<std::string_view, 10> kOtherWork = {
+    "convert", "conversion", "checkpoint", "2mcore", "2megatron",
+    "2hf",     "to_hf",      "preprocess", "server", "agent"};
 constexpr std::array<std::string_view, 6> kOtherPrograms = {"pip", "pip3", "ray", "conda", "vllm", "serve"};
 
-bool is_one_of(std::string_view word, const auto& words) { return std::ranges::find(words, word) != words.end(); }
+bool is_one_of(std::string_view word, const auto& words) {
+  return std::ranges::find(words, word) != words.end();
+}
 
 const ArgumentRow* row_of(const ShellField& word) {
-  return is_flag(word.text) ? find_argument(run_argument_name(word.text.substr(0, word.text.find('=')))) : nullptr;
+  return is_flag(word.text) ? find_argument(run_argument_name(word.text.substr(0, word.text.find('='))))
+                            : nullptr;
 }
 
 /// Whether a word is an argument that says something about the training.
@@ -139,12 +142,15 @@ Word started_script(const ShellFields& words) {
   const std::string_view first = base_name(words.front().text);
   const bool is_starter = is_one_of(first, kStarters) || first == "sbatch" || is_shell(first);
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_behind_shell = word != words.begin() && std::any_of(words.begin(), word, [](const ShellField& one) {
-      const std::string_view name = base_name(one.text);
-      return name == "bash" || name == "sh";
-    });
+    const bool is_behind_shell =
+        word != words.begin() && std::any_of(words.begin(), word, [](const ShellField& one) {
+          const std::string_view name = base_name(one.text);
+          return name == "bash" || name == "sh";
+        });
     const bool is_plain = !word->text.empty() && word->text.front() != '-' && !has_blank(word->text);
-    const bool is_script = word->text.ends_with(".sh") || (first == "sbatch" && !is_value(words, word) && word != words.begin()) || (is_behind_shell && !word->has_unknown());
+    const bool is_script = word->text.ends_with(".sh") ||
+                           (first == "sbatch" && !is_value(words, word) && word != words.begin()) ||
+                           (is_behind_shell && !word->has_unknown());
     const bool is_started = word == words.begin() || is_starter;
     if (is_plain && is_script && is_started) return word;
   }
@@ -199,7 +205,8 @@ bool is_named_training(const LaunchCommand& launch) {
 
 bool is_no_training(const LaunchCommand& launch) {
   const std::string_view name = base_name(launch.script);
-  const std::string_view folder = std::string_view(launch.script).substr(0, launch.script.size() - name.size());
+  const std::string_view folder =
+      std::string_view(launch.script).substr(0, launch.script.size() - name.size());
   const bool has_other_name = std::ranges::any_of(
       kOtherWork, [&](std::string_view work) { return name.find(work) != std::string_view::npos; });
   return !is_named_training(launch) &&

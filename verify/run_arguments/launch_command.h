@@ -16,9 +16,9 @@
 namespace verify {
 
 struct LaunchCommand {
-  ShellFields before;       // the words before the script
-  ShellFields arguments;    // those behind it
-  std::string script;       // the Python file, or another program; "" where the text is arguments alone
+  ShellFields before;     // the words before the script
+  ShellFields arguments;  // those behind it
+  std::string script;     // the Python file, or another program; "" where the text is arguments alone
   int line = 0;
   bool is_program = false;  // the script is none of Python: it may change the arguments
   int in_one_word = 0;      // the line of a word that holds many arguments; 0: there is none

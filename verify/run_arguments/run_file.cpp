@@ -15,7 +15,7 @@
 #include "verify/run_arguments/run_log.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/run_yaml.h"
-#include "verify/run_arguments/shell_word_reader.h"
+#include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 

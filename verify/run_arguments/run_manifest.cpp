@@ -13,7 +13,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "verify/output/phrases.h"
-#include "verify/run_arguments/shell_word_reader.h"
+#include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 

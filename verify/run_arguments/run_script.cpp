@@ -10,7 +10,8 @@ namespace verify {
 namespace {
 
 constexpr const char* kEndsAsOnWindows =
-    "the lines end as on Windows (CR LF), which is read here as LF alone; bash takes the CR for a part of the "
+    "the lines end as on Windows (CR LF), which is read here as LF alone; bash takes the CR for a part of "
+    "the "
     "last word of its line, and a '\\' before it joins no lines: `dos2unix` mends the file";
 
 }  // namespace

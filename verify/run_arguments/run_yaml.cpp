@@ -23,7 +23,7 @@
 #include "verify/run_arguments/run_manifest.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/shell_values.h"
-#include "verify/run_arguments/shell_word_reader.h"
+#include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 
@@ -228,7 +228,7 @@ void expand_variables(RunArguments& run, const RunVariables& set) {
   for (RunArgument& argument : run.given) {
     for (std::string& value : argument.values) {
       if (value.find('$') == std::string::npos) continue;
-      const ShellField expanded = values.whole(ShellWordReader(value, argument.line, 0).document());
+      const ShellField expanded = values.whole(parse_document(value, argument.line));
       for (Unresolved& unknown : values.unresolved(expanded.text)) {
         unknown.argument = argument.name;
         run.unresolved.push_back(std::move(unknown));

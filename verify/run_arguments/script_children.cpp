@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <iterator>
-#include <utility>
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/launch_command.h"
@@ -15,12 +14,6 @@ namespace verify {
 namespace {
 
 constexpr int kMostNesting = 8;  // of files and texts
-
-std::string joined(ShellFields::const_iterator begin, ShellFields::const_iterator end) {
-  std::string text;
-  for (auto word = begin; word != end; ++word) text += (word == begin ? "" : " ") + word->text;
-  return text;
-}
 
 }  // namespace
 
@@ -43,7 +36,8 @@ void ScriptReader::run_script(const ShellScript& script, bool has_directives) {
   run(script.commands);
 }
 
-/// Runs commands in a shell that the script starts. What the launcher before it says holds for its trainings.
+/// Runs commands in a shell that the script starts, which gets the variables that are exported, or none where it
+/// is elsewhere. What the launcher before it says holds for its trainings.
 void ScriptReader::run_child(const Step& commands, const Words& launcher) {
   const bool is_elsewhere =
       std::ranges::any_of(launcher, [](const ShellField& word) { return starts_elsewhere(word.text); });
@@ -51,12 +45,13 @@ void ScriptReader::run_child(const Step& commands, const Words& launcher) {
   if (children_ == kMostNesting) return;
   ++children_;
   in_shell([&] {
-    values_.leave_exported(is_elsewhere);
-    values_.state.ends_by_failure = false;
+    auto variables = std::make_shared<ShellVariables>(*state_.variables);
+    std::erase_if(*variables, [&](const auto& one) { return is_elsewhere || !one.second->is_exported; });
+    state_.variables = std::move(variables);
     commands();
   });
   --children_;
-  values_.state.status = {};
+  state_.status = {};
   launches_.add_launcher(launches, launcher);
 }
 
@@ -78,8 +73,8 @@ void ScriptReader::run_text(std::string_view text, int line, const Words& launch
 
 /// Runs the text that `eval` gets.
 void ScriptReader::evaluate(const ShellCommand& command, const Words& words) {
-  if (words.size() < 2) return;
-  const std::string text = joined(words.begin() + 1, words.end());
+  std::string text;
+  for (auto word = words.begin() + 1; word != words.end(); ++word) text += word->text + " ";
   // Where the command itself is the output of another one, it may be an assignment.
   const bool is_unknown = text.starts_with(kUnknownBegin);
   const std::string source = is_unknown ? values_.unresolved(text).front().text : "";
@@ -89,22 +84,24 @@ void ScriptReader::evaluate(const ShellCommand& command, const Words& words) {
     script = parse_shell(text, words.back().line);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
+    values_.forget_all(command.line);
   }
-  values_.state.status = {};
+  state_.status = {};
   run(script.commands);
 }
 
-/// Returns the commands of a file that a script names, where they can be read.
+/// Returns a file that a script names, where it can be read.
 std::optional<ScriptReader::File> ScriptReader::file(const ShellField& written, int line) {
-  if (!values_.state.folder || written.has_unknown()) return std::nullopt;
-  const std::string path = files_.path_of(written.text, *values_.state.folder);
+  if (!state_.folder || written.has_unknown()) return std::nullopt;
+  const std::string path = files_.path_of(written.text, *state_.folder);
   const bool is_open = std::ranges::find(open_files_, path) != open_files_.end();
   if (path.empty() || is_open || std::ssize(open_files_) > kMostNesting) return std::nullopt;
-  const auto made = values_.state.files.find(path);
-  const bool is_made = made != values_.state.files.end();
+  const auto made = state_.files.find(path);
+  const bool is_made = made != state_.files.end();
   const std::optional<std::string> text = is_made ? made->second : files_.text_of(path);
   if (!text) return std::nullopt;
-  if (!is_made) launches_.keep_sentence(fmt::format("{}, which line {} names, is read", base_name(path), line));
+  if (!is_made)
+    launches_.keep_sentence(fmt::format("{}, which line {} names, is read", base_name(path), line));
   try {
     return File{path, parse_shell(*text, line, false)};
   } catch (const sim::Error&) {
@@ -116,17 +113,19 @@ void ScriptReader::source(const ShellCommand& command, const Words& words) {
   if (words.size() < 2) return;
   const std::optional<File> file = this->file(words[1], command.line);
   if (!file) {
-    values_.state.status = {};
+    state_.status = {};
     return launches_.keep_sourced(words[1], command.line);
   }
-  const std::shared_ptr<const ShellValue> outer = values_.find("BASH_SOURCE");
+  const ShellVariables outer = values_.kept({"BASH_SOURCE"});
+  const ShellArguments arguments = state_.calls.back().arguments;
+  if (words.size() > 2)
+    state_.calls.back().arguments = {.are_known = true, .fields = {words.begin() + 2, words.end()}};
   values_.define("BASH_SOURCE", file->path, 0);
-  std::optional<ShellArguments> arguments;
-  if (words.size() > 2) arguments = {.are_known = true, .fields = {words.begin() + 2, words.end()}};
   open_files_.push_back(file->path);
-  enter([&] { run_script(file->script, false); }, std::move(arguments));
+  enter(Target::Kind::call, [&] { run_script(file->script, false); });
   open_files_.pop_back();
-  values_.give_back({{"BASH_SOURCE", outer}});
+  values_.give_back(outer);
+  if (words.size() > 2) state_.calls.back().arguments = arguments;
 }
 
 /// Follows a command that starts another script. Returns whether it does, and the script can be read.
@@ -139,47 +138,42 @@ bool ScriptReader::starts_file(const ShellCommand& command, const Words& words) 
   const bool is_allocated = !before.empty() && base_name(before.front().text) == "sbatch";
   if (is_allocated) read_allocation(before);
   open_files_.push_back(file->path);
-  run_child(
-      [&] {
-        values_.state.calls = {{}};
-        values_.state.calls.back().arguments = {
-            .are_known = true, .fields = {script + 1, words.end()}, .name = file->path};
-        values_.define("BASH_SOURCE", file->path, 0);
-        run_script(file->script, is_allocated);
-      },
-      before);
+  const auto commands = [&] {
+    state_.calls = {{}};
+    state_.calls.back().arguments = {.are_known = true, .fields = {script + 1, words.end()}};
+    for (const char* name : {"0", "BASH_SOURCE"}) values_.define(name, file->path, 0);
+    run_script(file->script, is_allocated);
+  };
+  run_child(commands, before);
   open_files_.pop_back();
   return true;
 }
 
 /// Follows a command that hands a text to a shell: bash -c "...", ssh host "...", sbatch --wrap "...".
 bool ScriptReader::starts_text(const Words& words) {
-  const auto wrapped =
-      std::ranges::find_if(words, [](const ShellField& word) { return word.text.starts_with("--wrap"); });
-  if (base_name(words.front().text) == "sbatch" && wrapped != words.end()) {
-    const bool is_one_word = wrapped->text.starts_with("--wrap=");
-    const auto text = is_one_word || wrapped + 1 == words.end() ? wrapped : wrapped + 1;
-    read_allocation({words.begin(), wrapped});
-    run_text(is_one_word ? text->text.substr(7) : text->text, text->line, {words.begin(), wrapped}, false);
-    return true;
-  }
+  const bool is_allocated = base_name(words.front().text) == "sbatch";
   bool takes_text = false, is_found = false;
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_option = word->text.starts_with('-') && !word->text.starts_with("--");
-    takes_text = is_shell(word->text) ? starts_elsewhere(word->text)
-                                      : takes_text || (is_option && word->text.ends_with('c'));
-    const bool is_behind_shell = std::any_of(words.begin(), word, [](const ShellField& one) { return is_shell(one.text); });
-    if (!takes_text || !is_behind_shell || !has_blank(word->text)) continue;
-    is_found = true;
-    run_text(word->text, word->line, {words.begin(), word}, false);
+    const bool is_wrap = is_allocated && word->text.starts_with("--wrap");
+    const bool is_whole = is_wrap && word->text.starts_with("--wrap=");
+    const bool is_option =
+        word->text.starts_with('-') && !word->text.starts_with("--") && word->text.ends_with('c');
+    const bool is_behind_shell =
+        std::any_of(words.begin(), word, [](const ShellField& one) { return is_shell(one.text); });
+    if (is_wrap) read_allocation({words.begin(), word});
+    const bool is_text = is_whole || (takes_text && has_blank(word->text));
+    if (is_text) run_text(word->text.substr(is_whole ? 7 : 0), word->line, {words.begin(), word}, false);
+    is_found = is_found || is_text;
+    takes_text = is_wrap || (is_shell(word->text) ? starts_elsewhere(word->text)
+                                                  : takes_text || (is_option && is_behind_shell));
   }
   return is_found;
 }
 
 /// Follows a command that is none of the shell's own, and may start the training.
 void ScriptReader::start(const ShellCommand& command, const Words& words) {
-  values_.state.status = {.asked = values_.variable_of(words)};
-  print(std::nullopt, values_.state.status.asked);
+  state_.status = {.asked = values_.variable_of(words)};
+  print(std::nullopt, state_.status.asked);
   launches_.keep_what_is_not_known(words);
   if (is_flag(words.front().text)) return launches_.add_arguments(words, command.line, documents_ > 0);
   const auto python = training_script(words);
@@ -189,31 +183,27 @@ void ScriptReader::start(const ShellCommand& command, const Words& words) {
     const Words behind(dashes.base(), words.end());
     if (training_script(behind) != behind.end()) return start(command, behind);
   }
-  const bool is_python = python != words.end();
-  if (is_python || (!starts_text(words) && !starts_file(command, words)))
-    launches_.add(words, command.line, given_);
-  if (is_python) return;
-  if (base_name(words.front().text) == "sbatch" && !command.documents.empty()) read_allocation(words);
+  if (python != words.end()) return launches_.add(words, command.line, given_);
+  if (!starts_text(words) && !starts_file(command, words)) launches_.add(words, command.line, given_);
+  const bool is_allocated = base_name(words.front().text) == "sbatch";
+  if (is_allocated && !command.documents.empty()) read_allocation(words);
   for (const auto& document : command.documents)
     run_text(values_.text_of(*document), document->line, words, true);
   for (const ShellWord& text : command.input) run_text(values_.whole(text).text, text.line, words, true);
-  const bool reads_pipe =
-      piped_ && command.documents.empty() &&
-      (base_name(words.front().text) == "sbatch" ||
-                           std::ranges::any_of(words, [](const ShellField& word) { return is_shell(word.text); }));
-  if (reads_pipe) run_text(*piped_, command.line, words, true);
+  const bool is_of_shell =
+      is_allocated || std::ranges::any_of(words, [](const ShellField& word) { return is_shell(word.text); });
+  if (piped_ && is_of_shell && command.documents.empty()) run_text(*piped_, command.line, words, true);
 }
 
-/// Reads what is only found where no command is: scripts that the file writes, and functions that nothing
-/// calls.
+/// Reads what is only found where no command is: scripts that the file writes, and functions that nothing calls.
 void ScriptReader::read_what_is_not_started() {
-  const ShellState end = values_.state;
-  values_.state.goes_on = true;
+  const ShellState end = state_;
+  state_.goes_on = true;
   for (const auto& [path, text] : end.files)
     if (text) run_text(*text, 1, {}, true);
   for (const auto& [name, body] : end.functions)
     if (body != nullptr && !called_.contains(name) && launches_.size() == 0) in_shell([&] { run(*body); });
-  values_.state = end;
+  state_ = end;
 }
 
 }  // namespace verify

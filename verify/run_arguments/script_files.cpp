@@ -1,8 +1,8 @@
 #include "verify/run_arguments/script_files.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "sim/base/printable_text.h"
@@ -18,8 +18,8 @@ constexpr std::size_t kMostFiles = 50;
 bool is_text(std::string_view text) {
   while (!text.empty()) {
     const std::size_t bytes = sim::character_bytes(text);
-    const bool is_control = static_cast<unsigned char>(text[0]) < ' ' &&
-                            std::string_view("\t\n\r\f\v").find(text[0]) == std::string_view::npos;
+    const bool is_control =
+        text[0] >= '\0' && text[0] < ' ' && std::string_view("\t\n\r\f\v").find(text[0]) > 4;
     if (bytes == 0 || is_control) return false;
     text.remove_prefix(bytes);
   }
@@ -63,7 +63,7 @@ bool ScriptFiles::has_folder(const std::string& path) const {
 std::optional<std::string> ScriptFiles::text_of(const std::string& path) {
   if (const auto found = texts_.find(path); found != texts_.end()) return found->second;
   if (!is_beside(path) || texts_.size() == kMostFiles) return std::nullopt;
-  InputText input = text_of_input(path, kMostScriptBytes);
+  const InputText input = text_of_input(path, kMostScriptBytes);
   if (!input.problem.empty() || !is_text(input.text)) return std::nullopt;
   return texts_[path] = with_plain_lines(input.text);
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-/// The files that a launch script names: those beside it, and those that it writes itself.
+/// The files beside a launch script.
 ///
-/// Shapes  A path is absolute, with "." and ".." taken out. Relative ones begin at the folder of the script,
-///         unless a `cd` has changed it.
+/// Shapes  A path is absolute, with "." and ".." taken out. Relative ones begin at the folder of the script, unless
+///         a `cd` has changed it.
 /// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the one
-///         above it and those below these; 50 at most, and none while it is read.
+///         above it and those below these; 50 at most.
 
 #include <map>
 #include <optional>
@@ -34,8 +34,7 @@ class ScriptFiles {
  private:
   bool is_beside(const std::string& path) const;
 
-  std::string script_;
-  std::string folder_;
+  std::string script_, folder_;
   std::map<std::string, std::string> texts_;
 };
 

@@ -1,15 +1,14 @@
 #pragma once
 
-/// The commands of a launch script that may start the training, which its reader adds as it comes to them,
-/// and the arguments of the one that counts: the last one that says something about the training, or else
-/// the last one. Of several, one of Python counts, and one whose file is named for training.
+/// The commands of a launch script that may start the training, which its reader adds as it comes to them, and the
+/// arguments of the one that counts: the last one that says something about the training, or else the last one. Of
+/// several, one of Python counts, and one whose file is named for training.
 ///
 /// Shapes  Words are expanded (shell_values.h). `given` are the variables that are assigned before a command.
 /// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h); those of launch_mistakes.h.
 
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "verify/run_arguments/launch_command.h"
@@ -19,16 +18,10 @@
 
 namespace verify {
 
-/// What ends a script before its last line.
-struct ScriptEnd {
-  int line = 0;             // 0: nothing does
-  bool has_failed = false;  // a command that fails under `set -e`, and no `exit`
-};
-
 class ScriptLaunches {
  public:
   /// The values are those of the script, which go on changing while it is read.
-  explicit ScriptLaunches(ShellValues& values) : values_(&values) {}
+  explicit ScriptLaunches(ShellValues& values) : values_(values) {}
 
   /// Adds a command, if it may start a training or another script.
   void add(const ShellFields& words, int line, const std::vector<std::string>& given);
@@ -48,8 +41,8 @@ class ScriptLaunches {
   void keep_sourced(const ShellField& file, int line);
 
   std::size_t size() const { return launches_.size(); }
-  /// Returns the arguments of the command that counts. `ended` is what ended the script.
-  RunArguments arguments(LaunchWorld& world, const ScriptEnd& ended);
+  /// Returns the arguments of the command that counts. The script ends at an `exit` in a line; 0: at none.
+  RunArguments arguments(LaunchWorld& world, int line_of_exit);
 
  private:
   /// A shell script that the file starts or sources, and that is not there.
@@ -62,26 +55,22 @@ class ScriptLaunches {
   };
 
   void keep_started(const ShellFields& words, int line, const std::vector<std::string>& given);
-  static std::vector<std::pair<std::string, const ShellValue*>> assigned(const ShellVariables& variables);
   void take_assigned_arguments();
-  void read_world_of_swift(const LaunchCommand& launch, LaunchWorld& world) const;
   void take_variables(const LaunchCommand& launch, RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const LaunchCommand&));
-  void keep_overrides(const ShellFields& arguments);
   void add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const;
   void add_missing_files(RunArguments& run) const;
   void refuse_overrides() const;
-  void refuse_no_launch(const ScriptEnd& ended) const;
+  void refuse_no_launch(int line_of_exit) const;
   void refuse_arguments_apart() const;
-  void refuse_what_is_not_known() const;
 
-  ShellValues* values_;
+  ShellValues& values_;
   std::vector<LaunchCommand> launches_;
   bool starts_script_ = false;         // a command starts Python, with arguments or without
-  ShellFields not_known_;              // words that look like a training, but are not known
+  std::vector<Unresolved> not_known_;  // what looks like a training, but is not known
   ShellFields overrides_;              // the options that keys of a configuration stand for
   std::vector<Started> started_;
-  std::string other_work_;             // the last script that does another thing than training
+  std::string other_work_;  // the last script that does another thing than training
   std::vector<std::string> sentences_;
 };
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/shell_word_reader.h"
+#include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 
@@ -20,31 +20,23 @@ struct Operator {
   std::string_view sign;
   int level;  // those of a higher one bind closer
 };
-constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},
-                                   {">", 7},  {"+", 9},  {"-", 9},  {"**", 11}, {"*", 10}, {"/", 10}, {"%", 10}};
-
-Number power(std::int64_t base, std::int64_t exponent) {
-  std::int64_t result = 1;
-  if (exponent < 0 || exponent > 63) return std::nullopt;
-  for (; exponent > 0; --exponent)
-    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
-  return result;
-}
+constexpr Operator kOperators[] = {{"||", 1},  {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7},
+                                   {">=", 7},  {"<", 7},  {">", 7},  {"+", 9},  {"-", 9},
+                                   {"**", 11}, {"*", 10}, {"/", 10}, {"%", 10}};
 
 Number counted(std::string_view sign, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  if (sign == "**") return power(a, b);
-  if (sign == "+" && __builtin_add_overflow(a, b, &result)) return std::nullopt;
-  if (sign == "-" && __builtin_sub_overflow(a, b, &result)) return std::nullopt;
-  if (sign == "*" && __builtin_mul_overflow(a, b, &result)) return std::nullopt;
-  if (sign != "/" && sign != "%") return result;
-  if (b == 0 || (a == INT64_MIN && b == -1)) return std::nullopt;
-  return sign == "/" ? a / b : a % b;
-}
-
-bool holds(std::string_view sign, std::int64_t a, std::int64_t b) {
-  if (a == b) return sign == "==" || sign == "<=" || sign == ">=";
-  return sign == "!=" || sign[0] == (a < b ? '<' : '>');
+  bool is_beyond = sign == "**" && (b < 0 || b > 63);
+  if (sign == "+") is_beyond = __builtin_add_overflow(a, b, &result);
+  if (sign == "-") is_beyond = __builtin_sub_overflow(a, b, &result);
+  if (sign == "*") is_beyond = __builtin_mul_overflow(a, b, &result);
+  if (sign == "**") result = 1;
+  for (; sign == "**" && b > 0 && !is_beyond; --b) is_beyond = __builtin_mul_overflow(result, a, &result);
+  if (sign == "/" || sign == "%") {
+    is_beyond = b == 0 || (a == INT64_MIN && b == -1);
+    if (!is_beyond) result = sign == "/" ? a / b : a % b;
+  }
+  return is_beyond ? std::nullopt : Number(result);
 }
 
 Number applied(const Operator& operation, Number a, Number b) {
@@ -53,7 +45,9 @@ Number applied(const Operator& operation, Number a, Number b) {
   if (sign == "||" && ((a && *a != 0) || (b && *b != 0))) return 1;
   if (!a || !b) return std::nullopt;
   if (operation.level < 6) return sign == "&&" ? 1 : 0;
-  return operation.level < 9 ? Number(holds(sign, *a, *b)) : counted(sign, *a, *b);
+  if (operation.level > 8) return counted(sign, *a, *b);
+  if (*a == *b) return sign == "==" || sign == "<=" || sign == ">=" ? 1 : 0;
+  return sign == "!=" || sign[0] == (*a < *b ? '<' : '>') ? 1 : 0;
 }
 
 class Expression {
@@ -73,11 +67,12 @@ class Expression {
  private:
   enum class Runs { no, maybe, yes };
 
+  std::string_view rest() const { return text_.substr(at_); }
   void skip_blanks() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
   }
   bool takes(std::string_view sign) {
-    if (!text_.substr(at_).starts_with(sign)) return false;
+    if (!rest().starts_with(sign)) return false;
     at_ += sign.size();
     skip_blanks();
     return true;
@@ -89,28 +84,26 @@ class Expression {
     skip_blanks();
     return word;
   }
-  std::string takes_name() {
-    return at_ < text_.size() && begins_shell_name(text_[at_]) ? takes_word() : "";
-  }
+  std::string takes_name() { return at_ < text_.size() && begins_shell_name(text_[at_]) ? takes_word() : ""; }
   Number wrong() {
     is_wrong_ = true;
     return std::nullopt;
   }
 
-  /// Of an expression that is not followed, no name that it may assign is known.
+  /// Of an expression that is not followed, no name is known that it may assign.
   void forget_assigned() {
-    for (at_ = 0; at_ < text_.size(); ++at_) {
-      const bool is_behind_step = at_ > 1 && (text_.substr(at_ - 2, 2) == "++" || text_.substr(at_ - 2, 2) == "--");
-      const std::string name = takes_name();
-      const std::string_view rest = text_.substr(at_);
-      const std::size_t sign = std::min(rest.find('='), rest.size());
-      const bool is_assigned = (sign < 3 && rest.find_first_of("=+-*/%<>&^|[") == 0) || rest.starts_with("++") ||
-                               rest.starts_with("--") || rest.starts_with('[') || is_behind_step;
-      if (!name.empty() && is_assigned) names_.assign(name, std::nullopt);
+    bool assigns = text_.find("++") != std::string_view::npos || text_.find("--") != std::string_view::npos;
+    for (std::size_t at = 0; (at = text_.find('=', at)) != std::string_view::npos; at += 2) {
+      const bool is_comparison =
+          at > 0 && std::string_view("=!<>").find(text_[at - 1]) != std::string_view::npos;
+      assigns = assigns || (!is_comparison && text_.substr(at, 2) != "==");
     }
+    for (at_ = 0; assigns && at_ < text_.size(); ++at_)
+      if (const std::string name = takes_name(); !name.empty()) names_.assign(name, std::nullopt);
   }
 
   Number assigned(const std::string& name, Number number) {
+    if (name.empty()) return wrong();
     if (runs_ != Runs::no) names_.assign(name, runs_ == Runs::yes ? number : std::nullopt);
     return number;
   }
@@ -121,20 +114,14 @@ class Expression {
     return Expression(*text, names_, depth_ + 1).value();
   }
 
+  /// Computes a part that is computed only as another one decides.
   template <typename Part>
-  Number nested(const Part& part) {
+  Number nested(const Part& part, bool is_computed = true, Number decides = 0) {
+    const Runs around = runs_;
+    if (runs_ != Runs::no && !is_computed) runs_ = decides ? Runs::no : Runs::maybe;
     if (++depth_ > kMostNested) is_wrong_ = true;
     const Number number = is_wrong_ ? std::nullopt : part();
     --depth_;
-    return number;
-  }
-
-  /// Computes a part that is computed only as another one decides.
-  template <typename Part>
-  Number behind(Number decides, bool is_computed, const Part& part) {
-    const Runs around = runs_;
-    if (runs_ != Runs::no && !is_computed) runs_ = decides ? Runs::no : Runs::maybe;
-    const Number number = nested(part);
     runs_ = around;
     return number;
   }
@@ -148,40 +135,37 @@ class Expression {
   Number assignment() {
     const std::size_t begin = at_;
     const std::string name = takes_name();
-    const std::string_view rest = text_.substr(at_);
-    const bool sets = rest.starts_with('=') && !rest.starts_with("==");
-    const bool changes = !rest.empty() && std::string_view("+-*/%").find(rest[0]) != std::string_view::npos &&
-                         rest.substr(1).starts_with('=');
+    const std::string_view sign = rest();
+    const bool sets = sign.starts_with('=') && !sign.starts_with("==");
+    const bool changes = sign.size() > 1 && sign[1] == '=' && std::string_view("+-*/%").find(sign[0]) < 5;
     if (name.empty() || (!sets && !changes)) {
       at_ = begin;
       return choice();
     }
-    takes(rest.substr(0, sets ? 1 : 2));
+    takes(sign.substr(0, sets ? 1 : 2));
     const Number right = nested([&] { return assignment(); });
-    return assigned(name, sets ? right : applied({rest.substr(0, 1), 9}, value_of(name), right));
+    return assigned(name, sets ? right : applied({sign.substr(0, 1), 9}, value_of(name), right));
   }
 
   Number choice() {
     const Number condition = binary(1);
     if (!takes("?")) return condition;
-    const Number first = behind(condition, condition && *condition != 0, [&] { return list(); });
+    const Number first = nested([&] { return list(); }, condition && *condition != 0, condition);
     if (!takes(":")) return wrong();
-    const Number second = behind(condition, condition == 0, [&] { return choice(); });
-    if (!condition) return std::nullopt;
-    return *condition != 0 ? first : second;
+    const Number second = nested([&] { return choice(); }, condition == 0, condition);
+    return !condition ? std::nullopt : *condition != 0 ? first : second;
   }
 
   Number binary(int lowest) {
     Number left = nested([&] { return unary(); });
     for (;;) {
-      const auto* const row = std::ranges::find_if(
-          kOperators, [&](const Operator& one) { return text_.substr(at_).starts_with(one.sign); });
+      const auto* const row =
+          std::ranges::find_if(kOperators, [&](const Operator& one) { return rest().starts_with(one.sign); });
       if (row == std::end(kOperators) || row->level < lowest || is_wrong_) return left;
       takes(row->sign);
-      const bool is_computed = row->level > 2 || (row->sign == "&&" ? left && *left != 0 : left == 0);
+      const bool is_computed = row->level > 2 || (row->level == 2 ? left && *left != 0 : left == 0);
       const int level = row->level + (row->sign == "**" ? 0 : 1);
-      const Number right = behind(left, is_computed, [&] { return binary(level); });
-      left = applied(*row, left, right);
+      left = applied(*row, left, nested([&] { return binary(level); }, is_computed, left));
     }
   }
 
@@ -190,16 +174,11 @@ class Expression {
     for (const std::string_view sign : {"++", "--"}) {
       if (!takes(sign)) continue;
       const std::string name = takes_name();
-      return name.empty() ? wrong() : assigned(name, applied({sign.substr(0, 1), 9}, value_of(name), 1));
+      return assigned(name, applied({sign.substr(0, 1), 9}, value_of(name), 1));
     }
     if (takes("-")) return applied({"-", 9}, 0, inner());
     if (takes("+")) return inner();
-    if (!takes("!")) return primary();
-    const Number number = inner();
-    return number ? Number(*number == 0) : number;
-  }
-
-  Number primary() {
+    if (takes("!")) return applied({"==", 6}, inner(), 0);
     if (takes("(")) {
       const Number number = nested([&] { return list(); });
       return takes(")") ? number : wrong();
@@ -207,10 +186,10 @@ class Expression {
     const std::string name = takes_name();
     if (name.empty()) {
       const std::string written = takes_word();
-      const Number number = whole_number(written);
-      return number && (written.size() == 1 || written[0] != '0') ? number : wrong();
+      const bool is_plain = written.size() == 1 || !written.starts_with('0');
+      return is_plain && whole_number(written) ? whole_number(written) : wrong();
     }
-    if (text_.substr(at_).starts_with('[')) return wrong();  // an element
+    if (rest().starts_with('[')) return wrong();  // an element
     const Number number = value_of(name);
     for (const std::string_view sign : {"++", "--"})
       if (takes(sign)) assigned(name, applied({sign.substr(0, 1), 9}, number, 1));

@@ -8,7 +8,6 @@
 
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/run_arguments/shell_pattern.h"
-#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
@@ -24,78 +23,68 @@ struct Operand {
   std::string bare;      // the text, where nothing of it is quoted or expanded
   std::string asked;     // would tell what is not known
   std::string variable;  // has no value from outside where the word is empty, as far as the file says
-  const ShellWord* word = nullptr;
+  std::string pattern;
 };
-using Operands = std::vector<Operand>;
 
 /// Returns the variable of which a word is empty just where nothing gives it a value: $X, ${X:-}, ${X+x}.
 std::string variable_of(const ShellWord& word, ShellValues& values) {
-  using enum ShellChange;
   if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::parameter) return "";
   const ShellPart& part = word.parts[0];
-  const bool has_default = part.change == use_default && !part.word->parts.empty();
-  const bool is_other = part.change != none && part.change != use_default && part.change != use_other;
-  if (has_default || is_other || part.is_indirect || part.elements != ShellPart::Elements::one) return "";
-  const bool is_name = std::ranges::all_of(part.text, is_of_shell_name);
+  const bool is_plain =
+      part.change.empty() || part.change == "+" || (part.change == "-" && part.word->parts.empty());
+  if (!is_plain || part.is_indirect || part.elements != '\0' || !is_of_shell_name(part.text[0])) return "";
   values.open(part.text);
-  return values.find(part.text) == nullptr && is_name ? part.text : "";
+  return values.find(part.text) == nullptr ? part.text : "";
 }
 
-Operands operands_of(const std::vector<ShellWord>& words, bool is_double, ShellValues& values) {
-  Operands operands;
+std::vector<Operand> operands_of(const std::vector<ShellWord>& words, bool is_double, ShellValues& values) {
+  std::vector<Operand> operands;
   for (const ShellWord& word : words) {
-    const ShellFields fields = is_double ? ShellFields{values.whole(word)} : values.expand(word);
+    const bool is_bare = std::ranges::all_of(word.parts, [](const ShellPart& part) {
+      return part.kind == ShellPart::Kind::literal && !part.is_quoted;
+    });
+    const ShellFields fields = is_double ? ShellFields{values.whole(word)} : values.expand({word});
     for (const ShellField& field : fields) {
-      const bool is_bare = std::ranges::all_of(word.parts, [](const ShellPart& part) {
-        return part.kind == ShellPart::Kind::literal && !part.is_quoted;
-      });
       operands.push_back({.text = field.text,
                           .is_known = !field.has_unknown(),
                           .may_be_many = field.may_be_many && field.has_unknown(),
                           .bare = is_bare ? field.text : "",
-                          .asked = values.variable_of(field.text),
+                          .asked = values.variable_of({field}),
                           .variable = variable_of(word, values),
-                          .word = &word});
+                          .pattern = is_double ? values.pattern(word) : ""});
     }
   }
   return operands;
 }
 
-ShellStatus known(bool success) { return {.success = success}; }
-
 class Test {
  public:
-  Test(Operands operands, bool is_double, ShellValues& values)
+  Test(std::vector<Operand> operands, bool is_double, ShellValues& values)
       : operands_(std::move(operands)), is_double_(is_double), values_(values) {}
 
   ShellStatus status() {
-    if (!is_double_) return counted(0, operands_.size(), 0);
+    // [ a = b ] and [ ! a ] have a meaning by the number of their words, whatever the words are.
+    if (!is_double_ && operands_.size() < 4 && !at("!")) return simple(0, operands_.size());
     const ShellStatus status = any(0);
-    return at_ == operands_.size() ? status : unknown(0, operands_.size());
+    return at_ == operands_.size() ? status : ShellStatus();
   }
 
  private:
-  ShellStatus unknown(std::size_t begin, std::size_t end) const {
-    ShellStatus status;
-    for (; begin < end && status.asked.empty(); ++begin) status.asked = operands_[begin].asked;
-    return status;
-  }
-
+  bool at(std::string_view word) const { return at_ < operands_.size() && operands_[at_].bare == word; }
   bool takes(std::string_view word) {
-    const bool is_there = at_ < operands_.size() && operands_[at_].bare == word;
-    if (is_there) ++at_;
+    const bool is_there = at(word);
+    at_ += is_there ? 1 : 0;
     return is_there;
   }
 
-  // [[ ... ]]
   ShellStatus any(int depth) {
     ShellStatus status = all(depth);
-    while (takes("||")) status = either(status, all(depth));
+    while (takes(is_double_ ? "||" : "-o")) status = either(status, all(depth));
     return status;
   }
   ShellStatus all(int depth) {
     ShellStatus status = one(depth);
-    while (takes("&&")) status = both(status, one(depth));
+    while (takes(is_double_ ? "&&" : "-a")) status = both(status, one(depth));
     return status;
   }
   ShellStatus one(int depth) {
@@ -104,111 +93,77 @@ class Test {
       return {};
     }
     if (takes("!")) return opposite(one(depth + 1));
-    if (takes("(")) {
+    if (is_double_ && takes("(")) {
       const ShellStatus status = any(depth + 1);
       return takes(")") ? status : ShellStatus();
     }
-    std::size_t end = at_;
-    const auto ends = [&](std::string_view word) {
-      return end < operands_.size() && operands_[end].bare == word;
-    };
-    while (end < operands_.size() && !ends("&&") && !ends("||") && !ends(")")) ++end;
-    return simple(std::exchange(at_, end), end);
+    const std::size_t begin = at_++;
+    const auto ends = [&] { return is_double_ ? at("&&") || at("||") || at(")") : at("-a") || at("-o"); };
+    while (at_ < operands_.size() && !ends()) ++at_;
+    return simple(begin, at_);
   }
 
-  /// [ ... ], whose meaning depends on the number of its words.
-  ShellStatus counted(std::size_t begin, std::size_t end, int depth) {
-    if (depth == kMostNested) return unknown(begin, end);
-    const std::size_t count = end - begin;
-    const bool is_compared = count == 3 && is_operator(operands_[begin + 1].text);
-    if (count > 3 || (count == 3 && !is_compared)) {
-      for (const auto& [sign, join] : {std::pair("-o", &either), {"-a", &both}}) {
-        for (std::size_t at = begin + 1; at + 1 < end; ++at) {
-          if (operands_[at].bare == sign)
-            return join(counted(begin, at, depth + 1), counted(at + 1, end, depth + 1));
-        }
-      }
-    }
-    if (count > 1 && !is_compared && operands_[begin].bare == "!")
-      return opposite(counted(begin + 1, end, depth + 1));
-    return simple(begin, end);
-  }
-
-  static bool is_operator(std::string_view text) {
-    constexpr std::string_view kOperators[] = {"=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"};
-    return std::ranges::find(kOperators, text) != std::end(kOperators);
-  }
-
-  /// WORD, -z WORD or WORD = WORD. Other words are an error in [ ... ], which does not succeed.
+  /// WORD, -z WORD or WORD = WORD. Two other words are an error in [ ... ], which does not succeed.
   ShellStatus simple(std::size_t begin, std::size_t end) {
     const std::size_t count = end - begin;
-    if (count == 0) return known(false);
+    if (count == 0) return {.success = false};
     const Operand& first = operands_[begin];
     if (count == 1) return opposite(is_empty(first));
     const Operand& second = operands_[begin + 1];
+    if (count == 3) return compared(first, is_double_ ? second.bare : second.text, operands_[begin + 2]);
     if (count == 2 && first.bare == "-z") return is_empty(second);
     if (count == 2 && first.bare == "-n") return opposite(is_empty(second, second.may_be_many));
-    if (count == 2 && first.bare == "-v") return opposite(has_no_value(second));
-    if (count == 3) return compared(first, second, operands_[begin + 2]);
+    if (count == 2 && first.bare == "-v") return is_assigned(second);
     const bool may_be_operator = !first.is_known || (first.text.size() == 2 && first.text[0] == '-');
-    return is_double_ || may_be_operator || count > 3 ? unknown(begin, end) : known(false);
+    if (!is_double_ && count == 2 && !may_be_operator) return {.success = false};
+    return {.asked = first.asked.empty() ? second.asked : first.asked};
   }
 
   /// Whether a word is empty. One that may be no word at all is not empty in [ -n $X ].
   static ShellStatus is_empty(const Operand& word, bool may_be_none = false) {
-    ShellStatus status{.success = word.is_known ? std::optional(word.text.empty()) : std::nullopt,
-                       .asked = word.asked};
+    ShellStatus status{.asked = word.asked};
+    if (word.is_known) status.success = word.text.empty();
     if (!word.variable.empty() && !may_be_none && status.success != false)
-      status.empty_if_true.insert(word.variable);
+      status.empty_if_true = {word.variable};
     return status;
   }
 
-  ShellStatus has_no_value(const Operand& name) {
-    if (!name.is_known) return {.asked = name.asked};
-    const auto value = values_.find(name.text);
-    if (value == nullptr) return {.asked = name.text, .empty_if_true = {name.text}};
-    const bool is_unknown = std::ranges::any_of(value->fields, &ShellField::has_unknown);
-    if (is_unknown) return {.asked = values_.variable_of(value->fields)};
-    return known(value->fields.empty());
+  ShellStatus is_assigned(const Operand& name) {
+    const auto value = name.is_known ? values_.find(name.text) : nullptr;
+    if (value == nullptr)
+      return {.asked = name.is_known ? name.text : name.asked, .empty_if_false = {name.text}};
+    if (std::ranges::any_of(value->fields, &ShellField::has_unknown))
+      return {.asked = values_.variable_of(value->fields)};
+    return {.success = !value->fields.empty()};
   }
 
-  ShellStatus compared(const Operand& first, const Operand& sign, const Operand& second) {
-    const std::string_view operation = is_double_ ? sign.bare : sign.text;
-    if (!is_operator(operation)) return {};
-    const bool is_equality = operation == "=" || operation == "==" || operation == "!=";
-    const ShellStatus open{.asked = !first.is_known ? first.asked : second.asked};
-    if (!is_equality && !first.is_known) return open;
+  ShellStatus compared(const Operand& first, std::string_view sign, const Operand& second) {
+    const bool is_equality = sign == "=" || sign == "==" || sign == "!=";
     if (is_equality && second.is_known && second.text.empty())
-      return operation == "!=" ? opposite(is_empty(first)) : is_empty(first);
-    if (!first.is_known || !second.is_known) return open;
-    if (is_equality) {
-      const std::optional<bool> fits = is_double_
-                                           ? fits_shell_pattern(first.text, values_.pattern(*second.word))
-                                           : std::optional(first.text == second.text);
-      const ShellStatus status{.success = fits};
-      return operation == "!=" ? opposite(status) : status;
-    }
-    if (operation == "<" || operation == ">" || operation == "=~") return {};
-    return compared_numbers(first, operation, second);
+      return sign == "!=" ? opposite(is_empty(first)) : is_empty(first);
+    if (!first.is_known || !second.is_known)
+      return {.asked = first.asked.empty() ? second.asked : first.asked};
+    if (!is_equality) return compared_numbers(first, sign, second);
+    ShellStatus status{.success = first.text == second.text};
+    if (is_double_) status.success = fits_shell_pattern(first.text, second.pattern);
+    return sign == "!=" ? opposite(status) : status;
   }
 
   /// Compares numbers. In [[ ... ]] a text is an expression, and in [ ... ] an error.
-  ShellStatus compared_numbers(const Operand& first, std::string_view operation, const Operand& second) {
+  ShellStatus compared_numbers(const Operand& first, std::string_view sign, const Operand& second) {
+    constexpr std::string_view kSigns[] = {"-eq", "-ne", "-lt", "-ge", "-gt", "-le"};
     const auto number = [&](const Operand& word) {
-      return is_double_ ? values_.number_of(word.text, word.word->line) : whole_number(word.text);
+      return is_double_ ? values_.number_of(word.text, 0) : whole_number(word.text);
     };
+    const auto row = std::ranges::find(kSigns, sign) - std::begin(kSigns);
+    if (row == std::ssize(kSigns)) return {};
     const auto a = number(first), b = number(second);
-    if (!a || !b) return is_double_ ? ShellStatus() : known(false);
-    if (operation == "-eq") return known(*a == *b);
-    if (operation == "-ne") return known(*a != *b);
-    if (operation == "-lt") return known(*a < *b);
-    if (operation == "-le") return known(*a <= *b);
-    if (operation == "-gt") return known(*a > *b);
-    if (operation == "-ge") return known(*a >= *b);
-    return {};
+    if (!a || !b) return {.success = is_double_ ? std::nullopt : std::optional(false)};
+    const bool holds = row < 2 ? *a == *b : row < 4 ? *a < *b : *a > *b;
+    return {.success = holds == (row % 2 == 0)};
   }
 
-  Operands operands_;
+  std::vector<Operand> operands_;
   bool is_double_;
   ShellValues& values_;
   std::size_t at_ = 0;
@@ -223,16 +178,16 @@ ShellStatus opposite(ShellStatus status) {
 }
 
 ShellStatus either(const ShellStatus& a, const ShellStatus& b) {
-  ShellStatus status;
-  if (a.success == true || b.success == true) status.success = true;
-  if (a.success == false && b.success == false) status.success = false;
-  status.asked = a.success || a.asked.empty() ? b.asked : a.asked;
-  status.empty_if_true = a.empty_if_true;
+  ShellStatus status{.asked = a.success || a.asked.empty() ? b.asked : a.asked,
+                     .empty_if_true = a.empty_if_true};
   status.empty_if_true.insert(b.empty_if_true.begin(), b.empty_if_true.end());
-  for (const ShellStatus* one : {&a, &b})
+  if (a.success == false && b.success == false) status.success = false;
+  for (const ShellStatus* one : {&a, &b}) {
+    const ShellStatus& other = one == &a ? b : a;
+    if (one->success == true) status.success = true;
     if (one->success == true && one->empty_if_true.empty()) status.empty_if_true.clear();
-  if (a.success == false) status.empty_if_false = b.empty_if_false;
-  if (b.success == false) status.empty_if_false = a.empty_if_false;
+    if (one->success == false) status.empty_if_false = other.empty_if_false;
+  }
   return status;
 }
 
@@ -240,9 +195,8 @@ ShellStatus both(const ShellStatus& a, const ShellStatus& b) {
   return opposite(either(opposite(a), opposite(b)));
 }
 
-ShellStatus shell_test(std::vector<ShellWord> words, bool is_double, ShellValues& values) {
-  const Operands operands = operands_of(words, is_double, values);
-  return Test(operands, is_double, values).status();
+ShellStatus shell_test(const std::vector<ShellWord>& words, bool is_double, ShellValues& values) {
+  return Test(operands_of(words, is_double, values), is_double, values).status();
 }
 
 std::optional<bool> fits_one_of(const std::vector<ShellWord>& patterns, const ShellField& text,
@@ -251,10 +205,9 @@ std::optional<bool> fits_one_of(const std::vector<ShellWord>& patterns, const Sh
   for (const ShellWord& word : patterns) {
     const std::string pattern = values.pattern(word);
     const bool is_known = pattern.find(kUnknownBegin) == std::string::npos && !text.has_unknown();
-    const auto one = pattern == "*" ? std::optional(true)
-                     : is_known     ? fits_shell_pattern(text.text, pattern)
-                                    : std::nullopt;
-    if (one == true) return true;
+    std::optional<bool> one;
+    if (is_known) one = fits_shell_pattern(text.text, pattern);
+    if (one == true || pattern == "*") return true;
     if (!one) fits = std::nullopt;
   }
   return fits;

@@ -18,7 +18,7 @@ ShellStatus both(const ShellStatus& a, const ShellStatus& b);
 ShellStatus opposite(ShellStatus status);
 
 /// Asks a test. `is_double` is [[ ... ]]; the words are those between its brackets.
-ShellStatus shell_test(std::vector<ShellWord> words, bool is_double, ShellValues& values);
+ShellStatus shell_test(const std::vector<ShellWord>& words, bool is_double, ShellValues& values);
 
 /// Whether a text fits one of the patterns of a `case`.
 std::optional<bool> fits_one_of(const std::vector<ShellWord>& patterns, const ShellField& text,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
+#include <iterator>
 #include <set>
 #include <span>
 #include <utility>
@@ -14,10 +15,11 @@ namespace verify {
 namespace {
 
 using Kind = ShellValue::Kind;
+using Values = std::vector<const ShellValue*>;  // null: there is none
 
 bool are_equal(const ShellValue* a, const ShellValue* b) {
   if (a == nullptr || b == nullptr || a == b) return a == b;
-  return a->kind == b->kind && a->fields == b->fields && a->keys == b->keys;
+  return a->kind == b->kind && a->fields == b->fields;
 }
 
 const ShellValue* value_of(const ShellState& state, const std::string& name) {
@@ -37,110 +39,102 @@ std::string reason_of_branch(const char* done, const std::string& asked) {
                      asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
 }
 
-/// The fields of a text between its blanks.
-ShellFields words_of(std::string_view text, int line) {
-  constexpr std::string_view kBlanks = " \t\n";
+/// The words of a text that gives arguments. Those of an array are its fields.
+ShellFields words_of(const ShellValue& value) {
+  if (value.kind != Kind::text) return value.fields;
+  const std::string& text = value.fields.front().text;
   ShellFields words;
-  for (std::size_t at = 0; (at = text.find_first_not_of(kBlanks, at)) != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
-    words.push_back({std::string(text.substr(at, end - at)), line});
+  for (std::size_t at = 0; (at = text.find_first_not_of(" \t\n", at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
+    words.push_back({text.substr(at, end - at), value.fields.front().line});
     at = end;
   }
   return words;
 }
 
-}  // namespace
-
-/// Returns marks NAME+=... for fields that a branch appends to a value, without those of which `known` has the
-/// same. Marks that inner branches have made stay as they are.
-std::vector<std::string> ShellValues::marks_of(const std::string& name, const ShellFields& fields,
-                                               const std::string& known, const std::string& asked) {
-  std::vector<std::string> marks;
-  std::string run;
-  int line = 0;
-  const auto add = [&](const std::string& source, const std::string& inner) {
-    std::vector<Unresolved> present = unresolved(known);
-    for (const std::string& one : marks) present.push_back(unresolved(one).front());
-    if (std::ranges::find(present, source, &Unresolved::text) != present.end()) return;
-    marks.push_back(inner.empty() ? mark(source, asked, line, reason_of_branch("appended", asked)) : inner);
-  };
-  for (const ShellField& field : fields) {
-    const std::vector<Unresolved> inner = unresolved(field.text);
-    const bool is_of_branch = inner.size() == 1 && inner[0].text.starts_with(name + "+=");
-    if (run.empty()) line = field.line;
-    if (!is_of_branch) run += (run.empty() ? "" : " ") + shown(field.text);
-    if (!is_of_branch) continue;
-    if (!run.empty()) add(fmt::format("{}+={}", name, std::exchange(run, "")), "");
-    add(inner[0].text, field.text);
-  }
-  if (!run.empty()) add(fmt::format("{}+={}", name, run), "");
-  return marks;
+bool is_unknown(const ShellValue& value) {
+  const bool is_one = value.kind == Kind::text && value.fields.front().may_be_many;
+  return is_one && value.fields.front().text.find(kUnknownEnd) + 1 == value.fields.front().text.size();
 }
 
-/// Returns a value with what branches append to it; nothing where one does another thing.
+}  // namespace
+
+/// Adds marks NAME+=... for fields that a branch appends, unless there is one of the same text already. Marks that
+/// inner branches have made stay as they are.
+void ShellValues::add_marks(const std::string& name, const ShellFields& more, const std::string& asked,
+                            ShellFields& fields) {
+  const auto add = [&](const std::string& source, const std::string& text, int line) {
+    for (const ShellField& field : fields)
+      for (const Unresolved& present : unresolved(field.text))
+        if (present.text == source) return;
+    const std::string reason = reason_of_branch("appended", asked);
+    fields.push_back({text.empty() ? mark(source, asked, line, reason) : text, line, true});
+  };
+  std::string run = name + "+=";
+  for (const ShellField& field : more) {
+    const std::vector<Unresolved> inner = unresolved(field.text);
+    const bool is_of_branch = inner.size() == 1 && inner[0].text.starts_with(name + "+=");
+    if (!is_of_branch) run += (run.ends_with("+=") ? "" : " ") + shown(field.text);
+    const bool ends_run = is_of_branch || &field == &more.back();
+    if (ends_run && !run.ends_with("+=")) add(std::exchange(run, name + "+="), "", more.front().line);
+    if (is_of_branch) add(inner[0].text, field.text, field.line);
+  }
+}
+
+/// Returns a value with what branches put behind it or before it; nothing where one does another thing.
 std::optional<ShellValue> ShellValues::extended(const std::string& name, const ShellValue& before,
-                                                const std::vector<const ShellValue*>& others,
-                                                const std::string& asked) {
-  ShellValue value = before;
-  const bool is_text = before.kind == Kind::text;
-  const std::string text = is_text ? before.fields.front().text : "";
+                                                const Values& others, const std::string& asked) {
+  const ShellFields words = words_of(before);
+  ShellFields added;
+  if (before.kind == Kind::text && words.empty()) return std::nullopt;
   for (const ShellValue* other : others) {
-    if (other == nullptr || other->kind != before.kind || before.kind == Kind::table) return std::nullopt;
-    if (!is_text) {
-      const bool begins = other->fields.size() >= before.fields.size() &&
-                          std::equal(before.fields.begin(), before.fields.end(), other->fields.begin());
-      if (!begins) return std::nullopt;
-      std::string known;
-      for (const ShellField& field : value.fields) known += field.text;
-      const ShellFields more(other->fields.begin() + std::ssize(before.fields), other->fields.end());
-      for (std::string& one : marks_of(name, more, known, asked))
-        value.fields.push_back({std::move(one), more.front().line, true});
-      continue;
+    if (other == nullptr || other->kind != before.kind) return std::nullopt;
+    ShellFields more = words_of(*other);
+    if (more.size() < words.size()) return std::nullopt;
+    const auto count = std::ssize(words);
+    if (std::equal(words.begin(), words.end(), more.begin())) {
+      more.erase(more.begin(), more.begin() + count);
+    } else if (before.kind == Kind::text && std::equal(words.begin(), words.end(), more.end() - count)) {
+      more.erase(more.end() - count, more.end());
+    } else {
+      return std::nullopt;
     }
-    std::string_view more = other->fields.front().text;
-    const bool is_behind = more.starts_with(text);
-    if (text.empty() || (!is_behind && !more.ends_with(text))) return std::nullopt;
-    if (is_behind) more.remove_prefix(text.size());
-    if (!is_behind) more.remove_suffix(text.size());
-    const ShellFields words = words_of(more, other->fields.front().line);
-    const bool is_apart = !more.empty() && std::string_view(" \t\n;|&<>").find(more.front()) != std::string_view::npos;
-    const bool is_one_word = text.find_first_of(" \t\n") == std::string::npos;
-    std::string& all = value.fields.front().text;
-    for (const std::string& one : marks_of(name, words, all, asked.empty() && is_one_word ? name : asked)) {
-      const bool ends_apart = !is_behind || more.find_last_of(" \t\n") + 1 == more.size();
-      all = is_behind ? all + (is_apart ? " " : "") + one + (ends_apart ? " " : "") : one + " " + all;
-    }
+    ShellFields all = words;
+    all.insert(all.end(), added.begin(), added.end());
+    const auto known = std::ssize(all);
+    add_marks(name, more, asked, all);
+    added.insert(added.end(), all.begin() + known, all.end());
+  }
+  ShellValue value = before;
+  for (ShellField& field : added) {
+    if (before.kind == Kind::text) value.fields.front().text += " " + field.text;
+    if (before.kind != Kind::text) value.fields.push_back(std::move(field));
   }
   return value;
 }
 
 /// Returns the value of a variable that has others behind branches than before them.
-ShellValue ShellValues::merged(const std::string& name, const ShellValue* before,
-                               const std::vector<const ShellValue*>& others, const std::string& asked,
-                               bool is_loop) {
-  const auto is_unknown = [&](const ShellValue& value) {
-    return value.kind == Kind::text && value.fields.front().may_be_many &&
-           unresolved(value.fields.front().text).size() == 1 && value.fields.front().text.ends_with(kUnknownEnd) &&
-           value.fields.front().text.starts_with(kUnknownBegin);
-  };
-  if (is_loop && before != nullptr && is_unknown(*before)) return *before;
+ShellValue ShellValues::merged(const std::string& name, const ShellValue* before, const Values& others,
+                               const std::string& asked) {
+  // Arrays have no values from outside.
   const bool are_arrays = std::ranges::all_of(
       others, [](const ShellValue* one) { return one != nullptr && one->kind == Kind::array; });
   const ShellValue empty{.kind = Kind::array};
   const ShellValue* const base = before == nullptr && are_arrays ? &empty : before;
   if (base != nullptr && base->kind != Kind::unset)
     if (std::optional<ShellValue> value = extended(name, *base, others, asked)) return *std::move(value);
-  const ShellValue* const last = others.back() != nullptr ? others.back() : before;
-  const int line = last == nullptr || last->fields.empty() ? 0 : last->fields.front().line;
-  const bool is_unset = others.back() == nullptr || others.back()->kind == Kind::unset;
-  std::string text;
-  for (const ShellField& field : is_unset ? ShellFields() : last->fields) {
-    text += (text.empty() ? "" : " ") + shown(field.text);
-    if (text.size() > kMostRunArguments) break;
+  const bool is_unset = others.back() == nullptr || others.back()->fields.empty();
+  const ShellFields fields = is_unset ? ShellFields{{"", 0}} : others.back()->fields;
+  std::string source = name + "=";
+  for (const ShellField& field : fields) {
+    const std::string text = shown(field.text);  // that of an inner branch has the name, too
+    source += (&field == &fields.front() ? "" : " ") +
+              text.substr(text.starts_with(name + "=") ? name.size() + 1 : 0);
+    if (source.size() > kMostRunArguments) break;
   }
-  if (text.starts_with(name + "=")) text.erase(0, name.size() + 1);  // of an inner branch
-  const std::string source = is_unset ? "${" + name + "}" : fmt::format("{}={}", name, text);
+  if (is_unset) source = "${" + name + "}";
   const std::string reason = is_unset ? "it may have been unset" : reason_of_branch("assigned", asked);
+  const int line = fields.front().line;
   return {.fields = {{mark(source, asked.empty() ? name : asked, line, reason), line, true}}};
 }
 
@@ -161,28 +155,48 @@ std::shared_ptr<ShellVariables> ShellValues::joined_variables(const std::vector<
   auto result = std::make_shared<ShellVariables>(*before.variables);
   for (const std::string& name : names) {
     const ShellValue* const old = value_of(before, name);
-    std::vector<const ShellValue*> others;
-    bool is_exported = false;
-    for (const ShellState& one : states) {
-      const ShellValue* const value = value_of(one, name);
-      is_exported = is_exported || (value != nullptr && value->is_exported);
-      if (!are_equal(value, old)) others.push_back(value);
-    }
-    if (others.empty()) continue;
-    const bool is_same = others.size() == states.size() && std::ranges::all_of(others, [&](const ShellValue* one) {
-                           return are_equal(one, others.front());
-                         });
-    if (is_same && others.front() == nullptr) {
-      result->erase(name);
-      continue;
-    }
-    ShellValue value = is_same ? *others.front() : merged(name, old, others, asked, is_loop);
-    value.is_exported = is_exported;
+    Values others;
+    for (const ShellState& one : states)
+      if (const ShellValue* const value = value_of(one, name); !are_equal(value, old))
+        others.push_back(value);
+    const bool are_same =
+        others.size() == states.size() &&
+        std::ranges::all_of(others, [&](const ShellValue* one) { return are_equal(one, others.front()); });
+    const bool stays = others.empty() || (is_loop && old != nullptr && is_unknown(*old));
+    if (!stays && are_same && others.front() == nullptr) result->erase(name);
+    if (stays || (are_same && others.front() == nullptr)) continue;
+    ShellValue value = are_same ? *others.front() : merged(name, old, others, asked);
+    for (const ShellValue* other : others)
+      value.is_exported = value.is_exported || (other != nullptr && other->is_exported);
     if (value.order == 0) value.order = ++assigned_;
-    if (old != nullptr && are_equal(old, &value)) continue;
-    (*result)[name] = std::make_shared<const ShellValue>(std::move(value));
+    if (!are_equal(old, &value)) (*result)[name] = std::make_shared<const ShellValue>(std::move(value));
   }
   return result;
+}
+
+/// Joins all but the variables of another state.
+void ShellValues::join(ShellState& joint, const ShellState& other, const std::string& asked) {
+  join_map(joint.functions, other.functions, nullptr);
+  join_map(joint.files, other.files, std::nullopt);
+  join_map(joint.opaque, other.opaque, true);
+  joint.own.insert(other.own.begin(), other.own.end());
+  ShellCall& call = joint.calls.back();
+  const ShellCall& other_call = other.calls.back();
+  if (call.outer != other_call.outer) {  // which variables are local is not known, and so they are not
+    const auto unknown = std::make_shared<const ShellValue>(
+        ShellValue{.fields = {{mark("local", "", line_, reason_of_branch("hidden", asked)), line_, true}}});
+    join_map(call.outer, other_call.outer, unknown);
+    for (auto& [name, value] : call.outer) value = unknown;
+  }
+  if (call.arguments.fields != other_call.arguments.fields ||
+      call.arguments.shifted != other_call.arguments.shifted)
+    call.arguments = {.shifted = std::nullopt};
+  if (joint.output != other.output) joint.output.reset();
+  if (!joint.output && joint.output_asked.empty()) joint.output_asked = asked;
+  if (joint.folder != other.folder) joint.folder.reset();
+  joint.line_of_any = std::max(joint.line_of_any, other.line_of_any);
+  joint.exports_all = joint.exports_all || other.exports_all;
+  if (joint.status.success != other.status.success) joint.status = {.asked = asked};
 }
 
 ShellState ShellValues::joined(std::vector<ShellState> states, const ShellState& before,
@@ -191,30 +205,7 @@ ShellState ShellValues::joined(std::vector<ShellState> states, const ShellState&
   std::shared_ptr<ShellVariables> variables = joined_variables(states, before, asked, is_loop);
   ShellState result = std::move(states.front());
   result.variables = std::move(variables);
-  const auto unknown = std::make_shared<const ShellValue>(
-      ShellValue{.fields = {{mark("local", "", 0, reason_of_branch("hidden", asked)), 0, true}}});
-  for (const ShellState& other : std::span(states).subspan(1)) {
-    join_map(result.functions, other.functions, nullptr);
-    join_map(result.files, other.files, std::nullopt);
-    result.own.insert(other.own.begin(), other.own.end());
-    result.integers.insert(other.integers.begin(), other.integers.end());
-    result.references.insert(other.references.begin(), other.references.end());
-    result.line_of_any = std::max(result.line_of_any, other.line_of_any);
-    ShellCall& call = result.calls.back();
-    for (const auto& [name, value] : other.calls.back().outer)
-      if (!call.outer.contains(name)) call.outer[name] = unknown;
-    for (auto& [name, value] : call.outer)
-      if (const auto of_other = other.calls.back().outer.find(name); of_other == other.calls.back().outer.end() || of_other->second != value) value = unknown;
-    if (call.arguments.fields != other.calls.back().arguments.fields ||
-        call.arguments.shifted != other.calls.back().arguments.shifted)
-      call.arguments = {.shifted = std::nullopt, .name = call.arguments.name};
-    if (result.output != other.output) result.output.reset();
-    if (!result.output && result.output_asked.empty()) result.output_asked = asked;
-    if (result.folder != other.folder) result.folder.reset();
-    result.ends_by_failure = result.ends_by_failure && other.ends_by_failure;
-    result.exports_all = result.exports_all || other.exports_all;
-    if (result.status.success != other.status.success) result.status = {.success = std::nullopt, .asked = asked};
-  }
+  for (const ShellState& other : std::span(states).subspan(1)) join(result, other, asked);
   return result;
 }
 

@@ -1,84 +1,102 @@
 #pragma once
 
-/// The reader of a text that parse_shell (shell_words.h) gives its commands. Its functions stand in two files:
-/// shell_parser.cpp simple commands, the signs between commands and here-documents, shell_blocks.cpp what
-/// begins with a keyword.
+/// The reader of a text that parse_shell (shell_words.h) gives its commands. Its functions stand in three files:
+/// shell_quotes.cpp words, shell_parser.cpp simple commands, the signs between commands and here-documents,
+/// shell_blocks.cpp what begins with a keyword.
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "verify/run_arguments/shell_word_reader.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 
-class ShellParser : public ShellWordReader {
+class ShellParser {
  public:
   ShellParser(std::string_view text, int line, bool counts_lines)
-      : ShellWordReader(text, line, counts_lines), is_script_(text.starts_with("#!")) {}
+      : text_(text), line_(line), counts_lines_(counts_lines), is_script_(text.starts_with("#!")) {}
 
   ShellScript script();
-  /// Reads the text of `...`.
-  static ShellList commands_of(std::string_view text, int line, const ShellWordReader& around);
-  /// Reads the commands of $(...), and moves the reader behind its ")".
-  static ShellList commands_to_bracket(ShellWordReader& reader);
+  ShellWord document();
 
  private:
-  explicit ShellParser(const ShellWordReader& reader) : ShellWordReader(reader), is_script_(true) {}
-
-  /// The words of a kind of block.
+  using Kind = ShellCommand::Kind;
+  /// A kind of block, and the words in it.
   struct Block {
     const char* name;
-    const char* named;        // where it is spoken of again
     std::string_view second;  // "" for a kind that needs none
     std::string_view last;
   };
   static const Block kIf, kLoop, kCase, kGroup, kFunction, kSubshell;
+  /// Counts what is nested in something else as long as it is read.
+  struct Nested {
+    explicit Nested(ShellParser& of) : parser(of) {
+      if (++parser.depth_ > kMostNested) refuse(parser.line_, "nested more than 100 deep");
+    }
+    ~Nested() { --parser.depth_; }
+    ShellParser& parser;
+  };
+  static constexpr int kMostNested = 100;
 
-  void skip_blanks();
+  [[noreturn]] static void refuse(int line, std::string problem);
+  static void add(ShellWord& word, char c, bool is_quoted);
+  bool at_end() const { return at_ >= text_.size(); }
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  bool looking_at(std::string_view word) const { return text_.substr(at_).starts_with(word); }
+  bool takes(std::string_view word);
+  char next();
+  std::string since(std::size_t start) const { return std::string(text_.substr(start, at_ - start)); }
+
+  ShellWord word();
+  ShellWord word_to(std::string_view ends, bool is_quoted);
+  ShellWord expression(std::string_view end);
+  void piece(ShellWord& word, bool is_quoted);
+  void single_quotes(ShellWord& word);
+  void double_quotes(ShellWord& word);
+  void expansion(ShellWord& word, bool is_quoted);
+  void backquotes(ShellPart& part);
+  void bracket(ShellPart& part);
+  void braces(ShellPart& part);
+  bool name_of_parameter(ShellPart& part);
+  bool change_of_parameter(ShellPart& part);
+  bool begins_arithmetic() const;
+
+  void skip_blanks(bool also_lines = false);
   void skip_separators();
-  void new_line();
   std::string_view keyword() const;
   std::string_view closing() const;
-
   ShellList list();
   void chain(ShellList& commands);
   ShellCommand pipeline();
   ShellCommand command();
   ShellCommand simple();
-  ShellWord word_or_several();
+  ShellWord plain_word();
   bool argument(ShellCommand& command);
-  bool is_function();
-  std::optional<ShellAssignment> assignment();
-  void keep(std::optional<ShellAssignment> assignment, std::vector<ShellAssignment>& list);
-  std::vector<ShellAssignment> elements(ShellAssignment& array);
-  void refuse_bare_bracket(const ShellCommand& command) const;
+  bool assignment(std::vector<ShellAssignment>& list);
+  void array(std::vector<ShellAssignment>& list);
+  bool process();
   bool redirection(ShellCommand& command);
-  void here_document(ShellCommand& command);
-  void process();
+  bool here_document(ShellCommand& command);
   void read_documents();
+  void refuse_bare_bracket(const ShellCommand& command) const;
 
-  ShellCommand begun(ShellCommand::Kind kind, std::string_view word);
+  ShellCommand begun(Kind kind, std::string_view word);
   void expect(const Block& block, std::string_view word, int line);
-  [[noreturn]] void refuse_begin(const std::string& word) const;
-  std::optional<ShellCommand> block();
-  ShellCommand group(ShellCommand::Kind kind, std::string_view first, const Block& block);
-  std::optional<ShellCommand> arithmetic();
-  std::optional<ShellCommand> branch(std::string_view word);
+  [[noreturn]] void refuse_end(const std::string& word) const;
+  bool block(ShellCommand& command);
+  ShellCommand group(Kind kind, std::string_view first, const Block& block);
+  ShellCommand branch(std::string_view word);
   ShellCommand each(std::string_view word);
-  void steps(ShellCommand& loop);
-  ShellCommand repeat(std::string_view word);
-  ShellList body_of_loop(int line);
-  ShellPattern patterns(int line);
   ShellCommand choice();
-  ShellWord word_of_test(bool is_expression);
   ShellCommand test();
   ShellCommand function();
+  bool is_function() const;
+  ShellWord pattern(std::string_view ends);
+  ShellList body_of_loop(int line);
 
   struct PendingDocument {
     std::shared_ptr<HereDocument> document;
@@ -86,12 +104,13 @@ class ShellParser : public ShellWordReader {
     bool strips_tabs = false;
   };
 
-  static constexpr std::size_t kMostPlainWords = 100;
-
-  bool reads_file_ = false;           // the command that is read
-  bool is_script_;                    // what has not begun is refused
-  std::set<std::size_t> plain_words_;  // where a keyword stands that begins nothing
-  ShellScript script_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_;
+  bool counts_lines_;
+  bool is_script_;  // what has not begun is refused
+  int depth_ = 0;
+  std::vector<std::pair<int, std::string>> directives_;
   std::vector<PendingDocument> pending_;
 };
 

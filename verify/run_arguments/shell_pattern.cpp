@@ -34,8 +34,8 @@ std::optional<std::vector<Piece>> pieces_of(std::string_view pattern) {
   std::vector<Piece> pieces;
   for (std::size_t at = 0; at < pattern.size();) {
     char c = pattern[at++];
-    const bool has_bracket = at < pattern.size() && pattern[at] == '(';
-    if (has_bracket && std::string_view("?*+@!").find(c) != std::string_view::npos) return std::nullopt;
+    const bool is_extended = std::string_view("?*+@!").find(c) != std::string_view::npos;
+    if (is_extended && pattern.substr(at).starts_with('(')) return std::nullopt;
     Piece& piece = pieces.emplace_back();
     piece.is_any_text = c == '*';
     piece.is_negated = c == '?';  // a character that is none of no set
@@ -47,13 +47,6 @@ std::optional<std::vector<Piece>> pieces_of(std::string_view pattern) {
   return pieces;
 }
 
-bool fits_one(const Piece& piece, char c) {
-  bool is_in = false;
-  for (std::size_t at = 0; at + 1 < piece.set.size(); at += 2)
-    is_in = is_in || (piece.set[at] <= c && c <= piece.set[at + 1]);
-  return is_in != piece.is_negated;
-}
-
 /// Returns for each length from 0 on whether so much of the beginning of the text fits.
 std::vector<bool> fitting_lengths(std::string_view text, const std::vector<Piece>& pieces) {
   std::vector<bool> fits(text.size() + 1, false);
@@ -61,9 +54,11 @@ std::vector<bool> fitting_lengths(std::string_view text, const std::vector<Piece
   for (const Piece& piece : pieces) {
     std::vector<bool> next(text.size() + 1, false);
     for (std::size_t length = 0; length <= text.size(); ++length) {
-      next[length] = piece.is_any_text
-                         ? fits[length] || (length > 0 && next[length - 1])
-                         : length > 0 && fits[length - 1] && fits_one(piece, text[length - 1]);
+      bool is_in = false;
+      for (std::size_t at = 0; length > 0 && at + 1 < piece.set.size(); at += 2)
+        is_in = is_in || (piece.set[at] <= text[length - 1] && text[length - 1] <= piece.set[at + 1]);
+      next[length] = piece.is_any_text ? fits[length] || (length > 0 && next[length - 1])
+                                       : length > 0 && fits[length - 1] && is_in != piece.is_negated;
     }
     fits = std::move(next);
   }
@@ -77,20 +72,6 @@ std::optional<std::size_t> fitting(std::string_view text, const std::vector<Piec
   if (shortest == lengths.end()) return std::nullopt;
   const auto longest = std::find(lengths.rbegin(), lengths.rend(), true);
   return static_cast<std::size_t>(is_longest ? lengths.rend() - longest - 1 : shortest - lengths.begin());
-}
-
-std::string with_parts_replaced(std::string_view text, const std::vector<Piece>& pieces, bool is_once,
-                                std::string_view replacement) {
-  std::string result;
-  bool is_done = false;
-  while (!text.empty()) {
-    const std::size_t length = is_done ? 0 : fitting(text, pieces, true).value_or(0);
-    if (length == 0) result += text.front();
-    if (length > 0) result += replacement;
-    is_done = is_done || (is_once && length > 0);
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return result;
 }
 
 }  // namespace
@@ -111,23 +92,29 @@ std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view p
 }
 
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
-                                                 ShellChange change, std::string_view replacement) {
-  using enum ShellChange;
+                                                 std::string_view change, std::string_view other) {
   auto pieces = pieces_of(pattern);
   if (!pieces || text.size() > kMostMatchedBytes) return std::nullopt;
-  if (change == replace || change == replace_all)
-    return with_parts_replaced(text, *pieces, change == replace, replacement);
-  const bool is_longest = change != cut_begin && change != cut_end;
-  const bool is_at_begin = change == cut_begin || change == cut_longest_begin || change == replace_begin;
-  std::string turned(text);
-  if (!is_at_begin) {
-    std::ranges::reverse(turned);
+  std::string result;
+  if (change == "/" || change == "//") {
+    for (bool is_done = pattern.empty(); !text.empty();) {
+      const std::size_t length = is_done ? 0 : fitting(text, *pieces, true).value_or(0);
+      result += length == 0 ? text.substr(0, 1) : other;
+      is_done = is_done || (change == "/" && length > 0);
+      text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return result;
+  }
+  const bool is_at_end = change.find('%') != std::string_view::npos;
+  result = text;
+  if (is_at_end) {
+    std::ranges::reverse(result);
     std::ranges::reverse(*pieces);
   }
-  const auto fits = fitting(turned, *pieces, is_longest);
-  if (!fits) return std::string(text);
-  if (is_at_begin) return std::string(replacement).append(text.substr(*fits));
-  return std::string(text.substr(0, text.size() - *fits)).append(replacement);
+  const auto length = fitting(result, *pieces, change.size() == 2);
+  if (!length) return std::string(text);
+  if (is_at_end) return std::string(text.substr(0, text.size() - *length)).append(other);
+  return std::string(other).append(text.substr(*length));
 }
 
 }  // namespace verify

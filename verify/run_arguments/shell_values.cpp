@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20U;  // of all words, values and copies together
 constexpr std::size_t kMostUnknowns = 100'000;
-constexpr std::size_t kMostSourceBytes = 400;     // of what is shown of an expansion that is not known
-constexpr std::int64_t kMostShifted = 1'000'000;  // arguments of a script
+constexpr std::size_t kMostBytesOfMarks = std::size_t{1} << 16U;  // of a value that is partly known
+constexpr std::size_t kMostSourceBytes = 400;                     // of what is shown of what is not known
 
 /// Cuts a text that is shown to a reader. A value that is not known may hold others, twice as much each time.
 std::string cut(std::string text) {
@@ -29,7 +29,9 @@ std::string reason_of_any(int line) {
   return fmt::format("line {} may assign it, in a way that is not followed", line);
 }
 
-bool may_be_several(const ShellField& field) { return field.may_be_many; }
+ShellValuePointer pointer_to(ShellValue value) {
+  return std::make_shared<const ShellValue>(std::move(value));
+}
 
 }  // namespace
 
@@ -42,8 +44,7 @@ void ShellValues::refuse_size(int line, const char* what) {
 }
 
 ShellValues::ShellValues(const RunVariables& set) {
-  for (const auto& [name, text] : set)
-    set_[name] = std::make_shared<const ShellValue>(ShellValue{.fields = {{text, 0}}, .is_exported = true});
+  for (const auto& [name, text] : set) set_[name] = pointer_to({.fields = {{text, 0}}, .is_exported = true});
 }
 
 void ShellValues::charge(std::size_t bytes, int line) {
@@ -85,23 +86,16 @@ std::string ShellValues::shown(std::string_view text) const {
   return result;
 }
 
-std::string ShellValues::variable_of(std::string_view text) const {
-  for (const Unresolved& unknown : unresolved(text))
-    if (!unknown.variable.empty()) return unknown.variable;
-  return "";
-}
-
 std::string ShellValues::variable_of(const ShellFields& fields) const {
-  std::string variable;
   for (const ShellField& field : fields)
-    if (variable.empty()) variable = variable_of(field.text);
-  return variable;
+    for (const Unresolved& unknown : unresolved(field.text))
+      if (!unknown.variable.empty()) return unknown.variable;
+  return "";
 }
 
 void ShellValues::need(const std::string& name, int line) {
   const std::string outside = name_outside(name);
-  const bool is_new = std::ranges::find(needed_, outside, &Unresolved::variable) == needed_.end();
-  if (!is_new || outside.empty()) return;
+  if (outside.empty() || std::ranges::find(needed_, outside, &Unresolved::variable) != needed_.end()) return;
   needed_.push_back({.text = "$" + name,
                      .variable = outside,
                      .argument = {},
@@ -121,28 +115,28 @@ ShellVariables& ShellValues::variables() {
 
 /// Gives a variable a value. A value that is not known as a whole is asked for by the name of the variable.
 void ShellValues::keep(const std::string& name, ShellValue value) {
-  std::size_t bytes = 0;
+  std::size_t bytes = sizeof(ShellValue);
   for (const ShellField& field : value.fields) bytes += field.text.size() + 1;
   const int line = value.fields.empty() ? 0 : value.fields.back().line;
+  charge(bytes, line);
   if (bytes > kMostShellValueBytes) refuse_size(line, "a value of more than 1 MiB");
-  charge(bytes + sizeof(ShellValue), line);
-  constexpr std::size_t kMostBytesOfMarks = std::size_t{1} << 16U;
-  if (bytes > kMostBytesOfMarks && value.kind == ShellValue::Kind::text && value.fields.front().has_unknown())
-    value.fields.front().text = mark(cut(shown(value.fields.front().text)), variable_of(value.fields), line, "it is long");
-  const std::string text = value.fields.size() == 1 ? value.fields.front().text : "";
-  const bool is_whole = text.starts_with(kUnknownBegin) && text.find(kUnknownEnd) + 1 == text.size();
-  const auto index = is_whole ? whole_number(text.substr(1, text.size() - 2)) : std::nullopt;
-  if (index && unknowns_.at(static_cast<std::size_t>(*index)).variable.empty())
-    unknowns_[static_cast<std::size_t>(*index)].variable = name;
-  std::shared_ptr<const ShellValue>& place = variables()[name];
+  if (value.fields.size() == 1 && value.fields.front().has_unknown()) {
+    std::string& text = value.fields.front().text;
+    if (text.size() > kMostBytesOfMarks)
+      text = mark(shown(text), variable_of(value.fields), line, "it is long");
+    const auto index = whole_number(std::string_view(text).substr(1, text.size() - 2));
+    if (text.front() == kUnknownBegin && index &&
+        unknowns_.at(static_cast<std::size_t>(*index)).variable.empty())
+      unknowns_[static_cast<std::size_t>(*index)].variable = name;
+  }
+  ShellValuePointer& place = variables()[name];
   value.is_exported = value.is_exported || state.exports_all || (place != nullptr && place->is_exported);
   value.order = place != nullptr ? place->order : ++assigned_;
-  place = std::make_shared<const ShellValue>(std::move(value));
+  place = pointer_to(std::move(value));
 }
 
 void ShellValues::define(const std::string& name, std::string text, int line) {
-  if (is_locked(name)) return;
-  keep(name, {.fields = {{std::move(text), line}}});
+  if (!is_locked(name)) keep(name, {.fields = {{std::move(text), line}}});
 }
 
 void ShellValues::open(const std::string& name) {
@@ -157,169 +151,126 @@ void ShellValues::forget(const std::string& name, int line, const std::string& r
 void ShellValues::forget_all(int line) {
   state.line_of_any = line;
   const std::shared_ptr<ShellVariables> all = state.variables;
-  for (const auto& [name, value] : *all)
-    forget(name, line, reason_of_any(line));
+  for (const auto& [name, value] : *all) forget(name, line, reason_of_any(line));
 }
 
 void ShellValues::export_variable(const std::string& name) {
   const auto found = state.variables->find(name);
-  if (found == state.variables->end() || found->second->is_exported) return;
+  if (found == state.variables->end()) return;
   ShellValue value = *found->second;
   value.is_exported = true;
   keep(name, std::move(value));
 }
 
-void ShellValues::hide(const std::string& name) {
-  const auto found = state.variables->find(name);
-  const bool is_there = found != state.variables->end();
-  if (state.calls.size() > 1)
-    state.calls.back().outer.try_emplace(name, is_there ? found->second : nullptr);
-}
-
-void ShellValues::end_call() {
-  give_back(state.calls.back().outer);
-  state.calls.pop_back();
+ShellVariables ShellValues::kept(const std::vector<std::string>& names) const {
+  ShellVariables values;
+  for (const std::string& name : names) {
+    const auto found = state.variables->find(name);
+    values[name] = found == state.variables->end() ? nullptr : found->second;
+  }
+  return values;
 }
 
 void ShellValues::give_back(const ShellVariables& values) {
   for (const auto& [name, value] : values) {
+    variables()[name] = value;
     if (value == nullptr) variables().erase(name);
-    if (value != nullptr) variables()[name] = value;
   }
 }
 
-void ShellValues::leave_exported(bool is_elsewhere) {
-  std::erase_if(variables(), [&](const auto& entry) { return is_elsewhere || !entry.second->is_exported; });
-}
-
-void ShellValues::shift(std::optional<std::int64_t> count) {
-  ShellArguments& arguments = state.calls.back().arguments;
-  const bool is_placed = count && *count >= 0 && *count <= std::ssize(arguments.fields) &&
-                         std::none_of(arguments.fields.begin(), arguments.fields.begin() + *count, may_be_several);
-  if (arguments.are_known && is_placed) {
-    arguments.fields.erase(arguments.fields.begin(), arguments.fields.begin() + *count);
-  } else if (!arguments.are_known && count && *count >= 0 && arguments.shifted) {
-    arguments.shifted = std::min(*arguments.shifted + std::min(*count, kMostShifted), kMostShifted);
-  } else if (!arguments.are_known || !count || std::ranges::any_of(arguments.fields, may_be_several)) {
-    arguments = {.shifted = std::nullopt, .name = arguments.name};
-  }
-}
-
-/// Returns the name that --set has for a variable: an argument of the script has another number before a
-/// `shift`, and none behind one that may not run.
 std::string ShellValues::name_outside(const std::string& name) const {
   const auto position = whole_number(name);
-  if (!position || *position < 1 || *position > kMostShifted) return name;
+  if (!position || *position < 1) return name;
   const ShellArguments& arguments = state.calls.back().arguments;
   return arguments.shifted && !arguments.are_known ? fmt::format("{}", *position + *arguments.shifted) : "";
 }
 
-std::shared_ptr<const ShellValue> ShellValues::find(const std::string& name) {
+ShellValuePointer ShellValues::unknown_value(const std::string& source, const std::string& name,
+                                             const std::string& reason) {
+  return pointer_to({.fields = {{mark(source, name, line_, reason), line_}}});
+}
+
+ShellValuePointer ShellValues::find(const std::string& name) {
+  static const ShellValuePointer kUnset = pointer_to({.kind = ShellValue::Kind::unset});
   const ShellArguments& arguments = state.calls.back().arguments;
   const auto position = whole_number(name);
   if (position && *position > 0 && arguments.are_known) {
     const std::int64_t end = std::min(*position, std::ssize(arguments.fields));
-    const bool is_placed = std::none_of(arguments.fields.begin(), arguments.fields.begin() + end, may_be_several);
-    if (!is_placed)
-      return std::make_shared<const ShellValue>(ShellValue{
-          .fields = {{mark("$" + name, "", arguments.fields.front().line, kNotAssigned), 0}}});
-    if (*position > end) return std::make_shared<const ShellValue>(ShellValue{.kind = ShellValue::Kind::unset});
-    return std::make_shared<const ShellValue>(
-        ShellValue{.fields = {arguments.fields[static_cast<std::size_t>(end) - 1]}});
+    for (std::int64_t i = 0; i < end; ++i)
+      if (arguments.fields[static_cast<std::size_t>(i)].may_be_many)
+        return unknown_value("$" + name, "", kNotAssigned);
+    if (*position > end) return kUnset;
+    return pointer_to({.fields = {arguments.fields[static_cast<std::size_t>(end) - 1]}});
   }
   const auto given = set_.find(name_outside(name));
   const auto value = state.variables->find(name);
   const bool has_value = value != state.variables->end();
   if (given != set_.end() && !(has_value && open_.contains(name))) return given->second;
-  const bool may_be_any = state.line_of_any != 0 && !position;
-  if (may_be_any && (!has_value || state.references.contains(name)))
-    return std::make_shared<const ShellValue>(ShellValue{
-        .fields = {{mark("$" + name, name, state.line_of_any, reason_of_any(state.line_of_any)), 0}}});
+  const bool may_be_any = state.line_of_any != 0 && !position && (!has_value || state.opaque.contains(name));
+  if (may_be_any) return unknown_value("$" + name, name, reason_of_any(state.line_of_any));
   if (has_value) return value->second;
-  static const auto kUnset = std::make_shared<const ShellValue>(ShellValue{.kind = ShellValue::Kind::unset});
   return state.own.contains(name) ? kUnset : nullptr;
 }
 
 std::optional<std::int64_t> ShellValues::number_of(const std::string& expression, int line) {
-  asked_ = variable_of(expression);
-  return shell_arithmetic(
-      expression, {.value = [&](const std::string& name) -> std::optional<std::string> {
-                     const auto value = find(name);
-                     if (value == nullptr && asked_.empty()) asked_ = name_outside(name);
-                     if (value == nullptr) return std::nullopt;
-                     if (value->fields.empty()) return "";
-                     if (asked_.empty()) asked_ = variable_of(value->fields.front().text);
-                     return value->fields.front().text;
-                   },
-                   .assign =
-                       [&](const std::string& name, std::optional<std::int64_t> number) {
-                         if (number) return define(name, fmt::format("{}", *number), line);
-                         if (!is_locked(name)) forget(name, line, "it is assigned by arithmetic");
-                       }});
+  asked_ = variable_of({{expression, line}});
+  ArithmeticNames names;
+  names.value = [&](const std::string& name) -> std::optional<std::string> {
+    const ShellValuePointer value = find(name);
+    if (asked_.empty()) asked_ = value == nullptr ? name_outside(name) : variable_of(value->fields);
+    if (value == nullptr) return std::nullopt;
+    return value->fields.empty() ? "" : value->fields.front().text;
+  };
+  names.assign = [&](const std::string& name, std::optional<std::int64_t> number) {
+    if (number) return define(name, fmt::format("{}", *number), line);
+    if (!is_locked(name)) forget(name, line, "it is assigned by arithmetic");
+  };
+  return shell_arithmetic(expression, names);
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {
   const std::string& name = assignment.name;
-  if (state.references.contains(name)) return forget_all(assignment.line);
+  const auto opaque = state.opaque.find(name);
   if (is_locked(name)) return;
+  if (opaque != state.opaque.end() && opaque->second) return forget_all(assignment.line);
   if (assignment.index != nullptr) return assign_element(assignment);
-  ShellValue value;
-  if (assignment.is_array) {
-    value.kind = ShellValue::Kind::array;
-    value.fields = expand(assignment.values);
-  } else {
-    value.fields = {{joined(assignment.values.front()), assignment.line}};
-  }
+  ShellValue value{.kind = assignment.is_array ? ShellValue::Kind::array : ShellValue::Kind::text};
+  value.fields = assignment.is_array ? expand(assignment.values)
+                                     : ShellFields{{joined(assignment.values.front()), assignment.line}};
   const auto place = state.variables->find(name);
-  const std::shared_ptr<const ShellValue> old = place != state.variables->end() ? place->second : nullptr;
-  if (old != nullptr && old->kind == ShellValue::Kind::table) {
-    if (!assignment.is_array || !value.fields.empty())
-      return forget(name, assignment.line, "its keys are not all known");
-    value = assignment.appends ? *old : ShellValue{.kind = ShellValue::Kind::table};
-  } else if (assignment.appends && old != nullptr && assignment.is_array) {
-    value.fields.insert(value.fields.begin(), old->fields.begin(), old->fields.end());
-  } else if (assignment.appends && old != nullptr && !old->fields.empty()) {
+  const bool has_more =
+      assignment.appends && place != state.variables->end() && !place->second->fields.empty();
+  const bool is_plain =
+      !assignment.is_array && !assignment.appends && whole_number(value.fields.front().text);
+  if (opaque != state.opaque.end() && !is_plain)
+    return forget(name, assignment.line, "`declare` gives it values that are not followed");
+  if (has_more && assignment.is_array) {
+    const ShellFields& fields = place->second->fields;
+    value.fields.insert(value.fields.begin(), fields.begin(), fields.end());
+  } else if (has_more) {
     const std::string more = value.fields.front().text;
-    value = *old;
-    value.fields.front().text += state.integers.contains(name) ? "+(" + more + ")" : more;
-  }
-  if (state.integers.contains(name) && !value.fields.empty()) {
-    const auto number = number_of(value.fields.front().text, assignment.line);
-    if (!number) return forget(name, assignment.line, "it is computed");
-    value.fields.front().text = fmt::format("{}", *number);
+    value = *place->second;
+    value.fields.front().text += more;
   }
   keep(name, std::move(value));
 }
 
-/// Follows NAME[key]=value. Where the key, or the array, is not known, no element is known any more.
+/// Follows NAME[index]=value. Where the index, or the array, is not known, no element is known any more.
 void ShellValues::assign_element(const ShellAssignment& assignment) {
-  const std::string key = joined(*assignment.index);
-  const std::string text = assignment.is_array ? "" : joined(assignment.values.front());
-  const auto place = state.variables->find(assignment.name);
+  const std::string& name = assignment.name;
+  const auto place = state.variables->find(name);
   ShellValue value = place != state.variables->end() ? *place->second : ShellValue{};
   charge(value.fields.size() * sizeof(ShellField), assignment.line);
-  std::ptrdiff_t at = 0;
-  bool is_new = false;
-  bool is_known = !assignment.is_array && key.find(kUnknownBegin) == std::string::npos;
-  if (value.kind == ShellValue::Kind::table) {
-    const auto found = std::ranges::lower_bound(value.keys, key);
-    at = found - value.keys.begin();
-    is_new = found == value.keys.end() || *found != key;
-    if (is_new && is_known) value.keys.insert(found, key);
-  } else {
-    const auto index = is_known ? number_of(key, assignment.line) : std::nullopt;
-    is_known = index && *index >= 0 && *index <= std::ssize(value.fields) &&
-               std::ranges::none_of(value.fields, may_be_several);
-    at = index.value_or(0);
-    is_new = at == std::ssize(value.fields);
-    value.kind = ShellValue::Kind::array;
-  }
-  if (!is_known)
-    return forget(assignment.name, assignment.line, "not all indices of its elements are known");
-  if (is_new) value.fields.insert(value.fields.begin() + at, {"", assignment.line});
-  ShellField& field = value.fields[static_cast<std::size_t>(at)];
-  field.text = (assignment.appends ? field.text : "") + text;
-  keep(assignment.name, std::move(value));
+  const auto index = number_of(joined(*assignment.index), assignment.line);
+  const bool is_known = index && *index >= 0 && *index <= std::ssize(value.fields) && !assignment.is_array &&
+                        !state.opaque.contains(name) &&
+                        std::ranges::none_of(value.fields, &ShellField::may_be_many);
+  if (!is_known) return forget(name, assignment.line, "not all indices of its elements are known");
+  if (*index == std::ssize(value.fields)) value.fields.push_back({"", assignment.line});
+  ShellField& field = value.fields[static_cast<std::size_t>(*index)];
+  field.text = (assignment.appends ? field.text : "") + joined(assignment.values.front());
+  value.kind = ShellValue::Kind::array;
+  keep(name, std::move(value));
 }
 
 }  // namespace verify

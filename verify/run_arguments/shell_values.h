@@ -3,15 +3,14 @@
 /// The values of a script's variables, as far as they can be known without executing it, and the words of its
 /// commands with these values in the place of expansions.
 ///
-/// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a
-///         field as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of
-///         an entry of unresolved(). A variable to which the file gives no value may have one from outside: a
-///         default of the file counts as its value, and otherwise it is not known.
-/// Calls   Of branches of which one runs, each is followed on its own copy of the state; joined() then makes
-///         one state of them. A value that is not the same in all of them is not known from there on.
+/// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a field
+///         as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of an entry of
+///         unresolved(). A variable to which the file gives no value may have one from outside: a default of the
+///         file counts as its value, and otherwise it is not known.
+/// Calls   Of branches of which one runs, each is followed on its own copy of the state; joined() then makes one
+///         state of them. A value that is not the same in all of them is not known from there on.
 /// Errors  run_file_size: a value or a word of more than 1 MiB, words, values and copies of more than 64 MiB in
-///         all, a word or a command of more than kMostRunArguments words, or too many expansions that are not
-///         known.
+///         all, a command of more than kMostRunArguments words, or too many expansions that are not known.
 
 #include <cstddef>
 #include <cstdint>
@@ -49,22 +48,20 @@ struct ShellField {
 using ShellFields = std::vector<ShellField>;
 
 struct ShellValue {
-  enum class Kind { text, array, table, unset };
+  enum class Kind { text, array, unset };
   Kind kind = Kind::text;
   ShellFields fields;
-  std::vector<std::string> keys;  // of a table: one for each field, in alphabetical order
   bool is_exported = false;
-  std::size_t order = 0;  // those of the file have another number each, by their first assignment
+  std::size_t order = 0;  // of the first assignment
 };
-using ShellVariables = std::map<std::string, std::shared_ptr<const ShellValue>>;
-using ShellFunctions = std::map<std::string, std::shared_ptr<const ShellList>>;  // null: which one is not known
+using ShellValuePointer = std::shared_ptr<const ShellValue>;
+using ShellVariables = std::map<std::string, ShellValuePointer>;
 
 /// What $0, $1 and so on are.
 struct ShellArguments {
   bool are_known = false;  // they are these; otherwise those of the script, behind so many of them:
   ShellFields fields;
   std::optional<std::int64_t> shifted = 0;  // none: that is not known
-  std::string name;                         // the path of the script; "" where it has none
 };
 
 /// A call of a function. The first one is the script.
@@ -83,19 +80,17 @@ struct ShellStatus {
 
 /// What the commands of a script change.
 struct ShellState {
-  std::shared_ptr<ShellVariables> variables = std::make_shared<ShellVariables>();  // shared by copies
-  ShellFunctions functions;
+  std::shared_ptr<ShellVariables> variables = std::make_shared<ShellVariables>();  // copies share them
+  std::map<std::string, std::shared_ptr<const ShellList>> functions;               // null: it is not known
   std::vector<ShellCall> calls = {{}};
   std::map<std::string, std::optional<std::string>> files;  // that the script has written; none: not known
-  std::set<std::string> own;                 // variables that a branch which is not taken would give arguments
-  std::set<std::string> integers;            // of `declare -i`
-  std::set<std::string> references;          // of `local -n`
-  int line_of_any = 0;                       // any variable may have been assigned there; 0: nowhere
+  std::set<std::string> own;           // variables that a branch which is not taken would give arguments
+  std::map<std::string, bool> opaque;  // of declare -A, -i and -n: whether it stands for another variable
   ShellStatus status;
   std::optional<std::string> output = "";  // of the substitution that is followed; none: it is not known
   std::string output_asked;                // the variable that would tell it
   std::optional<std::string> folder = "";  // "": that of the script; none: it is not known
-  bool ends_by_failure = false;            // set -e
+  int line_of_any = 0;                     // any variable may have been assigned there; 0: nowhere
   bool exports_all = false;                // set -a
   bool goes_on = true;                     // no `exit`, `return`, `break` or `continue` has run
   bool has_exited = false;
@@ -115,16 +110,13 @@ class ShellValues {
   void forget(const std::string& name, int line, const std::string& reason);
   void forget_all(int line);
   void export_variable(const std::string& name);
-  /// Makes a variable one of the function that is called, whose value from before end_call() gives back.
-  void hide(const std::string& name);
-  void end_call();
+  /// Gives variables other values; null: none.
   void give_back(const ShellVariables& values);
-  /// Leaves the variables that a program gets which the script starts: none where it runs elsewhere.
-  void leave_exported(bool is_elsewhere);
-  void shift(std::optional<std::int64_t> count);
+  /// Returns the values that variables have, for give_back().
+  ShellVariables kept(const std::vector<std::string>& names) const;
 
   /// Returns the value that the file, or --set, gives a variable or $1 and its like; null where none does.
-  std::shared_ptr<const ShellValue> find(const std::string& name);
+  ShellValuePointer find(const std::string& name);
   /// A variable of --set has its value throughout, unless that is empty and the script gives it a default.
   bool is_locked(const std::string& name) const { return set_.contains(name) && !open_.contains(name); }
   void open(const std::string& name);
@@ -133,7 +125,6 @@ class ShellValues {
   /// Returns the variable that would tell the last number that was not known; "" where none would.
   const std::string& asked_of_number() const { return asked_; }
 
-  ShellFields expand(const ShellWord& word);
   ShellFields expand(const std::vector<ShellWord>& words);
   /// The word as a pattern (shell_pattern.h). What is quoted in it stands for itself.
   std::string pattern(const ShellWord& word);
@@ -142,8 +133,8 @@ class ShellValues {
   /// The text of a here-document as its command gets it.
   std::string text_of(const HereDocument& document);
 
-  /// Makes one state of those in which branches have ended. `before` is that from before them; `asked` would
-  /// tell which one runs. In a loop, what is not known before stays the same.
+  /// Makes one state of those in which branches have ended. `before` is that from before them; `asked` would tell
+  /// which one runs. In a loop, what is not known before stays the same.
   ShellState joined(std::vector<ShellState> states, const ShellState& before, const std::string& asked,
                     bool is_loop = false);
 
@@ -153,8 +144,9 @@ class ShellValues {
   /// The text with the source of each expansion in the place of its mark.
   std::string shown(std::string_view text) const;
   /// The first variable that would tell what is not known; "" where none would.
-  std::string variable_of(std::string_view text) const;
   std::string variable_of(const ShellFields& fields) const;
+  /// The name that --set has for a variable: an argument of the script has another number before a `shift`.
+  std::string name_outside(const std::string& name) const;
 
   /// Counts bytes that somebody copies of the values.
   void charge(std::size_t bytes, int line);
@@ -163,7 +155,6 @@ class ShellValues {
   const std::vector<Unresolved>& needed() const { return needed_; }
   /// The last line in which a default has counted.
   int line_of_default() const { return line_of_default_; }
-  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   /// A part of an expanded word.
@@ -179,11 +170,12 @@ class ShellValues {
 
   [[noreturn]] static void refuse_size(int line, const char* what);
   ShellVariables& variables();
-  std::string name_outside(const std::string& name) const;
+  ShellValuePointer unknown_value(const std::string& source, const std::string& name,
+                                  const std::string& reason);
   void assign_element(const ShellAssignment& assignment);
   bool splits_at_blanks() const;
   std::string joined(const ShellWord& word);
-  ShellFields split(const Pieces& pieces, int line);
+  void split(const Pieces& pieces, ShellFields& fields);
   Pieces pieces(const ShellWord& word);
   void add(const ShellPart& part, int line, Pieces& pieces);
   void add_unknown(const ShellPart& part, const std::string& asked, int line, Pieces& pieces,
@@ -192,27 +184,28 @@ class ShellValues {
   void add_parameter(const ShellPart& part, int line, Pieces& pieces);
   bool add_default(const ShellPart& part, bool is_outside, const ShellFields& fields, int line,
                    Pieces& pieces);
+  void add_fields(const ShellPart& part, const ShellFields& fields, int line, Pieces& pieces);
   std::optional<ShellFields> special(const ShellPart& part, int line);
   std::optional<ShellFields> chosen(const ShellPart& part, const ShellValue& value, int line);
   std::optional<ShellFields> changed(const ShellPart& part, ShellFields fields, int line);
   std::optional<std::string> changed_text(const ShellPart& part, const std::string& text, int line);
-  std::optional<ShellFields> sliced(const ShellPart& part, const ShellFields& fields, int line);
+  std::optional<std::string> sliced(const ShellPart& part, const std::string& text, int line);
 
+  void join(ShellState& joint, const ShellState& other, const std::string& asked);
   std::shared_ptr<ShellVariables> joined_variables(const std::vector<ShellState>& states,
                                                    const ShellState& before, const std::string& asked,
                                                    bool is_loop);
   ShellValue merged(const std::string& name, const ShellValue* before,
-                    const std::vector<const ShellValue*>& others, const std::string& asked, bool is_loop);
+                    const std::vector<const ShellValue*>& others, const std::string& asked);
   std::optional<ShellValue> extended(const std::string& name, const ShellValue& before,
                                      const std::vector<const ShellValue*>& others, const std::string& asked);
-  std::vector<std::string> marks_of(const std::string& name, const ShellFields& fields,
-                                    const std::string& known, const std::string& asked);
+  void add_marks(const std::string& name, const ShellFields& more, const std::string& asked,
+                 ShellFields& fields);
 
-  std::map<std::string, std::shared_ptr<const ShellValue>> set_;  // by --set
-  std::set<std::string> open_;                                    // those that the script gives a default
+  std::map<std::string, ShellValuePointer> set_;  // by --set
+  std::set<std::string> open_;                    // those that the script gives a default
   std::vector<Unresolved> unknowns_;
   std::vector<Unresolved> needed_;
-  std::vector<std::string> notes_;
   std::string asked_;  // what would tell the last number that was not known
   std::size_t bytes_ = 0, assigned_ = 0;
   int line_ = 0, line_of_default_ = 0;

@@ -5,11 +5,11 @@
 ///
 ///   for (const ShellCommand& command : parse_shell(text).commands) ...
 ///
-/// Shapes  An `elif` is a branch in the last list of another branch. The words of [[ ... ]] and of a `case`
-///         are those that are written; `source` is an expansion as it is written.
-/// Errors  script_syntax: a quote, bracket, block or here-document that does not end or has not begun, and
-///         more than 100 of them one in the other; bare_bracket: a '(' without quotes among the arguments of
-///         a Python file. In a text that does not begin with "#!", what has not begun is passed over.
+/// Shapes  An `elif` is a branch in the last list of another branch. `source` is an expansion as it is written.
+///         All lines of a file that another one names have the number of the line that names it.
+/// Errors  script_syntax: a quote, bracket, block or here-document that does not end or has not begun, and more
+///         than 100 of them one in the other; bare_bracket: a '(' without quotes among the arguments of a Python
+///         file. In a text that does not begin with "#!", what has not begun is passed over.
 
 #include <memory>
 #include <string>
@@ -19,33 +19,12 @@
 
 namespace verify {
 
+bool begins_shell_name(char c);
+bool is_of_shell_name(char c);
+
 struct ShellWord;
 struct ShellCommand;
 using ShellList = std::vector<ShellCommand>;
-
-/// What an expansion makes of a value.
-enum class ShellChange {
-  none,
-  use_default,        // ${NAME:-word}
-  assign_default,     // ${NAME:=word}
-  use_other,          // ${NAME:+word}
-  demand,             // ${NAME:?word}
-  cut_begin,          // ${NAME#pattern}
-  cut_longest_begin,  // ${NAME##pattern}
-  cut_end,            // ${NAME%pattern}
-  cut_longest_end,    // ${NAME%%pattern}
-  replace,            // ${NAME/pattern/word}
-  replace_all,        // ${NAME//pattern/word}
-  replace_begin,      // ${NAME/#pattern/word}
-  replace_end,        // ${NAME/%pattern/word}
-  upper_first,        // ${NAME^}
-  upper,              // ${NAME^^}
-  lower_first,        // ${NAME,}
-  lower,              // ${NAME,,}
-  slice,              // ${NAME:offset:length}
-  length,             // ${#NAME}
-  keys,               // ${!NAME[@]}
-};
 
 struct ShellPart {
   enum class Kind {
@@ -55,17 +34,17 @@ struct ShellPart {
     output,      // $(commands)
     unknown,     // what only a shell could tell
   };
-  enum class Elements { one, all, joined };  // ${NAME}, ${NAME[@]}, ${NAME[*]}
   Kind kind = Kind::literal;
   bool is_quoted = false;  // a value is not split at its blanks
   std::string text;
   std::string source;
-  Elements elements = Elements::one;
+  char elements = '\0';                    // '@' of ${NAME[@]} and $@, '*' of ${NAME[*]} and $*
   bool is_indirect = false;                // ${!NAME}
   bool replaces_empty = false;             // ${NAME:-word} and its like; not ${NAME-word}
   std::shared_ptr<const ShellWord> index;  // of ${NAME[index]}; null: none
-  ShellChange change = ShellChange::none;
-  std::shared_ptr<const ShellWord> word;    // of a change, or the expression
+  std::string
+      change;  // - = + ? # ## % %% / // /# /% ^ ^^ , ,, : behind the name, "length" of ${#NAME}, or ""
+  std::shared_ptr<const ShellWord> word;    // behind the change, or the expression
   std::shared_ptr<const ShellWord> second;  // the word behind a pattern, or the length of a slice; null: none
   std::shared_ptr<const ShellList> commands;
 };
@@ -82,7 +61,7 @@ struct ShellAssignment {
   std::string name;
   bool appends = false;                    // NAME+=...
   bool is_array = false;                   // NAME=( ... )
-  std::shared_ptr<const ShellWord> index;  // of NAME[index]=..., and of [index]=... in an array; null: none
+  std::shared_ptr<const ShellWord> index;  // of NAME[index]=...; null: none
   std::vector<ShellWord> values;
   int line = 0;
 };
@@ -103,21 +82,20 @@ struct ShellCommand {
     simple,      // assignments and words
     arithmetic,  // ((words[0]))
     test,        // [[ words ]]
-    group,       // { lists[0] }, or the commands that an & sends into the background
-    subshell,    // ( lists[0] )
+    group,       // { lists[0] }
+    subshell,    // ( lists[0] ); its name is "&" where the commands run in the background
     pipeline,    // lists[0] | lists[1]
     branch,      // if lists[0]; then lists[1]; else lists[2]; fi
     choice,      // case words[0] in patterns[0]) lists[0] ;; esac
     each,        // for name in words; do lists[0]; done
     counted,     // for ((words[0]; words[1]; words[2])); do lists[0]; done
-    repeat,      // while lists[0]; do lists[1]; done
+    repeat,      // while lists[1]; do lists[0]; done; its name is "until" for that
     function,    // name() lists[0]
   };
   Kind kind = Kind::simple;
   int line = 0;
-  std::string chain;         // "&&" or "||" where it stands behind one; "" otherwise
-  bool is_negated = false;   // it stands behind a "!"
-  bool is_opposite = false;  // `until`
+  std::string chain;        // "&&" or "||" where it stands behind one; "" otherwise
+  bool is_negated = false;  // it stands behind a "!"
   std::string name;
   std::vector<ShellAssignment> assignments;  // those before the words
   std::vector<ShellAssignment> declared;     // those behind export, local, declare and their like
@@ -125,9 +103,9 @@ struct ShellCommand {
   std::vector<ShellList> lists;
   std::vector<ShellPattern> patterns;
   std::vector<std::shared_ptr<HereDocument>> documents;
-  std::vector<ShellWord> input;             // behind <<<
-  std::shared_ptr<const ShellWord> output;  // the file that its output goes to; null: none
-  bool appends = false;                     // behind >>
+  std::vector<ShellWord> input;   // behind <<<
+  std::vector<ShellWord> output;  // the file that its output goes to
+  bool appends = false;           // behind >>
 };
 
 struct ShellScript {
@@ -136,7 +114,9 @@ struct ShellScript {
 };
 
 /// Reads a script. `first_line` is the number of its first line, for text that stands inside of another file.
-/// All lines of a file that another one names have the number of the line that names it: they are not counted.
 ShellScript parse_shell(std::string_view text, int first_line = 1, bool counts_lines = true);
+
+/// Reads a text as a here-document, in which quotes are literal.
+ShellWord parse_document(std::string_view text, int line);
 
 }  // namespace verify
