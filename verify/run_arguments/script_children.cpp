@@ -183,8 +183,8 @@ void ScriptReader::start(const ShellCommand& command, const Words& words) {
     const Words behind(dashes.base(), words.end());
     if (training_script(behind) != behind.end()) return start(command, behind);
   }
-  if (python != words.end()) return launches_.add(words, command.line, given_);
-  if (!starts_text(words) && !starts_file(command, words)) launches_.add(words, command.line, given_);
+  if (python != words.end()) return launches_.add(words, command.line);
+  if (!starts_text(words) && !starts_file(command, words)) launches_.add(words, command.line);
   const bool is_allocated = base_name(words.front().text) == "sbatch";
   if (is_allocated && !command.documents.empty()) read_allocation(words);
   for (const auto& document : command.documents)

@@ -27,16 +27,6 @@ bool sets_up_programs(std::string_view file) {
   return std::ranges::find(kNames, base_name(file)) != kNames.end();
 }
 
-/// Returns the option that gives a variable this value, with a blank before it; "" where the value is not known,
-/// or is too long for a hint.
-std::string option_to_set(const std::string& name, const ShellField& value) {
-  const bool is_plain = value.text.find_first_of(" \t\n'\"$;&|<>*?(){}") == std::string::npos;
-  const bool is_quotable = value.text.find('\'') == std::string::npos;
-  if (value.has_unknown() || value.text.size() > kMostOfAHint || (!is_plain && !is_quotable)) return "";
-  const std::string quote = is_plain ? "" : "'";
-  return fmt::format(" --set {}{}={}{}", quote, name, sim::printable_text(value.text), quote);
-}
-
 [[noreturn]] void refuse(const char* code, const std::string& option, const std::string& numbers,
                          const char* rule, const std::string& hint) {
   sim::refuse({.code = code, .option = option, .numbers = numbers, .rule = rule, .hint = hint});
@@ -55,9 +45,12 @@ std::vector<std::pair<std::string, const ShellValue*>> assigned(const ShellVaria
 
 }  // namespace
 
-void ScriptLaunches::add(const ShellFields& words, int line, const std::vector<std::string>& given) {
+void ScriptLaunches::add(const ShellFields& words, int line) {
   std::optional<LaunchCommand> launch = launch_of(words, values_);
-  if (!launch || launch->is_program) keep_started(words, line, given);
+  const auto script = started_script(words);
+  const bool is_started = script != words.end() && started_.size() < kMostStarted;
+  if (is_started && (!launch || launch->is_program))
+    started_.push_back({.script = std::string(base_name(values_.shown(script->text))), .line = line});
   if (!launch) return;
   starts_script_ = starts_script_ || !launch->is_program;
   if (is_no_training(*launch)) {
@@ -102,19 +95,6 @@ void ScriptLaunches::keep_what_is_not_known(const ShellFields& words) {
     values_.charge(unknown.size() * sizeof(Unresolved), word->line);
     std::ranges::move(unknown, std::back_inserter(not_known_));
   }
-}
-
-/// Remembers the shell script that a command starts, and what the file gives it.
-void ScriptLaunches::keep_started(const ShellFields& words, int line, const std::vector<std::string>& given) {
-  const auto script = started_script(words);
-  if (script == words.end() || started_.size() == kMostStarted) return;
-  Started started{.script = std::string(base_name(values_.shown(script->text))), .line = line};
-  for (const std::string& name : given)
-    if (const auto value = values_.find(name); value != nullptr && value->fields.size() == 1)
-      started.options += option_to_set(name, value->fields.front());
-  for (auto argument = script + 1; argument != words.end(); ++argument)
-    started.options += option_to_set(fmt::format("{}", argument - script), *argument);
-  started_.push_back(std::move(started));
 }
 
 void ScriptLaunches::keep_sourced(const ShellField& file, int line) {
@@ -230,8 +210,7 @@ void ScriptLaunches::refuse_no_launch(int line_of_exit) const {
   if (names.size() > 1) numbers += fmt::format("; it starts {}", fmt::join(names, ", "));
   std::string hint = "the run's log, or the command line that starts the run";
   if (!started_.empty())
-    hint = fmt::format("--from {}{}, which line {} starts", names.back(), started_.back().options,
-                       started_.back().line);
+    hint = fmt::format("--from {}, which line {} starts", names.back(), started_.back().line);
   refuse("run_without_arguments", "--from", numbers,
          "a launch script or a command line holds '--flag value' behind its training script", hint);
 }
@@ -271,7 +250,7 @@ void ScriptLaunches::add_missing_files(RunArguments& run) const {
                                    file.script, file.line);
       is_asked = true;
     }
-    if (!is_asked && !file.may_replace && values_.line_of_default() < file.line) continue;
+    if (!is_asked && !file.may_replace && values_.line_of_default < file.line) continue;
     run.unresolved.push_back(
         {.text = file.script, .line = file.line, .reason = "it is sourced, and is not beside the script"});
     run.notes.push_back(

@@ -4,7 +4,7 @@
 /// arguments of the one that counts: the last one that says something about the training, or else the last one. Of
 /// several, one of Python counts, and one whose file is named for training.
 ///
-/// Shapes  Words are expanded (shell_values.h). `given` are the variables that are assigned before a command.
+/// Shapes  Words are expanded (shell_values.h).
 /// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h); those of launch_mistakes.h.
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class ScriptLaunches {
   explicit ScriptLaunches(ShellValues& values) : values_(values) {}
 
   /// Adds a command, if it may start a training or another script.
-  void add(const ShellFields& words, int line, const std::vector<std::string>& given);
+  void add(const ShellFields& words, int line);
   /// Adds words that are arguments alone. Those that follow each other are one launch.
   void add_arguments(const ShellFields& words, int line, bool is_in_document);
   /// Puts the words of a launcher before the commands from number `first` on, which that launcher starts.
@@ -48,13 +48,11 @@ class ScriptLaunches {
   /// A shell script that the file starts or sources, and that is not there.
   struct Started {
     std::string script;
-    std::string options;  // " --set TP=2": what the file gives it
     int line = 0;
     bool is_sourced = false;   // its variables are those of the file, too
     bool may_replace = false;  // variables of the file have values before it
   };
 
-  void keep_started(const ShellFields& words, int line, const std::vector<std::string>& given);
   void take_assigned_arguments();
   void take_variables(const LaunchCommand& launch, RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const LaunchCommand&));

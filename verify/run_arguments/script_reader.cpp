@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/run_arguments/shell_condition.h"
 
 namespace verify {
@@ -14,7 +13,6 @@ namespace {
 constexpr std::size_t kMostCommands = 200'000;
 constexpr int kMostDepth = 200;
 constexpr std::size_t kMostCalls = 16;  // one inside of the other
-constexpr int kMostRounds = 1000;       // of a loop without a list
 constexpr int kMostPasses = 10;
 
 /// Counts as long as it is there.
@@ -71,11 +69,9 @@ RunArguments ScriptReader::arguments() {
 void ScriptReader::run(const ShellList& commands) {
   const Counted depth(depth_);
   if (depth_ > kMostDepth) {
-    sim::refuse({.code = "script_syntax",
-                 .option = commands.empty() ? "--from" : fmt::format("line {}", commands.front().line),
-                 .numbers = fmt::format("subshells, loops or calls nested more than {} deep", kMostDepth),
-                 .rule = "a launch script is nested a few levels deep",
-                 .hint = "the command line alone"});
+    refuse_script("script_syntax", commands.empty() ? 0 : commands.front().line,
+                  fmt::format("subshells, loops or calls nested more than {} deep", kMostDepth),
+                  "a launch script is nested a few levels deep", "the command line alone");
   }
   for (std::size_t i = 0; i < commands.size() && state_.goes_on; ++i) run_chained(commands[i]);
 }
@@ -121,8 +117,9 @@ void ScriptReader::run_kind(const ShellCommand& command) {
     case Kind::simple:
       return run_simple(command);
     case Kind::arithmetic: {
-      const auto number = values_.number_of(values_.whole(command.words[0]).text, command.line);
-      state_.status = {.asked = values_.asked_of_number()};
+      state_.status = {};
+      const auto number =
+          values_.number_of(values_.whole(command.words[0]).text, command.line, &state_.status.asked);
       if (number) state_.status.success = *number != 0;
       return;
     }
@@ -151,11 +148,8 @@ void ScriptReader::run_kind(const ShellCommand& command) {
 
 void ScriptReader::run_simple(const ShellCommand& command) {
   if (++commands_ > kMostCommands) {
-    sim::refuse({.code = "run_file_size",
-                 .option = fmt::format("line {}", command.line),
-                 .numbers = fmt::format("more than {} commands", kMostCommands),
-                 .rule = "a launch script runs few commands",
-                 .hint = "the command line alone"});
+    refuse_script("run_file_size", command.line, fmt::format("more than {} commands", kMostCommands),
+                  "a launch script runs few commands", "the command line alone");
   }
   const Words words = values_.expand(command.words);
   std::vector<std::string> names;
@@ -176,10 +170,7 @@ void ScriptReader::run_simple(const ShellCommand& command) {
   }
   // Assignments before a word are those of the command alone.
   for (const std::string& name : names) values_.export_variable(name);
-  const std::size_t given = given_.size();
-  given_.insert(given_.end(), names.begin(), names.end());
   run_words(command, words);
-  given_.resize(given);
   if (state_.goes_on) values_.give_back(outer);
 }
 
@@ -213,14 +204,18 @@ void ScriptReader::require(const std::set<std::string>& names, int line) {
   }
 }
 
-/// Goes on with the ends of branches that go on.
-void ScriptReader::join(std::vector<ShellState> ends, const ShellState& before, const std::string& asked) {
-  bool have_exited = true;
-  for (const ShellState& end : ends) have_exited = have_exited && end.has_exited;
+/// Goes on with the ends of branches that go on. `before` is the state from before them, if one has it.
+void ScriptReader::join(std::vector<ShellState> ends, const ShellState* before, const std::string& asked) {
+  const bool have_exited = std::ranges::all_of(ends, &ShellState::has_exited);
   std::erase_if(ends, [](const ShellState& end) { return !end.goes_on; });
-  state_.goes_on = !ends.empty();
-  state_.has_exited = ends.empty() && have_exited;
-  if (!ends.empty()) state_ = values_.joined(std::move(ends), before, asked);
+  if (ends.empty()) {
+    state_ = {};
+    state_.goes_on = false;
+    state_.has_exited = have_exited;
+    return;
+  }
+  const ShellState first = before == nullptr && ends.size() > 1 ? ends.front() : ShellState();
+  state_ = values_.joined(std::move(ends), before != nullptr ? *before : first, asked);
 }
 
 /// Runs one of two paths, or both where nobody knows which one runs.
@@ -243,7 +238,7 @@ void ScriptReader::decide(const ShellStatus& status, const Step& yes, const Step
   const ShellState first = std::exchange(state_, before);
   other();
   const ShellState second = state_;
-  join({first, second}, before, status.asked);
+  join({first, second}, &before, status.asked);
   settle(status.empty_if_true, before, first, line);
   settle(status.empty_if_false, before, second, line_of_exit_);
 }
@@ -292,103 +287,78 @@ void ScriptReader::run_choice(const ShellCommand& choice, std::size_t first, con
     may_go_on = !fits;
   }
   if (may_go_on) ends.push_back(before);
-  join(std::move(ends), before, values_.variable_of({subject}));
+  join(std::move(ends), &before, values_.variable_of({subject}));
 }
 
-void ScriptReader::run_loop(const ShellCommand& command) {
-  if (command.kind == Kind::repeat) {
-    return run_rounds({command, [&] {
-                         run(command.lists[1]);
-                         return command.name == "until" ? opposite(state_.status) : state_.status;
-                       }});
-  }
-  if (command.kind == Kind::counted) {
-    const auto number = [&](std::size_t at) {
-      return values_.number_of(values_.whole(command.words[at]).text, command.line);
-    };
-    number(0);
-    const auto begins = [&] {
-      const auto value = command.words[1].parts.empty() ? 1 : number(1);
-      return ShellStatus{.success = value ? std::optional(*value != 0) : std::nullopt};
-    };
-    return run_rounds({command, begins, [&] { number(2); }});
-  }
-  const Words list = values_.expand(command.words);
-  const bool is_known = std::ranges::none_of(
-      list, [](const ShellField& word) { return word.has_unknown() || word.may_be_many; });
-  std::size_t next = 0;
-  run_rounds({command, [&]() -> ShellStatus {
-                if (!is_known)
-                  values_.forget(command.name, command.line, "it takes several values in a loop");
-                if (!is_known) return {};
-                if (next < list.size()) values_.define(command.name, list[next].text, command.line);
-                return {.success = next++ < list.size()};
-              }});
-}
-
-/// Runs a loop round by round, as long as it is known that there is another one.
-void ScriptReader::run_rounds(const Loop& loop) {
-  const bool has_list = loop.command.kind == Kind::each;
+/// Runs a loop over known words round by round.
+void ScriptReader::run_loop(const ShellCommand& loop) {
+  const auto is_open = [](const ShellField& word) { return word.has_unknown() || word.may_be_many; };
+  const bool has_list = loop.kind == Kind::each;
+  const Words list = has_list ? values_.expand(loop.words) : Words();
+  if (loop.kind == Kind::counted) values_.number_of(values_.whole(loop.words[0]).text, loop.line);
   enter(Target::Kind::loop, [&] {
-    for (int round = 0; state_.goes_on; ++round) {
-      const ShellState begin = state_;
-      const ShellStatus status = loop.begins_round();
-      state_.status = begin.status;
-      if (!state_.goes_on || status.success == false) break;
-      if (!status.success || (round == kMostRounds && !has_list)) return run_unknown_rounds(loop);
+    if (!has_list || std::ranges::any_of(list, is_open)) return run_unknown_rounds(loop);
+    for (auto word = list.begin(); word != list.end() && state_.goes_on; ++word) {
+      values_.define(loop.name, word->text, loop.line);
       run_round(loop);
-      if (!has_list && are_same(begin, state_)) state_.goes_on = false;  // it has no end
     }
   });
 }
 
 /// Runs a round, which may end with `continue`.
-void ScriptReader::run_round(const Loop& loop) {
-  const ShellState before = state_;
-  run(loop.command.lists[0]);
+void ScriptReader::run_round(const ShellCommand& loop) {
+  run(loop.lists[0]);
   std::vector<ShellState> ends = std::exchange(targets_.back().continues, {});
-  ends.push_back(state_);
-  join(std::move(ends), before, "");
-  if (state_.goes_on) loop.step();
+  ends.push_back(std::move(state_));
+  join(std::move(ends), nullptr, "");
+  if (loop.kind == Kind::counted) values_.number_of(values_.whole(loop.words[2]).text, loop.line);
+}
+
+/// Asks whether another round begins.
+ShellStatus ScriptReader::begins_round(const ShellCommand& loop) {
+  if (loop.kind == Kind::each) values_.forget(loop.name, loop.line, "it takes several values in a loop");
+  if (loop.kind == Kind::each) return {};
+  if (loop.kind == Kind::repeat) {
+    run(loop.lists[1]);
+    return loop.name == "until" ? opposite(state_.status) : state_.status;
+  }
+  const auto number = values_.number_of(values_.whole(loop.words[1]).text, loop.line);
+  return {.success = number ? std::optional(*number != 0) : std::nullopt};
 }
 
 /// Runs a loop of which nobody knows how many rounds it has: until another round makes no difference.
-void ScriptReader::run_unknown_rounds(const Loop& loop) {
-  const int line = loop.command.line;
+void ScriptReader::run_unknown_rounds(const ShellCommand& loop) {
   const std::size_t launches = launches_.size(), leaves = targets_.back().leaves.size();
-  for (int pass = 0; pass <= kMostPasses; ++pass) {
+  for (int pass = 0;; ++pass) {
     const ShellState entry = state_;
     launches_.cut(launches);
     targets_.back().leaves.resize(leaves);
-    run_round(loop);
-    if (state_.goes_on) loop.begins_round();
-    if (!state_.goes_on) {
-      state_ = entry;
-      return;
-    }
+    if (begins_round(loop).success == false || !state_.goes_on) return;
     state_.status = {};
-    state_ = values_.joined({entry, state_}, entry, "", true);
-    if (are_same(entry, state_)) return;
-    const std::shared_ptr<ShellVariables> variables = state_.variables;
-    for (const auto& [name, value] : *variables) {
+    const ShellState end = state_;
+    run_round(loop);
+    const ShellState again = state_.goes_on ? values_.joined({entry, state_}, entry, "", true) : entry;
+    const bool is_done = are_same(entry, again) || pass == kMostPasses;
+    state_ = is_done ? end : again;
+    if (pass == kMostPasses) values_.forget_all(loop.line);
+    if (is_done) return;
+    for (const auto& [name, value] : *again.variables) {
       const auto old = entry.variables->find(name);
       const bool changes = old == entry.variables->end() || old->second->fields != value->fields;
-      if (changes && pass > 1) values_.forget(name, line, "it changes in a loop");
+      if (changes && pass > 1) values_.forget(name, loop.line, "it changes in a loop");
     }
   }
-  values_.forget_all(line);
 }
 
 /// Runs what can be left, and goes on with the states in which it was.
 void ScriptReader::enter(Target::Kind kind, const Step& commands) {
-  const ShellState before = state_;
   state_.status = {.success = true};
   targets_.push_back({.kind = kind});
   commands();
   std::vector<ShellState> ends = std::move(targets_.back().leaves);
   targets_.pop_back();
-  ends.push_back(state_);
-  join(std::move(ends), before, "");
+  ends.push_back(std::move(state_));
+  join(std::move(ends), nullptr, "");
 }
 
 /// Runs commands in a shell of their own. Of what they change, their output and the files they write are left.

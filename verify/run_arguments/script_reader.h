@@ -46,11 +46,6 @@ class ScriptReader {
     std::vector<ShellState> leaves = {};
     std::vector<ShellState> continues = {};
   };
-  struct Loop {
-    const ShellCommand& command;
-    std::function<ShellStatus()> begins_round;
-    Step step = [] {};
-  };
   struct File {
     std::string path;
     ShellScript script;
@@ -66,13 +61,13 @@ class ScriptReader {
   void settle(const std::set<std::string>& names, const ShellState& before, const ShellState& path, int line);
   void require(const std::set<std::string>& names, int line);
   void leave_unassigned(const ShellList& commands);
-  void join(std::vector<ShellState> ends, const ShellState& before, const std::string& asked);
+  void join(std::vector<ShellState> ends, const ShellState* before, const std::string& asked);
   void run_branch(const ShellCommand& branch);
   void run_choice(const ShellCommand& choice, std::size_t first, const ShellField& subject);
-  void run_loop(const ShellCommand& command);
-  void run_rounds(const Loop& loop);
-  void run_round(const Loop& loop);
-  void run_unknown_rounds(const Loop& loop);
+  void run_loop(const ShellCommand& loop);
+  void run_round(const ShellCommand& loop);
+  ShellStatus begins_round(const ShellCommand& loop);
+  void run_unknown_rounds(const ShellCommand& loop);
   void enter(Target::Kind kind, const Step& commands);
   void in_shell(const Step& commands);
   void run_pipeline(const ShellCommand& pipeline);
@@ -117,7 +112,6 @@ class ScriptReader {
   ScriptLaunches launches_;
   ScriptFiles files_;
   std::vector<Target> targets_;
-  std::vector<std::string> given_;       // the variables that stand before a command that is read
   std::vector<std::string> open_files_;  // that are read, one inside of the other
   std::set<std::string> called_;         // functions
   std::optional<std::string> piped_;     // what the next command gets from a pipe; none: not known

@@ -32,7 +32,7 @@ std::string variable_of(const ShellWord& word, ShellValues& values) {
   const ShellPart& part = word.parts[0];
   const bool is_plain =
       part.change.empty() || part.change == "+" || (part.change == "-" && part.word->parts.empty());
-  if (!is_plain || part.is_indirect || part.elements != '\0' || !is_of_shell_name(part.text[0])) return "";
+  if (!is_plain || part.elements != '\0' || !is_of_shell_name(part.text[0])) return "";
   values.open(part.text);
   return values.find(part.text) == nullptr ? part.text : "";
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
-#include <iterator>
 #include <set>
 #include <span>
 #include <utility>
@@ -15,7 +14,6 @@ namespace verify {
 namespace {
 
 using Kind = ShellValue::Kind;
-using Values = std::vector<const ShellValue*>;  // null: there is none
 
 bool are_equal(const ShellValue* a, const ShellValue* b) {
   if (a == nullptr || b == nullptr || a == b) return a == b;
@@ -34,11 +32,6 @@ void join_map(Map& map, const Map& other, const typename Map::mapped_type& unkno
     if (map.try_emplace(key, value).first->second != value) map[key] = unknown;
 }
 
-std::string reason_of_branch(const char* done, const std::string& asked) {
-  return fmt::format("it is {} in a branch{}", done,
-                     asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
-}
-
 /// The words of a text that gives arguments. Those of an array are its fields.
 ShellFields words_of(const ShellValue& value) {
   if (value.kind != Kind::text) return value.fields;
@@ -52,91 +45,92 @@ ShellFields words_of(const ShellValue& value) {
   return words;
 }
 
-bool is_unknown(const ShellValue& value) {
-  const bool is_one = value.kind == Kind::text && value.fields.front().may_be_many;
-  return is_one && value.fields.front().text.find(kUnknownEnd) + 1 == value.fields.front().text.size();
+/// A variable of which branches have made other values.
+class Merge {
+ public:
+  Merge(ShellValues& values, const std::string& name, const std::string& asked)
+      : values_(values), name_(name), asked_(asked) {}
+
+  ShellValue merged(const ShellValue* before, const std::vector<const ShellValue*>& others) {
+    bool are_arrays = true;  // which have no values from outside
+    for (const ShellValue* one : others)
+      are_arrays = are_arrays && one != nullptr && one->kind == Kind::array;
+    const ShellValue empty{.kind = Kind::array};
+    const ShellValue* const base = before == nullptr && are_arrays ? &empty : before;
+    if (base != nullptr && base->kind != Kind::unset)
+      if (std::optional<ShellValue> value = extended(*base, others)) return *std::move(value);
+    const bool is_unset = others.back() == nullptr || others.back()->fields.empty();
+    const ShellFields fields = is_unset ? ShellFields{{"", 0}} : others.back()->fields;
+    if (is_unset) return {.fields = {mark("${" + name_ + "}", "it may have been unset", fields)}};
+    return {.fields = {mark(name_ + "=" + shown(fields, "="), reason("assigned"), fields)}};
+  }
+
+ private:
+  std::string reason(const char* done) const {
+    return fmt::format("it is {} in a branch{}", done, asked_.empty() ? "" : " that depends on $" + asked_);
+  }
+
+  ShellField mark(const std::string& source, const std::string& reason, const ShellFields& of) {
+    const int line = of.front().line;
+    const bool is_added = source.starts_with(name_ + "+=");
+    return {values_.mark(source, asked_.empty() && !is_added ? name_ : asked_, line, reason), line, true};
+  }
+
+  /// Fields as a reader sees them, without the name of the variable before those of inner branches.
+  std::string shown(const ShellFields& fields, const std::string& sign) const {
+    std::string text;
+    for (const ShellField& field : fields) {
+      const std::string one = values_.shown(field.text);
+      const std::size_t begin = one.starts_with(name_ + sign) ? name_.size() + sign.size() : 0;
+      text += (text.empty() ? "" : " ") + one.substr(begin);
+      if (text.size() > kMostRunArguments) break;
+    }
+    return text;
+  }
+
+  /// Returns a value with marks NAME+=... for what branches put behind it or before it; nothing where one does
+  /// another thing.
+  std::optional<ShellValue> extended(const ShellValue& before, const std::vector<const ShellValue*>& others) {
+    const ShellFields words = words_of(before);
+    const auto count = std::ssize(words);
+    const bool is_text = before.kind == Kind::text;
+    ShellValue value = before;
+    if (is_text && words.empty()) return std::nullopt;
+    for (const ShellValue* other : others) {
+      ShellFields more;
+      if (other != nullptr && other->kind == before.kind) more = words_of(*other);
+      if (std::ssize(more) < count || other == nullptr || other->kind != before.kind) return std::nullopt;
+      const bool is_behind = std::equal(words.begin(), words.end(), more.begin());
+      if (!is_behind && !(is_text && std::equal(words.begin(), words.end(), more.end() - count)))
+        return std::nullopt;
+      const auto cut = is_behind ? more.begin() : more.end() - count;
+      more.erase(cut, cut + count);
+      if (!more.empty()) add(name_ + "+=" + shown(more, "+="), more, value);
+    }
+    return value;
+  }
+
+  void add(const std::string& source, const ShellFields& more, ShellValue& value) {
+    for (const ShellField& field : value.fields)
+      for (const Unresolved& present : values_.unresolved(field.text))
+        if (present.text == source) return;
+    const ShellField added = mark(source, reason("appended"), more);
+    if (value.kind == Kind::text) value.fields.front().text += " " + added.text;
+    if (value.kind != Kind::text) value.fields.push_back(added);
+  }
+
+  ShellValues& values_;
+  const std::string& name_;
+  const std::string& asked_;
+};
+
+/// Whether nothing is known of a value, and of the number of its words.
+bool is_unknown(const ShellValue* value) {
+  if (value == nullptr || value->kind != Kind::text || !value->fields.front().may_be_many) return false;
+  return value->fields.front().text.find(kUnknownEnd) + 1 == value->fields.front().text.size();
 }
 
 }  // namespace
-
-/// Adds marks NAME+=... for fields that a branch appends, unless there is one of the same text already. Marks that
-/// inner branches have made stay as they are.
-void ShellValues::add_marks(const std::string& name, const ShellFields& more, const std::string& asked,
-                            ShellFields& fields) {
-  const auto add = [&](const std::string& source, const std::string& text, int line) {
-    for (const ShellField& field : fields)
-      for (const Unresolved& present : unresolved(field.text))
-        if (present.text == source) return;
-    const std::string reason = reason_of_branch("appended", asked);
-    fields.push_back({text.empty() ? mark(source, asked, line, reason) : text, line, true});
-  };
-  std::string run = name + "+=";
-  for (const ShellField& field : more) {
-    const std::vector<Unresolved> inner = unresolved(field.text);
-    const bool is_of_branch = inner.size() == 1 && inner[0].text.starts_with(name + "+=");
-    if (!is_of_branch) run += (run.ends_with("+=") ? "" : " ") + shown(field.text);
-    const bool ends_run = is_of_branch || &field == &more.back();
-    if (ends_run && !run.ends_with("+=")) add(std::exchange(run, name + "+="), "", more.front().line);
-    if (is_of_branch) add(inner[0].text, field.text, field.line);
-  }
-}
-
-/// Returns a value with what branches put behind it or before it; nothing where one does another thing.
-std::optional<ShellValue> ShellValues::extended(const std::string& name, const ShellValue& before,
-                                                const Values& others, const std::string& asked) {
-  const ShellFields words = words_of(before);
-  ShellFields added;
-  if (before.kind == Kind::text && words.empty()) return std::nullopt;
-  for (const ShellValue* other : others) {
-    if (other == nullptr || other->kind != before.kind) return std::nullopt;
-    ShellFields more = words_of(*other);
-    if (more.size() < words.size()) return std::nullopt;
-    const auto count = std::ssize(words);
-    if (std::equal(words.begin(), words.end(), more.begin())) {
-      more.erase(more.begin(), more.begin() + count);
-    } else if (before.kind == Kind::text && std::equal(words.begin(), words.end(), more.end() - count)) {
-      more.erase(more.end() - count, more.end());
-    } else {
-      return std::nullopt;
-    }
-    ShellFields all = words;
-    all.insert(all.end(), added.begin(), added.end());
-    const auto known = std::ssize(all);
-    add_marks(name, more, asked, all);
-    added.insert(added.end(), all.begin() + known, all.end());
-  }
-  ShellValue value = before;
-  for (ShellField& field : added) {
-    if (before.kind == Kind::text) value.fields.front().text += " " + field.text;
-    if (before.kind != Kind::text) value.fields.push_back(std::move(field));
-  }
-  return value;
-}
-
-/// Returns the value of a variable that has others behind branches than before them.
-ShellValue ShellValues::merged(const std::string& name, const ShellValue* before, const Values& others,
-                               const std::string& asked) {
-  // Arrays have no values from outside.
-  const bool are_arrays = std::ranges::all_of(
-      others, [](const ShellValue* one) { return one != nullptr && one->kind == Kind::array; });
-  const ShellValue empty{.kind = Kind::array};
-  const ShellValue* const base = before == nullptr && are_arrays ? &empty : before;
-  if (base != nullptr && base->kind != Kind::unset)
-    if (std::optional<ShellValue> value = extended(name, *base, others, asked)) return *std::move(value);
-  const bool is_unset = others.back() == nullptr || others.back()->fields.empty();
-  const ShellFields fields = is_unset ? ShellFields{{"", 0}} : others.back()->fields;
-  std::string source = name + "=";
-  for (const ShellField& field : fields) {
-    const std::string text = shown(field.text);  // that of an inner branch has the name, too
-    source += (&field == &fields.front() ? "" : " ") +
-              text.substr(text.starts_with(name + "=") ? name.size() + 1 : 0);
-    if (source.size() > kMostRunArguments) break;
-  }
-  if (is_unset) source = "${" + name + "}";
-  const std::string reason = is_unset ? "it may have been unset" : reason_of_branch("assigned", asked);
-  const int line = fields.front().line;
-  return {.fields = {{mark(source, asked.empty() ? name : asked, line, reason), line, true}}};
-}
 
 /// Joins the variables of states.
 std::shared_ptr<ShellVariables> ShellValues::joined_variables(const std::vector<ShellState>& states,
@@ -146,67 +140,65 @@ std::shared_ptr<ShellVariables> ShellValues::joined_variables(const std::vector<
   for (const ShellState& one : states) {
     if (one.variables == before.variables) continue;
     charge((one.variables->size() + before.variables->size()) * sizeof(void*), 0);
-    for (const auto& [name, value] : *one.variables)
-      if (value_of(before, name) != value.get()) names.insert(name);
-    for (const auto& [name, value] : *before.variables)
-      if (!one.variables->contains(name)) names.insert(name);
+    for (const ShellState* state_of : {&one, &before})
+      for (const auto& [name, value] : *state_of->variables)
+        if (value_of(before, name) != value_of(one, name)) names.insert(name);
   }
   if (names.empty()) return before.variables;
   auto result = std::make_shared<ShellVariables>(*before.variables);
   for (const std::string& name : names) {
     const ShellValue* const old = value_of(before, name);
-    Values others;
-    for (const ShellState& one : states)
-      if (const ShellValue* const value = value_of(one, name); !are_equal(value, old))
-        others.push_back(value);
-    const bool are_same =
-        others.size() == states.size() &&
-        std::ranges::all_of(others, [&](const ShellValue* one) { return are_equal(one, others.front()); });
-    const bool stays = others.empty() || (is_loop && old != nullptr && is_unknown(*old));
-    if (!stays && are_same && others.front() == nullptr) result->erase(name);
-    if (stays || (are_same && others.front() == nullptr)) continue;
-    ShellValue value = are_same ? *others.front() : merged(name, old, others, asked);
-    for (const ShellValue* other : others)
-      value.is_exported = value.is_exported || (other != nullptr && other->is_exported);
+    std::vector<const ShellValue*> others;
+    bool is_exported = false, are_same = true;
+    for (const ShellState& one : states) {
+      const ShellValue* const value = value_of(one, name);
+      is_exported = is_exported || (value != nullptr && value->is_exported);
+      are_same = are_same && are_equal(value, value_of(states.front(), name));
+      if (!are_equal(value, old)) others.push_back(value);
+    }
+    if (others.empty() || (is_loop && is_unknown(old))) continue;
+    result->erase(name);
+    if (are_same && others.front() == nullptr) continue;
+    ShellValue value = are_same ? *others.front() : Merge(*this, name, asked).merged(old, others);
+    value.is_exported = is_exported;
     if (value.order == 0) value.order = ++assigned_;
-    if (!are_equal(old, &value)) (*result)[name] = std::make_shared<const ShellValue>(std::move(value));
+    const bool stays = are_equal(old, &value);
+    (*result)[name] =
+        stays ? before.variables->at(name) : std::make_shared<const ShellValue>(std::move(value));
   }
   return result;
-}
-
-/// Joins all but the variables of another state.
-void ShellValues::join(ShellState& joint, const ShellState& other, const std::string& asked) {
-  join_map(joint.functions, other.functions, nullptr);
-  join_map(joint.files, other.files, std::nullopt);
-  join_map(joint.opaque, other.opaque, true);
-  joint.own.insert(other.own.begin(), other.own.end());
-  ShellCall& call = joint.calls.back();
-  const ShellCall& other_call = other.calls.back();
-  if (call.outer != other_call.outer) {  // which variables are local is not known, and so they are not
-    const auto unknown = std::make_shared<const ShellValue>(
-        ShellValue{.fields = {{mark("local", "", line_, reason_of_branch("hidden", asked)), line_, true}}});
-    join_map(call.outer, other_call.outer, unknown);
-    for (auto& [name, value] : call.outer) value = unknown;
-  }
-  if (call.arguments.fields != other_call.arguments.fields ||
-      call.arguments.shifted != other_call.arguments.shifted)
-    call.arguments = {.shifted = std::nullopt};
-  if (joint.output != other.output) joint.output.reset();
-  if (!joint.output && joint.output_asked.empty()) joint.output_asked = asked;
-  if (joint.folder != other.folder) joint.folder.reset();
-  joint.line_of_any = std::max(joint.line_of_any, other.line_of_any);
-  joint.exports_all = joint.exports_all || other.exports_all;
-  if (joint.status.success != other.status.success) joint.status = {.asked = asked};
 }
 
 ShellState ShellValues::joined(std::vector<ShellState> states, const ShellState& before,
                                const std::string& asked, bool is_loop) {
   if (states.size() == 1) return std::move(states.front());
   std::shared_ptr<ShellVariables> variables = joined_variables(states, before, asked, is_loop);
-  ShellState result = std::move(states.front());
-  result.variables = std::move(variables);
-  for (const ShellState& other : std::span(states).subspan(1)) join(result, other, asked);
-  return result;
+  ShellState joint = std::move(states.front());
+  joint.variables = std::move(variables);
+  for (const ShellState& other : std::span(states).subspan(1)) {
+    join_map(joint.functions, other.functions, nullptr);
+    join_map(joint.files, other.files, std::nullopt);
+    join_map(joint.opaque, other.opaque, true);
+    joint.own.insert(other.own.begin(), other.own.end());
+    ShellCall& call = joint.calls.back();
+    const ShellCall& other_call = other.calls.back();
+    if (call.outer != other_call.outer) {  // which variables are local is not known, and so these are not
+      join_map(call.outer, other_call.outer, nullptr);
+      const ShellField unknown{mark("local", "", line_, "it may be a local variable"), line_, true};
+      for (auto& [name, value] : call.outer)
+        value = std::make_shared<const ShellValue>(ShellValue{.fields = {unknown}});
+    }
+    const bool are_same = call.arguments.fields == other_call.arguments.fields &&
+                          call.arguments.shifted == other_call.arguments.shifted;
+    if (!are_same) call.arguments = {.shifted = std::nullopt};
+    if (joint.output != other.output) joint.output.reset();
+    if (!joint.output && joint.output_asked.empty()) joint.output_asked = asked;
+    if (joint.folder != other.folder) joint.folder.reset();
+    joint.line_of_any = std::max(joint.line_of_any, other.line_of_any);
+    joint.exports_all = joint.exports_all || other.exports_all;
+    if (joint.status.success != other.status.success) joint.status = {.asked = asked};
+  }
+  return joint;
 }
 
 }  // namespace verify

@@ -1,77 +1,65 @@
 #include "verify/run_arguments/shell_pattern.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace verify {
 
 namespace {
 
-/// One place of a pattern: any text (*), or a character of a set.
-struct Piece {
-  bool is_any_text = false;
-  bool is_negated = false;
-  std::string set;  // pairs of first and last characters
-};
-
-/// Reads a set, behind its "[". Returns whether it is one that is followed.
-bool reads_set(std::string_view pattern, std::size_t& at, Piece& piece) {
-  piece.is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
-  if (piece.is_negated) ++at;
-  const std::size_t first = at;
-  for (; at < pattern.size() && (pattern[at] != ']' || at == first); ++at) {
-    if (pattern[at] == '[' || pattern[at] == '\\') return false;
-    const bool is_range = at + 2 < pattern.size() && pattern[at + 1] == '-' && pattern[at + 2] != ']';
-    piece.set += pattern[at];
-    if (is_range) at += 2;
-    piece.set += pattern[at];
-  }
-  return at++ < pattern.size();
+/// Returns the length of what stands for one character at the begin of a pattern; 0: it is not followed.
+std::size_t length_of_place(std::string_view pattern) {
+  const std::string_view next = pattern.substr(1, 1);
+  const bool is_extended = next == "(" && std::string_view("?*+@!").find(pattern[0]) < 5;
+  if (pattern[0] == '\\') return pattern.size() > 1 ? 2 : 1;
+  if (pattern[0] != '[') return is_extended ? 0 : 1;
+  const std::size_t first = next == "!" || next == "^" ? 2 : 1;
+  const std::size_t end = pattern.find(']', first + 1);
+  const bool is_plain = end != std::string_view::npos && pattern.find_first_of("[\\", 1) > end;
+  return is_plain ? end + 1 : 0;
 }
 
-std::optional<std::vector<Piece>> pieces_of(std::string_view pattern) {
-  if (pattern.size() > kMostPatternBytes) return std::nullopt;
-  std::vector<Piece> pieces;
-  for (std::size_t at = 0; at < pattern.size();) {
-    char c = pattern[at++];
-    const bool is_extended = std::string_view("?*+@!").find(c) != std::string_view::npos;
-    if (is_extended && pattern.substr(at).starts_with('(')) return std::nullopt;
-    Piece& piece = pieces.emplace_back();
-    piece.is_any_text = c == '*';
-    piece.is_negated = c == '?';  // a character that is none of no set
-    if (c == '[' && !reads_set(pattern, at, piece)) return std::nullopt;
-    if (c == '*' || c == '?' || c == '[') continue;
-    if (c == '\\' && at < pattern.size()) c = pattern[at++];
-    piece.set = {c, c};
+bool fits_place(char c, std::string_view place) {
+  if (place == "?") return true;
+  if (place.size() < 3) return c == place.back();
+  const bool is_negated = place[1] == '!' || place[1] == '^';
+  place = place.substr(is_negated ? 2 : 1, place.size() - (is_negated ? 3 : 2));
+  bool is_in = false;
+  for (std::size_t at = 0; at < place.size(); ++at) {
+    const bool is_range = at + 2 < place.size() && place[at + 1] == '-';
+    is_in = is_in || (place[at] <= c && c <= place[is_range ? at + 2 : at]);
+    at += is_range ? 2 : 0;
   }
-  return pieces;
+  return is_in != is_negated;
 }
 
-/// Returns for each length from 0 on whether so much of the beginning of the text fits.
-std::vector<bool> fitting_lengths(std::string_view text, const std::vector<Piece>& pieces) {
-  std::vector<bool> fits(text.size() + 1, false);
-  fits[0] = true;
-  for (const Piece& piece : pieces) {
-    std::vector<bool> next(text.size() + 1, false);
-    for (std::size_t length = 0; length <= text.size(); ++length) {
-      bool is_in = false;
-      for (std::size_t at = 0; length > 0 && at + 1 < piece.set.size(); at += 2)
-        is_in = is_in || (piece.set[at] <= text[length - 1] && text[length - 1] <= piece.set[at + 1]);
-      next[length] = piece.is_any_text ? fits[length] || (length > 0 && next[length - 1])
-                                       : length > 0 && fits[length - 1] && is_in != piece.is_negated;
+bool is_followed(std::string_view text, std::string_view pattern) {
+  if (text.size() > kMostMatchedBytes || pattern.size() > kMostPatternBytes) return false;
+  for (std::size_t length = 0; !pattern.empty(); pattern.remove_prefix(length))
+    if ((length = length_of_place(pattern)) == 0) return false;
+  return true;
+}
+
+/// Whether a text fits. Behind a '*', the shortest text is tried first, and then one more character.
+bool fits(std::string_view text, std::string_view pattern) {
+  std::string_view text_behind, pattern_behind;
+  for (bool has_star = false;;) {
+    const std::size_t length = pattern.empty() ? 0 : length_of_place(pattern);
+    if (pattern.starts_with('*')) {
+      has_star = true;
+      pattern_behind = pattern = pattern.substr(1);
+      text_behind = text;
+    } else if (!text.empty() && length > 0 && fits_place(text[0], pattern.substr(0, length))) {
+      text.remove_prefix(1);
+      pattern.remove_prefix(length);
+    } else if (text.empty() && pattern.empty()) {
+      return true;
+    } else if (!has_star || text_behind.empty()) {
+      return false;
+    } else {
+      text = text_behind = text_behind.substr(1);
+      pattern = pattern_behind;
     }
-    fits = std::move(next);
   }
-  return fits;
-}
-
-/// Returns how much of the beginning of a text fits; none where nothing does.
-std::optional<std::size_t> fitting(std::string_view text, const std::vector<Piece>& pieces, bool is_longest) {
-  const std::vector<bool> lengths = fitting_lengths(text, pieces);
-  const auto shortest = std::ranges::find(lengths, true);
-  if (shortest == lengths.end()) return std::nullopt;
-  const auto longest = std::find(lengths.rbegin(), lengths.rend(), true);
-  return static_cast<std::size_t>(is_longest ? lengths.rend() - longest - 1 : shortest - lengths.begin());
 }
 
 }  // namespace
@@ -86,35 +74,30 @@ std::string pattern_of_text(std::string_view text) {
 }
 
 std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view pattern) {
-  const auto pieces = pieces_of(pattern);
-  if (!pieces || text.size() > kMostMatchedBytes) return std::nullopt;
-  return fitting_lengths(text, *pieces).back();
+  return is_followed(text, pattern) ? std::optional(fits(text, pattern)) : std::nullopt;
 }
 
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
                                                  std::string_view change, std::string_view other) {
-  auto pieces = pieces_of(pattern);
-  if (!pieces || text.size() > kMostMatchedBytes) return std::nullopt;
+  const std::size_t size = text.size();
+  const bool is_anywhere = change == "/" || change == "//",
+             is_at_end = change.find('%') != std::string_view::npos;
+  if (!is_followed(text, pattern) || (is_anywhere && size > kMostReplacedBytes)) return std::nullopt;
   std::string result;
-  if (change == "/" || change == "//") {
-    for (bool is_done = pattern.empty(); !text.empty();) {
-      const std::size_t length = is_done ? 0 : fitting(text, *pieces, true).value_or(0);
-      result += length == 0 ? text.substr(0, 1) : other;
-      is_done = is_done || (change == "/" && length > 0);
-      text.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    return result;
+  for (std::size_t at = 0, found = 0; is_anywhere && at < size;) {
+    std::size_t length = found > 0 && change == "/" ? 0 : size - at;
+    while (length > 0 && !fits(text.substr(at, length), pattern)) --length;
+    found += length;
+    result += length == 0 ? text.substr(at, 1) : other;
+    at += std::max<std::size_t>(length, 1);
   }
-  const bool is_at_end = change.find('%') != std::string_view::npos;
-  result = text;
-  if (is_at_end) {
-    std::ranges::reverse(result);
-    std::ranges::reverse(*pieces);
+  for (std::size_t i = 0; !is_anywhere && i <= size; ++i) {
+    const std::size_t length = change.size() == 2 ? size - i : i;
+    if (!fits(is_at_end ? text.substr(size - length) : text.substr(0, length), pattern)) continue;
+    if (is_at_end) return std::string(text.substr(0, size - length)).append(other);
+    return std::string(other).append(text.substr(length));
   }
-  const auto length = fitting(result, *pieces, change.size() == 2);
-  if (!length) return std::string(text);
-  if (is_at_end) return std::string(text.substr(0, text.size() - *length)).append(other);
-  return std::string(other).append(text.substr(*length));
+  return is_anywhere ? result : std::string(text);
 }
 
 }  // namespace verify

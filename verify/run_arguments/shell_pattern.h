@@ -13,8 +13,9 @@
 
 namespace verify {
 
-inline constexpr std::size_t kMostPatternBytes = 128;
-inline constexpr std::size_t kMostMatchedBytes = 1024;
+inline constexpr std::size_t kMostPatternBytes = 64;
+inline constexpr std::size_t kMostMatchedBytes = 256;
+inline constexpr std::size_t kMostReplacedBytes = 128;
 
 /// Returns the pattern that a text alone fits.
 std::string pattern_of_text(std::string_view text);

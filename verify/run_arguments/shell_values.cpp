@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/run_arguments/shell_arithmetic.h"
 
 namespace verify {
@@ -35,12 +34,9 @@ ShellValuePointer pointer_to(ShellValue value) {
 
 }  // namespace
 
-void ShellValues::refuse_size(int line, const char* what) {
-  sim::refuse({.code = "run_file_size",
-               .option = fmt::format("line {}", line),
-               .numbers = what,
-               .rule = "the values of a launch script are short",
-               .hint = "the command line alone"});
+void refuse_values(int line, const char* what) {
+  refuse_script("run_file_size", line, what, "the values of a launch script are short",
+                "the command line alone");
 }
 
 ShellValues::ShellValues(const RunVariables& set) {
@@ -50,11 +46,11 @@ ShellValues::ShellValues(const RunVariables& set) {
 void ShellValues::charge(std::size_t bytes, int line) {
   bytes_ += bytes;
   if (line != 0) line_ = line;
-  if (bytes_ > kMostBytes) refuse_size(line_, "words and values of more than 64 MiB in all");
+  if (bytes_ > kMostBytes) refuse_values(line_, "words and values of more than 64 MiB in all");
 }
 
 std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
-  if (unknowns_.size() == kMostUnknowns) refuse_size(line, "too many expansions that are not known");
+  if (unknowns_.size() == kMostUnknowns) refuse_values(line, "too many expansions that are not known");
   unknowns_.push_back({.text = cut(std::move(source)),
                        .variable = std::move(variable),
                        .argument = {},
@@ -119,7 +115,7 @@ void ShellValues::keep(const std::string& name, ShellValue value) {
   for (const ShellField& field : value.fields) bytes += field.text.size() + 1;
   const int line = value.fields.empty() ? 0 : value.fields.back().line;
   charge(bytes, line);
-  if (bytes > kMostShellValueBytes) refuse_size(line, "a value of more than 1 MiB");
+  if (bytes > kMostShellValueBytes) refuse_values(line, "a value of more than 1 MiB");
   if (value.fields.size() == 1 && value.fields.front().has_unknown()) {
     std::string& text = value.fields.front().text;
     if (text.size() > kMostBytesOfMarks)
@@ -185,39 +181,47 @@ std::string ShellValues::name_outside(const std::string& name) const {
   return arguments.shifted && !arguments.are_known ? fmt::format("{}", *position + *arguments.shifted) : "";
 }
 
-ShellValuePointer ShellValues::unknown_value(const std::string& source, const std::string& name,
-                                             const std::string& reason) {
-  return pointer_to({.fields = {{mark(source, name, line_, reason), line_}}});
+std::optional<ShellFields> ShellValues::given_arguments() const {
+  const ShellArguments& arguments = state.calls.back().arguments;
+  if (arguments.are_known) return arguments.fields;
+  if (!arguments.shifted || !set_.contains("1")) return std::nullopt;
+  ShellFields given;
+  for (std::int64_t i = 1; set_.contains(fmt::format("{}", i)); ++i)
+    if (i > *arguments.shifted) given.push_back(set_.at(fmt::format("{}", i))->fields.front());
+  return given;
 }
 
 ShellValuePointer ShellValues::find(const std::string& name) {
   static const ShellValuePointer kUnset = pointer_to({.kind = ShellValue::Kind::unset});
+  const auto unknown = [&](const std::string& variable, const std::string& reason) {
+    return pointer_to({.fields = {{mark("$" + name, variable, line_, reason), line_}}});
+  };
   const ShellArguments& arguments = state.calls.back().arguments;
   const auto position = whole_number(name);
   if (position && *position > 0 && arguments.are_known) {
-    const std::int64_t end = std::min(*position, std::ssize(arguments.fields));
-    for (std::int64_t i = 0; i < end; ++i)
-      if (arguments.fields[static_cast<std::size_t>(i)].may_be_many)
-        return unknown_value("$" + name, "", kNotAssigned);
-    if (*position > end) return kUnset;
-    return pointer_to({.fields = {arguments.fields[static_cast<std::size_t>(end) - 1]}});
+    const auto end = arguments.fields.begin() + std::min(*position, std::ssize(arguments.fields));
+    const bool is_placed = std::none_of(arguments.fields.begin(), end,
+                                        [](const ShellField& field) { return field.may_be_many; });
+    if (!is_placed) return unknown("", kNotAssigned);
+    return *position > std::ssize(arguments.fields) ? kUnset : pointer_to({.fields = {*(end - 1)}});
   }
   const auto given = set_.find(name_outside(name));
   const auto value = state.variables->find(name);
   const bool has_value = value != state.variables->end();
   if (given != set_.end() && !(has_value && open_.contains(name))) return given->second;
   const bool may_be_any = state.line_of_any != 0 && !position && (!has_value || state.opaque.contains(name));
-  if (may_be_any) return unknown_value("$" + name, name, reason_of_any(state.line_of_any));
+  if (may_be_any) return unknown(name, reason_of_any(state.line_of_any));
   if (has_value) return value->second;
   return state.own.contains(name) ? kUnset : nullptr;
 }
 
-std::optional<std::int64_t> ShellValues::number_of(const std::string& expression, int line) {
-  asked_ = variable_of({{expression, line}});
+std::optional<std::int64_t> ShellValues::number_of(const std::string& expression, int line,
+                                                   std::string* asked) {
+  std::string first = variable_of({{expression, line}});
   ArithmeticNames names;
   names.value = [&](const std::string& name) -> std::optional<std::string> {
     const ShellValuePointer value = find(name);
-    if (asked_.empty()) asked_ = value == nullptr ? name_outside(name) : variable_of(value->fields);
+    if (first.empty()) first = value == nullptr ? name_outside(name) : variable_of(value->fields);
     if (value == nullptr) return std::nullopt;
     return value->fields.empty() ? "" : value->fields.front().text;
   };
@@ -225,7 +229,9 @@ std::optional<std::int64_t> ShellValues::number_of(const std::string& expression
     if (number) return define(name, fmt::format("{}", *number), line);
     if (!is_locked(name)) forget(name, line, "it is assigned by arithmetic");
   };
-  return shell_arithmetic(expression, names);
+  const auto number = shell_arithmetic(expression, names);
+  if (asked != nullptr) *asked = first;
+  return number;
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {
@@ -233,24 +239,19 @@ void ShellValues::assign(const ShellAssignment& assignment) {
   const auto opaque = state.opaque.find(name);
   if (is_locked(name)) return;
   if (opaque != state.opaque.end() && opaque->second) return forget_all(assignment.line);
+  if (opaque != state.opaque.end())
+    return forget(name, assignment.line, "`declare` gives it another meaning");
   if (assignment.index != nullptr) return assign_element(assignment);
-  ShellValue value{.kind = assignment.is_array ? ShellValue::Kind::array : ShellValue::Kind::text};
-  value.fields = assignment.is_array ? expand(assignment.values)
-                                     : ShellFields{{joined(assignment.values.front()), assignment.line}};
+  const bool is_array = assignment.is_array;
+  ShellValue value{.kind = is_array ? ShellValue::Kind::array : ShellValue::Kind::text};
+  value.fields = is_array ? expand(assignment.values)
+                          : ShellFields{{whole(assignment.values.front()).text, assignment.line}};
   const auto place = state.variables->find(name);
-  const bool has_more =
-      assignment.appends && place != state.variables->end() && !place->second->fields.empty();
-  const bool is_plain =
-      !assignment.is_array && !assignment.appends && whole_number(value.fields.front().text);
-  if (opaque != state.opaque.end() && !is_plain)
-    return forget(name, assignment.line, "`declare` gives it values that are not followed");
-  if (has_more && assignment.is_array) {
-    const ShellFields& fields = place->second->fields;
-    value.fields.insert(value.fields.begin(), fields.begin(), fields.end());
-  } else if (has_more) {
-    const std::string more = value.fields.front().text;
-    value = *place->second;
-    value.fields.front().text += more;
+  if (assignment.appends && place != state.variables->end() && !place->second->fields.empty()) {
+    const ShellFields more = std::exchange(value.fields, place->second->fields);
+    if (is_array) value.fields.insert(value.fields.end(), more.begin(), more.end());
+    if (!is_array) value.fields.front().text += more.front().text;
+    if (!is_array) value.kind = place->second->kind;
   }
   keep(name, std::move(value));
 }
@@ -261,14 +262,13 @@ void ShellValues::assign_element(const ShellAssignment& assignment) {
   const auto place = state.variables->find(name);
   ShellValue value = place != state.variables->end() ? *place->second : ShellValue{};
   charge(value.fields.size() * sizeof(ShellField), assignment.line);
-  const auto index = number_of(joined(*assignment.index), assignment.line);
+  const auto index = number_of(whole(*assignment.index).text, assignment.line);
   const bool is_known = index && *index >= 0 && *index <= std::ssize(value.fields) && !assignment.is_array &&
-                        !state.opaque.contains(name) &&
                         std::ranges::none_of(value.fields, &ShellField::may_be_many);
   if (!is_known) return forget(name, assignment.line, "not all indices of its elements are known");
   if (*index == std::ssize(value.fields)) value.fields.push_back({"", assignment.line});
   ShellField& field = value.fields[static_cast<std::size_t>(*index)];
-  field.text = (assignment.appends ? field.text : "") + joined(assignment.values.front());
+  field.text = (assignment.appends ? field.text : "") + whole(assignment.values.front()).text;
   value.kind = ShellValue::Kind::array;
   keep(name, std::move(value));
 }

@@ -96,6 +96,8 @@ struct ShellState {
   bool has_exited = false;
 };
 
+[[noreturn]] void refuse_values(int line, const char* what);
+
 class ShellValues {
  public:
   explicit ShellValues(const RunVariables& set);
@@ -120,16 +122,19 @@ class ShellValues {
   /// A variable of --set has its value throughout, unless that is empty and the script gives it a default.
   bool is_locked(const std::string& name) const { return set_.contains(name) && !open_.contains(name); }
   void open(const std::string& name);
-  /// Arithmetic, whose names are variables.
-  std::optional<std::int64_t> number_of(const std::string& expression, int line);
-  /// Returns the variable that would tell the last number that was not known; "" where none would.
-  const std::string& asked_of_number() const { return asked_; }
+  /// Returns the arguments of the script that --set gives, as far as they are there; none where it gives none.
+  std::optional<ShellFields> given_arguments() const;
+  /// The name that --set has for a variable: an argument of the script has another number before a `shift`.
+  std::string name_outside(const std::string& name) const;
+  /// Arithmetic, whose names are variables. `asked` gets the one that would tell a number that is not known.
+  std::optional<std::int64_t> number_of(const std::string& expression, int line,
+                                        std::string* asked = nullptr);
 
   ShellFields expand(const std::vector<ShellWord>& words);
   /// The word as a pattern (shell_pattern.h). What is quoted in it stands for itself.
   std::string pattern(const ShellWord& word);
   /// The word as one field, as if all of it were quoted.
-  ShellField whole(const ShellWord& word) { return {joined(word), word.line}; }
+  ShellField whole(const ShellWord& word);
   /// The text of a here-document as its command gets it.
   std::string text_of(const HereDocument& document);
 
@@ -145,70 +150,27 @@ class ShellValues {
   std::string shown(std::string_view text) const;
   /// The first variable that would tell what is not known; "" where none would.
   std::string variable_of(const ShellFields& fields) const;
-  /// The name that --set has for a variable: an argument of the script has another number before a `shift`.
-  std::string name_outside(const std::string& name) const;
 
   /// Counts bytes that somebody copies of the values.
   void charge(std::size_t bytes, int line);
   /// Notes that the script does not come to its training without a value from outside.
   void need(const std::string& name, int line);
   const std::vector<Unresolved>& needed() const { return needed_; }
-  /// The last line in which a default has counted.
-  int line_of_default() const { return line_of_default_; }
+  int line_of_default = 0;  // the last one in which a default has counted
 
  private:
-  /// A part of an expanded word.
-  struct Piece {
-    enum class Kind { literal, quoted, value };  // a value is split at its blanks
-    Kind kind = Kind::literal;
-    std::string text;
-    int line = 0;
-    bool begins_field = false;
-    bool may_be_many = false;
-  };
-  using Pieces = std::vector<Piece>;
-
-  [[noreturn]] static void refuse_size(int line, const char* what);
   ShellVariables& variables();
-  ShellValuePointer unknown_value(const std::string& source, const std::string& name,
-                                  const std::string& reason);
   void assign_element(const ShellAssignment& assignment);
-  bool splits_at_blanks() const;
-  std::string joined(const ShellWord& word);
-  void split(const Pieces& pieces, ShellFields& fields);
-  Pieces pieces(const ShellWord& word);
-  void add(const ShellPart& part, int line, Pieces& pieces);
-  void add_unknown(const ShellPart& part, const std::string& asked, int line, Pieces& pieces,
-                   const char* reason);
-  void add_word(const ShellPart& part, Pieces& pieces);
-  void add_parameter(const ShellPart& part, int line, Pieces& pieces);
-  bool add_default(const ShellPart& part, bool is_outside, const ShellFields& fields, int line,
-                   Pieces& pieces);
-  void add_fields(const ShellPart& part, const ShellFields& fields, int line, Pieces& pieces);
-  std::optional<ShellFields> special(const ShellPart& part, int line);
-  std::optional<ShellFields> chosen(const ShellPart& part, const ShellValue& value, int line);
-  std::optional<ShellFields> changed(const ShellPart& part, ShellFields fields, int line);
-  std::optional<std::string> changed_text(const ShellPart& part, const std::string& text, int line);
-  std::optional<std::string> sliced(const ShellPart& part, const std::string& text, int line);
-
-  void join(ShellState& joint, const ShellState& other, const std::string& asked);
   std::shared_ptr<ShellVariables> joined_variables(const std::vector<ShellState>& states,
                                                    const ShellState& before, const std::string& asked,
                                                    bool is_loop);
-  ShellValue merged(const std::string& name, const ShellValue* before,
-                    const std::vector<const ShellValue*>& others, const std::string& asked);
-  std::optional<ShellValue> extended(const std::string& name, const ShellValue& before,
-                                     const std::vector<const ShellValue*>& others, const std::string& asked);
-  void add_marks(const std::string& name, const ShellFields& more, const std::string& asked,
-                 ShellFields& fields);
 
   std::map<std::string, ShellValuePointer> set_;  // by --set
   std::set<std::string> open_;                    // those that the script gives a default
   std::vector<Unresolved> unknowns_;
   std::vector<Unresolved> needed_;
-  std::string asked_;  // what would tell the last number that was not known
   std::size_t bytes_ = 0, assigned_ = 0;
-  int line_ = 0, line_of_default_ = 0;
+  int line_ = 0;
 };
 
 }  // namespace verify

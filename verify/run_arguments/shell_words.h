@@ -39,7 +39,6 @@ struct ShellPart {
   std::string text;
   std::string source;
   char elements = '\0';                    // '@' of ${NAME[@]} and $@, '*' of ${NAME[*]} and $*
-  bool is_indirect = false;                // ${!NAME}
   bool replaces_empty = false;             // ${NAME:-word} and its like; not ${NAME-word}
   std::shared_ptr<const ShellWord> index;  // of ${NAME[index]}; null: none
   std::string
@@ -53,6 +52,10 @@ struct ShellWord {
   std::vector<ShellPart> parts;
   int line = 0;
 };
+
+/// Refuses a script at a line; 0: at none.
+[[noreturn]] void refuse_script(const char* code, int line, std::string numbers, const char* rule,
+                                const char* hint);
 
 /// Whether a word is this text, with nothing in it that is quoted or expanded.
 bool is_literal(const ShellWord& word, std::string_view text);

@@ -485,7 +485,6 @@ TEST(RunScript, WhatDeclareGivesOtherwiseIsAskedFor) {
     EXPECT_EQ(text_of(run), "a=${C[tp]} b=$C n=1") << declared;
     EXPECT_EQ(run.unresolved.at(1).variable, "C") << declared;
   }
-  EXPECT_EQ(read("declare -i C=5\npython x.py --b $C"), "b=5");
   EXPECT_EQ(unresolved_of(read_run_script("A=(4 8)\npython x.py --a ${A[key]:-2} --b ${!A[@]} --n 1", {})),
             "2:a:${A[key]:-2} 2:b:${!A[@]} ");
 }
