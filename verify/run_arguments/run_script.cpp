@@ -14,10 +14,10 @@
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/launch_arguments.h"
+#include "verify/run_arguments/launch_choice.h"
 #include "verify/run_arguments/launch_command.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/script_files.h"
-#include "verify/run_arguments/script_launches.h"
 #include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
@@ -33,8 +33,8 @@ using Step = std::function<void()>;
 constexpr std::size_t kMostCommands = 200'000;
 constexpr int kMostDepth = 200;         // of lists of commands, one inside of the other
 constexpr std::size_t kMostCalls = 16;  // one inside of the other
-constexpr int kMostPasses = 10;
-constexpr int kMostNesting = 8;  // of files and texts
+constexpr int kMostPasses = 4;          // of a loop whose rounds are not known
+constexpr int kMostNesting = 8;         // of files and texts
 
 /// Counts as long as it is there.
 struct Counted {
@@ -382,11 +382,6 @@ class ScriptReader {
       state_ = is_done ? end : again;
       if (pass == kMostPasses) values_.forget_all(loop.line);
       if (is_done) return;
-      for (const auto& [name, value] : *again.variables) {
-        const auto old = entry.variables->find(name);
-        const bool changes = old == entry.variables->end() || old->second->fields != value->fields;
-        if (changes && pass > 1) values_.forget(name, loop.line, "it changes in a loop");
-      }
     }
   }
 
@@ -571,18 +566,19 @@ class ScriptReader {
   /// Follows what `local`, `declare` and their like say of a variable, and the value that they may give it.
   void declare(const ShellAssignment& assignment, const std::string& word, const std::string& options) {
     const std::string& name = assignment.name;
-    const auto has = [&](char letter) { return options.find(letter) != std::string::npos; };
-    const bool is_local = word != "export" && word != "readonly" && !has('g') && state_.calls.size() > 1;
-    const bool is_assigned = assignment.is_array || !assignment.values.empty();
+    const auto has = [&](const char* letters) { return options.find_first_of(letters) != std::string::npos; };
+    const bool is_local = word != "export" && word != "readonly" && !has("g") && state_.calls.size() > 1;
     if (is_local) state_.calls.back().outer.merge(values_.kept({name}));
-    if (is_local && !is_assigned) values_.keep(name, {.kind = ShellValue::Kind::unset});
-    if (has('a') && !is_assigned)
-      values_.assign({.name = name, .appends = true, .is_array = true, .line = assignment.line});
-    if (has('A') || has('i') || has('n')) state_.opaque[name] = has('n');
-    if (has('n')) values_.forget_all(assignment.line);
-    if (has('A') && !is_assigned) values_.forget(name, assignment.line, "its keys are not followed");
-    if (is_assigned) values_.assign(assignment);
-    if (word == "export" || has('x')) values_.export_variable(name);
+    if (has("Ain")) state_.opaque[name] = has("n");
+    if (has("n")) values_.forget_all(assignment.line);
+    if (assignment.is_array || !assignment.values.empty()) {
+      values_.assign(assignment);
+    } else if (has("a") || has("A")) {
+      values_.assign({.name = name, .is_array = true, .line = assignment.line});
+    } else if (is_local) {
+      values_.keep(name, {.kind = ShellValue::Kind::unset});
+    }
+    if (word == "export" || has("x")) values_.export_variable(name);
   }
 
   void unset(const ShellCommand& command, const Words& words) {
@@ -603,15 +599,13 @@ class ScriptReader {
     ShellArguments& arguments = state_.calls.back().arguments;
     ShellFields& fields = arguments.fields;
     constexpr std::int64_t kMost = 1'000'000;
-    const std::int64_t count = count_of(words).value_or(-1);
-    const bool is_beyond = count < 0 || count > (arguments.are_known ? std::ssize(fields) : kMost);
-    const auto end = fields.begin() + (arguments.are_known && !is_beyond ? count : 0);
-    const bool is_open = is_beyond ? std::ranges::any_of(fields, may_be_many) || count < 0
-                                   : std::any_of(fields.begin(), end, may_be_many);
-    if (is_open || (!arguments.are_known && is_beyond)) {
+    const std::int64_t count = count_of(words).value_or(-1),
+                       most = arguments.are_known ? std::ssize(fields) : kMost;
+    const auto end = fields.begin() + (arguments.are_known ? std::clamp<std::int64_t>(count, 0, most) : 0);
+    if (count < 0 || count > most || std::any_of(fields.begin(), end, may_be_many)) {
       arguments = {.shifted = std::nullopt};
     } else if (arguments.are_known) {
-      fields.erase(fields.begin(), end);  // one beyond the last of them shifts none
+      fields.erase(fields.begin(), end);
     } else if (arguments.shifted) {
       *arguments.shifted = std::min(*arguments.shifted + count, kMost);
     }
@@ -810,16 +804,16 @@ class ScriptReader {
     bool is_behind_shell = false, takes_text = false, is_found = false;
     for (auto word = words.begin(); word != words.end(); ++word) {
       const std::string& text = word->text;
-      const bool is_wrap = is_sbatch(words) && text.starts_with("--wrap"),
-                 is_whole = is_wrap && text.starts_with("--wrap=");
-      if (is_wrap) read_allocation({words.begin(), word});
-      const bool is_text = is_whole || (takes_text && has_blank(text));
-      if (is_text) run_text(text.substr(is_whole ? 7 : 0), word->line, {words.begin(), word}, false);
-      is_found = is_found || is_text;
-      const bool is_option = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+      const std::string wrapped = is_sbatch(words) && text.starts_with("--wrap") ? text.substr(0, 7) : "";
+      const bool is_text = wrapped.ends_with('=') || (takes_text && has_blank(text));
+      const Words before(words.begin(), word);
+      if (!wrapped.empty()) read_allocation(before);
+      if (is_text) run_text(std::string_view(text).substr(wrapped.size()), word->line, before, false);
+      const bool is_option = text.ends_with('c') && text.find_first_not_of('-') == 1;
       if (is_shell(text)) takes_text = starts_elsewhere(text);
-      takes_text = takes_text || is_wrap || (is_option && is_behind_shell);
+      takes_text = takes_text || !wrapped.empty() || (is_option && is_behind_shell);
       is_behind_shell = is_behind_shell || is_shell(text);
+      is_found = is_found || is_text;
     }
     return is_found;
   }
@@ -868,7 +862,7 @@ class ScriptReader {
   ShellValues values_;
   ShellState& state_ = values_.state;
   LaunchWorld world_;
-  ScriptLaunches launches_;
+  LaunchChoice launches_;
   ScriptFiles files_;
   std::vector<Target> targets_;
   std::vector<std::string> open_files_;  // that are read, one inside of the other

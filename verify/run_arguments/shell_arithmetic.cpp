@@ -20,34 +20,30 @@ struct Operator {
   std::string_view sign;
   int level;  // those of a higher one bind closer
 };
-constexpr Operator kOperators[] = {{"||", 1},  {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7},
-                                   {">=", 7},  {"<", 7},  {">", 7},  {"+", 9},  {"-", 9},
-                                   {"**", 11}, {"*", 10}, {"/", 10}, {"%", 10}};
+constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},
+                                   {">", 7},  {"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10}};
 
-Number counted(std::string_view sign, std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  bool is_beyond = sign == "**" && (b < 0 || b > 63);
-  if (sign == "+") is_beyond = __builtin_add_overflow(a, b, &result);
-  if (sign == "-") is_beyond = __builtin_sub_overflow(a, b, &result);
-  if (sign == "*") is_beyond = __builtin_mul_overflow(a, b, &result);
-  if (sign == "**") result = 1;
-  for (; sign == "**" && b > 0 && !is_beyond; --b) is_beyond = __builtin_mul_overflow(result, a, &result);
-  if (sign == "/" || sign == "%") {
-    is_beyond = b == 0 || (a == INT64_MIN && b == -1);
-    if (!is_beyond) result = sign == "/" ? a / b : a % b;
-  }
-  return is_beyond ? std::nullopt : Number(result);
+bool holds(std::string_view sign, std::int64_t a, std::int64_t b) {
+  if (a == b) return sign == "==" || sign == "<=" || sign == ">=";
+  return sign == "!=" || sign[0] == (a < b ? '<' : '>');
 }
 
-Number applied(const Operator& operation, Number a, Number b) {
-  const std::string_view sign = operation.sign;
-  if (sign == "&&" && (a == 0 || b == 0)) return 0;
-  if (sign == "||" && ((a && *a != 0) || (b && *b != 0))) return 1;
+Number counted(char sign, std::int64_t a, std::int64_t b) {
+  std::int64_t number = 0;
+  bool is_beyond = b == 0 || (a == INT64_MIN && b == -1);
+  if (sign == '+') is_beyond = __builtin_add_overflow(a, b, &number);
+  if (sign == '-') is_beyond = __builtin_sub_overflow(a, b, &number);
+  if (sign == '*') is_beyond = __builtin_mul_overflow(a, b, &number);
+  if (is_beyond) return std::nullopt;
+  return sign == '/' ? a / b : sign == '%' ? a % b : number;
+}
+
+Number applied(std::string_view sign, Number a, Number b) {
+  if (sign == "&&") return a == 0 || b == 0 ? Number(0) : a && b ? Number(1) : std::nullopt;
+  if (sign == "||") return applied("==", applied("&&", applied("==", a, 0), applied("==", b, 0)), 0);
   if (!a || !b) return std::nullopt;
-  if (operation.level < 6) return sign == "&&" ? 1 : 0;
-  if (operation.level > 8) return counted(sign, *a, *b);
-  if (*a == *b) return sign == "==" || sign == "<=" || sign == ">=" ? 1 : 0;
-  return sign == "!=" || sign[0] == (*a < *b ? '<' : '>') ? 1 : 0;
+  const bool is_counted = std::string_view("+-*/%").find(sign[0]) != std::string_view::npos;
+  return is_counted ? counted(sign[0], *a, *b) : Number(holds(sign, *a, *b) ? 1 : 0);
 }
 
 class Expression {
@@ -92,12 +88,9 @@ class Expression {
 
   /// Of an expression that is not followed, no name is known that it may assign.
   void forget_assigned() {
-    bool assigns = text_.find("++") != std::string_view::npos || text_.find("--") != std::string_view::npos;
-    for (std::size_t at = 0; (at = text_.find('=', at)) != std::string_view::npos; at += 2) {
-      const bool is_comparison =
-          at > 0 && std::string_view("=!<>").find(text_[at - 1]) != std::string_view::npos;
-      assigns = assigns || (!is_comparison && text_.substr(at, 2) != "==");
-    }
+    const bool assigns = text_.find('=') != std::string_view::npos ||
+                         text_.find("++") != std::string_view::npos ||
+                         text_.find("--") != std::string_view::npos;
     for (at_ = 0; assigns && at_ < text_.size(); ++at_)
       if (const std::string name = takes_name(); !name.empty()) names_.assign(name, std::nullopt);
   }
@@ -144,7 +137,7 @@ class Expression {
     }
     takes(sign.substr(0, sets ? 1 : 2));
     const Number right = nested([&] { return assignment(); });
-    return assigned(name, sets ? right : applied({sign.substr(0, 1), 9}, value_of(name), right));
+    return assigned(name, sets ? right : applied(sign.substr(0, 1), value_of(name), right));
   }
 
   Number choice() {
@@ -164,8 +157,8 @@ class Expression {
       if (row == std::end(kOperators) || row->level < lowest || is_wrong_) return left;
       takes(row->sign);
       const bool is_computed = row->level > 2 || (row->level == 2 ? left && *left != 0 : left == 0);
-      const int level = row->level + (row->sign == "**" ? 0 : 1);
-      left = applied(*row, left, nested([&] { return binary(level); }, is_computed, left));
+      const int level = row->level + 1;
+      left = applied(row->sign, left, nested([&] { return binary(level); }, is_computed, left));
     }
   }
 
@@ -174,11 +167,11 @@ class Expression {
     for (const std::string_view sign : {"++", "--"}) {
       if (!takes(sign)) continue;
       const std::string name = takes_name();
-      return assigned(name, applied({sign.substr(0, 1), 9}, value_of(name), 1));
+      return assigned(name, applied(sign.substr(0, 1), value_of(name), 1));
     }
-    if (takes("-")) return applied({"-", 9}, 0, inner());
+    if (takes("-")) return applied("-", 0, inner());
     if (takes("+")) return inner();
-    if (takes("!")) return applied({"==", 6}, inner(), 0);
+    if (takes("!")) return applied("==", inner(), 0);
     if (takes("(")) {
       const Number number = nested([&] { return list(); });
       return takes(")") ? number : wrong();
@@ -192,7 +185,7 @@ class Expression {
     if (rest().starts_with('[')) return wrong();  // an element
     const Number number = value_of(name);
     for (const std::string_view sign : {"++", "--"})
-      if (takes(sign)) assigned(name, applied({sign.substr(0, 1), 9}, number, 1));
+      if (takes(sign)) assigned(name, applied(sign.substr(0, 1), number, 1));
     return number;
   }
 

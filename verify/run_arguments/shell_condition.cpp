@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/shell_pattern.h"
 
 namespace verify {
 
@@ -111,12 +110,14 @@ class Test {
     if (count == 1) return opposite(is_empty(first));
     const Operand& second = operands_[begin + 1];
     if (count == 3) return compared(first, is_double_ ? second.bare : second.text, operands_[begin + 2]);
-    if (count == 2 && first.bare == "-z") return is_empty(second);
-    if (count == 2 && first.bare == "-n") return opposite(is_empty(second, second.may_be_many));
-    if (count == 2 && first.bare == "-v") return is_assigned(second);
-    const bool may_be_operator = !first.is_known || (first.text.size() == 2 && first.text[0] == '-');
-    if (!is_double_ && count == 2 && !may_be_operator) return {.success = false};
-    return {.asked = first.asked.empty() ? second.asked : first.asked};
+    if (count > 3 || (first.bare == "-v" && !second.is_known)) return {.asked = first.asked};
+    if (first.bare == "-z") return is_empty(second);
+    if (first.bare == "-n") return opposite(is_empty(second, second.may_be_many));
+    if (first.bare == "-v") return is_assigned(second);
+    const bool may_be_operator = is_double_ || !first.is_known || first.text.starts_with('-');
+    ShellStatus status{.asked = second.asked};
+    if (!may_be_operator) status.success = false;
+    return status;
   }
 
   /// Whether a word is empty. One that may be no word at all is not empty in [ -n $X ].
@@ -129,12 +130,12 @@ class Test {
   }
 
   ShellStatus is_assigned(const Operand& name) {
-    const auto value = name.is_known ? values_.find(name.text) : nullptr;
-    if (value == nullptr)
-      return {.asked = name.is_known ? name.text : name.asked, .empty_if_false = {name.text}};
-    if (std::ranges::any_of(value->fields, &ShellField::has_unknown))
-      return {.asked = values_.variable_of(value->fields)};
-    return {.success = !value->fields.empty()};
+    const auto value = values_.find(name.text);
+    if (value == nullptr) return {.asked = name.text, .empty_if_false = {name.text}};
+    ShellStatus status{.asked = values_.variable_of(value->fields)};
+    if (std::ranges::none_of(value->fields, &ShellField::has_unknown))
+      status.success = !value->fields.empty();
+    return status;
   }
 
   ShellStatus compared(const Operand& first, std::string_view sign, const Operand& second) {

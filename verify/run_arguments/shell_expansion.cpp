@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/run_arguments/shell_pattern.h"
+#include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
 
 namespace verify {
@@ -171,28 +171,40 @@ class Expansion {
   /// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it does,
   /// or whether nobody knows.
   bool add_default(const ShellPart& part, bool is_outside, const ShellFields& values) {
-    const std::string text = values.empty() ? "" : values.front().text;
-    const bool is_there = !values.empty() && !(part.replaces_empty && values.size() == 1 && text.empty());
-    const bool may_lack = is_outside || (is_there && !text.empty() && may_be_empty(text));
-    if (part.change == "+" && may_lack) {
-      const std::string asked = is_outside ? values_.name_outside(part.text) : values_.variable_of(values);
-      add_unknown(part, asked, "whether it has a value is not known");
-      return true;
-    }
+    const bool is_empty = values.size() == 1 && values.front().text.empty();
+    const bool is_there = !values.empty() && !(part.replaces_empty && is_empty);
+    if (part.change == "+") return add_other(part, is_outside, is_there, values);
     if (part.change == "?" && !is_there) values_.need(part.text, line_);
-    if (part.change == "?" || (is_there && part.change != "+")) return false;
+    if (part.change == "?" || is_there) return false;
     if (is_outside) values_.line_of_default = line_;
-    const bool takes_word = part.change != "+" || is_there;
     if (part.change == "=") {
       const std::string value = text_of(*part.word);
       values_.open(part.text);
       values_.define(part.text, value, line_);
       append(value, kind_of(part));
-    } else if (takes_word) {
-      add_parts(*part.word, kind_of(part));
+    } else {
+      add_word(part);
     }
-    if (!takes_word || part.word->parts.empty()) append("", kind_of(part));
     return true;
+  }
+
+  /// Adds the word of ${NAME:+word}, where there is a value.
+  bool add_other(const ShellPart& part, bool is_outside, bool is_there, const ShellFields& values) {
+    const bool may_lack = is_there && !values.front().text.empty() && may_be_empty(values.front().text);
+    const std::string asked = is_outside ? values_.name_outside(part.text) : values_.variable_of(values);
+    if (is_outside || may_lack) {
+      add_unknown(part, asked, "whether it has a value is not known");
+    } else if (is_there) {
+      add_word(part);
+    } else {
+      append("", kind_of(part));
+    }
+    return true;
+  }
+
+  void add_word(const ShellPart& part) {
+    add_parts(*part.word, kind_of(part));
+    if (part.word->parts.empty()) append("", kind_of(part));
   }
 
   /// Adds the fields of an expansion: as one word, or each by itself.

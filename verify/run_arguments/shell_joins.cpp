@@ -17,7 +17,7 @@ using Kind = ShellValue::Kind;
 
 bool are_equal(const ShellValue* a, const ShellValue* b) {
   if (a == nullptr || b == nullptr || a == b) return a == b;
-  return a->kind == b->kind && a->fields == b->fields;
+  return a->kind == b->kind && a->fields == b->fields && a->is_exported == b->is_exported;
 }
 
 const ShellValue* value_of(const ShellState& state, const std::string& name) {
@@ -130,41 +130,47 @@ bool is_unknown(const ShellValue* value) {
   return value->fields.front().text.find(kUnknownEnd) + 1 == value->fields.front().text.size();
 }
 
+/// Returns the names of the variables that have other values in a state than before.
+std::set<std::string> changed_names(const std::vector<ShellState>& states, const ShellState& before) {
+  std::set<std::string> names;
+  for (const ShellState& one : states) {
+    if (one.variables == before.variables) continue;
+    for (const ShellState* state : {&one, &before})
+      for (const auto& [name, value] : *state->variables)
+        if (value_of(before, name) != value_of(one, name)) names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 /// Joins the variables of states.
 std::shared_ptr<ShellVariables> ShellValues::joined_variables(const std::vector<ShellState>& states,
                                                               const ShellState& before,
                                                               const std::string& asked, bool is_loop) {
-  std::set<std::string> names;
-  for (const ShellState& one : states) {
-    if (one.variables == before.variables) continue;
-    charge((one.variables->size() + before.variables->size()) * sizeof(void*), 0);
-    for (const ShellState* state_of : {&one, &before})
-      for (const auto& [name, value] : *state_of->variables)
-        if (value_of(before, name) != value_of(one, name)) names.insert(name);
-  }
+  const std::set<std::string> names = changed_names(states, before);
   if (names.empty()) return before.variables;
+  charge((states.size() + 1) * before.variables->size() * sizeof(void*), 0);
   auto result = std::make_shared<ShellVariables>(*before.variables);
   for (const std::string& name : names) {
     const ShellValue* const old = value_of(before, name);
     std::vector<const ShellValue*> others;
-    bool is_exported = false, are_same = true;
+    bool are_same = true;
     for (const ShellState& one : states) {
       const ShellValue* const value = value_of(one, name);
-      is_exported = is_exported || (value != nullptr && value->is_exported);
       are_same = are_same && are_equal(value, value_of(states.front(), name));
       if (!are_equal(value, old)) others.push_back(value);
     }
     if (others.empty() || (is_loop && is_unknown(old))) continue;
-    result->erase(name);
-    if (are_same && others.front() == nullptr) continue;
+    if (are_same && others.front() == nullptr) {
+      result->erase(name);
+      continue;
+    }
     ShellValue value = are_same ? *others.front() : Merge(*this, name, asked).merged(old, others);
-    value.is_exported = is_exported;
+    for (const ShellValue* other : others)
+      value.is_exported = value.is_exported || (other != nullptr && other->is_exported);
     if (value.order == 0) value.order = ++assigned_;
-    const bool stays = are_equal(old, &value);
-    (*result)[name] =
-        stays ? before.variables->at(name) : std::make_shared<const ShellValue>(std::move(value));
+    if (!are_equal(old, &value)) (*result)[name] = std::make_shared<const ShellValue>(std::move(value));
   }
   return result;
 }

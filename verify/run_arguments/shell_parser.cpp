@@ -67,16 +67,12 @@ bool has_braces(const ShellPart& part) {
   return part.text.find(',', begin) != std::string::npos || part.text.find("..", begin) != std::string::npos;
 }
 
-/// Refuses a bracket among the arguments of a Python file, which no shell takes. In a text that is no script, the
-/// name of a file has other signs around it.
+/// Refuses a bracket among the arguments of a Python file, which no shell takes.
 void refuse_bare_bracket(const ShellCommand& command, int line) {
-  bool starts_python = false, has_flag = false;
-  for (const ShellWord& word : command.words) {
-    const std::string text = word.parts.size() == 1 && !word.parts[0].is_quoted ? word.parts[0].text : "";
-    starts_python = starts_python || text.ends_with(".py");
-    has_flag = has_flag || text.starts_with("--");
-  }
-  if (!starts_python || !has_flag) return;
+  const bool starts_python = std::ranges::any_of(command.words, [](const ShellWord& word) {
+    return word.parts.size() == 1 && word.parts[0].text.ends_with(".py");
+  });
+  if (!starts_python || command.words.size() < 3) return;
   refuse_script("bare_bracket", line, "a '(' without quotes among the arguments of a command",
                 "a shell takes a bracket for the begin of a subshell, and stops at one among arguments",
                 "the whole value in quotes, as in \"([0]*3+[1]*29)\"");
@@ -208,19 +204,14 @@ class Parser {
     return word;
   }
 
-  /// Reads `...`. What is no text of commands is not known.
   void backquotes(ShellPart& part) {
     const int begun = line_;
     std::string inner;
     for (next(); !at_end() && peek() != '`'; inner += next())
       if (peek() == '\\' && is_one_of(peek(1), "$`\\")) next();
     if (!takes("`")) refuse(begun, "a '`' that does not end");
-    part.kind = ShellPart::Kind::unknown;
-    try {
-      part.commands = std::make_shared<const ShellList>(Parser(inner, begun, false).script().commands);
-      part.kind = ShellPart::Kind::output;
-    } catch (const sim::Error&) {
-    }
+    part.kind = ShellPart::Kind::output;
+    part.commands = std::make_shared<const ShellList>(Parser(inner, begun, false).script().commands);
   }
 
   /// Reads $(...) and $((...)), whose "$" is read.

@@ -1,6 +1,6 @@
-#include "verify/run_arguments/shell_pattern.h"
-
 #include <algorithm>
+
+#include "verify/run_arguments/shell_condition.h"
 
 namespace verify {
 
@@ -62,6 +62,20 @@ bool fits(std::string_view text, std::string_view pattern) {
   }
 }
 
+std::optional<std::string> with_parts_replaced(std::string_view text, std::string_view pattern, bool is_once,
+                                               std::string_view other) {
+  if (text.size() > kMostReplacedBytes) return std::nullopt;
+  std::string result;
+  for (bool is_done = false; !text.empty();) {
+    std::size_t length = is_done ? 0 : text.size();
+    while (length > 0 && !fits(text.substr(0, length), pattern)) --length;
+    is_done = is_done || (is_once && length > 0);
+    result += length == 0 ? text.substr(0, 1) : other;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string pattern_of_text(std::string_view text) {
@@ -80,24 +94,16 @@ std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view p
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
                                                  std::string_view change, std::string_view other) {
   const std::size_t size = text.size();
-  const bool is_anywhere = change == "/" || change == "//",
-             is_at_end = change.find('%') != std::string_view::npos;
-  if (!is_followed(text, pattern) || (is_anywhere && size > kMostReplacedBytes)) return std::nullopt;
-  std::string result;
-  for (std::size_t at = 0, found = 0; is_anywhere && at < size;) {
-    std::size_t length = found > 0 && change == "/" ? 0 : size - at;
-    while (length > 0 && !fits(text.substr(at, length), pattern)) --length;
-    found += length;
-    result += length == 0 ? text.substr(at, 1) : other;
-    at += std::max<std::size_t>(length, 1);
-  }
-  for (std::size_t i = 0; !is_anywhere && i <= size; ++i) {
+  const bool is_at_end = change.find('%') != std::string_view::npos;
+  if (!is_followed(text, pattern)) return std::nullopt;
+  if (change == "/" || change == "//") return with_parts_replaced(text, pattern, change == "/", other);
+  for (std::size_t i = 0; i <= size; ++i) {
     const std::size_t length = change.size() == 2 ? size - i : i;
     if (!fits(is_at_end ? text.substr(size - length) : text.substr(0, length), pattern)) continue;
     if (is_at_end) return std::string(text.substr(0, size - length)).append(other);
     return std::string(other).append(text.substr(length));
   }
-  return is_anywhere ? result : std::string(text);
+  return std::string(text);
 }
 
 }  // namespace verify

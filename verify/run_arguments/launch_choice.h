@@ -18,10 +18,10 @@
 
 namespace verify {
 
-class ScriptLaunches {
+class LaunchChoice {
  public:
   /// The values are those of the script, which go on changing while it is read.
-  explicit ScriptLaunches(ShellValues& values) : values_(values) {}
+  explicit LaunchChoice(ShellValues& values) : values_(values) {}
 
   /// Adds a command, if it may start a training or another script.
   void add(const ShellFields& words, int line);

@@ -1,4 +1,4 @@
-#include "verify/run_arguments/script_launches.h"
+#include "verify/run_arguments/launch_choice.h"
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, const ShellValue*>> assigned(const ShellVaria
 
 }  // namespace
 
-void ScriptLaunches::add(const ShellFields& words, int line) {
+void LaunchChoice::add(const ShellFields& words, int line) {
   std::optional<LaunchCommand> launch = launch_of(words, values_);
   const auto script = started_script(words);
   const bool is_started = script != words.end() && started_.size() < kMostStarted;
@@ -70,7 +70,7 @@ void ScriptLaunches::add(const ShellFields& words, int line) {
   if (has_arguments) launches_.push_back(*std::move(launch));
 }
 
-void ScriptLaunches::add_arguments(const ShellFields& words, int line, bool is_in_document) {
+void LaunchChoice::add_arguments(const ShellFields& words, int line, bool is_in_document) {
   const bool goes_on = !launches_.empty() && launches_.back().script.empty();
   if (!goes_on) launches_.push_back({.line = line});
   LaunchCommand& launch = launches_.back();
@@ -79,14 +79,14 @@ void ScriptLaunches::add_arguments(const ShellFields& words, int line, bool is_i
   launch.is_apart = launch.is_apart || !is_in_document;
 }
 
-void ScriptLaunches::add_launcher(std::size_t first, const ShellFields& words) {
+void LaunchChoice::add_launcher(std::size_t first, const ShellFields& words) {
   for (; first < launches_.size(); ++first) {
     ShellFields& before = launches_[first].before;
     before.insert(before.begin(), words.begin(), words.end());
   }
 }
 
-void ScriptLaunches::keep_what_is_not_known(const ShellFields& words) {
+void LaunchChoice::keep_what_is_not_known(const ShellFields& words) {
   const auto script = training_script(words);
   for (auto word = words.begin(); word != script; ++word) {
     std::vector<Unresolved> unknown = values_.unresolved(word->text);
@@ -97,7 +97,7 @@ void ScriptLaunches::keep_what_is_not_known(const ShellFields& words) {
   }
 }
 
-void ScriptLaunches::keep_sourced(const ShellField& file, int line) {
+void LaunchChoice::keep_sourced(const ShellField& file, int line) {
   if (sets_up_programs(file.text) || started_.size() == kMostStarted) return;
   started_.push_back({.script = std::string(base_name(values_.shown(file.text))),
                       .line = line,
@@ -105,18 +105,18 @@ void ScriptLaunches::keep_sourced(const ShellField& file, int line) {
                       .may_replace = !assigned(*values_.state.variables).empty()});
 }
 
-void ScriptLaunches::keep_assigning(const ShellField& word, int line) {
+void LaunchChoice::keep_assigning(const ShellField& word, int line) {
   keep_sentence(fmt::format("line {} may give variables other values, which are not known: {}", line,
                             sim::printable_text(values_.shown(word.text).substr(0, kMostOfAHint))));
 }
 
-void ScriptLaunches::keep_sentence(const std::string& sentence) {
+void LaunchChoice::keep_sentence(const std::string& sentence) {
   const bool is_new = std::ranges::find(sentences_, sentence) == sentences_.end();
   if (is_new && sentences_.size() < kMostSentences) sentences_.push_back(sentence);
 }
 
 /// For a file without a command: its variables that hold arguments. Those for torchrun give the world size.
-void ScriptLaunches::take_assigned_arguments() {
+void LaunchChoice::take_assigned_arguments() {
   LaunchCommand launch{.variables = values_.state.variables};
   for (const auto& [name, value] : assigned(*launch.variables)) {
     ShellFields words;
@@ -142,7 +142,7 @@ void ScriptLaunches::take_assigned_arguments() {
 
 /// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them. Those
 /// that a scheduler gives are no misspelling of another one.
-void ScriptLaunches::take_variables(const LaunchCommand& launch, RunArguments& run) const {
+void LaunchChoice::take_variables(const LaunchCommand& launch, RunArguments& run) const {
   for (const auto& [name, value] : assigned(*launch.variables)) {
     const bool is_known = std::ranges::none_of(value->fields, &ShellField::has_unknown);
     if (is_known && value->fields.size() == 1) run.environment[name] = value->fields.front().text;
@@ -151,13 +151,13 @@ void ScriptLaunches::take_variables(const LaunchCommand& launch, RunArguments& r
 }
 
 /// Keeps the commands of this property alone, if there are any.
-void ScriptLaunches::keep_those_that(bool (*has_property)(const LaunchCommand&)) {
+void LaunchChoice::keep_those_that(bool (*has_property)(const LaunchCommand&)) {
   if (std::ranges::none_of(launches_, has_property)) return;
   std::erase_if(launches_, [&](const LaunchCommand& launch) { return !has_property(launch); });
 }
 
 /// Refuses a file whose command gives its program keys of a configuration, and no argument.
-void ScriptLaunches::refuse_overrides() const {
+void LaunchChoice::refuse_overrides() const {
   if (overrides_.empty() || std::ranges::any_of(launches_, says_training)) return;
   std::string sizes;
   for (const ShellField& option : overrides_) {
@@ -174,7 +174,7 @@ void ScriptLaunches::refuse_overrides() const {
 }
 
 /// Refuses arguments that a shell would take for a command: the line before them does not go on.
-void ScriptLaunches::refuse_arguments_apart() const {
+void LaunchChoice::refuse_arguments_apart() const {
   const auto apart =
       std::ranges::find_if(launches_, [](const LaunchCommand& l) { return l.is_apart && says_training(l); });
   if (!starts_script_ || apart == launches_.end()) return;
@@ -189,7 +189,7 @@ void ScriptLaunches::refuse_arguments_apart() const {
 }
 
 /// Refuses a text in which no launch is found. Where a word that is not known may be the command, that is told.
-void ScriptLaunches::refuse_no_launch(int line_of_exit) const {
+void LaunchChoice::refuse_no_launch(int line_of_exit) const {
   if (!not_known_.empty()) {
     const Unresolved& last = not_known_.back();
     refuse("run_without_arguments", line_of(last.line),
@@ -216,7 +216,7 @@ void ScriptLaunches::refuse_no_launch(int line_of_exit) const {
 }
 
 /// Adds sentences about how the file was read.
-void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const {
+void LaunchChoice::add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const {
   std::string used;
   if (!started_.empty())
     used = fmt::format(", and may be used by {}, which line {} starts", started_.back().script,
@@ -240,7 +240,7 @@ void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, Ru
 }
 
 /// Names the files that are sourced, and are not there, where they may change the arguments.
-void ScriptLaunches::add_missing_files(RunArguments& run) const {
+void LaunchChoice::add_missing_files(RunArguments& run) const {
   for (const Started& file : started_) {
     if (!file.is_sourced) continue;
     bool is_asked = false;
@@ -260,7 +260,7 @@ void ScriptLaunches::add_missing_files(RunArguments& run) const {
   }
 }
 
-RunArguments ScriptLaunches::arguments(LaunchWorld& world, int line_of_exit) {
+RunArguments LaunchChoice::arguments(LaunchWorld& world, int line_of_exit) {
   RunArguments run;
   refuse_overrides();
   const bool has_command = !launches_.empty();
