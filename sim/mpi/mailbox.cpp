@@ -79,23 +79,21 @@ void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const
   }
 }
 
-std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting,
-                                  const std::function<void()>& meanwhile) {
-  wait_until(
-      [&] {
-        meanwhile();
-        return missing(keys, waiting);
-      },
-      waiting);
-  return take_out(keys);
+std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting) {
+  wait_until([&] { return missing(keys, waiting); }, waiting);
+  std::vector<Letter> taken;
+  taken.reserve(keys.size());
+  for (const LetterKey& key : keys) taken.push_back(std::move(letters_.extract(key).mapped()));
+  return taken;
 }
 
+/// Returns the ranks whose letters have not arrived. It refuses if the program of such a rank has ended.
 std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std::string& waiting) const {
   std::vector<int> missing, gone;
   for (const LetterKey& key : keys) {
     if (letters_.contains(key)) continue;
     missing.push_back(key.from);
-    if (has_ended(key.run, key.from)) gone.push_back(key.from);
+    if (ended_.contains({key.run, key.from})) gone.push_back(key.from);
   }
   if (gone.empty()) return missing;
   refuse({.code = "left_early",
@@ -103,17 +101,6 @@ std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std:
           .numbers = fmt::format("the program of {} has ended without making this call", named_ranks(gone)),
           .rule = "every member of a group makes the same calls in the same order",
           .hint = "look for a call that those ranks skip"});
-}
-
-bool Mailbox::has(const std::vector<LetterKey>& keys) const {
-  return std::all_of(keys.begin(), keys.end(), [&](const LetterKey& key) { return letters_.contains(key); });
-}
-
-std::vector<Letter> Mailbox::take_out(const std::vector<LetterKey>& keys) {
-  std::vector<Letter> taken;
-  taken.reserve(keys.size());
-  for (const LetterKey& key : keys) taken.push_back(std::move(letters_.extract(key).mapped()));
-  return taken;
 }
 
 std::vector<Letter> Mailbox::take_rest(std::uint32_t run, int own_rank, const std::string& waiting) {
