@@ -6,10 +6,9 @@
 #include <thread>
 
 #include "sim/base/check.h"
+#include "sim/base/deadline.h"
 #include "sim/base/error.h"
-#include "sim/meeting/deadline.h"
-#include "sim/meeting/meeting.h"
-#include "sim/meeting/rank_ranges.h"
+#include "sim/comm/process_group.h"
 
 namespace sim {
 
@@ -70,7 +69,7 @@ void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const
     if (deadline->has_passed()) {
       refuse({.code = "rank_silent",
               .option = waiting,
-              .numbers = fmt::format("waited {} for {}", text_of(deadline_), named_ranks(ranks)),
+              .numbers = fmt::format("waited {} for {}", text_of(deadline_), text_of_ranks(ranks)),
               .rule = "all members of a call make it within the deadline",
               .hint = "look at what those ranks wrote last and where they wait; on slow machines set a "
                       "longer --deadline"});
@@ -98,7 +97,7 @@ std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std:
   if (gone.empty()) return missing;
   refuse({.code = "left_early",
           .option = waiting,
-          .numbers = fmt::format("the program of {} has ended without making this call", named_ranks(gone)),
+          .numbers = fmt::format("the program of {} has ended without making this call", text_of_ranks(gone)),
           .rule = "every member of a group makes the same calls in the same order",
           .hint = "look for a call that those ranks skip"});
 }
