@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 
 #include "sim/base/error.h"
 #include "verify/options/settings.h"
@@ -33,14 +32,12 @@ const BackendKind* kind_of(const Settings& settings) {
 }
 
 sim::Launch launch_of(const Settings& settings) {
-  const auto given = [&](const char* name) -> std::optional<std::string> {
-    if (!settings.has(name)) return std::nullopt;
-    return settings.given(name).front();
-  };
-  sim::ExplicitLaunch launch{
-      .rank = given("rank"), .master_addr = given("master-addr"), .master_port = given("master-port")};
-  if (launch.rank) launch.world_size = given("world-size");
-  return sim::detect_launch(launch, sim::environment_of_process());
+  sim::Environment options;
+  for (const std::string name : {"rank", "world-size", "master-addr", "master-port"}) {
+    if (settings.has(name)) options["--" + name] = settings.given(name).front();
+  }
+  if (!options.contains("--rank")) options.erase("--world-size");  // it may be that of a layout
+  return sim::detect_launch(options, sim::environment_of_process());
 }
 
 std::vector<std::int64_t> message_bytes(const Settings& settings) {
