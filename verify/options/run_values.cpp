@@ -24,6 +24,15 @@ bool is_off_with_zero(std::string_view name) {
   return is_one_of(name, {"encoder-tensor-model-parallel-size", "encoder-pipeline-model-parallel-size"});
 }
 
+/// Whether the words of an argument say that it is not given.
+bool says_absent(const std::string& name, const std::vector<std::string>& words, bool is_log) {
+  if (words.size() != 1) return is_log && words.empty();  // an empty list
+  const std::string& word = words.front();
+  if (is_none(word) || is_false(word) || (word == "0" && is_off_with_zero(name))) return true;
+  const ArgumentRow* row = find_argument(name);
+  return is_log && row != nullptr && !word.empty() && word == row->in_log_if_absent;
+}
+
 /// Python reads 10_000 as 10000. Other words stay as they are.
 std::string without_separators(std::string word) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
@@ -41,22 +50,15 @@ RunValues::RunValues(const RunArguments& run) {
     Value value{argument.values, argument.line};
     for (std::string& word : value.words) word = without_separators(std::move(word));
     std::string name = argument.name;
+    bool is_absent = says_absent(name, value.words, run.kind == RunFileKind::log);
     const bool is_single = value.words.size() == 1;
-    bool is_absent = is_single && is_none(value.words[0]);
-    if (const LogName* log_name = find_log_name(name); log_name != nullptr && is_single) {
-      const std::string& word = value.words[0];
-      if (log_name->is_negated && (is_true(word) || is_false(word))) {
-        is_absent = is_true(word);
-        value.words.clear();
-        name = log_name->flag;
-      } else if (!log_name->is_negated) {
-        name = log_name->flag;
-      }
+    const bool is_switch = is_single && (is_true(value.words[0]) || is_false(value.words[0]));
+    const LogName* log_name = find_log_name(name);
+    if (log_name != nullptr && is_single && (is_switch || !log_name->is_negated)) {
+      name = log_name->argument;
+      if (log_name->is_negated) is_absent = is_true(value.words[0]);
     }
-    if (value.words.size() == 1 && is_false(value.words[0])) is_absent = true;
-    if (run.kind == RunFileKind::log && argument.values.empty()) is_absent = true;  // an empty list
-    if (is_single && value.words[0] == "0" && is_off_with_zero(name)) is_absent = true;
-    if (value.words.size() == 1 && is_true(value.words[0])) value.words.clear();
+    if (is_switch) value.words.clear();
     const auto before = values_.find(name);
     if (before != values_.end() && before->second.words != value.words && !is_absent)
       repeated_.push_back({name, before->second, value});
