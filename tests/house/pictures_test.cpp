@@ -69,7 +69,7 @@ TEST(HousePictures, TheStepsOfACheckAreInTheSources) {
   EXPECT_GT(test::untrue_steps({}).size(), 30U);
   std::vector<SourceFile> changed = sources;
   const auto campaign = std::find_if(changed.begin(), changed.end(), [](const SourceFile& file) {
-    return file.path == "verify/properties/campaign_work.cpp";
+    return file.path == "verify/campaign/campaign_work.cpp";
   });
   ASSERT_NE(campaign, changed.end());
   const std::string call = "settings.next()";
