@@ -1,7 +1,6 @@
 #include "verify/run_arguments/dialects.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -9,8 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "sim/base/check.h"
 #include "verify/run_arguments/argument_table.h"
-#include "verify/run_arguments/python_value.h"
 #include "verify/run_arguments/text_table.h"
 
 namespace verify {
@@ -31,9 +30,12 @@ struct DialectRow {
 const std::vector<DialectRow>& dialect_rows() {
   static const auto rows = [] {
     std::vector<DialectRow> all;
-    for (const TextRow& cells : rows_of_table(kDialects))
+    for (const TextRow& cells : rows_of_table(kDialects)) {
       all.push_back(
           {cells[0], run_argument_name(cells[1]), words_of_cell(cells[2]), cells[3] == "-" ? "" : cells[3]});
+      for (const std::string& argument : all.back().arguments)
+        CHECK(find_argument(argument.substr(0, argument.find('='))) != nullptr);
+    }
     return all;
   }();
   return rows;
@@ -166,21 +168,6 @@ void Translator::add(const std::string& argument, const std::vector<std::string>
 
 Translation translated(std::string_view dialect, const std::vector<NamedValue>& named) {
   return Translator(dialect, named).made();
-}
-
-Translation translated_overrides(const std::vector<std::string>& words, int line) {
-  std::vector<NamedValue> named;
-  for (const std::string& word : words) {
-    const std::size_t begin = word.find_first_not_of('+');
-    const std::size_t equals = word.find('=');
-    if (begin == std::string::npos || equals == std::string::npos || equals <= begin) continue;
-    const std::string path = word.substr(begin, equals - begin);
-    const bool is_path = std::ranges::all_of(path, [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
-    });
-    if (is_path) named.push_back({path, python_values(std::string_view(word).substr(equals + 1)), line});
-  }
-  return translated("nested", named);
 }
 
 std::string name_of_swift(const std::string& name) {

@@ -31,10 +31,6 @@ struct Translation {
 /// Translates the values of "huggingface", "nested" or "swift".
 Translation translated(std::string_view dialect, const std::vector<NamedValue>& named);
 
-/// Translates the keys of a configuration among the words of a command: "+model.pp=2". A word of another form
-/// is none.
-Translation translated_overrides(const std::vector<std::string>& words, int line);
-
 /// Returns Megatron's name of an argument of "swift"; the name itself where the table has none.
 std::string name_of_swift(const std::string& name);
 

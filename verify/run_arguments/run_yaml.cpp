@@ -200,7 +200,11 @@ RunArguments run_of_huggingface(std::vector<NamedValue> named) {
   Translation translation = translated("huggingface", named);
   std::string note =
       "a config.json of Hugging Face is read: it has the sizes of a model, and no layout, batch and sequence";
-  if (std::ranges::find(translation.unused, "model_type") != translation.unused.end())
+  const auto is_known_type = [&](const NamedValue& one) {
+    return one.path.ends_with("model_type") &&
+           std::ranges::find(translation.unused, one.path) == translation.unused.end();
+  };
+  if (std::ranges::none_of(named, is_known_type))
     note += "; the layers of this model_type are not known here, and have what the other keys say";
   return run_of(std::move(translation), std::move(note));
 }
