@@ -40,7 +40,7 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   std::optional<ScenarioRequest> request;
   sim::Refusals refusals;
   refusals.keep([&] { require_model_shape(scenario.settings); });
-  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.keep([&] { request = scenario_request(scenario, Asked::sizes); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
   require_memory(scenario, *request);
@@ -105,9 +105,10 @@ std::string table_of(const MemoryReport& report) {
       return report.has_activations ? byte_text(bytes) : "-";
     };
     table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
-               byte_text(memory.optimizer()), byte_text(memory.workspaces_and_buffers()),
-               byte_text(memory.static_bytes()), in_a_step(memory.activations + memory.attention_mask),
-               in_a_step(memory.logits_and_loss), in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
+               report.state.has_known_optimizer ? byte_text(memory.optimizer()) : "not known",
+               byte_text(memory.workspaces_and_buffers()), byte_text(memory.static_bytes()),
+               in_a_step(memory.activations + memory.attention_mask), in_a_step(memory.logits_and_loss),
+               in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
                report.has_activations ? memory.peak_in : "-"});
   }
   return table.text();
@@ -247,7 +248,11 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
                                       const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_file(*scenario.run);
+  if (scenario.run != nullptr) {
+    warnings = warnings_of_file(*scenario.run);
+    std::ranges::move(warnings_of_refusals(*scenario.run, scenario.settings.number("world-size")),
+                      std::back_inserter(warnings));
+  }
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {
