@@ -43,30 +43,42 @@ std::string without_separators(std::string word) {
   return word;
 }
 
+/// An argument as the parser holds it, or that it is not given.
+struct Held {
+  std::string name;
+  RunValues::Value value;
+  bool is_absent = false;
+};
+
+Held held(const RunArgument& argument, bool is_log) {
+  Held held{argument.name, {argument.values, argument.line}};
+  std::vector<std::string>& words = held.value.words;
+  for (std::string& word : words) word = without_separators(std::move(word));
+  held.is_absent = says_absent(held.name, words, is_log);
+  const bool is_switch = words.size() == 1 && (is_true(words[0]) || is_false(words[0]));
+  const LogName* log_name = find_log_name(held.name);
+  if (log_name != nullptr && words.size() == 1 && (is_switch || !log_name->is_negated)) {
+    held.name = log_name->argument;
+    if (log_name->is_negated) held.is_absent = is_true(words[0]);
+  }
+  if (is_switch) words.clear();
+  return held;
+}
+
 }  // namespace
 
 RunValues::RunValues(const RunArguments& run) {
+  const bool is_log = run.kind == RunFileKind::log;
   for (const RunArgument& argument : run.given) {
-    Value value{argument.values, argument.line};
-    for (std::string& word : value.words) word = without_separators(std::move(word));
-    std::string name = argument.name;
-    bool is_absent = says_absent(name, value.words, run.kind == RunFileKind::log);
-    const bool is_single = value.words.size() == 1;
-    const bool is_switch = is_single && (is_true(value.words[0]) || is_false(value.words[0]));
-    const LogName* log_name = find_log_name(name);
-    if (log_name != nullptr && is_single && (is_switch || !log_name->is_negated)) {
-      name = log_name->argument;
-      if (log_name->is_negated) is_absent = is_true(value.words[0]);
-    }
-    if (is_switch) value.words.clear();
-    const auto before = values_.find(name);
-    if (before != values_.end() && before->second.words != value.words && !is_absent)
-      repeated_.push_back({name, before->second, value});
-    if (is_absent) continue;
-    values_[name] = std::move(value);
+    Held one = held(argument, is_log);
+    if (one.is_absent) continue;
+    const auto before = values_.find(one.name);
+    if (before != values_.end() && before->second.words != one.value.words)
+      repeated_.push_back({one.name, before->second, one.value});
+    values_[one.name] = std::move(one.value);
   }
   // Megatron gives both sizes of FFNs one value before it prints them, also where there are no experts.
-  if (run.kind == RunFileKind::log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
+  if (is_log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
 }
 
 void RunValues::replace(const std::string& name, std::vector<std::string> words) {
