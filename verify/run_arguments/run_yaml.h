@@ -1,7 +1,7 @@
 #pragma once
 
-/// Reads the arguments of a run from YAML or JSON: the map MODEL_ARGS of Megatron's functional tests, a flat map
-/// of flags, a configuration with sections, or a config.json of Hugging Face.
+/// Reads the arguments of a run from YAML or JSON: the map MODEL_ARGS of Megatron's functional tests, a flat
+/// map of flags, a configuration with sections, or a config.json of Hugging Face.
 ///
 ///   MODEL_ARGS:
 ///     --num-layers: 12

@@ -5,8 +5,8 @@
 /// Shapes  Entries of a map are in the order of the text, and a name may stand several times. A scalar is
 ///         text as it is written, without quotes, and "null" where nothing is written. Of a key that is no
 ///         scalar the name is "".
-/// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_alias: an anchor is used again
-///         (a short text can stand for gigabytes that way); run_file_size: more than kMostYamlNodes.
+/// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_alias: an anchor is used
+///         again (a short text can stand for gigabytes that way); run_file_size: more than kMostYamlNodes.
 
 #include <cstddef>
 #include <string>
@@ -38,7 +38,7 @@ struct YamlEntry {
 /// Returns the documents of a text.
 std::vector<YamlNode> read_yaml(std::string_view text);
 
-/// Returns the words of an entry: that of a scalar, or those of the scalars in a list. Those of a map are none.
+/// Returns the words of an entry: that of a scalar, or those of the scalars in a list. A map has none.
 std::vector<std::string> words_of(const YamlNode& node);
 
 }  // namespace verify
