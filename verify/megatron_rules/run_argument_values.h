@@ -22,8 +22,8 @@ bool is_number_argument(std::string_view name);
 /// Whether the value of an argument is one of a few words.
 bool is_choice_argument(std::string_view name);
 
-/// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one. Words
-/// that forks add to an optimizer or a tokenizer are left out.
+/// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
+/// Words that forks add to an optimizer or a tokenizer are left out.
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
 
 /// Returns those words of such an argument.

@@ -95,8 +95,8 @@
 
 namespace verify {
 
-/// What a command asks of a run. An argument that has no effect on it refuses nothing: of the sizes alone, the
-/// learning rate, for example, and of the whole run a path.
+/// What a command asks of a run. An argument that has no effect on it refuses nothing: if only sizes are
+/// asked for, a learning rate, for example, and if the whole run is, a path.
 enum class Asked { whole_run, sizes };
 
 /// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.

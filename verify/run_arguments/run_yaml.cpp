@@ -181,7 +181,7 @@ bool is_used(const RunArgument& argument) {
   const ArgumentRow* row = find_argument(argument.name);
   return row != nullptr && row->use == ArgumentUse::used;
 }
-bool is_known(const RunArgument& argument) { return find_argument(argument.name) != nullptr; }
+bool is_of_megatron(const RunArgument& argument) { return find_argument(argument.name) != nullptr; }
 
 /// Whether the outermost keys are those of a config.json of Hugging Face.
 bool is_of_huggingface(const std::vector<NamedValue>& named) {
@@ -272,7 +272,7 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
       if (entry.value.kind == YamlNode::Kind::scalar) run.environment[entry.name] = entry.value.text;
   }
   expand_variables(run, set);
-  if (std::ranges::any_of(run.given, is_known)) return run;
+  if (std::ranges::any_of(run.given, is_of_megatron)) return run;
   if (!script.empty()) return read_manifest(script, set);
   refuse_without_arguments(run.given);
 }

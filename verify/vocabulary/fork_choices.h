@@ -3,8 +3,8 @@
 /// What the refusal of a value says beside the values that there are: whose value it is, where a fork of
 /// Megatron-LM or an older version of it knows it, and an option to try.
 ///
-/// Source  Launch scripts of these forks: MindSpeed-LLM (DeepSeek-V2 and V3) and Megatron-DeepSpeed (BLOOM); and
-///         the choices of Megatron-LM before Megatron Core 0.13.
+/// Source  Launch scripts of MindSpeed-LLM (DeepSeek-V2 and V3) and Megatron-DeepSpeed (BLOOM); choices of
+///         Megatron-LM before Megatron Core 0.13.
 
 #include <string>
 #include <vector>
