@@ -135,6 +135,7 @@ class List {
   std::string part_;         // of an entry, from its name on
   std::string part_prefix_;  // of its line
   int part_line_ = 0;
+  int parts_ = 0;
 };
 
 void List::take(std::string_view line, int number) {
@@ -148,6 +149,7 @@ void List::take(std::string_view line, int number) {
     part_ = begins ? rest.substr(2) : text;
     part_prefix_ = line.substr(0, prefix_);
     part_line_ = number;
+    parts_ = 1;
   } else if (text.empty()) {
     lost.push_back(number);
   } else {
@@ -157,8 +159,9 @@ void List::take(std::string_view line, int number) {
 
 /// Joins a line to the part before it, if an entry, or a larger part of one, comes of it.
 bool List::goes_on(std::string_view line) {
+  constexpr int kMostParts = 64;
   const bool has_value = entry_at(part_).has_value();
-  if (has_value && !line.starts_with(part_prefix_)) return false;
+  if (parts_++ == kMostParts || (has_value && !line.starts_with(part_prefix_))) return false;
   std::string joined = part_;
   joined += without_prefix(line);
   const std::optional<Entry> entry = entry_at(joined);
@@ -169,12 +172,12 @@ bool List::goes_on(std::string_view line) {
   return true;
 }
 
-/// Ends the part of an entry that has no further lines.
+/// Ends the part of an entry that has no further lines. A name with all of its dots has an empty value.
 void List::leave_part() {
   const std::string part = std::exchange(part_, "");
   if (entry_at(part)) {
     add(part, part_line_);
-  } else if (has_dots(part)) {
+  } else if (has_dots(part) && part.size() != width_ + 1) {
     lost.push_back(part_line_);
   }
 }

@@ -84,6 +84,19 @@ TEST(RunLog, ALineThatIsBrokenIsJoined) {
             "micro-batch-size=2");
 }
 
+TEST(RunLog, AValueMayBeEmpty) {
+  const std::string empty = line("wandb_project", "");
+  for (const std::string& text : {empty, empty.substr(0, empty.size() - 2) + "\n"}) {
+    const RunArguments run = read(kBegin + line("seq_length", "64") + text + line("bf16", "True") + kEnd);
+    EXPECT_EQ(test::text_of(run.given.front()) + test::text_of(run.given.back()), "seq-length=64bf16=True");
+    EXPECT_TRUE(run.notes.empty());
+  }
+  // However many lines follow a list that has no end, it is no larger than some of them.
+  std::string many = kBegin + line("moe_layer_freq", "[0,");
+  for (int i = 0; i < 100'000; ++i) many += "1,\n";
+  EXPECT_LT(read(many + kEnd).given.front().values.front().size(), 200U);
+}
+
 TEST(RunLog, PartsThatAreNotJoinedAreNamed) {
   const RunArguments run =
       read("0: " + kBegin + "0:   micro_batch_size .....\n0: " + line("seq_length", "64") +
