@@ -161,7 +161,7 @@ void List::take(std::string_view line, int number) {
 bool List::goes_on(std::string_view line) {
   constexpr int kMostParts = 64;
   const bool has_value = entry_at(part_).has_value();
-  if (parts_++ == kMostParts || (has_value && !line.starts_with(part_prefix_))) return false;
+  if (++parts_ > kMostParts || (has_value && !line.starts_with(part_prefix_))) return false;
   std::string joined = part_;
   joined += without_prefix(line);
   const std::optional<Entry> entry = entry_at(joined);
