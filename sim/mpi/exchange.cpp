@@ -156,15 +156,4 @@ void take_in(const Call& call, const ProcessGroup& group, int place, const Reduc
   }
 }
 
-NativeReduction native_reduction_of(const Call& call) {
-  return {call.operation, call.dtype, call.reduce_op, call.root, call.count, bytes_of(call.input)};
-}
-
-void take_in_native(const Call& call, int members, const Bytes& result) {
-  if (call.output->is_none()) return;
-  Tensor output = call.output;
-  write(result, output);
-  if (call.reduce_op == ReduceOp::average) output.device().scale(output, {1, members}, output);
-}
-
 }  // namespace sim
