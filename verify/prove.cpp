@@ -10,9 +10,6 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/case_rules.h"
 #include "verify/checks/case_replay.h"
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
@@ -23,6 +20,9 @@
 #include "verify/program/program.h"
 #include "verify/program/project_commands.h"
 #include "verify/program/version.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
 
 namespace verify {
 

@@ -40,12 +40,14 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction(sources()), Lines{});
   EXPECT_EQ(test::include_direction({{"sim/base/a.h", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(
-      test::include_direction({{"sim/layout/a.cpp", "#include \"verify/options/settings.h\"\n"}}).size(), 1U);
+      test::include_direction({{"sim/layout/a.cpp", "#include \"verify/vocabulary/settings.h\"\n"}}).size(),
+      1U);
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "#include <Eigen/Dense>\n"}}).size(), 1U);
   EXPECT_EQ(
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(
-      test::include_direction({{"sim/layout/a.cpp", "  #include <verify/options/settings.h>\n"}}).size(), 1U);
+      test::include_direction({{"sim/layout/a.cpp", "  #include <verify/vocabulary/settings.h>\n"}}).size(),
+      1U);
   EXPECT_EQ(test::include_direction({{"sim/mpi/a.cpp", "#include \"sim/world/finding.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"gpu/cuda/a.cu", "#include \"sim/tensor/tensor.h\"\n"}}).size(), 1U);
@@ -245,13 +247,13 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
   // Refusals of the program are provoked through the program, Megatron's rules through their table, and those
   // of a project's cases through prove(). Refusals of rank programs are provoked in the tests of their rooms.
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
-                              root_file("tests/verify/options/megatron_validation_test.cpp") +
-                              root_file("tests/verify/options/run_rules_test.cpp") +
+                              root_file("tests/verify/megatron_rules/megatron_validation_test.cpp") +
+                              root_file("tests/verify/megatron_rules/run_rules_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
                               root_file("tests/verify/full_size/full_size_step_test.cpp") +
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
-                              root_file("tests/verify/properties/fault_catalogue_test.cpp") +
+                              root_file("tests/verify/exam/fault_catalogue_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
   for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/estimate",
                                              "tests/verify/recordings", "tests/verify/run_arguments"},

@@ -26,7 +26,7 @@
 #include "sim/launch/process_world.h"
 #include "sim/meeting/rendezvous.h"
 #include "sim/world/world_spec.h"
-#include "verify/options/backend_choice.h"
+#include "verify/requests/backend_choice.h"
 
 namespace verify {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/layout/kind_table.h"
-#include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/context_options.h"
+#include "verify/explain/explanation.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/bench.h"
-#include "verify/properties/case_request.h"
-#include "verify/properties/explanation.h"
+#include "verify/requests/context_options.h"
 
 namespace verify {
 

@@ -13,11 +13,11 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
 #include "verify/checks/trained_experts.h"
+#include "verify/explain/explanation.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/explanation.h"
 #include "verify/properties/properties.h"
 
 namespace verify {

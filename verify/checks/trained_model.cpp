@@ -18,8 +18,8 @@
 #include "verify/cases/largest_divisor.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
-#include "verify/options/context_options.h"
 #include "verify/output/phrases.h"
+#include "verify/requests/context_options.h"
 
 namespace verify {
 

@@ -7,7 +7,7 @@
 #include "sim/layout/kind_table.h"
 #include "verify/faults/fault.h"
 #include "verify/faults/faulty_device.h"
-#include "verify/options/nearest_name.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

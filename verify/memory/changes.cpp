@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "verify/options/memory_options.h"
-#include "verify/options/requests.h"
-#include "verify/options/run_of_file.h"
-#include "verify/options/state_bytes.h"
+#include "verify/megatron_rules/run_of_file.h"
+#include "verify/requests/memory_options.h"
+#include "verify/requests/requests.h"
+#include "verify/vocabulary/state_bytes.h"
 
 namespace verify {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/options/scenario.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "verify/memory/model_memory.h"
-#include "verify/options/scenario.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

@@ -6,9 +6,9 @@
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/megatron_validation.h"
-#include "verify/options/requests.h"
-#include "verify/options/run_validation.h"
+#include "verify/megatron_rules/megatron_validation.h"
+#include "verify/megatron_rules/run_validation.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

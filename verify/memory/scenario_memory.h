@@ -11,8 +11,8 @@
 #include <string>
 
 #include "verify/memory/model_memory.h"
-#include "verify/options/scenario.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

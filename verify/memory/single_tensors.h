@@ -17,7 +17,7 @@
 ///         parallelism takes it over, both copies of them and the gradients; in a step, and when the
 ///         optimizer makes its states, no less than parameters and gradients.
 /// Exact   Tensors of less than 10 MiB are left out: PyTorch's allocator asks the GPU for 2 MiB or 20 MiB in
-///         their place (verify/options/out_of_memory.h). Of two moments with dtypes of their own neither is
+///         their place (verify/requests/out_of_memory.h). Of two moments with dtypes of their own neither is
 ///         listed.
 /// Source  Those of saved_tensors.h and model_memory.h; Megatron-LM,
 ///         core/distributed/param_and_grad_buffer.py.

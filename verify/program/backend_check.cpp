@@ -7,17 +7,17 @@
 #include "sim/base/error.h"
 #include "verify/backends/open_backend.h"
 #include "verify/backends/twin_program.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/case_rules.h"
-#include "verify/options/backend_choice.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
-#include "verify/properties/case_request.h"
+#include "verify/requests/backend_choice.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 

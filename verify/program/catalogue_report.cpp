@@ -4,9 +4,6 @@
 #include <fmt/format.h>
 #include <optional>
 
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/scenario.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
@@ -14,6 +11,9 @@
 #include "verify/program/commands.h"
 #include "verify/program/interrupt.h"
 #include "verify/properties/over_benches.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

@@ -1,13 +1,13 @@
 #pragma once
 
-/// What became of the bugs of a catalogue (verify/properties/fault_catalogue.h): a table, and what was said
+/// What became of the bugs of a catalogue (verify/exam/fault_catalogue.h): a table, and what was said
 /// where the expected property did not catch one; or the document.
 
 #include <string>
 #include <vector>
 
+#include "verify/exam/fault_catalogue.h"
 #include "verify/output/output.h"
-#include "verify/properties/fault_catalogue.h"
 
 namespace verify {
 

@@ -2,11 +2,10 @@
 #include <thread>
 
 #include "sim/base/error.h"
+#include "verify/campaign/campaign.h"
+#include "verify/campaign/case_request.h"
+#include "verify/campaign/reached_sites.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/backend_choice.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
-#include "verify/options/option_vocabulary.h"
 #include "verify/output/progress.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/campaign_report.h"
@@ -14,9 +13,10 @@
 #include "verify/program/interrupt.h"
 #include "verify/program/site_list.h"
 #include "verify/program/spread_check.h"
-#include "verify/properties/campaign.h"
-#include "verify/properties/case_request.h"
-#include "verify/properties/reached_sites.h"
+#include "verify/requests/backend_choice.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/options/nearest_name.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/wrapped_text.h"
 #include "verify/program/known_values.h"
+#include "verify/requests/option_readers.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

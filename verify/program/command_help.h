@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "verify/options/command_line.h"
 #include "verify/program/command_info.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 

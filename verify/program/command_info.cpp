@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/error.h"
-#include "verify/options/nearest_name.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

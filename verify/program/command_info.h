@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "verify/cases/case_list.h"
-#include "verify/options/option_vocabulary.h"
 #include "verify/program/commands.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 

@@ -29,8 +29,8 @@
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/command_line.h"
 #include "verify/output/output.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 

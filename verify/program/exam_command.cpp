@@ -4,19 +4,19 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/nearest_name.h"
-#include "verify/options/scenario.h"
 #include "verify/output/progress.h"
 #include "verify/program/catalogue_report.h"
 #include "verify/program/commands.h"
 #include "verify/program/exam_report.h"
 #include "verify/program/interrupt.h"
 #include "verify/program/power_report.h"
-#include "verify/properties/case_request.h"
 #include "verify/properties/over_benches.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

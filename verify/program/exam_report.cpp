@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "verify/options/case_options.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
+#include "verify/requests/case_options.h"
 
 namespace verify {
 

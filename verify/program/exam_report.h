@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "verify/exam/exam.h"
 #include "verify/output/output.h"
-#include "verify/properties/exam.h"
 
 namespace verify {
 

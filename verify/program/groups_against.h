@@ -4,8 +4,8 @@
 /// differences; or one JSON document (README.md).
 
 #include "verify/checks/group_comparison.h"
-#include "verify/options/group_dump.h"
 #include "verify/program/commands.h"
+#include "verify/requests/group_dump.h"
 
 namespace verify {
 

@@ -5,11 +5,11 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/kind_table.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/nearest_name.h"
 #include "verify/program/commands.h"
 #include "verify/program/groups_against.h"
+#include "verify/requests/command_requests.h"
 #include "verify/views/groups_view.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

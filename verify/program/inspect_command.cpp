@@ -4,9 +4,9 @@
 #include "sim/base/error.h"
 #include "verify/inspect/inspection.h"
 #include "verify/inspect/inspection_text.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/progress.h"
 #include "verify/program/commands.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 

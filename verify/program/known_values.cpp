@@ -3,10 +3,10 @@
 #include <string_view>
 
 #include "sim/layout/kind_table.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/faults/fault.h"
-#include "verify/properties/case_request.h"
 #include "verify/properties/properties.h"
 
 namespace verify {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "verify/cases/case_list.h"
-#include "verify/options/option_vocabulary.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "sim/layout/layer_placement.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 

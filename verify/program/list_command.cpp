@@ -7,14 +7,14 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/faults/fault.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/scenario.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/properties/properties.h"
 #include "verify/replay/replay_checks.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

@@ -12,16 +12,11 @@
 #include "sim/base/refusals.h"
 #include "sim/comm/process_group.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/estimate/estimated_step.h"
+#include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/run_of_file.h"
+#include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/context_options.h"
-#include "verify/options/memory_arguments.h"
-#include "verify/options/requests.h"
-#include "verify/options/run_of_file.h"
-#include "verify/options/run_validation.h"
-#include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
@@ -30,6 +25,11 @@
 #include "verify/program/memory_failure.h"
 #include "verify/program/memory_sweep.h"
 #include "verify/report/numbers_json.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/context_options.h"
+#include "verify/requests/requests.h"
+#include "verify/requests/scenario_request.h"
+#include "verify/sweep/estimated_step.h"
 #include "verify/views/run_view.h"
 
 namespace verify {
@@ -40,7 +40,7 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   std::optional<ScenarioRequest> request;
   sim::Refusals refusals;
   refusals.keep([&] { require_model_shape(scenario.settings); });
-  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.keep([&] { request = scenario_request(scenario, Asked::sizes); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
   require_memory(scenario, *request);
@@ -105,9 +105,10 @@ std::string table_of(const MemoryReport& report) {
       return report.has_activations ? byte_text(bytes) : "-";
     };
     table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
-               byte_text(memory.optimizer()), byte_text(memory.workspaces_and_buffers()),
-               byte_text(memory.static_bytes()), in_a_step(memory.activations + memory.attention_mask),
-               in_a_step(memory.logits_and_loss), in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
+               report.state.has_known_optimizer ? byte_text(memory.optimizer()) : "not known",
+               byte_text(memory.workspaces_and_buffers()), byte_text(memory.static_bytes()),
+               in_a_step(memory.activations + memory.attention_mask), in_a_step(memory.logits_and_loss),
+               in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
                report.has_activations ? memory.peak_in : "-"});
   }
   return table.text();
@@ -247,7 +248,11 @@ std::string judgement(const Scenario& scenario, const ScenarioRequest& request, 
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
                                       const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_file(*scenario.run);
+  if (scenario.run != nullptr) {
+    warnings = warnings_of_file(*scenario.run);
+    std::ranges::move(warnings_of_refusals(*scenario.run, scenario.settings.number("world-size")),
+                      std::back_inserter(warnings));
+  }
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {

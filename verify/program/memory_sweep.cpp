@@ -6,16 +6,16 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
-#include "verify/estimate/sweep.h"
+#include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_vocabulary.h"
-#include "verify/options/run_validation.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
 #include "verify/report/sweep_html.h"
+#include "verify/requests/command_requests.h"
+#include "verify/sweep/sweep.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 

@@ -5,8 +5,8 @@
 /// Errors  option_without_effect: an option of a sweep without --sweep; missing_option: a model, a world or a
 ///         global batch that is not given; those of sweep.h, sweep_space.h and machine.h, all at once.
 
-#include "verify/options/scenario.h"
 #include "verify/program/commands.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

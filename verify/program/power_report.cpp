@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 #include <optional>
 
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
+#include "verify/campaign/case_request.h"
+#include "verify/exam/power.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/interrupt.h"
-#include "verify/properties/case_request.h"
 #include "verify/properties/over_benches.h"
-#include "verify/properties/power.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 

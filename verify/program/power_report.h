@@ -1,6 +1,6 @@
 #pragma once
 
-/// How small an error the properties see (verify/properties/power.h), as a table or as the document.
+/// How small an error the properties see (verify/exam/power.h), as a table or as the document.
 
 #include <string>
 

@@ -8,9 +8,6 @@
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
-#include "verify/options/command_line.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/command_help.h"
@@ -19,6 +16,9 @@
 #include "verify/program/run_from.h"
 #include "verify/program/shell_completion.h"
 #include "verify/program/version.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
-#include <fmt/color.h>
 #include <fmt/format.h>
 #include <future>
 #include <mutex>
@@ -13,20 +12,13 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
-#include "sim/layout/consumer_traps.h"
 #include "verify/backends/open_backend.h"
-#include "verify/options/backend_choice.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
-#include "verify/options/scenario.h"
-#include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
 #include "verify/output/stopwatch.h"
-#include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
 #include "verify/recordings/dump_folder_writer.h"
@@ -34,12 +26,16 @@
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"
 #include "verify/replay/replay_summary.h"
-#include "verify/report/bandwidth_table.h"
-#include "verify/report/ledger_by_kind.h"
-#include "verify/report/numbers_json.h"
+#include "verify/report/replay_json.h"
+#include "verify/report/replay_text.h"
 #include "verify/report/report_html.h"
 #include "verify/report/report_junit.h"
 #include "verify/report/trace_json.h"
+#include "verify/requests/backend_choice.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 
@@ -56,129 +52,6 @@ void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, con
     if (const std::size_t at = check.detail.rfind(kScript); at != std::string::npos)
       check.detail.replace(at, kScript.size(), fmt::format(" {} replay --case ", called));
   }
-}
-
-fmt::text_style style(bool good, bool colour) {
-  if (!colour) return {};
-  return fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red);
-}
-
-/// Returns the ledger as a table of calls and bytes, with one row per kind, summed over all sites.
-std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"ledger"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
-  for (const sim::LedgerRow& sum : ledger_by_kind(ledger)) {
-    table.add({sum.kind, fmt::format("{}", sum.calls), fmt::format("{}", sum.elements),
-               fmt::format("{}", sum.bytes_inside), fmt::format("{}", sum.bytes_across),
-               fmt::format("{}", sum.most_bytes)});
-  }
-  return table.text("  ");
-}
-
-/// Returns the ledger of a step at full size: one row for each kind of groups, site and operation.
-std::string step_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"step"},
-                   {"site"},
-                   {"operation"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
-  for (const sim::LedgerRow& row : ledger) {
-    table.add({row.kind, row.site, std::string(sim::name_of(row.operation)), fmt::format("{}", row.calls),
-               fmt::format("{}", row.elements), byte_text(row.bytes_inside), byte_text(row.bytes_across),
-               byte_text(row.most_bytes)});
-  }
-  return table.text("  ");
-}
-
-void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
-  table.add({"REFUSED", refusal.code, refusal.option + ": " + refusal.numbers}, style(false, colour));
-  table.add({"", "rule", refusal.rule});
-  table.add({"", "try", refusal.hint});
-}
-
-std::string as_text(const ScenarioReport& report, bool colour) {
-  std::string text =
-      fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
-  TextTable table({{""}, {""}, {""}});
-  for (const CheckResult& check : report.checks) {
-    table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
-  }
-  for (const AbsentRow& row : report.absent) table.add({"-", row.check, "no row: " + row.reason});
-  for (const sim::Warning& warning : report.warnings) {
-    const bool is_trap = sim::is_consumer_trap(warning);
-    table.add({is_trap ? "SUSPECT" : "warning", warning.name, warning.message},
-              is_trap ? style(false, colour) : fmt::text_style());
-  }
-  if (report.refusal) add_refusal(table, *report.refusal, colour);
-  for (const sim::Refusal& refusal : report.further_refusals) add_refusal(table, refusal, colour);
-  text += table.text("  ");
-  if (report.step) text += step_text(report.step->ledger);
-  if (!report.ledger.empty() && !report.has_row("collectives")) text += ledger_text(report.ledger);
-  if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");
-  for (const sim::Finding& finding : report.findings) {
-    text += "\n" + sim::text_of(finding, report.reproduce);
-  }
-  if (report.verdict() != Verdict::verified && report.findings.empty())
-    text += "  reproduce: " + report.reproduce + "\n";
-  return text + "\n";
-}
-
-/// The ledger of all ranks in a step at full size, and what a rank of each stage computes and holds.
-Json step_json(const StepReport& step) {
-  Json ledger = Json::array(), multiply_adds = Json::array(), held = Json::array();
-  for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
-  for (const StageWork& stage : step.stages) {
-    multiply_adds.push_back(stage.multiply_adds);
-    held.push_back({{"parameters", stage.held.parameters},
-                    {"gradients", stage.held.gradients},
-                    {"optimizer", stage.held.optimizer},
-                    {"working", stage.working_bytes ? Json(*stage.working_bytes) : Json()}});
-  }
-  Json document = {{"ledger", std::move(ledger)},
-                   {"multiply_adds_by_stage", std::move(multiply_adds)},
-                   {"held_bytes_by_stage", std::move(held)}};
-  if (!step.choice_of_experts.empty()) document["choice_of_experts"] = step.choice_of_experts;
-  if (!step.left_out.empty()) document["left_out"] = step.left_out;
-  return document;
-}
-
-Json as_json(const ScenarioReport& report) {
-  Json checks = Json::array();
-  for (const CheckResult& check : report.checks) {
-    checks.push_back({{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}});
-  }
-  Json document = {{"scenario", report.name},     {"path", report.path},
-                   {"source", report.source},     {"verdict", verdict_name(report.verdict())},
-                   {"checks", std::move(checks)}, {"warnings", warnings_json(report.warnings)}};
-  if (!report.absent.empty()) {
-    Json absent = Json::array();
-    for (const AbsentRow& row : report.absent)
-      absent.push_back({{"check", row.check}, {"reason", row.reason}});
-    document["absent"] = std::move(absent);
-  }
-  if (report.pipeline) document["pipeline"] = pipeline_json(*report.pipeline);
-  if (report.memory) document["memory"] = memory_json(*report.memory);
-  if (report.training) document["training"] = training_json(*report.training);
-  Json ledger = Json::array();
-  for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
-  document["ledger"] = std::move(ledger);
-  if (report.step) document["step"] = step_json(*report.step);
-  if (!report.bandwidth.empty()) document["bandwidth"] = bandwidth_json(report.bandwidth);
-  if (!report.findings.empty()) {
-    Json findings = Json::array();
-    for (const sim::Finding& finding : report.findings) findings.push_back(finding_json(finding));
-    document["findings"] = std::move(findings);
-  }
-  if (report.refusal) add_refusals(document, *report.refusal, report.further_refusals);
-  if (report.verdict() != Verdict::verified) document["reproduce"] = report.reproduce;
-  return document;
 }
 
 [[noreturn]] void refuse_scenarios(const std::string& numbers) {
@@ -349,7 +222,7 @@ class ReportFiles {
 
 std::string all_as_json(const std::vector<ScenarioReport>& reports) {
   Json scenarios = Json::array();
-  for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report));
+  for (const ScenarioReport& report : reports) scenarios.push_back(replay_json(report));
   return one_line({{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}});
 }
 
@@ -360,9 +233,8 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
     output.out << all_as_json(reports);
     return;
   }
-  for (const ScenarioReport& report : reports) output.out << as_text(report, output.colour);
-  const bool good = overall(reports) == Verdict::verified;
-  output.out << fmt::format(style(good, output.colour), "{}", summary_line(reports)) << "\n";
+  for (const ScenarioReport& report : reports) output.out << replay_text(report, output.colour);
+  output.out << replay_summary_text(reports, output.colour);
   files.write(reports);
 }
 

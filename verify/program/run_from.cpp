@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/effective_values.h"
-#include "verify/options/run_of_file.h"
+#include "verify/megatron_rules/effective_values.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/output_file.h"
+#include "verify/requests/command_requests.h"
 #include "verify/views/run_view.h"
 
 namespace verify {

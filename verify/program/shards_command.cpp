@@ -8,12 +8,12 @@
 #include "sim/optimizer/range_map.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/memory/model_memory.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 

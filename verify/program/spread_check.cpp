@@ -8,12 +8,12 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/world_spec.h"
 #include "verify/backends/open_backend.h"
-#include "verify/options/command_line.h"
-#include "verify/options/command_requests.h"
+#include "verify/campaign/spread_campaign.h"
 #include "verify/output/progress.h"
 #include "verify/program/campaign_report.h"
 #include "verify/program/interrupt.h"
-#include "verify/properties/spread_campaign.h"
+#include "verify/requests/command_requests.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 

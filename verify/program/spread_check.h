@@ -17,10 +17,10 @@
 #include <span>
 #include <string>
 
+#include "verify/campaign/campaign.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/backend_choice.h"
 #include "verify/program/commands.h"
-#include "verify/properties/campaign.h"
+#include "verify/requests/backend_choice.h"
 
 namespace verify {
 

@@ -15,10 +15,10 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
+#include "verify/requests/option_readers.h"
 
 namespace verify {
 

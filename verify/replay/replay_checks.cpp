@@ -22,8 +22,8 @@
 #include "verify/faults/faulty_calls.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 

@@ -15,9 +15,9 @@
 
 #include "verify/checks/proved_settings.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
 #include "verify/replay/scenario_report.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "verify/checks/pipeline_schedule.h"
-#include "verify/options/schedule_request.h"
+#include "verify/requests/schedule_request.h"
 
 namespace verify {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/run.h"
-#include "verify/options/nearest_name.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace {
 
