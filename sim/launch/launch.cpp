@@ -154,7 +154,7 @@ bool is_outer(const Launch& outer, const Launch& inner) {
          (outer.launcher == "Slurm" && (inner.launcher != "RANK and WORLD_SIZE" || outer.world_size == 1));
 }
 
-/// Whether variables of PMI only repeat a step of Slurm, whose plugins (--mpi=pmi2) set the rank and the size.
+/// Whether variables of PMI only repeat a step of Slurm: its plugin (--mpi=pmi2) sets the rank and the size.
 bool repeats(const Launch& pmi, const Launch& step) {
   return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
          pmi.rank == step.rank && pmi.world_size == step.world_size;

@@ -8,16 +8,16 @@
 ///
 /// Calls   the first of these decides: options; torchrun, and anything else that sets RANK and WORLD_SIZE;
 ///         Open MPI; MPICH and Intel MPI (PMI); MVAPICH2; a task of a Slurm step (srun, with or without an
-///         MPI plugin). Without any, the process is a world of size 1: the variables of an allocation of Slurm
-///         that srun did not divide count processes that do not exist.
+///         MPI plugin). Without any, the process is a world of size 1: the variables of an allocation that
+///         srun did not divide count processes that do not exist.
 ///         The address is the first of --master-addr, MASTER_ADDR, the first node of the Slurm step, and this
 ///         machine if all ranks are on it. The port is the first of --master-port, MASTER_PORT (plus one if
 ///         torchrun's agent itself listens there), one made of the numbers of the Slurm job and step or of
 ///         Open MPI's name of the job, and kDefaultPort. MPICH and Intel MPI do not name their jobs, so two
 ///         such jobs on one node at the same time need a --master-port each.
 /// Errors  launch_partly_set (a rank without a size, or ranks that may be on several nodes without an
-///         address), launch_number (not a whole number), launch_range (rank >= world size, local rank >= local
-///         size, a number outside its limits), launch_address (not a host name or an address),
+///         address), launch_number (not a whole number), launch_range (rank >= world size, local rank >=
+///         local size, a number outside its limits), launch_address (not a host name or an address),
 ///         launch_contradiction (two launchers, of which neither started the other, differ), host_list.
 /// Source  the manuals of torchrun, mpirun (Open MPI), Hydra, Intel MPI, MVAPICH2, srun.
 
@@ -59,8 +59,8 @@ struct Launch {
 };
 
 /// `options` are those of the command line: --rank, --world-size, --local-rank, --local-world-size,
-/// --master-addr, --master-port. A rank and a world size are used instead of those of any launcher; an address
-/// or a port may be given beside the values of a launcher.
+/// --master-addr, --master-port. A rank and a world size are used instead of those of any launcher; an
+/// address or a port may be given beside the values of a launcher.
 Launch detect_launch(const Environment& options, const Environment& environment);
 
 /// Describes a launch in one line.

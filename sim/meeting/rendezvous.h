@@ -11,8 +11,8 @@
 ///         the first of them gives up, so that all ranks hear the reason.
 /// Errors  meet() throws on all ranks that came: rendezvous_duplicate, rendezvous_configuration,
 ///         rendezvous_missing; on one: rendezvous_listen (rank 0 cannot listen), rendezvous_unreachable (no
-///         answer by the deadline). finish() returns rendezvous_lost. A connection without the hello of a rank
-///         is dropped. A well-formed hello is believed: open the port to the nodes of the job only.
+///         answer by the deadline). finish() returns rendezvous_lost. A connection without the hello of a
+///         rank is dropped. A well-formed hello is believed: open the port to the nodes of the job only.
 
 #include <chrono>
 #include <cstdint>

@@ -7,7 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "tests/house/complexity.h"
 #include "tests/house/included_names.h"
+#include "tests/house/ratchet.h"
 
 namespace {
 
@@ -111,9 +113,9 @@ TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "const auto now = std::time(nullptr);"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/rendezvous.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "const auto now = std::time(nullptr);"}}).size(),
+  EXPECT_EQ(test::banned_names({{"sim/meeting/rendezvous.cpp", "std::chrono::steady_clock::now()"}}).size(),
             1U);
+  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "const auto now = std::time(nullptr);"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
@@ -241,6 +243,65 @@ TEST(HouseRules, ReadmeNamesEveryPackage) {
             1U);
 }
 
+TEST(HouseRules, RoomsOnlyBecomeSmaller) {
+  const std::string table = root_file("tests/house/ratchet.tsv");
+  EXPECT_EQ(test::above_or_below_ratchet(sources(), table), Lines{})
+      << "The rows of tests/house/ratchet.tsv as the sources are; a number that rises needs a reason in its "
+         "last "
+         "column:\n"
+      << test::ratchet_rows(sources(), table);
+}
+
+/// Returns what the ratchet says of a room of 100 lines with two functions and two floors.
+Lines ratcheted(const std::string& row) {
+  std::string body = "int f(int x) {\n";
+  for (int i = 0; i < 15; ++i) body += "if (x == 0) return 1;\n";
+  const std::string upper = "#include \"sim/base/a.h\"\n" + body + "}\n" + std::string(80, '\n');
+  const std::string lower = "#include \"sim/base/b.h\"\nint g();\n";
+  return test::above_or_below_ratchet({{"sim/base/a.h", lower}, {"sim/base/b.cpp", upper}},
+                                      "room\tlines\tcomplex\tfloors\twhy\n" + row);
+}
+
+TEST(HouseRules, TheRatchetTurnsOneWay) {
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t1\t\n"), Lines{});  // a and b include each other
+  EXPECT_EQ(ratcheted("sim/base\t120\t1\t1\ta reason\n"), Lines{});
+  EXPECT_EQ(ratcheted("sim/base\t99\t1\t1\t\n"), Lines{"sim/base: 100 lines; its row allows 99"});
+  EXPECT_EQ(ratcheted("sim/base\t121\t1\t1\t\n"),
+            Lines{"sim/base: 100 lines; lower its row, which still has 121"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t0\t1\t\n"),
+            Lines{"sim/base: 1 functions with a complexity above 15; its row allows 0"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t2\t1\t\n").size(), 1U);
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t0\t\n"), Lines{"sim/base: 1 floors; its row allows 0"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t2\t\n").size(), 1U);
+  EXPECT_EQ(ratcheted(""), Lines{"sim/base: it has no row in ratchet.tsv"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t1\t\nsim/gone\t1\t0\t1\t\n"),
+            Lines{"sim/gone: it has a row in ratchet.tsv, and no file"});
+  const std::string table = "room\tlines\tcomplex\tfloors\twhy\nsim/base\t2\t0\t1\ta reason\n";
+  EXPECT_EQ(
+      test::ratchet_rows({{"sim/base/c.h", "#include \"sim/base/a.h\"\n"}, {"sim/base/a.h", "\n"}}, table),
+      "room\tlines\tcomplex\tfloors\twhy\nsim/base\t2\t0\t2\ta reason\n");
+}
+
+TEST(HouseRules, ComplexityIsThatOfBodies) {
+  const auto complexity = [](const std::string& source) {
+    std::string text;
+    for (const auto& [name, complexity] : test::complexities_of(source))
+      text += name + " " + std::to_string(complexity) + " ";
+    return text;
+  };
+  EXPECT_EQ(complexity("namespace a {\nint f(int x) { return x ? 1 : 2; }\n}\n"), "f 2 ");
+  EXPECT_EQ(
+      complexity("struct A : B {\n A() : b_{1}, c_(2) { if (b_ && c_ || d_) for (;;) while (1) {} }\n};\n"),
+      "A 6 ");
+  EXPECT_EQ(complexity("void f(A&& a) { switch (a) { case 1: case 2: try {} catch (...) {} } }\n"), "f 4 ");
+  EXPECT_EQ(complexity("bool A::operator()(int x) const { return x && x; }\nint g() { return 0; }\n"),
+            "operator 2 g 1 ");
+  EXPECT_EQ(complexity("constexpr int kA[] = {f(1) ? 1 : 2};\nclass A {\n public:\n  int b{2};\n  int f() { "
+                       "return 1; }\n};\n"),
+            "f 1 ");
+  EXPECT_EQ(complexity("int f() { return g(\"if (a && b)\"); }  // if (c)\n"), "f 1 ");
+}
+
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }
 
 TEST(HouseRules, EveryRefusalIsProvoked) {
@@ -255,7 +316,7 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("tests/verify/exam/fault_catalogue_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/estimate",
+  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/sweep",
                                              "tests/verify/recordings", "tests/verify/run_arguments"},
                                             {".cpp"}))
     refusal_tests += file.text;

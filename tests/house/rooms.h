@@ -15,7 +15,6 @@ namespace test {
 
 struct Room {
   std::string folder;
-  std::string holds;  // in a few words
   std::vector<std::string> sees;
 };
 
