@@ -276,6 +276,13 @@ TEST(HouseRules, TheRatchetTurnsOneWay) {
   EXPECT_EQ(ratcheted(""), Lines{"sim/base: it has no row in ratchet.tsv"});
   EXPECT_EQ(ratcheted("sim/base\t100\t1\t1\t\nsim/gone\t1\t0\t1\t\n"),
             Lines{"sim/gone: it has a row in ratchet.tsv, and no file"});
+  const std::string above_a_circle = "#include \"sim/base/b.h\"\n",
+                    in_a_circle = "#include \"sim/base/c.h\"\n";
+  EXPECT_EQ(test::ratchet_rows({{"sim/base/a.cpp", above_a_circle},
+                                {"sim/base/b.h", in_a_circle},
+                                {"sim/base/c.h", above_a_circle}},
+                               ""),
+            "room\tlines\tcomplex\tfloors\twhy\nsim/base\t3\t0\t2\t\n");
   const std::string table = "room\tlines\tcomplex\tfloors\twhy\nsim/base\t2\t0\t1\ta reason\n";
   EXPECT_EQ(
       test::ratchet_rows({{"sim/base/c.h", "#include \"sim/base/a.h\"\n"}, {"sim/base/a.h", "\n"}}, table),

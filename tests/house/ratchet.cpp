@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "tests/house/complexity.h"
 #include "tests/house/rooms.h"
@@ -40,8 +41,13 @@ int floors_of(const Includes& includes) {
     add_below(includes, stem, below[stem]);
     stems.push_back(stem);
   }
-  std::stable_sort(stems.begin(), stems.end(),
-                   [&](const auto& a, const auto& b) { return below.at(a).size() < below.at(b).size(); });
+  // From below: one that includes a circle has as many below it as those in the circle, and stands above them.
+  std::sort(stems.begin(), stems.end(), [&](const std::string& a, const std::string& b) {
+    const auto place = [&](const std::string& stem) {
+      return std::pair(below.at(stem).size(), !below.at(stem).contains(stem));
+    };
+    return place(a) < place(b);
+  });
   std::map<std::string, int> floors;
   int most = 0;
   for (const std::string& stem : stems) {
