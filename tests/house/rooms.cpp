@@ -135,17 +135,4 @@ std::vector<std::string> included_files(const SourceFile& file) {
   return found;
 }
 
-std::map<std::string, std::map<std::string, int>> include_counts(const std::vector<SourceFile>& files) {
-  std::map<std::string, std::map<std::string, int>> counts;
-  for (const SourceFile& file : files) {
-    const Room* room = room_of(file.path);
-    if (room == nullptr || room->folder == "tests") continue;
-    for (const std::string& name : included_files(file)) {
-      const Room* included = room_of(name);
-      if (included != nullptr && included != room) ++counts[room->folder][included->folder];
-    }
-  }
-  return counts;
-}
-
 }  // namespace test
