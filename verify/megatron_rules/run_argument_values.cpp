@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_shapes.h"
+#include "verify/run_arguments/text_table.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/fork_choices.h"
 #include "verify/vocabulary/number_hint.h"
@@ -17,80 +18,21 @@ namespace verify {
 
 namespace {
 
+constexpr std::string_view kChoices =
+#include "argument_choices.tsv.inc"
+    ;
+
 struct Choices {
-  const char* argument;
-  std::vector<const char*> words;
+  std::string argument;
+  std::vector<std::string> words;
 };
 
 const std::vector<Choices>& all_choices() {
-  static const std::vector<Choices> choices = {
-      {"position-embedding-type", {"learned_absolute", "rope", "yarn", "mrope", "relative", "none"}},
-      {"transformer-impl", {"local", "transformer_engine", "inference_optimized"}},
-      {"ckpt-format", {"torch", "torch_dist", "torch_dcp", "fsdp_dtensor"}},
-      {"attention-backend", {"flash", "fused", "unfused", "local", "auto"}},
-      {"data-parallel-sharding-strategy", {"no_shard", "optim", "optim_grads", "optim_grads_params"}},
-      {"dataloader-type", {"single", "cyclic", "external"}},
-      {"distributed-backend", {"nccl", "gloo"}},
-      {"fp8-format", {"e4m3", "hybrid"}},
-      {"fp8-recipe", {"tensorwise", "delayed", "mxfp8", "blockwise", "custom"}},
-      {"cross-entropy-fusion-impl", {"native", "te"}},
-      {"cuda-graph-impl", {"none", "local", "transformer_engine", "full_iteration"}},
-      {"main-grads-dtype", {"fp32", "bf16"}},
-      {"main-params-dtype", {"fp32", "fp16"}},
-      {"exp-avg-dtype", {"fp32", "fp16", "bf16", "fp8"}},
-      {"exp-avg-sq-dtype", {"fp32", "fp16", "bf16", "fp8"}},
-      {"moe-router-dtype", {"fp32", "fp64"}},
-      {"rope-type", {"rope", "yarn"}},
-      {"sharp-enabled-group", {"dp", "dp_replica"}},
-      {"optimizer", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"}},
-      {"moe-flex-dispatcher-backend", {"deepep", "hybridep", "ncclep"}},
-      {"softmax-type", {"vanilla", "off-by-one", "learnable"}},
-      {"fp4-format", {"e2m1"}},
-      {"fp4-recipe", {"nvfp4", "custom"}},
-      {"fp8-amax-compute-algo", {"most_recent", "max"}},
-      {"non-persistent-ckpt-type", {"global", "local", "in_memory"}},
-      {"lr-wsd-decay-style", {"exponential", "linear", "cosine", "minus_sqrt"}},
-      {"timing-log-level", {"0", "1", "2"}},
-      {"timing-log-option", {"max", "minmax", "all"}},
-      {"empty-unused-memory-level", {"0", "1", "2"}},
-      {"rerun-mode", {"disabled", "validate_results", "report_stats"}},
-      {"weight-decay-incr-style", {"constant", "linear", "cosine"}},
-      {"lr-decay-style", {"constant", "linear", "cosine", "inverse-square-root", "WSD"}},
-      {"pipeline-model-parallel-comm-backend", {"nccl", "ucc"}},
-      {"tp-comm-bootstrap-backend", {"nccl", "mpi", "gloo"}},
-      {"DDP-impl", {"local", "torch"}},
-      {"dist-ckpt-strictness",
-       {"assume_ok_unexpected", "log_unexpected", "log_all", "raise_unexpected", "raise_all",
-        "return_unexpected", "return_all", "ignore_all"}},
-      {"ckpt-convert-format", {"torch", "torch_dist", "zarr"}},
-      {"non-persistent-local-ckpt-algo", {"fully_parallel", "atomic"}},
-      {"error-injection-type", {"correct_result", "transient_error", "persistent_error"}},
-      {"inprocess-granularity", {"node", "rank"}},
-      {"symmetric-ar-type", {"two_shot", "one_shot", "multimem_all_reduce"}},
-      {"muon-scale-mode", {"spectral", "unit_rms_norm", "shape_scaling"}},
-      {"muon-fp32-matmul-prec", {"low", "medium", "high"}},
-      {"muon-tp-mode", {"blockwise", "duplicated", "distributed"}},
-      {"rl-sequence-packing-algo", {"fifo", "round-robin"}},
-      {"langrl-inference-server-type", {"inplace_megatron", "inplace_megatron_chat"}},
-      {"bert-embedder-type", {"megatron", "huggingface"}},
-      {"vision-pretraining-type", {"classify", "inpaint", "dino"}},
-      {"vision-backbone-type", {"vit", "mit", "swin"}},
-      {"swin-backbone-type", {"tiny", "base", "h3"}},
-      {"mask-type", {"random", "row"}},
-      // A tokenizer changes nothing that is proved, so that those of older versions and of forks are taken.
-      {"tokenizer-type", {"HuggingFaceTokenizer",    "GPT2BPETokenizer",
-                          "SentencePieceTokenizer",  "GPTSentencePieceTokenizer",
-                          "Llama2Tokenizer",         "Llama3Tokenizer",
-                          "MistralTokenizer",        "TikTokenizer",
-                          "NullTokenizer",           "MultimodalTokenizer",
-                          "NullMultimodalTokenizer", "SFTTokenizer",
-                          "BertWordPieceLowerCase",  "BertWordPieceCase",
-                          "PretrainedFromHF",        "HFTokenizer",
-                          "HFTokenizerFS",           "HFTokenizersTokenizerFS",
-                          "AquilaTokenizerFS",       "QwenTokenizerFS",
-                          "Qwen2TokenizerFS",        "Qwen2VLTokenizer",
-                          "Llama3TokenizerFS"}},
-  };
+  static const std::vector<Choices> choices = [] {
+    std::vector<Choices> all;
+    for (const TextRow& row : rows_of_table(kChoices)) all.push_back({row.at(0), words_of_cell(row.at(1))});
+    return all;
+  }();
   return choices;
 }
 
@@ -137,11 +79,8 @@ void require_number(const std::string& argument, const std::vector<std::string>&
 
 void require_choice(const RunValues& values, const Choices& choices) {
   for (const std::string& word : values.words(choices.argument)) {
-    const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
-                                      [&](const char* known) { return word == known; });
-    if (is_known) continue;
-    const ChoiceHelp help =
-        help_with_choice(choices.argument, word, {choices.words.begin(), choices.words.end()});
+    if (std::ranges::find(choices.words, word) != choices.words.end()) continue;
+    const ChoiceHelp help = help_with_choice(choices.argument, word, choices.words);
     sim::refuse({.code = "bad_choice",
                  .option = fmt::format("--{}", choices.argument),
                  .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
