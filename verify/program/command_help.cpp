@@ -196,7 +196,7 @@ std::string sentence_of(const OptionInfo& option, Reader command, const CaseList
   const Words values = option.kind == OptionKind::choice ? Words{} : known_values(option, cases);
   if (!values.empty() && values.size() <= kMostKnownValues)
     notes.push_back(fmt::format("of {}", fmt::join(values, ", ")));
-  if (*option.fallback != '\0') notes.push_back(fmt::format("default: {}", option.fallback));
+  if (!option.fallback.empty()) notes.push_back(fmt::format("default: {}", option.fallback));
   OptionInfo on_backends = option;
   on_backends.readers = option.readers & kEveryBackend;
   if (!overlap(command, Reader::check)) on_backends.readers = on_backends.readers & ~Reader::spread;
