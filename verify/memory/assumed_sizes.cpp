@@ -47,7 +47,10 @@ void take_vocabulary(const Scenario& scenario, AssumedSizes& assumed) {
   const std::int64_t tp = size_of(settings, "tensor-model-parallel-size"),
                      divisor = size_of(settings, "make-vocab-size-divisible-by", kVocabularyDivisor);
   const std::int64_t entries = padded_vocabulary(kChosenEntries, tp, divisor).value_or(kChosenEntries);
-  take(kVocabulary, entries, "", assumed);
+  take(kVocabulary, entries,
+       fmt::format("The vocabulary is not known. The figures are those of {} entries.",
+                   grouped_digits(entries)),
+       assumed);
 }
 
 /// Megatron's longest sequence is the longest one that has positions, unless a run says otherwise.
@@ -101,8 +104,8 @@ AssumedSizes with_assumed_sizes(const CommandLine& line, bool takes_world) {
   const Scenario scenario = requested_scenario(line);
   scenario.settings.check();
   take_length(scenario.settings, assumed);
-  take_vocabulary(scenario, assumed);
   if (takes_world) take_world(scenario.settings, assumed);
+  take_vocabulary(scenario, assumed);
   return assumed;
 }
 

@@ -17,7 +17,7 @@ namespace {
 struct TokenizerRow {
   std::string_view name;
   std::int64_t entries = 0;
-  std::string_view source;
+  std::string_view source = {};
 };
 
 /// Returns the part of a text before a sign, and takes both away from the text.

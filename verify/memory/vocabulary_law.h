@@ -35,8 +35,8 @@ struct VocabularyLaw {
   };
   std::int64_t entries = 0;  // the chosen ones, padded
   std::int64_t padding = 1;
-  std::vector<Growth> growth;              // of the stages that depend on the vocabulary
-  std::optional<std::int64_t> fits_up_to;  // entries; 0: it fits with none; absent: it is not judged
+  std::vector<Growth> growth = {};              // of the stages that depend on the vocabulary
+  std::optional<std::int64_t> fits_up_to = {};  // entries; 0: it fits with none; absent: it is not judged
 
   /// Whether the run fits with every vocabulary (true) or with none (false).
   std::optional<bool> fits() const;

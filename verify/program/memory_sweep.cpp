@@ -110,7 +110,7 @@ std::string unknown_text(const SweepReport& report) {
   const auto is_unknown = [](const SweptLayout& layout) { return !layout.unknown.empty(); };
   const auto first = std::ranges::find_if(report.layouts, is_unknown);
   if (first == report.layouts.end()) return "";
-  return fmt::format("What {} send is not counted, for example because {}.\n",
+  return fmt::format("The traffic of {} is not known; for example, {}.\n",
                      counted(std::ranges::count_if(report.layouts, is_unknown), "layout"), first->unknown);
 }
 

@@ -19,13 +19,13 @@ namespace {
 /// Returns a sentence about the arguments that leave the verdict open, or about those that do not; "" if all
 /// arguments are counted.
 std::string text_of_doubt(const MemoryAnswer& answer, const std::vector<AccountedArgument>& doubtful) {
-  constexpr std::size_t kMostNamed = 3;
+  constexpr std::size_t kMostTold = 3;
   const std::vector<AccountedArgument>& named = doubtful.empty() ? answer.request.uncounted : doubtful;
   std::vector<std::string> names;
   for (const AccountedArgument& argument : named) names.push_back("--" + argument.name);
   if (names.empty()) return "";
   const bool is_one = names.size() == 1;
-  const std::size_t more = names.size() - std::min(names.size(), kMostNamed);
+  const std::size_t more = names.size() - std::min(names.size(), kMostTold);
   names.resize(names.size() - more);
   const std::string all =
       fmt::format("{}{} {}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
@@ -148,9 +148,9 @@ std::string text_of_overflow(const MemoryAnswer& answer, const std::string& stag
   std::string text =
       fmt::format("{}{}: {} needs {}{}{}, which is {} more than {}.{}{}\n",
                   doubtful.empty() ? "It does not fit" : "What is counted does not fit",
-                  answer.law ? " with any vocabulary" : "", stage, byte_text(most.peak_bytes()), moment,
-                  with_entries(answer), byte_text(missing), byte_text(memory), text_of_largest_part(most),
-                  text_of_doubt(answer, doubtful));
+                  answer.law && answer.law->fits_up_to ? " with any vocabulary" : "", stage,
+                  byte_text(most.peak_bytes()), moment, with_entries(answer), byte_text(missing),
+                  byte_text(memory), text_of_largest_part(most), text_of_doubt(answer, doubtful));
   text += text_of_nominal_size(memory, most.peak_bytes());
   const std::string too_few = doubtful.empty() ? text_of_too_few_gpus(answer.request, report) : "";
   text += too_few;
@@ -164,7 +164,9 @@ std::string text_of_overflow(const MemoryAnswer& answer, const std::string& stag
 
 }  // namespace
 
-std::optional<bool> MemoryAnswer::fits() const { return law ? law->fits() : report.fits(); }
+std::optional<bool> MemoryAnswer::fits() const {
+  return law && law->fits_up_to ? law->fits() : report.fits();
+}
 
 MemoryAnswer memory_answer(Scenario scenario, ScenarioRequest request, const AssumedSizes& assumed) {
   MemoryAnswer answer{.scenario = std::move(scenario),
@@ -190,8 +192,7 @@ std::string verdict_text(const MemoryAnswer& answer, bool has_failed) {
 
 std::string assumed_text(const std::vector<AssumedSize>& assumed) {
   std::string text;
-  for (const AssumedSize& size : assumed)
-    if (!size.sentence.empty()) text += size.sentence + "\n";
+  for (const AssumedSize& size : assumed) text += size.sentence + "\n";
   return text;
 }
 
@@ -202,19 +203,14 @@ std::string law_text(const VocabularyLaw& law) {
     growths.push_back(
         fmt::format("{} on stage {}", least == most ? least : least + " to " + most, growth.stage));
   }
-  return fmt::format(
-      "The vocabulary is not known. The figures are those of {} entries; each 1,000 more take {}, in steps "
-      "of "
-      "{} entries.\n",
-      grouped_digits(law.entries), fmt::join(growths, " and "), grouped_digits(law.padding));
+  return fmt::format("Each 1,000 entries more take {}, in steps of {} entries.\n",
+                     fmt::join(growths, " and "), grouped_digits(law.padding));
 }
 
 Json assumed_json(const std::vector<AssumedSize>& assumed) {
   Json sizes = Json::array();
   for (const AssumedSize& size : assumed) {
-    sizes.push_back({{"option", "--" + size.option},
-                     {"value", size.value},
-                     {"reason", size.sentence.empty() ? Json() : Json(size.sentence)}});
+    sizes.push_back({{"option", "--" + size.option}, {"value", size.value}, {"reason", size.sentence}});
   }
   return sizes;
 }

@@ -212,7 +212,7 @@ TEST(MemoryAdvice, TooFewGpusAreSaid) {
   const std::string few = said_of_script("--bf16 --micro-batch-size 1", 1);
   EXPECT_NE(
       few.find("  With these states no layout fits on 1 GPU: 8,835,567,616 parameters of 18 bytes each are "
-               "148.12 GiB, and need 2 GPUs at least.\n"),
+               "148.12 GiB, and need at least 2 GPUs.\n"),
       std::string::npos)
       << few;
   EXPECT_EQ(few.find("--sweep"), std::string::npos) << few;
