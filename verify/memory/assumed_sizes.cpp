@@ -53,13 +53,13 @@ void take_vocabulary(const Scenario& scenario, AssumedSizes& assumed) {
        assumed);
 }
 
-/// Megatron's longest sequence is the longest one that has positions, unless a run says otherwise.
-void take_length(const Settings& settings, AssumedSizes& assumed) {
-  constexpr std::pair<const char*, const char*> kLengths[] = {{"seq-length", "max-position-embeddings"},
-                                                              {"max-position-embeddings", "seq-length"}};
-  for (const auto& [option, other] : kLengths) {
-    const std::optional<std::int64_t> length = settings.number(other);
-    if (settings.has(option) || !length) continue;
+/// A sequence has as many tokens as there are positions. Megatron requires both numbers of a run.
+void take_length(const Scenario& scenario, AssumedSizes& assumed) {
+  constexpr const char *kLength = "seq-length", *kPositions = "max-position-embeddings";
+  for (const auto& [option, other] : {std::pair(kLength, kPositions), std::pair(kPositions, kLength)}) {
+    const std::optional<std::int64_t> length = scenario.settings.number(other);
+    const bool is_needed = option == kLength || scenario.run != nullptr;
+    if (scenario.settings.has(option) || !length || !is_needed) continue;
     take(option, *length, fmt::format("--{} is not given; --{} {} is taken.", option, other, *length),
          assumed);
   }
@@ -103,7 +103,7 @@ AssumedSizes with_assumed_sizes(const CommandLine& line, bool takes_world) {
   AssumedSizes assumed{.line = line, .sizes = {}};
   const Scenario scenario = requested_scenario(line);
   scenario.settings.check();
-  take_length(scenario.settings, assumed);
+  take_length(scenario, assumed);
   if (takes_world) take_world(scenario.settings, assumed);
   take_vocabulary(scenario, assumed);
   return assumed;
