@@ -2,11 +2,11 @@
 
 /// The arguments that are not modelled exactly and may therefore change whether a run fits.
 ///
-/// Calls   An argument is compared with what is left, or missing, on the stage that holds most. What arguments
-///         of one purpose may add is added once for all of them.
-/// Exact   The bounds are chosen: an argument about the step may double what the step holds, and one about the
-///         format or the place of the model may also add a copy of its parameters. What moves memory to the
-///         host adds nothing. All other arguments may change anything.
+/// Calls   An argument is compared with what is left, or missing, on the stage that holds most. What
+///         arguments of one purpose may add is added once for all of them.
+/// Exact   The bounds are chosen: an argument about the step may double what the step holds, and one about
+///         the format or the place of the model may also add a copy of its parameters. What moves memory to
+///         the host adds nothing. All other arguments may change anything.
 
 #include <cstdint>
 #include <vector>

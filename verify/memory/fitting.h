@@ -4,15 +4,15 @@
 /// it.
 ///
 /// Calls   Changes are tried one at a time, in the order of changes.h. Of each kind, the smallest change that
-///         leaves kTight is suggested, or else the smallest one that fits. If none fits, it is the smallest one
-///         after which further ones save less than a hundredth. If no change fits by itself, up to three pairs
-///         are suggested, or one set of more changes. For the set, each kind in turn adds the change that saves
-///         most until the run fits; kinds of more ranks come last. Then each change is left out or made smaller
-///         if that is enough, the most expensive kind first.
-///         These changes are not suggested: what the run has already; what the layout, Megatron or the
-///         attention of context parallelism refuses; what no longer keeps documents apart; tensor-parallel
-///         ranks on several nodes; what makes activations impossible to count; and what saves less than a
-///         hundredth and does not make the run fit.
+///         leaves kTight is suggested, or else the smallest one that fits. If none fits, it is the smallest
+///         one after which further ones save less than a hundredth. If no change fits by itself, up to three
+///         pairs are suggested, or one set of more changes. For the set, each kind in turn adds the change
+///         that saves most until the run fits; kinds of more ranks come last. Then each change is left out or
+///         made smaller if that is enough, the most expensive kind first. These changes are not suggested:
+///         what the run has already; what the layout, Megatron or the attention of context parallelism
+///         refuses; what no longer keeps documents apart; tensor-parallel ranks on several nodes; what makes
+///         activations impossible to count; and what saves less than a hundredth and does not make the run
+///         fit.
 /// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
 ///         another one then, as Megatron takes it for the changed layout.
 

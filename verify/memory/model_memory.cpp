@@ -245,7 +245,8 @@ void add_buffer(const HeldBytes& buffer, const StateBytes& state, StageMemory& m
   memory.optimizer_moments += buffer.optimizer - buffer.owned * (state.main + state.copied_gradient);
 }
 
-/// Returns the bytes of all buffers of a stage: experts have buffers of their own if their grid is another one.
+/// Returns the bytes of all buffers of a stage: experts have buffers of their own if their grid is another
+/// one.
 StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryReport& report) {
   const BufferContents contents = contents_of_buffers(std::move(held), report.expert_owners > 0);
   StageMemory memory;

@@ -1,10 +1,10 @@
 #include "verify/memory/named_vocabulary.h"
 
-#include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <fmt/format.h>
+#include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -15,39 +15,30 @@ namespace verify {
 namespace {
 
 struct TokenizerRow {
-  std::string_view name;
+  std::string name, source;
   std::int64_t entries = 0;
-  std::string_view source = {};
 };
 
-/// Returns the part of a text before a sign, and takes both away from the text.
-std::string_view cut(std::string_view& text, char sign) {
-  const std::size_t end = std::min(text.find(sign), text.size());
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
-
-std::vector<TokenizerRow> rows_of(std::string_view table) {
+std::vector<TokenizerRow> rows_of(const char* table) {
   std::vector<TokenizerRow> rows;
-  while (!table.empty()) {
-    std::string_view line = cut(table, '\n');
-    if (line.empty() || line.starts_with('#')) continue;
-    TokenizerRow row{.name = cut(line, '\t')};
-    const std::string_view entries = cut(line, '\t');
-    const auto [end, error] = std::from_chars(entries.data(), entries.data() + entries.size(), row.entries);
-    row.source = line;
-    CHECK(error == std::errc() && end == entries.data() + entries.size() && row.entries > 0);
-    rows.push_back(row);
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream cells(line);
+    TokenizerRow row;
+    std::getline(cells, row.name, '\t');
+    cells >> row.entries >> std::ws;
+    std::getline(cells, row.source);
+    CHECK(row.entries > 0 && !row.source.empty());
+    rows.push_back(std::move(row));
   }
   return rows;
 }
 
 const std::vector<TokenizerRow>& tokenizer_rows() {
-  static constexpr std::string_view kTable =
+  static const std::vector<TokenizerRow> rows = rows_of(
 #include "tokenizers.tsv.inc"
-      ;
-  static const std::vector<TokenizerRow> rows = rows_of(kTable);
+  );
   return rows;
 }
 
@@ -80,7 +71,7 @@ std::optional<NamedVocabulary> named_vocabulary(const RunValues& values) {
       if (!has_name(searched, row.name)) continue;
       return NamedVocabulary{.entries = row.entries,
                              .argument = fmt::format("--{} {}", argument, sim::printable_text(text)),
-                             .source = std::string(row.source)};
+                             .source = row.source};
     }
   }
   return std::nullopt;

@@ -5,8 +5,8 @@
 /// Calls   Without a batch, the schedule has twice as many microbatches as a chunk takes at a time, because a
 ///         larger batch has no more of them in flight.
 ///         Neither has one that is too long to be walked.
-/// Errors  memory_not_counted: a model of more layers, experts or parameters than can be listed, or what is no
-///         training step of a GPT.
+/// Errors  memory_not_counted: a model of more layers, experts or parameters than can be listed, or what is
+///         no training step of a GPT.
 
 #include <string>
 

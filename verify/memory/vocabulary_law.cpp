@@ -34,18 +34,21 @@ std::optional<bool> VocabularyLaw::fits() const {
 
 VocabularyLaw vocabulary_law(const ScenarioRequest& request) {
   const ModelShape& shape = *request.model.shape;
-  constexpr std::int64_t kTwice = 2, kOneLess = 7, kMost = 8, kOfText = 1'000;
-  VocabularyLaw law{.padding = *padded_vocabulary(1, request.layout.tp, shape.make_vocab_size_divisible_by)};
-  law.entries = *padded_vocabulary(shape.vocab_size, request.layout.tp, shape.make_vocab_size_divisible_by);
-  const MemoryReport one = with_entries(request, law.entries),
-                     two = with_entries(request, kTwice * law.entries),
+  const auto padded = [&](std::int64_t entries) {
+    return *padded_vocabulary(entries, request.layout.tp, shape.make_vocab_size_divisible_by);
+  };
+  constexpr std::int64_t kOneLess = 7, kMost = 8, kOfText = 1'000;
+  VocabularyLaw law{.entries = padded(shape.vocab_size), .padding = padded(1)};
+  const std::int64_t half = padded(law.entries / 2);
+  const MemoryReport one = with_entries(request, law.entries), less = with_entries(request, half),
                      seven = with_entries(request, kOneLess * law.entries),
                      eight = with_entries(request, kMost * law.entries);
   for (std::size_t stage = 0; stage < one.stages.size(); ++stage) {
-    const auto growth = [&](const MemoryReport& from, const MemoryReport& to) {
-      return (to.stages[stage].peak_bytes() - from.stages[stage].peak_bytes()) * kOfText / law.entries;
+    const auto growth = [&](const MemoryReport& from, const MemoryReport& to, std::int64_t entries) {
+      return (to.stages[stage].peak_bytes() - from.stages[stage].peak_bytes()) * kOfText / entries;
     };
-    const std::int64_t least = growth(one, two), most = growth(seven, eight);
+    const std::int64_t most = growth(seven, eight, law.entries);
+    const std::int64_t least = half < law.entries ? growth(less, one, law.entries - half) : 0;
     if (most != 0) law.growth.push_back({stage, std::min(least, most), std::max(least, most)});
   }
   if (one.gpu_memory && one.has_activations) law.fits_up_to = most_that_fit(request, law.padding);

@@ -3,12 +3,15 @@
 /// What a rank holds with a vocabulary whose size is not known: a count with a chosen size, and what further
 /// entries take.
 ///
-/// Shapes  Entries are padded to multiples of `padding`, the divisor times tp, and memory grows in these steps.
-///         Only the stages with the embedding, its copy or the output layer depend on them.
+/// Shapes  Entries are padded to multiples of `padding`, the divisor times tp, and memory grows in these
+///         steps. Only the stages with the embedding, its copy or the output layer depend on them.
 /// Calls   Counts the memory anew for each size that it looks at.
-/// Exact   Each moment of a step holds an amount that is linear in the padded entries. What a stage holds most is
-///         the largest of them, so it grows by at least `least` and at most `most` from the chosen size to eight
-///         times as many, apart from the padding of the buffers of ZeRO-1.
+/// Exact   Each moment of a step holds an amount that is linear in the padded entries. What a stage holds
+///         most is the largest of them, so that it grows faster and faster: by at least as much as from half
+///         of the chosen size to that size, and by at most as much as from seven to eight times as many,
+///         which bounds all sizes between. Two things are not linear: the padding of the buffers of ZeRO-1,
+///         and a matrix that happens to have the shape of another one, with which it shares a placeholder
+///         (fixed_memory.h).
 
 #include <cstddef>
 #include <cstdint>

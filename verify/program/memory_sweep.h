@@ -2,8 +2,8 @@
 
 /// The command memory with --sweep: layouts of one job, the best first, as a table, as JSON or as a page.
 ///
-/// Errors  option_without_effect: an option of a sweep without --sweep; missing_option: a world or a global batch
-///         that is not given; those of sweep.h, sweep_space.h and machine.h, all at once.
+/// Errors  option_without_effect: an option of a sweep without --sweep; missing_option: a world or a global
+///         batch that is not given; those of sweep.h, sweep_space.h and machine.h, all at once.
 
 #include "verify/memory/assumed_sizes.h"
 #include "verify/program/commands.h"
