@@ -3,11 +3,11 @@
 /// The sizes that memory needs and that a run leaves out, taken from what else it says. Each is used as if it
 /// were given on the command line.
 ///
-/// Calls   vocab-size   that of the tokenizer which the run names (named_vocabulary.h); else 32,000 entries, and
-///                      `knows_vocabulary` is false: vocabulary_law.h says what others take
+/// Calls   vocab-size   that of the tokenizer which the run names (named_vocabulary.h); else 32,000 entries,
+///                      and `knows_vocabulary` is false: vocabulary_law.h says what others take
 ///         seq-length   --max-position-embeddings if only that is given, and the other way round for a run
-///         world-size   the fewest ranks that the layout takes, if the run does not say how many it has, or if
-///                      a script starts fewer, as on one node by default
+///         world-size   the fewest ranks that the layout takes, if the run does not say how many it has, or
+///                      if a script starts fewer, as on one node by default
 /// Exact   Nothing is taken that is given, except for ranks with which Megatron would not start.
 /// Errors  those of Settings: a value that is no number.
 
