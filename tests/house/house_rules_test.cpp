@@ -111,10 +111,10 @@ TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "const auto now = std::time(nullptr);"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/socket.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/deadline.cpp", "const auto now = std::time(nullptr);"}}).size(),
+  EXPECT_EQ(test::banned_names({{"sim/meeting/rendezvous.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "const auto now = std::time(nullptr);"}}).size(),
             1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/deadline.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
+  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
 }

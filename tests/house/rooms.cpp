@@ -84,8 +84,8 @@ const std::vector<Room>& rooms() {
         "verify/properties", "verify/explain", "verify/campaign"}},
       {"verify/memory",
        "what a rank holds",
-       {"sim", "verify/output", "verify/vocabulary", "verify/megatron_rules", "verify/requests",
-        "verify/checks"}},
+       {"sim", "verify/output", "verify/run_arguments", "verify/vocabulary", "verify/megatron_rules",
+        "verify/requests", "verify/checks"}},
       {"verify/full_size",
        "a step of the real model",
        {"sim", "verify/reference", "verify/output", "verify/vocabulary", "verify/requests", "verify/cases",
@@ -133,19 +133,6 @@ std::vector<std::string> included_files(const SourceFile& file) {
     if (std::regex_match(line, match, pattern)) found.push_back(match[1].str());
   }
   return found;
-}
-
-std::map<std::string, std::map<std::string, int>> include_counts(const std::vector<SourceFile>& files) {
-  std::map<std::string, std::map<std::string, int>> counts;
-  for (const SourceFile& file : files) {
-    const Room* room = room_of(file.path);
-    if (room == nullptr || room->folder == "tests") continue;
-    for (const std::string& name : included_files(file)) {
-      const Room* included = room_of(name);
-      if (included != nullptr && included != room) ++counts[room->folder][included->folder];
-    }
-  }
-  return counts;
 }
 
 }  // namespace test

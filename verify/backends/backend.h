@@ -24,7 +24,7 @@
 #include "sim/comm/rank_report.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/launch/process_world.h"
-#include "sim/meeting/meeting.h"
+#include "sim/meeting/rendezvous.h"
 #include "sim/world/world_spec.h"
 #include "verify/requests/backend_choice.h"
 

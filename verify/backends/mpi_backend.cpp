@@ -14,13 +14,11 @@ class MpiBackend : public ProcessBackend<sim::Cluster> {
             request, sim::ClusterSpec{.launch = request.choice.launch,
                                       .program_version = SHARDPROOF_VERSION,
                                       .configuration = request.configuration,
-                                      .deadline = request.deadline(),
-                                      .reductions = request.choice.any_order ? sim::MpiReductions::native
-                                                                             : sim::MpiReductions::folded}) {}
+                                      .deadline = request.deadline()}) {}
 
   const char* name() const override { return "mpi"; }
   bool has(sim::DType) const override { return true; }
-  SameBits same_bits() const override { return {.sums = !request_.choice.any_order}; }
+  SameBits same_bits() const override { return {}; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
     return own_rank(cluster_.run(cluster_world(world, *this), cpu, program));
   }

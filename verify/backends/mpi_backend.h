@@ -4,7 +4,6 @@
 /// cluster of sim/mpi/cluster.h.
 ///
 /// Errors  those of sim/mpi/cluster.h; backend_unavailable in a program that was built without MPI.
-/// Exact   with BackendRequest::any_order, reductions of f64, f32 and i32 are MPI's own.
 
 #include "verify/backends/backend.h"
 

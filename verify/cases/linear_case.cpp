@@ -62,13 +62,13 @@ class ColumnCase : public CaseOf<ColumnCase> {
  public:
   std::string name() const override { return "column_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 9},
-            {"features", 1, 5, true},
-            {"bias", 0, 1, false, at_scenario::bias},
+            {.name = "features", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
             {"gather_output", 0, 1},
             {"skip_bias_add", 0, 1},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"stride", 1, 2}};
   }
 
@@ -144,25 +144,26 @@ class RowCase : public CaseOf<RowCase> {
  public:
   std::string name() const override { return "row_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 9},
-            {"features", 1, 5, true},
-            {"bias", 0, 1, false, at_scenario::bias},
-            {"input_is_parallel", 0, 1, false, at_scenario::on},
+            {.name = "features", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
+            {.name = "input_is_parallel", .least = 0, .most = 1, .at = at_scenario::on},
             {"skip_bias_add", 0, 1},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement input = parallel(s) ? Placement::columns : Placement::replicated;
     const Placement output = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {{"input", input},
-                                       {"weight", Placement::columns},
-                                       {"output", output},
-                                       {"grad_output", output},
-                                       {"grad_input", input, 1, true},
-                                       {"weight_grad", Placement::columns, 1, true}};
+    std::vector<CaseOutput> outputs = {
+        {"input", input},
+        {"weight", Placement::columns},
+        {"output", output},
+        {"grad_output", output},
+        {.name = "grad_input", .least = input, .most = 1, .is_a_rank = true},
+        {.name = "weight_grad", .least = Placement::columns, .most = 1, .is_a_rank = true}};
     if (s["bias"] == 0) return outputs;
     outputs.push_back({"bias", Placement::replicated});
     outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});

@@ -31,22 +31,23 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
             .expert_tensor_parallel_size = plan.etp()};
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"tp", 1, 4, false, at_scenario::tp, true},
-            {"ep", 1, 4, false, at_scenario::experts, true},
-            {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},
-            {"dispatcher", 0, 2},
-            {"local_experts", 1, 3},
-            {"topk", 1, 3},
-            {"tokens", 1, 3},
-            {"hidden", 1, 4},
-            {"ffn", 1, 3},
-            {"score", 0, 3},
-            {"scaled", 0, 1},
-            {"groups", 0, 1},
-            {"shared", 0, 2},
-            {"activation", 0, 2, false, at_scenario::activation},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 1, false, at_scenario::bias}};
+    return {
+        {.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
+        {.name = "ep", .least = 1, .most = 4, .at = at_scenario::experts, .is_an_axis = true},
+        {.name = "etp", .least = 1, .most = 2, .at = at_scenario::expert_tensor_parallel, .is_an_axis = true},
+        {"dispatcher", 0, 2},
+        {"local_experts", 1, 3},
+        {"topk", 1, 3},
+        {"tokens", 1, 3},
+        {"hidden", 1, 4},
+        {"ffn", 1, 3},
+        {"score", 0, 3},
+        {"scaled", 0, 1},
+        {"groups", 0, 1},
+        {"shared", 0, 2},
+        {.name = "activation", .least = 0, .most = 2, .at = at_scenario::activation},
+        {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+        {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias}};
   }
 
   /// What is computed first comes first: a mistake shows in the tensors after it.

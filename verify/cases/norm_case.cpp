@@ -14,18 +14,18 @@ class NormCase : public CaseOf<NormCase> {
  public:
   std::string name() const override { return "parallel_norm"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 20},
-            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "layer_norm", .least = 0, .most = 1, .at = at_scenario::layer_norm},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement tokens = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {{"output", tokens, 1, true}};
+    std::vector<CaseOutput> outputs = {{.name = "output", .least = tokens, .most = 1, .is_a_rank = true}};
     if (s["layer_norm"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
     outputs.push_back({"weight_grad", Placement::replicated, 1, !sp});
-    outputs.push_back({"grad_input", tokens, 1, true});
+    outputs.push_back({.name = "grad_input", .least = tokens, .most = 1, .is_a_rank = true});
     return outputs;
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {

@@ -40,21 +40,21 @@ class TransformerCase : public CaseOf<TransformerCase> {
  public:
   std::string name() const override { return "transformer_layer"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 2, true},
+    return {{.name = "sequence", .least = 1, .most = 2, .is_a_rank = true},
             {"batch", 1, 2},
             {"hidden", 2, 5},
-            {"ffn", 1, 3, true},
-            {"queries", 1, 2, false, at_scenario::queries},
+            {.name = "ffn", .least = 1, .most = 3, .is_a_rank = true},
+            {.name = "queries", .least = 1, .most = 2, .at = at_scenario::queries},
             {"groups_a_rank", 1, 1},
             {"channels", 1, 3},
-            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
-            {"activation", 0, 2, false, at_scenario::activation},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 2, false, at_scenario::biases},
-            {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
-            {"causal", 0, 1, false, at_scenario::on},
-            {"window", 0, 2, false, at_scenario::window},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "layer_norm", .least = 0, .most = 1, .at = at_scenario::layer_norm},
+            {.name = "activation", .least = 0, .most = 2, .at = at_scenario::activation},
+            {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+            {.name = "bias", .least = 0, .most = 2, .at = at_scenario::biases},
+            {.name = "qk_layernorm", .least = 0, .most = 1, .at = at_scenario::qk_layernorm},
+            {.name = "causal", .least = 0, .most = 1, .at = at_scenario::on},
+            {.name = "window", .least = 0, .most = 2, .at = at_scenario::window},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
   }

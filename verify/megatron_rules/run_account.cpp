@@ -70,9 +70,8 @@ bool has_shards_of_ranks(const std::string& name, const RunValues& values) {
 }
 
 bool matters(const ArgumentRow& row, const RunValues& values) {
-  if (row.only_with.empty()) return true;
-  return std::any_of(row.only_with.begin(), row.only_with.end(),
-                     [&](const char* name) { return values.has(name); });
+  const auto is_given = [&](const std::string& name) { return values.has(name); };
+  return row.only_with.empty() || std::ranges::any_of(row.only_with, is_given);
 }
 
 AccountedArgument accounted(const std::string& name, const RunValues::Value& value, const RunValues& values,

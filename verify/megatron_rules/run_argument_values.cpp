@@ -42,7 +42,6 @@ const std::vector<Choices>& all_choices() {
       {"moe-router-dtype", {"fp32", "fp64"}},
       {"rope-type", {"rope", "yarn"}},
       {"sharp-enabled-group", {"dp", "dp_replica"}},
-      {"optimizer", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"}},
       {"moe-flex-dispatcher-backend", {"deepep", "hybridep", "ncclep"}},
       {"softmax-type", {"vanilla", "off-by-one", "learnable"}},
       {"fp4-format", {"e2m1"}},
@@ -77,19 +76,19 @@ const std::vector<Choices>& all_choices() {
       {"vision-backbone-type", {"vit", "mit", "swin"}},
       {"swin-backbone-type", {"tiny", "base", "h3"}},
       {"mask-type", {"random", "row"}},
-      // A tokenizer changes nothing that is proved, so that those of older versions and of forks are taken.
-      {"tokenizer-type", {"HuggingFaceTokenizer",    "GPT2BPETokenizer",
-                          "SentencePieceTokenizer",  "GPTSentencePieceTokenizer",
-                          "Llama2Tokenizer",         "Llama3Tokenizer",
-                          "MistralTokenizer",        "TikTokenizer",
-                          "NullTokenizer",           "MultimodalTokenizer",
-                          "NullMultimodalTokenizer", "SFTTokenizer",
-                          "BertWordPieceLowerCase",  "BertWordPieceCase",
-                          "PretrainedFromHF",        "HFTokenizer",
-                          "HFTokenizerFS",           "HFTokenizersTokenizerFS",
-                          "AquilaTokenizerFS",       "QwenTokenizerFS",
-                          "Qwen2TokenizerFS",        "Qwen2VLTokenizer",
-                          "Llama3TokenizerFS"}},
+  };
+  return choices;
+}
+
+/// Those to which forks and older versions add words of their own.
+const std::vector<Choices>& open_choices() {
+  static const std::vector<Choices> choices = {
+      {"optimizer", {"adam", "sgd", "muon", "dist_muon", "lion", "soap", "adaptive_muon"}},
+      {"tokenizer-type",
+       {"BertWordPieceLowerCase", "BertWordPieceCase", "GPT2BPETokenizer", "SentencePieceTokenizer",
+        "GPTSentencePieceTokenizer", "HuggingFaceTokenizer", "Llama2Tokenizer", "Llama3Tokenizer",
+        "MistralTokenizer", "TikTokenizer", "MultimodalTokenizer", "NullTokenizer", "NullMultimodalTokenizer",
+        "SFTTokenizer"}},
   };
   return choices;
 }
@@ -135,11 +134,13 @@ void require_number(const std::string& argument, const std::vector<std::string>&
   if (!decimal_number(number)) refuse_number(argument, words[0], "decimal");
 }
 
+bool is_choice(const Choices& choices, const std::string& word) {
+  return std::ranges::find(choices.words, word) != choices.words.end();
+}
+
 void require_choice(const RunValues& values, const Choices& choices) {
   for (const std::string& word : values.words(choices.argument)) {
-    const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
-                                      [&](const char* known) { return word == known; });
-    if (is_known) continue;
+    if (is_choice(choices, word)) continue;
     const ChoiceHelp help =
         help_with_choice(choices.argument, word, {choices.words.begin(), choices.words.end()});
     sim::refuse({.code = "bad_choice",
@@ -166,6 +167,22 @@ bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
     are_readable &=
         refusals.keep([&, &argument = name, &words = value.words] { require_number(argument, words); });
   return !are_readable;
+}
+
+std::vector<std::string> words_of_forks(const RunValues& values, std::string_view argument) {
+  std::vector<std::string> words;
+  for (const Choices& choices : open_choices()) {
+    if (choices.argument != argument) continue;
+    for (const std::string& word : values.words(argument))
+      if (!is_choice(choices, word) && word.find('$') == std::string::npos) words.push_back(word);
+  }
+  return words;
+}
+
+std::vector<std::string> open_choice_arguments() {
+  std::vector<std::string> names;
+  for (const Choices& choices : open_choices()) names.emplace_back(choices.argument);
+  return names;
 }
 
 }  // namespace verify

@@ -8,7 +8,9 @@
 ///         kind.
 /// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py.
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/run_values.h"
@@ -21,6 +23,13 @@ bool is_number_argument(std::string_view name);
 bool is_choice_argument(std::string_view name);
 
 /// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
+/// Words that forks add to an optimizer or a tokenizer are left out.
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
+
+/// Returns those words of such an argument.
+std::vector<std::string> words_of_forks(const RunValues& values, std::string_view argument);
+
+/// Returns the arguments to which forks add words: "optimizer", "tokenizer-type".
+std::vector<std::string> open_choice_arguments();
 
 }  // namespace verify

@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/attention_window.h"
+#include "verify/megatron_rules/memory_arguments.h"
 #include "verify/megatron_rules/program_warnings.h"
 #include "verify/megatron_rules/run_argument_values.h"
 #include "verify/megatron_rules/run_rule.h"
@@ -138,13 +139,32 @@ void refuse_words_of(const RunArgument& argument) {
   }
 }
 
-/// Keeps a refusal for every argument of a script that its parser does not take so. Returns whether there is
-/// one.
-bool keep_unparsed_words(const RunOfFile& run, sim::Refusals& refusals) {
+/// Whether the value of an argument changes no size.
+bool has_no_size(const std::string& argument) {
+  const ArgumentRow* row = find_argument(argument);
+  return row == nullptr || (row->use == ArgumentUse::without_effect && !is_option_of_memory(argument));
+}
+
+/// Whether the value of an argument is a text that changes nothing, such as a path that a template leaves to
+/// be filled in: "--save <path to checkpoints>".
+bool is_free_text(const std::string& argument) {
+  return has_no_size(argument) && shape_of_argument(argument) == ArgumentShape::value &&
+         !is_number_argument(argument) && !is_choice_argument(argument);
+}
+
+bool is_asked(Asked asked, const std::string& argument) {
+  return asked == Asked::sizes ? !has_no_size(argument) : !is_free_text(argument);
+}
+
+/// Keeps a refusal for every argument of a script that its parser does not take so, if `is_judged` holds of
+/// it. Returns whether there is one.
+template <typename IsJudged>
+bool keep_unparsed_words(const RunOfFile& run, const IsJudged& is_judged, sim::Refusals& refusals) {
   bool is_refused = false;
   if (run.run.kind != RunFileKind::script) return is_refused;
-  for (const RunArgument& argument : run.run.given)
-    is_refused |= !refusals.keep([&] { refuse_words_of(argument); });
+  for (const RunArgument& argument : run.run.given) {
+    if (is_judged(argument.name)) is_refused |= !refusals.keep([&] { refuse_words_of(argument); });
+  }
   return is_refused;
 }
 
@@ -153,22 +173,26 @@ bool keep_unparsed_words(const RunOfFile& run, sim::Refusals& refusals) {
 void require_parsed_words(const RunOfFile& run) {
   if (has_rules_of_its_own(run)) return;
   sim::Refusals refusals;
-  keep_unparsed_words(run, refusals);
+  const auto is_judged = [](const std::string& argument) { return is_asked(Asked::sizes, argument); };
+  keep_unparsed_words(run, is_judged, refusals);
   refusals.throw_if_any();
 }
 
-bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
+bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, Asked asked,
                        sim::Refusals& refusals) {
   if (run.run.kind == RunFileKind::log || has_rules_of_its_own(run)) return false;
   const std::vector<std::string> unknown = values_not_known(run);
+  const auto is_judged = [&](const std::string& argument) { return is_asked(asked, argument); };
   RunValues readable = run.judged;
-  for (const std::string& name : unknown) readable.remove(name);
+  for (const auto& [name, value] : run.judged.all())
+    if (!is_judged(name) || std::ranges::find(unknown, name) != unknown.end()) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
-  is_refused |= keep_unparsed_words(run, refusals);
+  is_refused |= keep_unparsed_words(run, is_judged, refusals);
   const JudgedRun judged(run.judged, run.run.environment, world_size);
   const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
   for (const RunRule& rule : all_run_rules()) {
-    if (std::ranges::any_of(rule.arguments, is_unknown)) continue;
+    const bool is_left_out = asked == Asked::sizes && std::ranges::all_of(rule.arguments, has_no_size);
+    if (is_left_out || std::ranges::any_of(rule.arguments, is_unknown)) continue;
     is_refused |= !refusals.keep([&] {
       if (rule.broken(judged)) refuse_by(rule, judged);
     });
@@ -200,6 +224,25 @@ std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
                           : ", and Megatron stops at an argument that its training script does not add";
   return {{"unknown_arguments",
            fmt::format("what {} would change is neither proved nor counted{}", first_of(names), stops)}};
+}
+
+/// Warns of words that Megatron's parser does not take and that change nothing, or are those of a fork.
+std::vector<sim::Warning> warnings_of_other_words(const RunOfFile& run) {
+  if (run.run.kind == RunFileKind::log || has_rules_of_its_own(run)) return {};
+  std::vector<std::string> told;
+  for (const std::string& argument : open_choice_arguments()) {
+    for (const std::string& word : words_of_forks(run.judged, argument))
+      told.push_back(fmt::format("--{} '{}'", argument, sim::printable_text(word).substr(0, 100)));
+  }
+  sim::Refusals refusals;
+  keep_unparsed_words(run, is_free_text, refusals);
+  for (const sim::Refusal& one : refusals.all())
+    told.push_back(fmt::format("{}: {}", one.option, one.numbers));
+  if (told.empty()) return {};
+  return {{"other_words",
+           fmt::format(
+               "{}: Megatron-LM takes other words there; forks may take these, and no size depends on them",
+               first_of(told))}};
 }
 
 /// Warns of arguments with "_" in their names, which Megatron's parser knows with "-" alone.
@@ -332,6 +375,7 @@ bool is_about_absence(const sim::Refusal& refusal) {
 
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
+  std::ranges::move(warnings_of_other_words(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_underscores(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_repeated_arguments(run), std::back_inserter(warnings));
@@ -352,7 +396,7 @@ std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
 
 std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size) {
   sim::Refusals refusals;
-  keep_run_refusals(run, world_size, refusals);
+  keep_run_refusals(run, world_size, Asked::whole_run, refusals);
   std::vector<std::string> told;
   for (const sim::Refusal& one : refusals.all())
     if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));

@@ -95,15 +95,20 @@
 
 namespace verify {
 
-/// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
-bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, sim::Refusals& refusals);
+/// What a command asks of a run. An argument that has no effect on it refuses nothing: if only sizes are
+/// asked for, a learning rate, for example, and if the whole run is, a path.
+enum class Asked { whole_run, sizes };
 
-/// Refuses every argument of a script behind which Megatron's parser takes other words, for the commands that
-/// judge nothing else of a run.
+/// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
+bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, Asked asked,
+                       sim::Refusals& refusals);
+
+/// Refuses every argument of a script that says a size and behind which Megatron's parser takes other words,
+/// for the commands that judge nothing else of a run.
 void require_parsed_words(const RunOfFile& run);
 
-/// The warnings about arguments that are not Megatron's or stand twice with different values, about words
-/// that nobody can read without executing the file, and about a program that trains no GPT.
+/// The warnings about arguments and words that are not Megatron's or stand twice with different values, about
+/// words that nobody can read without executing the file, and about a program that trains no GPT.
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
 /// These, those about what devices that the file does not name would refuse, and those of attention_window.h.

@@ -24,6 +24,15 @@ bool is_off_with_zero(std::string_view name) {
   return is_one_of(name, {"encoder-tensor-model-parallel-size", "encoder-pipeline-model-parallel-size"});
 }
 
+/// Whether the words of an argument say that it is not given.
+bool says_absent(const std::string& name, const std::vector<std::string>& words, bool is_log) {
+  if (words.size() != 1) return is_log && words.empty();  // an empty list
+  const std::string& word = words.front();
+  if (is_none(word) || is_false(word) || (word == "0" && is_off_with_zero(name))) return true;
+  const ArgumentRow* row = find_argument(name);
+  return is_log && row != nullptr && !word.empty() && word == row->in_log_if_absent;
+}
+
 /// Python reads 10_000 as 10000. Other words stay as they are.
 std::string without_separators(std::string word) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
@@ -34,37 +43,42 @@ std::string without_separators(std::string word) {
   return word;
 }
 
+/// An argument as the parser holds it, or that it is not given.
+struct Held {
+  std::string name;
+  RunValues::Value value;
+  bool is_absent = false;
+};
+
+Held held(const RunArgument& argument, bool is_log) {
+  Held held{argument.name, {argument.values, argument.line}};
+  std::vector<std::string>& words = held.value.words;
+  for (std::string& word : words) word = without_separators(std::move(word));
+  held.is_absent = says_absent(held.name, words, is_log);
+  const bool is_switch = words.size() == 1 && (is_true(words[0]) || is_false(words[0]));
+  const LogName* log_name = find_log_name(held.name);
+  if (log_name != nullptr && words.size() == 1 && (is_switch || !log_name->is_negated)) {
+    held.name = log_name->argument;
+    if (log_name->is_negated) held.is_absent = is_true(words[0]);
+  }
+  if (is_switch) words.clear();
+  return held;
+}
+
 }  // namespace
 
 RunValues::RunValues(const RunArguments& run) {
+  const bool is_log = run.kind == RunFileKind::log;
   for (const RunArgument& argument : run.given) {
-    Value value{argument.values, argument.line};
-    for (std::string& word : value.words) word = without_separators(std::move(word));
-    std::string name = argument.name;
-    const bool is_single = value.words.size() == 1;
-    bool is_absent = is_single && is_none(value.words[0]);
-    if (const LogName* log_name = find_log_name(name); log_name != nullptr && is_single) {
-      const std::string& word = value.words[0];
-      if (log_name->is_negated && (is_true(word) || is_false(word))) {
-        is_absent = is_true(word);
-        value.words.clear();
-        name = log_name->flag;
-      } else if (!log_name->is_negated) {
-        name = log_name->flag;
-      }
-    }
-    if (value.words.size() == 1 && is_false(value.words[0])) is_absent = true;
-    if (run.kind == RunFileKind::log && argument.values.empty()) is_absent = true;  // an empty list
-    if (is_single && value.words[0] == "0" && is_off_with_zero(name)) is_absent = true;
-    if (value.words.size() == 1 && is_true(value.words[0])) value.words.clear();
-    const auto before = values_.find(name);
-    if (before != values_.end() && before->second.words != value.words && !is_absent)
-      repeated_.push_back({name, before->second, value});
-    if (is_absent) continue;
-    values_[name] = std::move(value);
+    Held one = held(argument, is_log);
+    if (one.is_absent) continue;
+    const auto before = values_.find(one.name);
+    if (before != values_.end() && before->second.words != one.value.words)
+      repeated_.push_back({one.name, before->second, one.value});
+    values_[one.name] = std::move(one.value);
   }
   // Megatron gives both sizes of FFNs one value before it prints them, also where there are no experts.
-  if (run.kind == RunFileKind::log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
+  if (is_log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
 }
 
 void RunValues::replace(const std::string& name, std::vector<std::string> words) {

@@ -4,7 +4,8 @@
 /// log the flags that its variables stand for, and nothing where a value says that the argument is not given.
 ///
 /// Exact   "true" (of YAML), "True" (of a log) and a flag that stands alone are the same; so are "false",
-///         "False", "None", "null" and an argument that is absent.
+///         "False", "None", "null" and an argument that is absent. So is what every log of Megatron prints
+///         for an argument that is not modelled (arguments.tsv).
 
 #include <cstdint>
 #include <map>

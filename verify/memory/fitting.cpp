@@ -102,7 +102,7 @@ std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes
     const Settings settings = with_batch_that_follows(scenario, with_changes(scenario, changes));
     if (context_warnings(settings).size() > context_warnings(scenario.settings).size()) return std::nullopt;
     const Scenario changed = with_settings(scenario, settings);
-    const ScenarioRequest request = scenario_request(changed);
+    const ScenarioRequest request = scenario_request(changed, Asked::sizes);
     if (!why_no_memory(request).empty() || are_all_layers(changes, request)) return std::nullopt;
     const MemoryReport report = scenario_memory(request);
     if (!report.has_activations) return std::nullopt;  // what it would need is not known

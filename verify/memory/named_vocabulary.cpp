@@ -2,41 +2,20 @@
 
 #include <cctype>
 #include <fmt/format.h>
-#include <sstream>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "sim/base/check.h"
 #include "sim/base/printable_text.h"
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 
 namespace {
 
-struct TokenizerRow {
-  std::string name, source;
-  std::int64_t entries = 0;
-};
-
-std::vector<TokenizerRow> rows_of(const char* table) {
-  std::vector<TokenizerRow> rows;
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('#')) continue;
-    std::istringstream cells(line);
-    TokenizerRow row;
-    std::getline(cells, row.name, '\t');
-    cells >> row.entries >> std::ws;
-    std::getline(cells, row.source);
-    CHECK(row.entries > 0 && !row.source.empty());
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-const std::vector<TokenizerRow>& tokenizer_rows() {
-  static const std::vector<TokenizerRow> rows = rows_of(
+/// The rows of the table: name, entries and source.
+const std::vector<TextRow>& tokenizer_rows() {
+  static const std::vector<TextRow> rows = rows_of_table(
 #include "tokenizers.tsv.inc"
   );
   return rows;
@@ -67,11 +46,11 @@ bool has_name(std::string_view text, std::string_view name) {
 std::optional<NamedVocabulary> named_vocabulary(const RunValues& values) {
   for (const char* argument : {"tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file"}) {
     const std::string text = values.text(argument), searched = in_small_letters(text);
-    for (const TokenizerRow& row : tokenizer_rows()) {
-      if (!has_name(searched, row.name)) continue;
-      return NamedVocabulary{.entries = row.entries,
+    for (const TextRow& row : tokenizer_rows()) {
+      if (!has_name(searched, row.at(0))) continue;
+      return NamedVocabulary{.entries = whole_number(row.at(1)).value(),
                              .argument = fmt::format("--{} {}", argument, sim::printable_text(text)),
-                             .source = row.source};
+                             .source = row.at(2)};
     }
   }
   return std::nullopt;

@@ -23,14 +23,12 @@ namespace verify {
 
 namespace {
 
-/// Returns the dtypes that a backend can judge. The field needs a device that has it and sums in a known
-/// order.
+/// Returns the dtypes that a backend can judge. The field needs a device that has it.
 std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOptions& options,
                                       const std::vector<sim::DType>& asked) {
-  const bool has_field = backend.kind->has_field && !backend.any_order;
   std::vector<sim::DType> dtypes;
   for (const sim::DType dtype : asked) {
-    if (has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
+    if (backend.kind->has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
   }
   if (dtypes.empty()) refuse_nothing_to_check();
   if (!options.dtypes.empty() && dtypes.size() < asked.size())

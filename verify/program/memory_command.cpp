@@ -36,7 +36,7 @@ namespace verify {
 namespace {
 
 ScenarioRequest requested_memory(const Scenario& scenario) {
-  ScenarioRequest request = scenario_request(scenario);
+  ScenarioRequest request = scenario_request(scenario, Asked::sizes);
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
   require_memory(scenario, request);
   return request;
@@ -98,9 +98,10 @@ std::string table_of(const MemoryReport& report) {
       return report.has_activations ? byte_text(bytes) : "-";
     };
     table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
-               byte_text(memory.optimizer()), byte_text(memory.workspaces_and_buffers()),
-               byte_text(memory.static_bytes()), in_a_step(memory.activations + memory.attention_mask),
-               in_a_step(memory.logits_and_loss), in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
+               report.state.has_known_optimizer ? byte_text(memory.optimizer()) : "not known",
+               byte_text(memory.workspaces_and_buffers()), byte_text(memory.static_bytes()),
+               in_a_step(memory.activations + memory.attention_mask), in_a_step(memory.logits_and_loss),
+               in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
                report.has_activations ? memory.peak_in : "-"});
   }
   return table.text();
@@ -110,7 +111,11 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
   const Scenario& scenario = answer.scenario;
   const ScenarioRequest& request = answer.request;
   std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_file(*scenario.run);
+  if (scenario.run != nullptr) {
+    warnings = warnings_of_file(*scenario.run);
+    std::ranges::move(warnings_of_refusals(*scenario.run, scenario.settings.number("world-size")),
+                      std::back_inserter(warnings));
+  }
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!answer.report.has_activations) {

@@ -76,7 +76,7 @@ int run_estimated_schedule(const Call& call) {
   std::optional<OutputFile> svg, trace;
   sim::Refusals refusals;
   refusals.keep([&] { require_no_costs(call.line.settings); });
-  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.keep([&] { request = scenario_request(scenario, Asked::sizes); });
   refusals.keep([&] { machine = requested_machine(scenario.settings); });
   refusals.keep([&] { svg = file_of(call.line, "svg"); });
   refusals.keep([&] { trace = file_of(call.line, "trace"); });

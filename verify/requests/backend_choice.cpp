@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 
 #include "sim/base/error.h"
 #include "verify/vocabulary/settings.h"
@@ -33,14 +32,12 @@ const BackendKind* kind_of(const Settings& settings) {
 }
 
 sim::Launch launch_of(const Settings& settings) {
-  const auto given = [&](const char* name) -> std::optional<std::string> {
-    if (!settings.has(name)) return std::nullopt;
-    return settings.given(name).front();
-  };
-  sim::ExplicitLaunch launch{
-      .rank = given("rank"), .master_addr = given("master-addr"), .master_port = given("master-port")};
-  if (launch.rank) launch.world_size = given("world-size");
-  return sim::detect_launch(launch, sim::environment_of_process());
+  sim::Environment options;
+  for (const std::string name : {"rank", "world-size", "master-addr", "master-port"}) {
+    if (settings.has(name)) options["--" + name] = settings.given(name).front();
+  }
+  if (!options.contains("--rank")) options.erase("--world-size");  // it may be that of a layout
+  return sim::detect_launch(options, sim::environment_of_process());
 }
 
 std::vector<std::int64_t> message_bytes(const Settings& settings) {
@@ -62,10 +59,9 @@ std::vector<std::int64_t> message_bytes(const Settings& settings) {
 BackendChoice choice_of(const Settings& settings) {
   BackendChoice choice{.kind = kind_of(settings), .message_bytes = message_bytes(settings)};
   if (choice.kind == nullptr) return choice;
-  const bool has_order = *choice.kind->order_option != '\0';
-  choice.any_order = has_order && settings.choice(choice.kind->order_option) == choice.kind->any_order;
-  const bool has_own_order = choice.kind->has_own_order || choice.any_order;
-  if (has_own_order && settings.has("reduction-order") && settings.choice("reduction-order") != "nccl_ring")
+  choice.any_order = settings.choice("nccl-order") == "any";
+  if (choice.kind->has_own_order && settings.has("reduction-order") &&
+      settings.choice("reduction-order") != "nccl_ring")
     refuse_without_effect("reduction-order", choice.kind->asked_by);
   if (choice.kind->ranks_are_processes) choice.launch = launch_of(settings);
   choice.deadline = settings.number("deadline").value_or(choice.deadline);
@@ -81,9 +77,7 @@ constexpr BackendKind kSpreadOverMpi = {.name = "mpi",
                                         .ranks_are_processes = true,
                                         .has_field = true,
                                         .has_own_order = false,
-                                        .reader = Reader::spread,
-                                        .order_option = "",
-                                        .any_order = ""};
+                                        .reader = Reader::spread};
 
 }  // namespace
 
@@ -95,27 +89,21 @@ const std::vector<BackendKind>& backend_kinds() {
        .ranks_are_processes = true,
        .has_field = true,
        .has_own_order = false,
-       .reader = Reader::mpi,
-       .order_option = "mpi-reductions",
-       .any_order = "native"},
+       .reader = Reader::mpi},
       {.name = "nccl",
        .asked_by = "--backend nccl",
        .device = "cuda",
        .ranks_are_processes = true,
        .has_field = false,
        .has_own_order = true,
-       .reader = Reader::nccl,
-       .order_option = "nccl-order",
-       .any_order = "any"},
+       .reader = Reader::nccl},
       {.name = "cuda",
        .asked_by = "--device cuda",
        .device = "cuda",
        .ranks_are_processes = false,
        .has_field = false,
        .has_own_order = false,
-       .reader = Reader::cuda,
-       .order_option = "",
-       .any_order = ""},
+       .reader = Reader::cuda},
   };
   return kinds;
 }

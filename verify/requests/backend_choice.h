@@ -34,8 +34,6 @@ struct BackendKind {
   bool has_field;            // its device can compute in the field
   bool has_own_order;        // it adds in its own order, whatever --reduction-order says
   Reader reader;             // the reader that marks its options
-  const char* order_option;  // the option that can leave the order of sums open; "": none
-  const char* any_order;     // the value of that option that leaves it open
 };
 
 const std::vector<BackendKind>& backend_kinds();
@@ -44,7 +42,7 @@ struct BackendChoice {
   const BackendKind* kind = nullptr;  // null: virtual ranks on the CPU, no backend
   sim::Launch launch = {};            // the rank of this process; the default if all ranks are in it
   std::int64_t deadline = 60;         // seconds
-  bool any_order = false;             // MPI or NCCL chooses the order of sums
+  bool any_order = false;             // NCCL chooses the order of sums
   int ranks_per_gpu = 1;
   bool vendor_kernels = false;
   std::vector<std::int64_t> message_bytes;  // message sizes at which collectives are timed

@@ -11,6 +11,7 @@
 #include "sim/layout/size_rules.h"
 #include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/run_argument_values.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
 #include "verify/requests/context_options.h"
@@ -110,6 +111,16 @@ std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
                .hint = "--ddp-bucket-size 40000000"});
 }
 
+/// The bytes of an element; none of the states of an optimizer that only a fork knows.
+StateBytes state_of(const Scenario& scenario) {
+  StateBytes state = state_bytes(scenario.settings);
+  if (scenario.run == nullptr || words_of_forks(scenario.run->judged, "optimizer").empty()) return state;
+  state.optimizer = state.main = state.copied_gradient = 0;
+  state.has_known_optimizer = false;
+  state.dtypes += ", without the states of an optimizer that is not known";
+  return state;
+}
+
 TrainingOptions training_options(const Settings& settings) {
   return {.text = settings.text("text", scenario_folder() + "/training/text.txt"),
           .train_iters = settings.number("train-iters"),
@@ -139,13 +150,13 @@ bool has_modelled_grid(const Scenario& scenario) {
 }
 
 /// Keeps what Megatron refuses of a run of --from; or else, that its grid is not modelled.
-void keep_refusals_of_run(const Scenario& scenario, sim::Refusals& refusals) {
+void keep_refusals_of_run(const Scenario& scenario, Asked asked, sim::Refusals& refusals) {
   const RunOfFile& run = *scenario.run;
-  const bool is_refused = keep_run_refusals(run, scenario.settings.number("world-size"), refusals);
+  const bool is_refused = keep_run_refusals(run, scenario.settings.number("world-size"), asked, refusals);
   if (!is_refused) refusals.keep([&] { require_modelled(run, Unproved::groups); });
 }
 
-Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
+Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& not_proved) {
   const Settings& settings = scenario.settings;
   sim::Refusals refusals;
   Checked checked;
@@ -154,7 +165,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   std::vector<std::string> left_out = warned_rules(scenario);
   if (scenario.run != nullptr) std::ranges::move(rules_not_held(*scenario.run), std::back_inserter(left_out));
   keep_megatron_refusals(settings, Reader::replay, refusals, left_out);
-  if (scenario.run != nullptr) keep_refusals_of_run(scenario, refusals);
+  if (scenario.run != nullptr) keep_refusals_of_run(scenario, asked, refusals);
   refusals.keep([&] {
     if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
       checked.placement = requested_placement(
@@ -272,14 +283,14 @@ NotProved not_proved_of(const Scenario& scenario) {
 
 }  // namespace
 
-ScenarioRequest scenario_request(const Scenario& scenario) {
+ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
   const Settings& settings = scenario.settings;
   settings.check();
   require_options(settings);
   require_recorded_run(settings);
   require_grid_can_be_replayed(settings);
   const NotProved not_proved = not_proved_of(scenario);
-  Checked checked = checked_options(scenario, not_proved);
+  Checked checked = checked_options(scenario, asked, not_proved);
   const sim::Layout& layout = *checked.layout;
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
@@ -287,7 +298,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .layers = {},
                           .world = requested_world(settings, layout),
                           .model = model_of(scenario),
-                          .state = state_bytes(settings),
+                          .state = state_of(scenario),
                           .memory = memory_options(settings),
                           .batch = batch_options(settings),
                           .pipeline = std::move(checked.pipeline),

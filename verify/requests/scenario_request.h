@@ -20,6 +20,7 @@
 #include "sim/layout/node_placement.h"
 #include "sim/world/world_spec.h"
 #include "verify/megatron_rules/run_account.h"
+#include "verify/megatron_rules/run_validation.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/expectations.h"
 #include "verify/requests/memory_options.h"
@@ -76,8 +77,8 @@ struct ScenarioRequest {
   std::string arguments;     // the options as a command line, without those of a single call
 };
 
-/// Reads and checks the options of a scenario.
-ScenarioRequest scenario_request(const Scenario& scenario);
+/// Reads and checks the options of a scenario, those of a run of --from as far as they are asked for.
+ScenarioRequest scenario_request(const Scenario& scenario, Asked asked = Asked::whole_run);
 
 /// Returns the refusal that a scenario expects. It can be read even where the request itself is refused.
 ExpectedRefusal expected_refusal(const Scenario& scenario);

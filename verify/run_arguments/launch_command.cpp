@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <fmt/format.h>
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
@@ -118,18 +117,6 @@ bool is_named_training(const LaunchCommand& launch) {
     if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
   }
   return false;
-}
-
-std::string option_of_override(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string_view::npos || word.starts_with('-')) return "";
-  std::string_view key = word.substr(0, equals);
-  if (key.find_first_of("/ \"'") != std::string_view::npos) return "";
-  key.remove_prefix(key.rfind('.') + 1);
-  const ArgumentRow* row =
-      key.find('_') == std::string_view::npos ? nullptr : find_argument(run_argument_name(key));
-  if (row == nullptr || row->use != ArgumentUse::used) return "";
-  return fmt::format("--{} {}", run_argument_name(key), word.substr(equals + 1));
 }
 
 bool looks_like_a_launch(std::string_view text) {

@@ -71,10 +71,6 @@ bool says_training(const LaunchCommand& launch);
 /// Whether the name of the script says that it trains: pretrain_gpt.py, my.train.
 bool is_named_training(const LaunchCommand& launch);
 
-/// Returns the argument of Megatron that a key of a configuration is named for, as an option with its value:
-/// "--tensor-model-parallel-size 2" of "model.tensor_model_parallel_size=2"; "" for other words.
-std::string option_of_override(std::string_view word);
-
 /// Whether a text that is not known looks like the command of a training: "run=srun python x.py --a".
 bool looks_like_a_launch(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/input_file.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/run_log.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/run_yaml.h"
@@ -195,7 +196,13 @@ RunArguments read_run_text(const std::string& text, const RunVariables& set) {
   require_text(text);
   require_known_format(text);
   require_variables(text, set);
-  return is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set);
+  if (is_yaml(text)) return read_run_yaml(text, set);
+  RunArguments run = read_run_script(text, set);
+  if (run.script.starts_with("megatron ")) {  // of ms-swift
+    for (RunArgument& argument : run.given) argument.name = name_of_swift(argument.name);
+    for (Unresolved& unknown : run.unresolved) unknown.argument = name_of_swift(unknown.argument);
+  }
+  return run;
 }
 
 namespace {
@@ -232,7 +239,9 @@ RunArguments read_standard_input(const RunVariables& set) {
 
 RunArguments read_run_file(const std::string& path, const RunVariables& set) {
   if (path == kStandardInput) return read_standard_input(set);
-  if (const std::string problem = what_is_no_plain_file(path); !problem.empty()) {
+  const std::string model = path + "/config.json";  // of a folder with a model of Hugging Face
+  const std::string& name = what_is_no_plain_file(model).empty() ? model : path;
+  if (const std::string problem = what_is_no_plain_file(name); !problem.empty()) {
     sim::refuse(
         {.code = "run_file_missing",
          .option = "--from " + sim::printable_text(path),
@@ -240,7 +249,7 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
          .rule = "a run is read from a log, a YAML file, a launch script or the text of a command line",
          .hint = "the path of such a file"});
   }
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(name, std::ios::binary);
   return read_run(file, set);
 }
 

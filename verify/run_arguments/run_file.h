@@ -2,7 +2,8 @@
 
 /// Opens a run file and hands it to the reader of its kind, which its content tells: a line with the ruler of
 /// Megatron's list of arguments makes it a log; a first line of the form "key:", or a line "MODEL_ARGS:",
-/// makes it YAML; everything else is a launch script or a command line.
+/// makes it YAML, and so does "{", with which JSON begins; everything else is a launch script or a command
+/// line. A folder with a config.json of Hugging Face stands for that file.
 ///
 /// Errors  run_file_missing: there is nothing of this name, or no plain file; run_file_format: a program in
 ///         Python, or a file of sections, such as TOML; bad_set: a script or YAML has no variable of a name

@@ -34,10 +34,9 @@
 ///
 /// Errors  script_syntax (shell_words.h), a block that does not end, and more than 200 subshells, loops and
 ///         calls one in the other; bare_bracket: a bracket without quotes among the arguments of a Python
-///         file; run_without_arguments; run_overrides: keys of a configuration in the
-///         place of arguments, as Hydra takes them (model.layers=2); arguments_apart: arguments that begin a
-///         command of their own, since the line before does not go on; those of launch_mistakes.h;
-///         run_file_size: more than a million commands, where functions or loops repeat others.
+///         file; run_without_arguments; arguments_apart: arguments that begin a command of their own, since
+///         the line before does not go on; those of launch_mistakes.h; run_file_size: more than a million
+///         commands, where functions or loops repeat others.
 
 #include <string_view>
 

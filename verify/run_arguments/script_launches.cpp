@@ -11,6 +11,7 @@
 #include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_mistakes.h"
+#include "verify/run_arguments/launch_overrides.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
@@ -87,7 +88,7 @@ void ScriptLaunches::add(const Fields& words, Fields::const_iterator script, int
       launch.environment[name] = value->front().text;
   }
   take_arguments_apart(launch);
-  keep_overrides(launch.arguments);
+  if (gives_overrides(launch.arguments, *values_)) overriding_ = launch;
   const bool has_arguments = std::ranges::any_of(
       launch.arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
   if (has_arguments) launches_.push_back(std::move(launch));
@@ -187,36 +188,6 @@ void ScriptLaunches::take_what_is_not_known(RunArguments& run) const {
 void ScriptLaunches::keep_those_that(bool (*has_property)(const LaunchCommand&)) {
   if (std::none_of(launches_.begin(), launches_.end(), has_property)) return;
   std::erase_if(launches_, [&](const LaunchCommand& launch) { return !has_property(launch); });
-}
-
-/// Remembers the keys of a configuration that a command gives its program.
-void ScriptLaunches::keep_overrides(const Fields& arguments) {
-  Fields found;
-  for (const ShellField& word : arguments) {
-    const std::string option = option_of_override(values_->shown(word.text));
-    if (!option.empty()) found.push_back({option, word.line});
-  }
-  if (!found.empty()) overrides_ = std::move(found);
-}
-
-/// Refuses a file whose command gives its program keys of a configuration, and no argument.
-void ScriptLaunches::refuse_overrides() const {
-  if (overrides_.empty() || std::ranges::any_of(launches_, says_training)) return;
-  std::string sizes;
-  for (const ShellField& option : overrides_) {
-    const bool is_size = option.text.find("-parallel-size ") != std::string::npos &&
-                         option.text.find_first_of("$`") == std::string::npos;
-    if (is_size && sizes.find(option.text) == std::string::npos) sizes += " " + option.text;
-  }
-  sim::refuse(
-      {.code = "run_overrides",
-       .option = fmt::format("line {}", overrides_.front().line),
-       .numbers = fmt::format("{} as a key of a configuration",
-                              sim::printable_text(overrides_.front().text.substr(0, 80))),
-       .rule = "a command gives Megatron's own arguments; what a configuration becomes, its program "
-               "alone can tell",
-       .hint = fmt::format("the log of the run, or the layout on the command line, as in --world-size N{}",
-                           sim::printable_text(sizes.substr(0, 300)))});
 }
 
 /// Refuses arguments that a shell would take for a command: the line before them does not go on.
@@ -320,7 +291,8 @@ void ScriptLaunches::read_world_of_swift(const LaunchCommand& launch, LaunchWorl
 
 RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ended) {
   RunArguments run;
-  refuse_overrides();
+  const bool is_overriding = overriding_ && std::ranges::none_of(launches_, says_training);
+  if (is_overriding) launches_ = {*overriding_};
   const bool has_command = !launches_.empty();
   if (!has_command && !ended.has_failed) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(ended);
@@ -332,7 +304,11 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   run.script = base_name(launch.script);
   world.read(launch.before, "");
   if (is_of_swift(launch)) read_world_of_swift(launch, world);
-  take_arguments(launch.arguments, *values_, run);
+  if (is_overriding) {
+    take_overrides(launch.arguments, *values_, run);
+  } else {
+    take_arguments(launch.arguments, *values_, run);
+  }
   if (is_of_swift(launch)) take_words_of_swift(launch.line, run);
   take_world(world, *values_, run);
   add_notes(launch, has_command, run);

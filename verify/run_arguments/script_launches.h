@@ -5,9 +5,10 @@
 /// the last one. Of several, one whose file is named for training counts.
 ///
 /// Shapes  Words are expanded (shell_values.h). `given` are the variables that are assigned before a command.
-/// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h); those of launch_mistakes.h.
+/// Errors  run_without_arguments, arguments_apart (run_script.h); those of launch_mistakes.h.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,20 +67,18 @@ class ScriptLaunches {
   void take_environment(const LaunchCommand& launch, RunArguments& run) const;
   void take_what_is_not_known(RunArguments& run) const;
   void keep_those_that(bool (*has_property)(const LaunchCommand&));
-  void keep_overrides(const Fields& arguments);
   void add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const;
-  void refuse_overrides() const;
   void refuse_no_launch(const ScriptEnd& ended) const;
   void refuse_arguments_apart() const;
   void refuse_what_is_not_known() const;
 
   ShellValues* values_;
   std::vector<LaunchCommand> launches_;
-  bool starts_script_ = false;          // a command does, with arguments or without
-  Fields not_known_;                    // words that look like a training, but are not known
-  Fields overrides_;                    // the options that keys of a configuration stand for
-  Started started_;                     // the last one
-  std::vector<std::string> assigning_;  // sentences about words that may assign variables
+  bool starts_script_ = false;               // a command does, with arguments or without
+  Fields not_known_;                         // words that look like a training, but are not known
+  std::optional<LaunchCommand> overriding_;  // the last one that gives keys of a configuration
+  Started started_;                          // the last one
+  std::vector<std::string> assigning_;       // sentences about words that may assign variables
 };
 
 }  // namespace verify

@@ -3,8 +3,7 @@
 /// What the refusal of a value says beside the values that there are: whose value it is, where a fork of
 /// Megatron-LM or an older version of it knows it, and an option to try.
 ///
-/// Source  Launch scripts of these forks: MindSpeed-LLM (DeepSeek-V2 and V3), swiss-ai (Apertus), HabanaAI
-///         (Mixtral), Pai-Megatron-Patch (Llama 3.1) and Megatron-DeepSpeed (BLOOM); and the choices of
+/// Source  Launch scripts of MindSpeed-LLM (DeepSeek-V2 and V3) and Megatron-DeepSpeed (BLOOM); choices of
 ///         Megatron-LM before Megatron Core 0.13.
 
 #include <string>

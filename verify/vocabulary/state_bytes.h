@@ -28,6 +28,7 @@ struct StateBytes {
   std::int64_t copied_gradient = 0;  // those of `optimizer` that are a copy of a gradient in fp32
   std::string dtypes = "bf16";       // in words
   bool is_distributed = true;        // ZeRO-1 shares the states
+  bool has_known_optimizer = true;   // otherwise no bytes of the optimizer are counted
 };
 
 StateBytes state_bytes(const Settings& settings);

@@ -217,7 +217,7 @@ class WideCase : public CaseOf<WideCase> {
  public:
   std::string name() const override { return "wide"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 5, 5000}, {"parts", 2, 1000, false, nullptr, true}};
+    return {{"tokens", 5, 5000}, {.name = "parts", .least = 2, .most = 1000, .is_an_axis = true}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {}; }
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }

@@ -319,9 +319,9 @@ const std::vector<Broken>& broken_dense() {
       {"--non-persistent-ckpt-type local", {"local_checkpoint_folder"}},
       {"--fim-data --mock-data", {"fim_data"}},
       {"--data-path a --data-args-path b", {"two_data_sources"}},
-      {"--optimizer adamw", {"bad_choice"}},
-      {"--tokenizer-type HuggingfaceTokenizer", {"bad_choice"}},
-      {"--tokenizer-type Qwen2TokenizerFS", {}},
+      {"--optimizer adamw", {}},
+      {"--tokenizer-type YuanTokenizer", {}},
+      {"--save to checkpoints --save-interval 5", {}},
       {"--dist-ckpt-strictness log-all", {"bad_choice"}},
       {"--muon-scale-mode spectrum", {"bad_choice"}},
       {"--tp-comm-bootstrap-backend ucc", {"bad_choice"}},
@@ -624,10 +624,30 @@ TEST(RunRules, AValueOfAForkIsToldAsThat) {
   const std::string balancing = told("--moe-router-load-balancing-type noaux_tc");
   EXPECT_NE(balancing.find("this one is known to MindSpeed-LLM alone"), std::string::npos) << balancing;
   EXPECT_NE(balancing.find("none, with --moe-router-enable-expert-bias"), std::string::npos) << balancing;
-  const std::string optimizer = told("--optimizer ademamix");
-  EXPECT_NE(optimizer.find("this one is known to the fork of swiss-ai alone"), std::string::npos)
-      << optimizer;
-  EXPECT_EQ(told("--optimizer adamw").find("known to"), std::string::npos);
+}
+
+/// A word that changes no size refuses nothing; of a learning rate, for example, only replay does.
+TEST(RunRules, WhatHasNoEffectOnWhatIsAskedIsAWarning) {
+  const auto said = [](const std::string& command, const std::string& more) {
+    const test::TemporaryFile file("run.sh", script(kDense, more));
+    const test::RunResult result = test::run(command + " --world-size 8 --from '" + file.path() + "'");
+    return std::to_string(result.exit_code) + result.out + result.err;
+  };
+  for (const std::string command : {"memory", "groups", "layers", "replay --layout-only"}) {
+    const std::string text =
+        said(command, "--optimizer adamw-bnb-8bit --tokenizer-type YuanTokenizer --load <path to model>");
+    EXPECT_TRUE(text.starts_with("0")) << command << text;
+    for (const char* word : {"other_words", "'adamw-bnb-8bit'", "'YuanTokenizer'", "--load: 'to model'"})
+      EXPECT_NE(text.find(word), std::string::npos) << command << word << text;
+  }
+  const std::string rates = "--lr fast --min-lr 0 1 --save x --ckpt-format zarr";
+  for (const std::string command : {"memory", "groups", "layers"}) {
+    const std::string text = said(command, rates);
+    EXPECT_TRUE(text.starts_with("0")) << command << text;
+    EXPECT_NE(text.find("megatron_refuses"), std::string::npos) << command << text;
+    EXPECT_TRUE(said(command, "--hidden-size 64 32").starts_with("2")) << command;
+  }
+  EXPECT_TRUE(said("replay --layout-only", rates).starts_with("2"));
 }
 
 TEST(RunRules, TheExpertsOfOtherProgramsAreNotHeldToThem) {

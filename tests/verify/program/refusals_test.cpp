@@ -109,7 +109,7 @@ const std::vector<Case>& cases() {
       {"one_process", "check --spread mpi"},
       {"spread_backend", "check --spread mpi --backend mpi"},
       {"spread_backend", "check --device cuda --spread mpi"},
-      {"option_without_effect", "check --spread mpi --mpi-reductions native"},
+      {"option_without_effect", "check --spread mpi --nccl-order any"},
       {"option_without_effect", "check --deadline 5"},
       {"option_without_effect", "replay --world-size 2 --spread mpi"},
       {"bad_choice", "check --spread nccl"},

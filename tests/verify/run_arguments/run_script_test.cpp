@@ -354,11 +354,22 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
             "which line 2 starts");
 }
 
-TEST(RunScript, KeysOfAConfigurationAreNoArguments) {
+TEST(RunScript, KeysOfAConfigurationAreReadByTheNamesOfArguments) {
   const std::string keys = "a.b.tensor_model_parallel_size=4 +a.context_parallel_size=$C trainer.nnodes=2";
-  EXPECT_EQ(code_of("python3 -m verl.trainer.main_ppo --config-path=c \\\n  " + keys + " $@"),
-            at("run_overrides", "line 2"));
-  EXPECT_EQ(code_of("torchrun x.py " + keys), at("run_overrides", "line 1"));
+  const RunArguments verl =
+      read_run_script("python3 -m verl.trainer.main_ppo --config-path=c \\\n  " + keys + " $@", {});
+  EXPECT_EQ(text_of(verl), "tensor-model-parallel-size=4 context-parallel-size=$C");
+  EXPECT_EQ(unresolved_of(verl), "2:context-parallel-size:$C 2::$@ ");
+  ASSERT_EQ(verl.notes.size(), 1U);
+  EXPECT_NE(verl.notes[0].find("not used: trainer.nnodes"), std::string::npos) << verl.notes[0];
+  EXPECT_EQ(read("torchrun --nproc_per_node 8 x.py " + keys),
+            "tensor-model-parallel-size=4 context-parallel-size=$C");
+  EXPECT_EQ(read("torchrun x.py model.pp=2 ++model.tp=4 model.optim.lr=1e-4 'model.kinds=[a,b]' -x"),
+            "pipeline-model-parallel-size=2 tensor-model-parallel-size=4 lr=1e-4");
+  // Two keys that say two sizes: nobody has said which one counts.
+  EXPECT_EQ(unresolved_of(
+                read_run_script("torchrun x.py actor.tp_size=2 rollout.tensor_model_parallel_size=4", {})),
+            "1:tensor-model-parallel-size:2 ");
   EXPECT_EQ(read("python x.py --num-layers 4 --data-path a.tensor_model_parallel_size=4"),
             "num-layers=4 data-path=a.tensor_model_parallel_size=4");
 }

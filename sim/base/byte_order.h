@@ -1,6 +1,6 @@
 #pragma once
 
-/// Encodes numbers and texts as bytes and decodes them. Numbers are little-endian on every machine.
+/// Encodes numbers and texts as bytes, and decodes them. Numbers are little-endian on every machine.
 ///
 /// Calls   a ByteReader that has too few bytes left returns zeros and empty texts, and remembers that.
 ///         Callers check is_whole() once, at the end.
@@ -16,6 +16,8 @@
 
 namespace sim {
 
+using Bytes = std::vector<std::byte>;
+
 class ByteWriter {
  public:
   void number(std::uint64_t value, std::size_t width) {
@@ -27,10 +29,10 @@ class ByteWriter {
   }
   void text(std::string_view text) { bytes(std::as_bytes(std::span(text))); }
 
-  std::vector<std::byte> take() { return std::move(bytes_); }
+  Bytes take() { return std::move(bytes_); }
 
  private:
-  std::vector<std::byte> bytes_;
+  Bytes bytes_;
 };
 
 class ByteReader {
@@ -41,17 +43,16 @@ class ByteReader {
     std::uint64_t value = 0;
     const std::span<const std::byte> taken = take(width);
     for (std::size_t i = 0; i < taken.size(); ++i)
-      value |= std::uint64_t{static_cast<std::uint8_t>(taken[i])} << (8 * i);
+      value |= std::to_integer<std::uint64_t>(taken[i]) << (8 * i);
     return value;
   }
-  std::vector<std::byte> bytes() {
+  Bytes bytes() {
     const std::span<const std::byte> taken = take(static_cast<std::size_t>(number(4)));
     return {taken.begin(), taken.end()};
   }
   std::string text() {
-    std::string text;
-    for (const std::byte byte : bytes()) text.push_back(static_cast<char>(byte));
-    return text;
+    const std::span<const std::byte> taken = take(static_cast<std::size_t>(number(4)));
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
 
   /// Whether all reads found enough bytes and no bytes are left.
