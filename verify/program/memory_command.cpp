@@ -170,11 +170,12 @@ int exit_code_of(const Shown& shown) {
 }  // namespace
 
 int run_memory(const Call& call) {
-  require_answers(call.line);
   const Settings given = requested_scenario(call.line).settings;
-  const AssumedSizes assumed = with_assumed_sizes(call.line, !given.flag("sweep"));
+  const bool is_sweep = given.flag("sweep");
+  if (!is_sweep || call.line.run != nullptr) require_answers(call.line);
+  const AssumedSizes assumed = with_assumed_sizes(call.line, !is_sweep);
   const Scenario asked_for = requested_scenario(assumed.line);
-  if (given.flag("sweep")) return run_memory_sweep(call, asked_for, assumed);
+  if (is_sweep) return run_memory_sweep(call, asked_for, assumed);
   require_no_sweep(given);
   const std::optional<OutOfMemory> said = said_of_failure(given);
   if (said && !assumed.knows_vocabulary) required_number(given, "vocab-size");  // tensors have its size

@@ -7,6 +7,7 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/run_validation.h"
+#include "verify/memory/question.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
@@ -145,6 +146,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario, const AssumedSi
   std::optional<Machine> machine;
   std::optional<OutputFile> page;
   sim::Refusals refusals;
+  refusals.keep([&] { require_answers(call.line); });
   refusals.keep([&] {
     if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
   });
