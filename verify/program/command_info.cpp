@@ -138,15 +138,15 @@ CommandInfo memory_info() {
       .arguments = kOneScenario,
       .summary = "Shows what each pipeline stage holds, and whether it fits.",
       .about =
-          "Counts the memory of a rank of each pipeline stage at the full size of the model: parameters, "
+          "Counts the memory per rank of each pipeline stage at the full size of the model: parameters, "
           "gradients and optimizer states between steps, and the largest moment of a step with its "
-          "activations "
-          "and logits. With --gpu-memory it judges, and says what would help. With --out-of-memory it names "
-          "the "
-          "tensor that found no room. The figures are held against "
-          "measured runs in verify/memory/README.md. With --sweep it compares the layouts of the job that "
-          "Megatron "
-          "accepts, and with --machine it estimates the time of a step.",
+          "activations and logits. A vocabulary that is not given is taken from the tokenizer, or the answer "
+          "says what further entries take; a number of ranks that is not known is the fewest of the layout. "
+          "With --gpu-memory it judges, and says what would help. With --out-of-memory it names the tensor "
+          "that found no room. verify/memory/README.md compares the figures with measured runs. With --sweep "
+          "it compares the layouts of the job that Megatron accepts, and with --machine it estimates the "
+          "time "
+          "of a step.",
       .reader = Reader::memory,
       .examples =
           {{"Judge the run that a command starts. The command is pasted behind '--'.",
@@ -162,10 +162,7 @@ CommandInfo memory_info() {
             "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
-           {kFalsified,
-            "A stage does not fit into --gpu-memory, or whether it fits is not known, or --out-of-memory "
-            "says "
-            "how full the GPU was."},
+           {kFalsified, "A stage does not fit, fit cannot be determined, or --out-of-memory was diagnosed."},
            {kRefused,
             "The command line, the scenario, the layout or the model was refused, or the result could "
             "not be written."}},
@@ -228,7 +225,8 @@ CommandInfo inspect_info() {
       .arguments = "DUMP...",
       .summary = "Says which ranks a job that hung waits for, from its flight-recorder dumps.",
       .about =
-          "Reads what PyTorch's flight recorder wrote, one dump a rank, from files and folders, as pickle or "
+          "Reads what PyTorch's flight recorder wrote, one dump per rank, from files and folders, as pickle "
+          "or "
           "JSON. It says which ranks to look at first and why, who waits for whom, in which calls the ranks "
           "disagree, and what the dumps cannot tell. Nothing in a dump is executed. The layout is inferred "
           "from the groups, or is that of --from or of the options.",

@@ -188,7 +188,7 @@ std::string ledger_html(const std::vector<sim::LedgerRow>& ledger, const std::st
   const std::string summary =
       fmt::format("{}: {} inside a node, {} across nodes", counted(std::ssize(rows), "kind"),
                   byte_text(all.bytes_inside), byte_text(all.bytes_across));
-  return "<h3>Bytes sent, by group kind</h3>\n<p>As a ring algorithm sends them, over all ranks of the run:" +
+  return "<h3>Bytes sent, by group kind</h3>\n<p>Sum over all ranks, assuming ring collectives:" +
          key(0, "inside a node") + key(1, "across nodes") + "</p>\n" +
          folded(table.html(), std::ssize(rows), summary);
 }
