@@ -93,7 +93,8 @@ class Inputs {
   std::shared_ptr<sim::CpuDevice> device_;
 };
 
-/// The outputs of a reference, as wholes, by their names.
+/// The outputs of a reference, as wholes, by their names. Those that the case does not declare at a setting,
+/// such as the gradient of a bias that a layer does not have, are not compared.
 template <typename Scalar>
 struct Wholes : std::map<std::string, reference::Matrix<Scalar>> {
   struct Named {

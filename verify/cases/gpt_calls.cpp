@@ -8,7 +8,7 @@
 
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/expert_calls.h"
-#include "verify/cases/latent_calls.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
 #include "verify/reference/pipeline_order.h"
@@ -306,9 +306,7 @@ class RankCalls {
   LatentCalls latent() const {
     return {.tokens = model_.tokens(),
             .hidden = model_.hidden_size,
-            .q_lora_rank = model_.latent->q_lora_rank,
-            .kv_lora_rank = model_.latent->kv_lora_rank,
-            .positions = model_.latent->qk_pos_emb_head_dim,
+            .sizes = *model_.latent,
             .tp = tp_,
             .sequence_parallel = tokens_.sequence_parallel};
   }

@@ -24,7 +24,7 @@
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/largest_divisor.h"
-#include "verify/cases/latent_parameters.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/loss_scaling.h"
 #include "verify/cases/stretches.h"
 #include "verify/reference/embedding.h"
