@@ -1,6 +1,6 @@
 #pragma once
 
-/// An exam of the properties: would they have noticed? Each planned fault (exam_plan.h) is planted in up to
+/// An exam of the properties: would they have noticed? Each planned fault (exam.cpp) is planted in up to
 /// eight drawn settings, until a property does not hold: in the field, and where it lets a fault pass, in f64
 /// and in f32.
 ///

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
-#include "verify/inspect/odd_peers.h"
+#include "verify/inspect/job.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/uneven_stages.h"
 #include "verify/inspect/verb.h"
@@ -18,6 +21,63 @@
 namespace verify {
 
 namespace {
+
+// ---- odd peers
+//
+// Messages between places of a group that are as far from each other as those of no other message: one that
+// is sent to a wrong peer, or received from one. In a pipeline messages go to the next place, to the one
+// before, or from one end to the other.
+//
+// Exact   A distance is usual in groups of one description where a message has ended that went as far, in
+//         either direction, or where two ranks have made one. Nothing is odd where no distance is known to
+//         be usual, unless the dump of the rank has every call of it.
+
+class UsualDistances {
+ public:
+  explicit UsualDistances(const Job& job);
+  /// Whether a message of a dump goes to, or comes from, an odd place.
+  bool is_odd(std::size_t dump, const RecordedCall& call) const;
+
+ private:
+  struct Seen {
+    std::size_t dump = 0;  // the first that has a message that goes as far
+    bool is_usual = false;
+  };
+  using Key = std::pair<std::string, int>;  // the description of the group, and the distance
+
+  Key key_of(std::size_t dump, const RecordedCall& call) const;
+
+  const Job& job_;
+  std::map<Key, Seen> seen_;
+};
+
+UsualDistances::UsualDistances(const Job& job) : job_(job) {
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    for (const RecordedCall& call : job.recordings[dump].calls) {
+      if (!job.operation(dump, call).is_message()) continue;
+      Seen& seen = seen_.try_emplace(key_of(dump, call), Seen{dump, false}).first->second;
+      if (call.state == CallState::completed || seen.dump != dump) seen.is_usual = true;
+    }
+  }
+}
+
+UsualDistances::Key UsualDistances::key_of(std::size_t dump, const RecordedCall& call) const {
+  const Operation& operation = job_.operation(dump, call);
+  return {job_.groups[job_.group_of(dump, call)].description, std::abs(operation.to - operation.from)};
+}
+
+bool UsualDistances::is_odd(std::size_t dump, const RecordedCall& call) const {
+  const Operation& operation = job_.operation(dump, call);
+  if (!operation.is_message() || operation.from < 0 || operation.to < 0) return false;
+  const Key key = key_of(dump, call);
+  const auto own = seen_.find(key);
+  if (own == seen_.end() || own->second.is_usual) return false;
+  return job_.recordings[dump].is_whole() || std::ranges::any_of(seen_, [&](const auto& one) {
+           return one.first.first == key.first && one.second.is_usual;
+         });
+}
+
+// ---- circle suspects
 
 class CircleJudge {
  public:
@@ -103,7 +163,7 @@ class CircleJudge {
     found_.circles.push_back(std::move(circle));
   }
 
-  /// Names the only rank of a circle that is held by a message between odd places (odd_peers.h), while
+  /// Names the only rank of a circle that is held by a message between odd places, while
   /// another one waits for a message of it. Returns whether there is such a rank.
   bool add_odd_peer(const std::vector<int>& ranks) {
     const HoldingCall* found = nullptr;

@@ -16,7 +16,7 @@
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks whose dumps are early (early_dumps.h), where all others wait for them.
 ///
-/// Of a job that ran while the dumps were written, nobody is named (running_job.h).
+/// Of a job that ran while the dumps were written, nobody is named (suspects.cpp).
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
 ///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
@@ -73,7 +73,7 @@ struct Suspects {
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
   /// single rank explains them.
   std::size_t running = 0;
-  /// Nobody is a suspect, because the job ran while the dumps were written (running_job.h): others wait for
+  /// Nobody is a suspect, because the job ran while the dumps were written (suspects.cpp): others wait for
   /// these ranks.
   std::vector<int> behind;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages
