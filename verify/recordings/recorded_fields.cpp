@@ -41,6 +41,20 @@ std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
   return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
 }
 
+/// Where the value of a key is kept.
+template <typename T>
+struct Place {
+  std::string_view key;
+  T* place;
+};
+template <typename T, std::size_t kPlaces>
+T* place_of(const Place<T> (&places)[kPlaces], std::string_view key) {
+  for (const Place<T>& one : places) {
+    if (one.key == key) return one.place;
+  }
+  return nullptr;
+}
+
 class FieldReader {
  public:
   FieldReader(const ValueTree& tree, SharedRanks& lists, Recording& recording)
@@ -145,57 +159,60 @@ class FieldReader {
   void read_call(const Value& entry) {
     RecordedCall call;
     std::int64_t number = -1;
-    std::string_view state;
-    std::string_view dtypes_in, dtypes_out;
-    Value started, completed, in, out;
+    Value state, started, completed, in, out;
     bool has_group = false;
+    const Place<std::int64_t> numbers[] = {{"record_id", &call.record_id},
+                                           {"pg_id", &number},
+                                           {"collective_seq_id", &call.sequence},
+                                           {"p2p_seq_id", &call.p2p_sequence},
+                                           {"time_created_ns", &call.created_ns}};
+    const Place<std::uint32_t> texts[] = {{"profiling_name", &call.operation}, {"thread_name", &call.thread}};
+    const Place<std::uint32_t> sizes[] = {{"input_sizes", &call.input_sizes},
+                                          {"output_sizes", &call.output_sizes}};
+    const Place<Value> values[] = {{"input_dtypes", &in},
+                                   {"output_dtypes", &out},
+                                   {"state", &state},
+                                   {"time_discovered_started_ns", &started},
+                                   {"time_discovered_completed_ns", &completed}};
     const std::span<const Value> pairs = elements_of(entry);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const std::string_view key = pairs[i].as_text();
       const Value& value = pairs[i + 1];
-      if (key == "record_id") {
-        call.record_id = recorded_number(value).value_or(-1);
-      } else if (key == "pg_id") {
-        number = recorded_number(value).value_or(-1);
+      if (std::int64_t* of_number = place_of(numbers, key)) {
+        *of_number = recorded_number(value).value_or(*of_number);
+      } else if (std::uint32_t* of_text = place_of(texts, key)) {
+        *of_text = recording_.texts.add(value.as_text());
+      } else if (std::uint32_t* of_sizes = place_of(sizes, key)) {
+        *of_sizes = sizes_of(value);
+      } else if (Value* of_value = place_of(values, key)) {
+        *of_value = value;
       } else if (key == "process_group") {
         const std::span<const Value> pair = elements_of(value);
         if (pair.size() < 2) continue;
         call.group = group_of(pair[0].as_text(), pair[1].as_text());
         has_group = true;
-      } else if (key == "collective_seq_id") {
-        call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "p2p_seq_id") {
-        call.p2p_sequence = recorded_number(value).value_or(0);
       } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
         call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "profiling_name") {
-        call.operation = recording_.texts.add(value.as_text());
-      } else if (key == "time_created_ns") {
-        call.created_ns = recorded_number(value).value_or(0);
-      } else if (key == "input_sizes") {
-        call.input_sizes = sizes_of(value);
-      } else if (key == "output_sizes") {
-        call.output_sizes = sizes_of(value);
-      } else if (key == "input_dtypes") {
-        in = value;
-      } else if (key == "output_dtypes") {
-        out = value;
-      } else if (key == "state") {
-        state = value.as_text();
-      } else if (key == "time_discovered_started_ns") {
-        started = value;
-      } else if (key == "time_discovered_completed_ns") {
-        completed = value;
       } else if (key == "retired") {
         call.is_retired = is_set(value);
       } else if (key == "is_p2p") {
         call.is_p2p = is_set(value);
-      } else if (key == "thread_name") {
-        call.thread = recording_.texts.add(value.as_text());
       } else if (key == "frames") {
         call.frames = frames_of(value);
       }
     }
+    settle_group(call, number, has_group);
+    call.dtypes = dtypes_of(in, out);
+    call.state = state_of(state.as_text(), started, completed);
+    recording_.calls.push_back(call);
+  }
+
+  static CallState state_of(std::string_view state, const Value& started, const Value& completed) {
+    if (state == "completed" || is_set(completed)) return CallState::completed;
+    return state == "started" || is_set(started) ? CallState::started : CallState::scheduled;
+  }
+
+  void settle_group(RecordedCall& call, std::int64_t number, bool has_group) {
     if (!has_group && number >= 0) {
       numbered_calls_.emplace_back(recording_.calls.size(), number);
     } else if (!has_group) {
@@ -204,13 +221,6 @@ class FieldReader {
       call.group = as_made_last(call.group, number, std::max(call.sequence, call.p2p_sequence));
       remember(number, call.group);
     }
-    call.dtypes = dtypes_of(in, out);
-    if (state == "completed" || is_set(completed)) {
-      call.state = CallState::completed;
-    } else if (state == "started" || is_set(started)) {
-      call.state = CallState::started;
-    }
-    recording_.calls.push_back(call);
   }
 
   /// Finds the groups of calls that have no "process_group", as before PyTorch 2.4, but the rank's own number
