@@ -147,18 +147,21 @@ class Comparison {
     const auto place = row.kind->place_of(group.ranks.front());
     if (!place) return add_foreign(row, group, of_others(row, group));
     const std::vector<int> members = row.kind->members(place->group);
-    const std::vector<int> ascending = sorted(group.ranks);
-    if (sorted(members) != ascending) return add_foreign(row, group, of_others(row, group));
+    if (sorted(members) != sorted(group.ranks)) return add_foreign(row, group, of_others(row, group));
     const auto seen = row.seen.begin() + place->group;
     if (*seen) return add_foreign(row, group, "the dump has a group of these ranks already");
     *seen = true;
+    judge_order(row, group.ranks, members);
+  }
+
+  void judge_order(Row& row, const std::vector<int>& ranks, const std::vector<int>& members) {
     const bool may_be_ascending = dump_.form != DumpForm::shardproof;
-    if (group.ranks == members || (may_be_ascending && group.ranks == ascending)) {
+    if (ranks == members || (may_be_ascending && std::ranges::is_sorted(ranks))) {
       ++row.counts.equal;
       return;
     }
     ++row.counts.other_order;
-    add(row, What::other_order, group.ranks, "our order is " + ranks_text(members));
+    add(row, What::other_order, ranks, "our order is " + ranks_text(members));
   }
 
   std::string without_kind(const std::string& kind, const std::string& description) const {

@@ -119,6 +119,17 @@ class CircleJudge {
     return true;
   }
 
+  /// Returns the ranks of the call that holds the fewest of these; none where several calls hold as few.
+  std::vector<int> fewest_in_a_call(const std::vector<int>& ranks) const {
+    std::map<std::size_t, std::vector<int>> by_call;
+    for (const int rank : ranks)
+      by_call[know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))].front()].push_back(rank);
+    const auto size_of = [](const auto& one) { return one.second.size(); };
+    const auto few = std::ranges::min_element(by_call, {}, size_of);
+    const bool is_alone = std::ranges::count(by_call, size_of(*few), size_of) == 1;
+    return is_alone && by_call.size() > 1 ? few->second : std::vector<int>();
+  }
+
   void add_circle(const std::vector<std::size_t>& component) {
     const auto world = static_cast<std::size_t>(know_.job.world_size);
     std::vector<int> ranks;
@@ -132,29 +143,22 @@ class CircleJudge {
       found_.circles.push_back(std::move(circle));
       return;
     }
-    std::map<std::size_t, std::vector<int>> by_call;
-    for (const int rank : ranks)
-      by_call[know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))].front()].push_back(rank);
-    const auto smaller = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
-    const auto few = std::min_element(by_call.begin(), by_call.end(), smaller);
-    const bool is_alone = std::count_if(by_call.begin(), by_call.end(), [&](const auto& one) {
-                            return one.second.size() == few->second.size();
-                          }) == 1;
     std::vector<int> alone = odd_ranks_of(component);
-    if (alone.empty() && is_alone && by_call.size() > 1) alone = few->second;
+    if (alone.empty()) alone = fewest_in_a_call(ranks);
     // A rank that a message holds is no odder than the other end of the message.
     const bool names_alone =
         are_missed(alone, circle, component) &&
         std::ranges::none_of(alone, [&](int rank) { return know_.first_call_of(rank).is_message; });
-    if (!names_alone && add_departing(ranks)) {
-      found_.circles.push_back(std::move(circle));
-      return;
+    if (!names_alone) {
+      if (add_departing(ranks)) {
+        found_.circles.push_back(std::move(circle));
+        return;
+      }
+      widen(ranks, circle);
+      add_other_peers(circle);
     }
-    if (!names_alone) widen(ranks, circle);
-    if (!names_alone) add_other_peers(circle);
     found_.are_alone = names_alone && (found_.circles.empty() || found_.are_alone);
-    const std::vector<int>& chosen = names_alone ? alone : circle;
-    for (const int rank : chosen) {
+    for (const int rank : names_alone ? alone : circle) {
       const HoldingCall& call = know_.first_call_of(rank);
       suspect(rank, fmt::format("It waits in {} for {}, and {} for it.", call_words(know_.job, call),
                                 ranks_words(call.awaited),
@@ -371,14 +375,23 @@ class CircleJudge {
     }
     if (most == nullptr) return false;
     const HoldingCall& call = know_.graph.calls[most->call];
-    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
     const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
+    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
     if (!std::ranges::all_of(call.awaited, is_odd)) return false;
+    name_missed(calls, *most, is_odd);
+    return true;
+  }
+
+  /// Names the ranks of a call that are missed by most, and those of the calls of its kind that are missed
+  /// alike.
+  template <typename IsOdd>
+  void name_missed(const std::vector<Missed>& calls, const Missed& most, const IsOdd& is_odd) {
+    const HoldingCall& call = know_.graph.calls[most.call];
     std::vector<int> named;
     std::int64_t groups = 0;
     for (const Missed& one : calls) {
       const HoldingCall& other = know_.graph.calls[one.call];
-      if (&one != most && !is_missed_alike(other, call, is_odd)) continue;
+      if (&one != &most && !is_missed_alike(other, call, is_odd)) continue;
       ++groups;
       named.insert(named.end(), other.awaited.begin(), other.awaited.end());
       for (const int rank : other.awaited) suspect_missing(rank, other);
@@ -390,7 +403,6 @@ class CircleJudge {
         groups == 1 ? ""
                     : fmt::format(" nor to those of {} of this kind,", counted(groups - 1, "other group")),
         named.size() == 1 ? "waits" : "wait", call_words(know_.job, first));
-    return true;
   }
 
   void suspect_missing(int rank, const HoldingCall& call) {

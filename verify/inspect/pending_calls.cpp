@@ -24,6 +24,24 @@ bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, con
          (a.record_id < 0 || b.record_id - a.record_id <= 1);
 }
 
+/// Returns the first and the last call of the batch of a call: of the messages that were issued with it, or of
+/// the parts of a coalesced collective, which have one number.
+template <typename Batched>
+std::pair<std::size_t, std::size_t> batch_of(const Job& job, std::size_t dump, std::size_t of,
+                                             const Batched& batched) {
+  const std::vector<RecordedCall>& calls = job.recordings[dump].calls;
+  std::size_t begin = of, end = of;
+  if (job.is_collective(dump, calls[of])) {
+    while (end + 1 < calls.size() && calls[end + 1].group == calls[of].group &&
+           calls[end + 1].sequence == calls[of].sequence && job.is_collective(dump, calls[end + 1]))
+      ++end;
+    return {begin, end};
+  }
+  while (begin > 0 && of - begin < kMostOfABatch && batched(begin - 1)) --begin;
+  while (end + 1 < calls.size() && end - of < kMostOfABatch && batched(end)) ++end;
+  return {begin, end};
+}
+
 /// Finds the calls that hold the rank, among the calls that are pending.
 std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
                                     const std::vector<std::uint32_t>& pending) {
@@ -42,17 +60,7 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
                             [&](std::uint32_t index) { return holds(index) && has_others(index); });
   if (first == pending.end()) first = std::find_if(pending.begin(), pending.end(), holds);
   if (first == pending.end()) return {};
-  std::size_t begin = *first, end = *first;
-  const RecordedCall& call = calls[*first];
-  if (job.is_collective(dump, call)) {
-    // The parts of a coalesced collective have one number.
-    while (end + 1 < calls.size() && calls[end + 1].group == call.group &&
-           calls[end + 1].sequence == call.sequence && job.is_collective(dump, calls[end + 1]))
-      ++end;
-  } else {
-    while (begin > 0 && *first - begin < kMostOfABatch && batched(begin - 1)) --begin;
-    while (end + 1 < calls.size() && end - *first < kMostOfABatch && batched(end)) ++end;
-  }
+  const auto [begin, end] = batch_of(job, dump, *first, batched);
   std::vector<std::uint32_t> front;
   for (const std::uint32_t index : pending) {
     if (index >= begin && index <= end) front.push_back(index);

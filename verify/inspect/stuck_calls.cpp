@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -150,15 +151,14 @@ class StuckCallJudge {
     // These may well end on a root, or on some members, before they end on others.
     if (operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all")
       return false;
-    std::vector<int> few;
-    for (const int member : know_.job.groups[call.group].members)
-      if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);
+    std::vector<int> few = know_.job.groups[call.group].members;
+    std::erase_if(few, [&](int member) { return std::ranges::binary_search(call.waiting, member); });
     if (few.empty() || few.size() > call.waiting.size()) return false;
     std::sort(few.begin(), few.end());
-    found_.counted = fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
-                                 few.size() == 1 ? "has" : "have", call_words(know_.job, call),
-                                 few.size() == 1 ? "its" : "their", ranks_words(call.waiting),
-                                 call.waiting.size() == 1 ? "waits" : "wait");
+    found_.counted =
+        fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
+                    verb(few, "has", "have"), call_words(know_.job, call), verb(few, "its", "their"),
+                    ranks_words(call.waiting), verb(call.waiting, "waits", "wait"));
     std::vector<int> named = few;
     if (few.size() == call.waiting.size() || operation.kind == Operation::Kind::rooted)
       named.insert(named.end(), call.waiting.begin(), call.waiting.end());

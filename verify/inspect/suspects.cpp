@@ -332,6 +332,18 @@ class Chooser {
       if (know_.may_have_lost(rank) || know_.has_lost_call_of(rank))
         next.push_back(rank);  // it may wait for any rank
     }
+    find_waiting(std::move(next), waits, is_explained);
+    const std::set<int> explained = members_explained(waits, is_explained);
+    std::erase_if(suspects_, [&](const auto& one) {
+      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
+      if (goes) found_.unknown.push_back(one.first);
+      return goes;
+    });
+  }
+
+  /// Marks the ranks that wait for these, directly or by others, and the groups of the collectives in which
+  /// they do.
+  void find_waiting(std::vector<int> next, std::vector<bool>& waits, std::vector<bool>& is_explained) const {
     const auto callers = know_.graph.callers();
     for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
     while (!next.empty()) {
@@ -347,6 +359,11 @@ class Chooser {
         }
       }
     }
+  }
+
+  /// Returns the members of these groups, and of groups other than the default one with a rank that waits.
+  std::set<int> members_explained(const std::vector<bool>& waits,
+                                  const std::vector<bool>& is_explained) const {
     std::set<int> explained;
     for (std::size_t i = 0; i < know_.job.groups.size(); ++i) {
       const std::vector<int>& members = know_.job.groups[i].members;
@@ -356,11 +373,7 @@ class Chooser {
       });
       if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
     }
-    std::erase_if(suspects_, [&](const auto& one) {
-      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
-      if (goes) found_.unknown.push_back(one.first);
-      return goes;
-    });
+    return explained;
   }
 
   /// A rank that is gone keeps others waiting, but not in a circle: ranks with a dump that wait for each
