@@ -93,31 +93,44 @@ void add_calls(std::map<std::string, SiteCalls>& sites, const sim::RunReport& ru
   }
 }
 
+std::vector<std::string> groups_at(const SiteCalls& site) {
+  std::vector<std::string> arguments;
+  for (const std::string& kind : site.other_groups) arguments.push_back("=" + kind);
+  const bool is_tp = site.groups.contains("tp");
+  if (arguments.empty()) arguments.emplace_back(is_tp ? "=dp" : "=tp");  // a group of one rank
+  return arguments;
+}
+
+std::vector<std::string> reductions_at(const SiteCalls& site) {
+  std::vector<std::string> arguments;
+  for (const auto op : {sim::ReduceOp::sum, sim::ReduceOp::max, sim::ReduceOp::average}) {
+    if (!site.reductions.contains(op)) arguments.push_back(fmt::format("={}", sim::name_of(op)));
+  }
+  return arguments;
+}
+
+std::vector<std::string> factors_at(const SiteCalls& site) {
+  std::vector<std::string> arguments;
+  for (const std::string& kind : site.groups) {
+    if (sim::find_kind(kind) == nullptr) continue;  // a group that the program has made
+    arguments.push_back("=" + kind);
+    arguments.push_back("=1/" + kind);
+  }
+  arguments.emplace_back("=1+2^-10");
+  return arguments;
+}
+
 /// Returns the arguments that a fault is tried with at a site; "" for one without an argument.
 std::vector<std::string> arguments_at(const SiteCalls& site, const FaultInfo& fault) {
-  std::vector<std::string> arguments;
   switch (fault.argument) {
     case FaultArgument::none:
       return {""};
-    case FaultArgument::group: {
-      for (const std::string& kind : site.other_groups) arguments.push_back("=" + kind);
-      const bool is_tp = site.groups.contains("tp");
-      if (arguments.empty()) arguments.emplace_back(is_tp ? "=dp" : "=tp");  // a group of one rank
-      return arguments;
-    }
+    case FaultArgument::group:
+      return groups_at(site);
     case FaultArgument::reduce_op:
-      for (const auto op : {sim::ReduceOp::sum, sim::ReduceOp::max, sim::ReduceOp::average}) {
-        if (!site.reductions.contains(op)) arguments.push_back(fmt::format("={}", sim::name_of(op)));
-      }
-      return arguments;
+      return reductions_at(site);
     case FaultArgument::factor:
-      for (const std::string& kind : site.groups) {
-        if (sim::find_kind(kind) == nullptr) continue;  // a group that the program has made
-        arguments.push_back("=" + kind);
-        arguments.push_back("=1/" + kind);
-      }
-      arguments.emplace_back("=1+2^-10");
-      return arguments;
+      return factors_at(site);
     case FaultArgument::next:
       return {"=next"};
     case FaultArgument::next_or_previous:

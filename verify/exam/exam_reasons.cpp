@@ -7,53 +7,55 @@ namespace verify {
 
 namespace {
 
+struct WordsOfKind {
+  FaultKind kind;
+  std::vector<const char*> words;
+};
+
+const std::vector<WordsOfKind>& words_of_kinds() {
+  static const std::vector<const char*> moved = {"too late", "too early", "is missing", "in place of",
+                                                 "are being written by"};
+  static const std::vector<const char*> blocks = {"in this order", "in other places",  "has the part of",
+                                                  "rows are",      "columns are",      "blocks of",
+                                                  "each block of", "used the rows of", "used the columns of"};
+  static const std::vector<const char*> places = {"in this order", "in other places", "rows are",
+                                                  "columns are",   "are shifted by",  "are transposed"};
+  static const std::vector<WordsOfKind> table = {
+      {FaultKind::skip, {"is missing", "are missing"}},
+      {FaultKind::twice, {"too many", "times the serial", "times"}},
+      {FaultKind::late, moved},
+      {FaultKind::early, moved},
+      {FaultKind::no_wait,
+       {"too late", "is missing", "its own term", "had no part", "is not used", "is used on no rank"}},
+      {FaultKind::own_term,
+       {"is missing", "its own term", "had no part", "is not used", "is used on no rank"}},
+      {FaultKind::drop_accumulate, {"is missing", "had no part", "adds to what was there"}},
+      {FaultKind::op, {"reduction", "times", "divided by", "multiple of"}},
+      {FaultKind::scale, {"times", "divided by", "multiple of", "multiples of", "multiplied by"}},
+      {FaultKind::root, {"root", "broadcast", "rank 1"}},
+      {FaultKind::peer, {"peer", "send ", "recv ", "unmatched"}},
+      {FaultKind::swap_blocks, blocks},
+      {FaultKind::next_block, blocks},
+      {FaultKind::offset, places},
+      {FaultKind::transpose, places},
+      {FaultKind::stale,
+       {"the step before", "of another", "before the last", "the input of the call before"}},
+      {FaultKind::dtype, {"rounding", "precision"}},
+      {FaultKind::truncate, {"differs in 1 of", "every wrong element", "nan", "retired", "no number"}},
+      {FaultKind::nan, {"nan", "retired", "no number"}},
+      {FaultKind::zero, {"zero", "had no part"}},
+  };
+  return table;
+}
+
 /// The words by which a text names a kind of fault.
 std::vector<std::string> words_of(const Fault& fault) {
-  switch (fault.kind) {
-    case FaultKind::skip:
-      return {"is missing", "are missing"};
-    case FaultKind::twice:
-      return {"too many", "times the serial", "times"};
-    case FaultKind::late:
-    case FaultKind::early:
-      return {"too late", "too early", "is missing", "in place of", "are being written by"};
-    case FaultKind::no_wait:
-      return {"too late", "is missing", "its own term", "had no part", "is not used", "is used on no rank"};
-    case FaultKind::own_term:
-      return {"is missing", "its own term", "had no part", "is not used", "is used on no rank"};
-    case FaultKind::drop_accumulate:
-      return {"is missing", "had no part", "adds to what was there"};
-    case FaultKind::wrong_group:
-      return {" over " + fault.group};
-    case FaultKind::op:
-      return {"(" + std::string(sim::name_of(fault.reduce_op)) + ")", "reduction", "times", "divided by",
-              "multiple of"};
-    case FaultKind::scale:
-      return {"times", "divided by", "multiple of", "multiples of", "multiplied by"};
-    case FaultKind::root:
-      return {"root", "broadcast", "rank 1"};
-    case FaultKind::peer:
-      return {"peer", "send ", "recv ", "unmatched"};
-    case FaultKind::swap_blocks:
-    case FaultKind::next_block:
-      return {"in this order", "in other places", "has the part of",  "rows are",           "columns are",
-              "blocks of",     "each block of",   "used the rows of", "used the columns of"};
-    case FaultKind::offset:
-    case FaultKind::transpose:
-      return {"in this order", "in other places", "rows are",
-              "columns are",   "are shifted by",  "are transposed"};
-    case FaultKind::stale:
-      return {"the step before", "of another", "before the last", "the input of the call before"};
-    case FaultKind::dtype:
-      return {"rounding", "precision"};
-    case FaultKind::truncate:
-      return {"differs in 1 of", "every wrong element", "nan", "retired", "no number"};
-    case FaultKind::nan:
-      return {"nan", "retired", "no number"};
-    case FaultKind::zero:
-      return {"zero", "had no part"};
-  }
-  return {};
+  if (fault.kind == FaultKind::wrong_group) return {" over " + fault.group};
+  std::vector<std::string> words;
+  if (fault.kind == FaultKind::op) words.push_back("(" + std::string(sim::name_of(fault.reduce_op)) + ")");
+  for (const auto& [kind, own] : words_of_kinds())
+    if (kind == fault.kind) words.insert(words.end(), own.begin(), own.end());
+  return words;
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

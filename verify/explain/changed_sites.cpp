@@ -112,6 +112,20 @@ ChangedSites::Names ChangedSites::changed_by(const sim::RunReport& changed) cons
   return differing(run_.report, changed);
 }
 
+void ChangedSites::take_changed(ChangedSite site, bool reaches_none) {
+  if (site.is_kernel()) {
+    if (reaches_none) zero_.push_back(site);
+  } else {
+    if (reaches_none && !has_site(unused_, site.site) && is_unused(site, {})) unused_.push_back(site);
+    // A block that should have gone to another rank may be all that is wrong, and have no multiple.
+    if (!site.reaches_all) {
+      unscaled_.push_back(site);
+      unscaled_.back().changed = nullptr;
+    }
+  }
+  sites_.push_back(std::move(site));
+}
+
 void ChangedSites::change_all() {
   Names wrong;
   for (const WrongTensor& tensor : tensors_.wrong) {
@@ -127,15 +141,7 @@ void ChangedSites::change_all() {
     site.reaches_all =
         !wrong.empty() && std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end());
     site.others = reached.size() - std::min(reached.size(), wrong.size());
-    if (site.is_kernel() && reached.empty()) zero_.push_back(site);
-    if (!site.is_kernel() && reached.empty() && !has_site(unused_, site.site) && is_unused(site, {}))
-      unused_.push_back(site);
-    // A block that should have gone to another rank may be all that is wrong, and have no multiple.
-    if (!site.is_kernel() && !site.reaches_all) {
-      unscaled_.push_back(site);
-      unscaled_.back().changed = nullptr;
-    }
-    sites_.push_back(std::move(site));
+    take_changed(std::move(site), reached.empty());
   }
   std::stable_sort(sites_.begin(), sites_.end(), [](const ChangedSite& a, const ChangedSite& b) {
     return a.reaches_all != b.reaches_all ? a.reaches_all : a.reaches_all && a.others < b.others;

@@ -74,6 +74,8 @@ class ChangedSites {
   const ValuesBySite& values();
 
  private:
+  /// Puts a site whose change leaves a run into the lists where it belongs.
+  void take_changed(ChangedSite site, bool reaches_none);
   std::shared_ptr<const sim::RunReport> changed_run(const CaseSetting& setting, const ChangedSite& site,
                                                     const char* change, const FaultWhere& where);
 

@@ -343,13 +343,15 @@ std::string other_rows_of_an_input(const WrongTensor& tensor, ExperimentBudget&)
 
 // ---- squares
 
-/// A number that should be the sum of the squares of all gradients, without some of them, or with some twice.
-std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
-  if (tensor.got.size() != 1) return "";
-  const ComparedRun& run = *tensor.run;
+/// The sums of the squares of all gradients.
+struct Squares {
   std::map<std::string, Field> by_tensor;
   std::map<int, Field> by_rank;
   Field all = kZero;
+};
+
+Squares squares_of_gradients(const ComparedRun& run) {
+  Squares sums;
   std::vector<const FieldWhole*> counted;
   for (const CaseOutput& output : run.the_case.outputs(run.setting)) {
     if (!output.name.ends_with(".grad")) continue;
@@ -362,18 +364,24 @@ std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
     counted.push_back(&grad);
     Field squares = kZero;
     for (Eigen::Index i = 0; i < grad.size(); ++i) squares = squares + grad.data()[i] * grad.data()[i];
-    by_tensor[output.name] = squares;
-    all = all + squares;
+    sums.by_tensor[output.name] = squares;
+    sums.all = sums.all + squares;
     const WrongTensor owned = compared_tensor(run, output);
     for (std::size_t i = 0; i < owned.owner.size(); ++i) {
       if (owned.owner[i] < 0) continue;
-      Field& of_rank = by_rank.try_emplace(owned.owner[i], kZero).first->second;
+      Field& of_rank = sums.by_rank.try_emplace(owned.owner[i], kZero).first->second;
       of_rank = of_rank + serial_at(owned, i) * serial_at(owned, i);
     }
   }
-  if (by_tensor.empty() || all == kZero) return "";
-  // Published gradients may be clipped, all by one factor.
-  const Field scale = serial_at(tensor, 0) / all;
+  return sums;
+}
+
+/// A number that should be the sum of the squares of all gradients, without some of them, or with some twice.
+std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
+  if (tensor.got.size() != 1) return "";
+  const auto [by_tensor, by_rank, sum] = squares_of_gradients(*tensor.run);
+  if (by_tensor.empty() || sum == kZero) return "";
+  const Field all = sum, scale = serial_at(tensor, 0) / all;  // published ones may be clipped by one factor
   const auto is = [&](const Field& squares) { return tensor.got[0] == scale * squares; };
   for (const auto& [rank, squares] : by_rank) {
     if (is(squares))

@@ -20,6 +20,9 @@ std::shared_ptr<sim::Recorder> recorder_of_nothing() {
       INT64_MAX, [] { std::abort(); }, sim::kMostPublishedBytes, kKept);
 }
 
+/// The tensor of a call that has one.
+const Tensor& tensor_of(const Call& call) { return call.input->is_none() ? call.output : call.input; }
+
 }  // namespace
 
 DecoratedCommunicator::DecoratedCommunicator(Communicator& real, sim::Device& device)
@@ -30,7 +33,7 @@ std::unique_ptr<Communicator> DecoratedCommunicator::do_split(Call&& call) {
 }
 
 sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call) {
-  const Tensor& either = call.input->is_none() ? call.output : call.input;
+  const Tensor& either = tensor_of(call);
   switch (call.operation) {
     case Operation::all_reduce:
       return group.start_all_reduce(call.output, call.reduce_op, call.site);

@@ -164,7 +164,6 @@ class FaultyCommunicator : public DecoratedCommunicator {
   /// Makes the call with its fault. Returns what is left to do when the next call has begun; or null.
   std::function<void()> make_wrongly(const Call& call, Flight& flight) {
     const Fault& fault = of_rank_.fault();
-    Call changed = call;
     if (!works_in_place(call)) poison_output(call);
     switch (fault.kind) {
       case FaultKind::skip:
@@ -181,6 +180,17 @@ class FaultyCommunicator : public DecoratedCommunicator {
       case FaultKind::wrong_group:
         flight.works.push_back(start_in(of_rank_.groups().get(fault.group), call));
         return nullptr;
+      default:
+        flight.works.push_back(pass_on(changed_call(call, flight)));
+        return nullptr;
+    }
+  }
+
+  /// Returns a call that is passed on with its fault.
+  Call changed_call(const Call& call, Flight& flight) {
+    const Fault& fault = of_rank_.fault();
+    Call changed = call;
+    switch (fault.kind) {
       case FaultKind::op:
         changed.reduce_op = fault.reduce_op;
         break;
@@ -213,14 +223,10 @@ class FaultyCommunicator : public DecoratedCommunicator {
       case FaultKind::nan:
         flight.after = [call] { poison_first(call.output); };
         break;
-      case FaultKind::zero:
-      case FaultKind::offset:
-      case FaultKind::transpose:
-      case FaultKind::drop_accumulate:
+      default:
         std::abort();  // faults of kernels fit no call
     }
-    flight.works.push_back(pass_on(changed));
-    return nullptr;
+    return changed;
   }
 
   /// Gives the rank its own part in place of the result.

@@ -98,18 +98,27 @@ void put(const sim::Published& published, const CaseOutput& output, int place, i
   });
 }
 
+/// Makes room for the whole of parts of this extent.
+template <typename Value>
+void make_room(const Extent& part, const CaseOutput& output, int parts, Assembled<Value>& whole) {
+  const bool by_rows = output.placement == Placement::rows;
+  whole.rows = by_rows ? parts * part.rows : part.rows;
+  whole.columns = output.placement == Placement::columns ? parts * part.columns : part.columns;
+  whole.values.resize(static_cast<std::size_t>(whole.rows * whole.columns));
+  whole.is_cut_by_rows = by_rows;
+  whole.block = std::max<std::int64_t>((by_rows ? part.rows : part.columns) / output.stride, 1);
+}
+
 }  // namespace
 
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy) {
-  const bool by_rows = output.placement == Placement::rows;
-  const bool by_columns = output.placement == Placement::columns;
+  const bool is_cut = output.placement == Placement::rows || output.placement == Placement::columns;
   const int parts = output.parts(tp);
   const int ranks = output.part_of.empty() ? tp : static_cast<int>(output.part_of.size());
   Assembled<Value> whole;
   std::vector<int> holders(static_cast<std::size_t>(parts), -1);
   bool has_sums = false;  // then no rank holds an element alone
-  bool is_empty = true;
   for (int rank = 0; rank < ranks; ++rank) {
     const int place = output.part(rank, tp);
     if (place < 0 || (output.placement == Placement::replicated && place != copy)) continue;
@@ -119,19 +128,10 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
     holder = rank;
     has_sums = has_sums || adds;
     const sim::Published& published = *report.find(rank, output.name);
-    if (is_empty) {
-      const Extent part = extent_of(published.shape);
-      whole.rows = by_rows ? parts * part.rows : part.rows;
-      whole.columns = by_columns ? parts * part.columns : part.columns;
-      whole.values.resize(static_cast<std::size_t>(whole.rows * whole.columns));
-      whole.is_cut_by_rows = by_rows;
-      const std::int64_t lines = by_rows ? part.rows : part.columns;
-      whole.block = std::max<std::int64_t>(lines / output.stride, 1);
-      is_empty = whole.values.empty();
-    }
+    if (whole.values.empty()) make_room(extent_of(published.shape), output, parts, whole);
     put(published, output, place, parts, adds, whole);
   }
-  if ((by_rows || by_columns) && !has_sums) whole.holders = std::move(holders);
+  if (is_cut && !has_sums) whole.holders = std::move(holders);
   return whole;
 }
 
