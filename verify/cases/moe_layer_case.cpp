@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/expert_calls.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/experts.h"
 #include "verify/reference/shared_experts.h"
 

@@ -24,7 +24,7 @@ namespace {
 
 // ---- repairs at sites
 //
-// Says which change at which site makes all tensors of a wrong run right (explained_repairs.h): at one site,
+// Says which change at which site makes all tensors of a wrong run right (changed_sites.h): at one site,
 // on all ranks, the wrong ones or one of each group; or at several sites of one operation.
 //
 // Exact   A repair makes all right with other seeds, too. Of several those are said that do so at larger

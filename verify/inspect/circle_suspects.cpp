@@ -12,10 +12,10 @@
 #include <string>
 #include <utility>
 
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/job.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/uneven_stages.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -16,7 +16,6 @@
 #include "verify/inspect/evidence.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/stuck_calls.h"
-#include "verify/inspect/stuck_messages.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -8,7 +8,7 @@
 ///           itself for a root with a dump, or ranks with dumps wait for each other in a circle.
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///           and have gone on where all others ended (calls_ahead.h).
-///   messages  The ranks of messages that both of their ends wait for (stuck_messages.h).
+///   messages  The ranks of messages that both of their ends wait for (stuck_calls.h).
 ///   circle  Ranks of which each waits for the next one (circle_suspects.h).
 ///   stuck   A call to which every member has come, and which none has completed (stuck_calls.h).
 ///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "verify/inspect/verb.h"
+#include "verify/inspect/holding_call.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "verify/inspect/doubts.h"
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/limits.h"
 #include "verify/inspect/program_lines.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
