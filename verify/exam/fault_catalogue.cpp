@@ -11,8 +11,8 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "verify/campaign/campaign.h"
 #include "verify/campaign/case_request.h"
-#include "verify/campaign/reached_sites.h"
 #include "verify/cases/case_rules.h"
 #include "verify/output/input_file.h"
 #include "verify/properties/over_benches.h"

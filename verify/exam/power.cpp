@@ -6,9 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "verify/campaign/campaign.h"
 #include "verify/campaign/drawn_settings.h"
-#include "verify/campaign/reached_sites.h"
-#include "verify/properties/given_data.h"
+#include "verify/properties/call_values.h"
 #include "verify/properties/over_benches.h"
 
 namespace verify {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "verify/explain/changed_sites.h"
-#include "verify/explain/larger_settings.h"
 #include "verify/explain/repeated_inputs.h"
 #include "verify/explain/unused_sites.h"
 #include "verify/output/phrases.h"

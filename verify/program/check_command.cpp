@@ -14,7 +14,6 @@
 #include "verify/backends/open_backend.h"
 #include "verify/campaign/campaign.h"
 #include "verify/campaign/case_request.h"
-#include "verify/campaign/reached_sites.h"
 #include "verify/campaign/spread_campaign.h"
 #include "verify/cases/case_list.h"
 #include "verify/faults/fault.h"

@@ -8,7 +8,6 @@
 #include "verify/cases/case_rules.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
-#include "verify/faults/faulty_tensors.h"
 #include "verify/properties/properties.h"
 
 namespace verify {
