@@ -183,7 +183,7 @@ const std::vector<Step>& steps() {
        "write_campaign(",
        {"compare"}},
       {"shrunk",
-       "verify/campaign/shrinking.cpp",
+       "verify/campaign/campaign_work.cpp",
        "shrunk(",
        "finds the smallest setting that fails",
        1,

@@ -1,7 +1,7 @@
 #pragma once
 
 /// A campaign judges cases by properties in drawn worlds, shapes and dtypes (drawn_settings.h). A failure is
-/// shrunk (shrinking.h) and explained.
+/// shrunk and explained.
 ///
 /// Shapes  a failure shrinks until no single step leads to another failure, and no drawn setting on fewer
 ///         ranks fails.

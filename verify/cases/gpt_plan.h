@@ -25,7 +25,6 @@
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/latent_layer.h"
-#include "verify/cases/loss_scaling.h"
 #include "verify/cases/stretches.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/pipeline_order.h"

@@ -17,7 +17,6 @@
 #include "verify/explain/explanation.h"
 #include "verify/faults/faulty_device.h"
 #include "verify/properties/bench.h"
-#include "verify/properties/over_benches.h"
 #include "verify/properties/properties.h"
 
 namespace verify {

@@ -15,7 +15,7 @@
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_rules.h"
 #include "verify/output/input_file.h"
-#include "verify/properties/over_benches.h"
+#include "verify/properties/bench.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {

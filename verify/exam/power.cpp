@@ -8,8 +8,8 @@
 
 #include "verify/campaign/campaign.h"
 #include "verify/campaign/drawn_settings.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/call_values.h"
-#include "verify/properties/over_benches.h"
 
 namespace verify {
 

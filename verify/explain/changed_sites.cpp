@@ -15,8 +15,8 @@
 #include "verify/explain/field_ratio.h"
 #include "verify/explain/wrong_tensor.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/properties/assembled.h"
 #include "verify/properties/call_values.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 

@@ -11,7 +11,6 @@
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 

@@ -24,7 +24,6 @@
 #include "verify/properties/bench.h"
 #include "verify/properties/call_values.h"
 #include "verify/properties/properties.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 

@@ -10,8 +10,8 @@
 
 #include "sim/base/field.h"
 #include "verify/explain/wrong_tensor.h"
-#include "verify/faults/watched_calls.h"
-#include "verify/properties/field_value.h"
+#include "verify/faults/decorated_groups.h"
+#include "verify/properties/assembled.h"
 
 namespace verify {
 

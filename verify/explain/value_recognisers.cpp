@@ -7,7 +7,6 @@
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
 
 namespace verify {
 

@@ -6,8 +6,6 @@
 
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "verify/inspect/evidence.h"
 #include "verify/inspect/odd_programs.h"
 #include "verify/inspect/suspects.h"
 

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "verify/inspect/evidence.h"
 #include "verify/inspect/job.h"
 #include "verify/inspect/lags.h"
 #include "verify/inspect/pending_calls.h"

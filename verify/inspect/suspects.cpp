@@ -13,7 +13,6 @@
 
 #include "verify/inspect/calls_ahead.h"
 #include "verify/inspect/circle_suspects.h"
-#include "verify/inspect/evidence.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/stuck_calls.h"
 #include "verify/output/phrases.h"

@@ -17,7 +17,7 @@
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/interrupt.h"
-#include "verify/properties/over_benches.h"
+#include "verify/properties/bench.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/scenario.h"

@@ -13,8 +13,6 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
-#include "verify/properties/published_tensors.h"
 #include "verify/properties/sent_bytes.h"
 
 namespace verify {
