@@ -68,8 +68,7 @@ void check(const BandwidthPlan& plan) {
   CHECK(plan.dtype == sim::DType::f32 || plan.dtype == sim::DType::i32);
   CHECK(plan.iterations > 0);
   for (const Operation operation : plan.operations)
-    CHECK(std::find(kBandwidthOperations.begin(), kBandwidthOperations.end(), operation) !=
-          kBandwidthOperations.end());
+    CHECK(std::ranges::find(kBandwidthOperations, operation) != kBandwidthOperations.end());
 }
 
 template <typename Scalar>
@@ -231,8 +230,8 @@ BandwidthRows bandwidth_rows(const sim::Layout& layout, const BandwidthPlan& pla
   check(plan);
   BandwidthRows rows;
   for (const sim::GroupKind& kind : layout.kinds) {
-    const bool is_asked_for = plan.kinds.empty() || std::find(plan.kinds.begin(), plan.kinds.end(),
-                                                              kind.name()) != plan.kinds.end();
+    const bool is_asked_for =
+        plan.kinds.empty() || std::ranges::find(plan.kinds, kind.name()) != plan.kinds.end();
     if (kind.size() == 1 || !is_asked_for) continue;
     for (const Operation operation : plan.operations) {
       for (const std::int64_t bytes : plan.sizes) rows.push_back(row_of(kind, operation, plan.dtype, bytes));

@@ -139,8 +139,7 @@ void DrawnSettings::add_dimension(const Dimension& dimension) {
 void DrawnSettings::add_worlds(World world, int max_world) {
   const std::size_t at = world.numbers.size();
   if (at == kFirstAxis + axes_) {
-    const auto in_use =
-        std::count_if(world.numbers.begin(), world.numbers.end(), [](auto number) { return number > 1; });
+    const auto in_use = std::ranges::count_if(world.numbers, [](auto number) { return number > 1; });
     const bool has_replicas = world.numbers[kReplicas] > 1;
     world.row.assign(factors_.size(), PairCover::kNone);
     for (std::size_t f = 0; f < at; ++f) world.row[f] = factors_[f].range.class_of(world.numbers[f]);
@@ -166,9 +165,9 @@ void DrawnSettings::add_worlds(World world, int max_world) {
 /// as it can.
 void DrawnSettings::keep_worlds_that_fit() {
   const auto any_fits = [](const std::vector<World>& worlds) {
-    return std::any_of(worlds.begin(), worlds.end(), [](const World& world) { return world.fits; });
+    return std::ranges::any_of(worlds, [](const World& world) { return world.fits; });
   };
-  if (std::any_of(by_axes_.begin(), by_axes_.end(), any_fits)) {
+  if (std::ranges::any_of(by_axes_, any_fits)) {
     for (std::vector<World>& worlds : by_axes_)
       std::erase_if(worlds, [](const World& world) { return !world.fits; });
   }
@@ -186,10 +185,9 @@ bool DrawnSettings::counts(std::size_t factor, int a_class, std::size_t other, c
 /// Leaves out the pairs that cannot be covered in any world of at most --max-world ranks.
 void DrawnSettings::leave_out_impossible_pairs() {
   const auto is_possible = [&](std::size_t f, int a, std::size_t g, int b) {
-    return std::any_of(by_axes_.begin(), by_axes_.end(), [&](const std::vector<World>& worlds) {
-      return std::any_of(worlds.begin(), worlds.end(), [&](const World& world) {
-        return counts(f, a, g, world) && counts(g, b, f, world);
-      });
+    return std::ranges::any_of(by_axes_, [&](const std::vector<World>& worlds) {
+      return std::ranges::any_of(
+          worlds, [&](const World& world) { return counts(f, a, g, world) && counts(g, b, f, world); });
     });
   };
   for (std::size_t f = 0; f < factors_.size(); ++f) {
@@ -249,7 +247,7 @@ void DrawnSettings::fill(const World& world, std::vector<int>& row) const {
   for (std::size_t f = 0; f < row.size(); ++f) {
     if (row[f] == PairCover::kNone) order.emplace_back(factors_[f].random.bits(number_ * kDraws + kTurn), f);
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   for (const auto& [turn, f] : order) {
     const int classes = factors_[f].range.classes();
     const auto first = static_cast<int>(

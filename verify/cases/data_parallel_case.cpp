@@ -292,8 +292,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const auto of_gradients = plan.averages_in_collective() ? sim::ReduceOp::average : sim::ReduceOp::sum;
     std::vector<PlannedBucket> by_arrival = buckets;
     if (plan.overlaps()) {
-      std::stable_sort(by_arrival.begin(), by_arrival.end(),
-                       [](const auto& a, const auto& b) { return a.last_to_come > b.last_to_come; });
+      std::ranges::stable_sort(by_arrival,
+                               [](const auto& a, const auto& b) { return a.last_to_come > b.last_to_come; });
     }
     for (const PlannedBucket& bucket : by_arrival) {
       if (bucket.ranks == 1) continue;

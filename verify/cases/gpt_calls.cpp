@@ -135,8 +135,8 @@ class RankCalls {
 
   /// This rank's tied parameter, or null. Two stages have one, each in a chunk of its own.
   const OwnParameter* tied_parameter() const {
-    const auto tied = std::find_if(parameters_.begin(), parameters_.end(),
-                                   [](const OwnParameter& parameter) { return parameter.is_tied; });
+    const auto tied =
+        std::ranges::find_if(parameters_, [](const OwnParameter& parameter) { return parameter.is_tied; });
     return tied == parameters_.end() ? nullptr : &*tied;
   }
 
@@ -222,8 +222,7 @@ class RankCalls {
     std::vector<OwnBucket> completed;
     std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(completed),
                  [&](const OwnBucket& bucket) { return bucket.completed_by == chunk; });
-    std::sort(completed.begin(), completed.end(),
-              [](const OwnBucket& a, const OwnBucket& b) { return a.complete < b.complete; });
+    std::ranges::sort(completed, {}, &OwnBucket::complete);
     for (const OwnBucket& bucket : completed) reduce(bucket, calls);
   }
 

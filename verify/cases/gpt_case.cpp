@@ -203,7 +203,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (std::int64_t step = first_step(s); step < end_step(s); ++step)
       outputs.push_back(on_stage(plan.pp() - 1, fmt::format("loss of step {}", step), places));
     std::vector<GptParameter> parameters = plan.parameters();
-    std::reverse(parameters.begin(), parameters.end());
+    std::ranges::reverse(parameters);
     const bool adds = s["distributed"] == 1;
     for (const GptParameter& parameter : parameters) {
       if (plan.shows_gradients()) outputs.push_back(plan.output(parameter, ".grad", adds, places));
@@ -442,8 +442,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   static bool divides_sequences(const GptPlan& plan) {
     const std::vector<std::int64_t> documents = plan.documents();
     const std::int64_t cp = plan.cp();
-    if (cp > 1 && std::any_of(documents.begin(), documents.end(),
-                              [=](std::int64_t length) { return length % (2 * cp) != 0; }))
+    if (cp > 1 && std::ranges::any_of(documents, [=](std::int64_t length) { return length % (2 * cp) != 0; }))
       return false;
     if (plan.divides_sequences() && plan.seq_length() / cp % plan.tp() != 0) return false;
     if (plan.has_loss_of_ranks() && plan.s.fixed("pad", 0) == 1) return false;

@@ -138,7 +138,7 @@ struct GptPlan {
     std::vector<std::int64_t> lengths;
     for (std::int64_t d = 0; d < number; ++d)
       lengths.push_back((units / number + (d < units % number ? 1 : 0)) * unit);
-    if (s.fixed("longest_last", 0) == 1) std::reverse(lengths.begin(), lengths.end());
+    if (s.fixed("longest_last", 0) == 1) std::ranges::reverse(lengths);
     lengths.back() += seq_length() - drawn_tokens();
     return lengths;
   }

@@ -212,16 +212,15 @@ std::int64_t work_of(const sim::RunReport& run) {
 /// Returns the first settings in which a site is reached, those of the least work first.
 std::vector<std::size_t> settings_of_fault(const ExamPlan& plan, std::vector<std::size_t> settings) {
   settings.resize(std::min(settings.size(), kSettingsOfFault));
-  std::stable_sort(settings.begin(), settings.end(),
-                   [&](std::size_t a, std::size_t b) { return plan.work[a] < plan.work[b]; });
+  std::ranges::stable_sort(settings,
+                           [&](std::size_t a, std::size_t b) { return plan.work[a] < plan.work[b]; });
   return settings;
 }
 
 void plan_faults_of_calls(ExamPlan& plan, const std::string& name, const SiteCalls& site) {
   const std::vector<std::size_t> settings = settings_of_fault(plan, site.settings);
   for (const FaultInfo& fault : fault_table()) {
-    const bool applies = fault.applies != nullptr &&
-                         std::any_of(site.operations.begin(), site.operations.end(), fault.applies);
+    const bool applies = fault.applies != nullptr && std::ranges::any_of(site.operations, fault.applies);
     if (!applies) continue;
     for (const std::string& argument : arguments_at(site, fault)) {
       const std::string text = fmt::format("{}:{}{}", name, fault.name, argument);
@@ -305,7 +304,7 @@ constexpr std::size_t kKept = 160;
 constexpr std::size_t kTrainingsPerExplained = 10;
 
 bool is_chosen(const std::vector<std::string>& chosen, const Fault& fault) {
-  return chosen.empty() || std::find(chosen.begin(), chosen.end(), info_of(fault.kind).name) != chosen.end();
+  return chosen.empty() || std::ranges::find(chosen, info_of(fault.kind).name) != chosen.end();
 }
 
 class Candidate {
@@ -421,8 +420,7 @@ NamedReasons named_reasons(const Fault& fault, const std::string& found, const s
   const bool names_one = has(said, "on rank ") || has(said, "rank 1");
   return {.site = has(said, fault.site),
           .rank = ranks == 1 || (is_of_one ? names_one : exchanges_two || names_all || !has(said, "only: ")),
-          .kind = std::any_of(words.begin(), words.end(),
-                              [&](const auto& word) { return has(with_words, word); })};
+          .kind = std::ranges::any_of(words, [&](const auto& word) { return has(with_words, word); })};
 }
 
 std::string why_equivalent(const Fault& fault, std::int64_t met) {
@@ -451,7 +449,7 @@ const char* name_of(ExamVerdict verdict) {
 }
 
 std::int64_t Exam::count(ExamVerdict verdict) const {
-  return std::count_if(rows.begin(), rows.end(), [&](const ExamRow& row) { return row.verdict == verdict; });
+  return std::ranges::count_if(rows, [&](const ExamRow& row) { return row.verdict == verdict; });
 }
 
 Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on) {

@@ -131,7 +131,7 @@ Power power_of(const PowerRequest& request, std::span<Bench> benches, const Powe
     bench.plant({});
   });
   std::erase_if(power.rows, [](const PowerRow& row) {
-    return std::none_of(row.bits.begin(), row.bits.end(), [](const auto& bits) { return bits.has_value(); });
+    return std::ranges::none_of(row.bits, [](const auto& bits) { return bits.has_value(); });
   });
   return power;
 }

@@ -110,7 +110,7 @@ std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTe
 void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
                          const std::string& name, const FaultWhere& where, std::vector<Repair>& repairs) {
   const auto applies = [&](FaultKind kind) {
-    return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
+    return std::ranges::any_of(site.operations, info_of(kind).applies);
   };
   // The factor by which a tensor says it is wrong is tried first, then those of a group's size. A negative
   // one comes last: a tensor that depends on the result in another way may seem to say it.
@@ -226,7 +226,7 @@ std::vector<CaseSetting> larger_settings(Bench& bench, const Case& the_case, con
     if (run != nullptr && calls_of(*run) == calls) larger.push_back(std::move(other));
   }
   larger.erase(larger.begin());
-  std::reverse(larger.begin(), larger.end());
+  std::ranges::reverse(larger);
   return larger;
 }
 
@@ -297,7 +297,7 @@ std::string one_of(const std::vector<ChangedSite>& sites) {
 }
 
 bool has_site(const std::vector<ChangedSite>& sites, const std::string& site) {
-  return std::any_of(sites.begin(), sites.end(), [&](const ChangedSite& one) { return one.site == site; });
+  return std::ranges::any_of(sites, [&](const ChangedSite& one) { return one.site == site; });
 }
 
 ChangedSites::ChangedSites(Bench& bench, const Case& the_case, const CaseSetting& setting,
@@ -362,12 +362,11 @@ void ChangedSites::change_all() {
       continue;
     }
     const Names reached = changed_by(*site.changed);
-    site.reaches_all =
-        !wrong.empty() && std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end());
+    site.reaches_all = !wrong.empty() && std::ranges::includes(reached, wrong);
     site.others = reached.size() - std::min(reached.size(), wrong.size());
     take_changed(std::move(site), reached.empty());
   }
-  std::stable_sort(sites_.begin(), sites_.end(), [](const ChangedSite& a, const ChangedSite& b) {
+  std::ranges::stable_sort(sites_, [](const ChangedSite& a, const ChangedSite& b) {
     return a.reaches_all != b.reaches_all ? a.reaches_all : a.reaches_all && a.others < b.others;
   });
 }

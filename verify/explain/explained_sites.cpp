@@ -78,8 +78,7 @@ class RepairSearch {
       if (site.is_kernel() || !site.kind.empty()) continue;
       const ChangedSites::Names reached = changes_.changed_by(*site.changed);
       const auto is_wrong = [&](const std::string& name) { return wrong.contains(name); };
-      if (std::any_of(reached.begin(), reached.end(), is_wrong))
-        alike[{site.operations, site.places}].push_back(site);
+      if (std::ranges::any_of(reached, is_wrong)) alike[{site.operations, site.places}].push_back(site);
     }
     for (const auto& [kind, sites] : alike) {
       if (sites.size() < 2 || sites.size() > kMostShared) continue;
@@ -212,9 +211,9 @@ class SiteSearch {
     std::vector<std::string> phrases;
     for (const RepeatedInput& repeated :
          repeated_inputs(changes_.bench(), changes_.run().the_case, setting, compared)) {
-      const auto changed = std::find_if(
-          changes_.sites().begin(), changes_.sites().end(),
-          [&](const auto& site) { return site.name() == ChangedSite{.site = repeated.site}.name(); });
+      const auto changed = std::ranges::find_if(changes_.sites(), [&](const auto& site) {
+        return site.name() == ChangedSite{.site = repeated.site}.name();
+      });
       if (changed != changes_.sites().end() && !changed->reaches_all) continue;
       phrases.push_back(fmt::format("call {} of '{}' on {} has the input of the call before it",
                                     repeated.call, repeated.site,
@@ -254,8 +253,8 @@ class SiteSearch {
   /// Whether each site can be changed on each rank: a training has many of both.
   bool has_few_changes() const {
     constexpr std::ptrdiff_t kMostChanges = 200;
-    const auto sites = std::count_if(changes_.sites().begin(), changes_.sites().end(),
-                                     [](const auto& site) { return site.kind.empty(); });
+    const auto sites =
+        std::ranges::count_if(changes_.sites(), [](const auto& site) { return site.kind.empty(); });
     return changes_.run().setting.group_size * sites <= kMostChanges;
   }
 
@@ -270,8 +269,7 @@ class SiteSearch {
       if (changed == nullptr) return false;  // there are no more calls
       const ChangedSites::Names reached = changes_.changed_by(*changed);
       const bool reaches_first = reached.contains(changes_.tensors().wrong.front().output.name);
-      if (reaches_first && std::includes(wrong.begin(), wrong.end(), reached.begin(), reached.end()))
-        return true;
+      if (reaches_first && std::ranges::includes(wrong, reached)) return true;
     }
     return true;
   }

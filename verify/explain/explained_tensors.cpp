@@ -44,7 +44,7 @@ bool has_few_values(const WrongTensor& tensor) {
     return x == zero || x == magnitude || x == -magnitude;
   };
   const sim::Field* serial = tensor.serial.data();
-  return std::all_of(tensor.got.begin(), tensor.got.end(), is_of_few) &&
+  return std::ranges::all_of(tensor.got, is_of_few) &&
          std::all_of(serial, serial + tensor.serial.size(), is_of_few);
 }
 
@@ -60,7 +60,7 @@ Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_
 
 bool is_experiment(const std::string& recogniser) {
   const auto all = experiments();
-  return std::any_of(all.begin(), all.end(), [&](const Recogniser& one) { return one.name == recogniser; });
+  return std::ranges::any_of(all, [&](const Recogniser& one) { return one.name == recogniser; });
 }
 
 /// Returns "output", or "output on rank 1 only" where it is right on others.
@@ -93,8 +93,7 @@ std::string text_of_ranks_of_all(const std::vector<WrongTensor>& wrong) {
     ++known;
   }
   if (known == 0 || ranks.size() >= all.size()) return "";
-  const auto first =
-      std::find_if(wrong.begin(), wrong.end(), [](const auto& t) { return t.is_of_some_ranks(); });
+  const auto first = std::ranges::find_if(wrong, [](const auto& t) { return t.is_of_some_ranks(); });
   return fmt::format("; of {}, only the part of {} is wrong", first->output.name,
                      text_of_ranks(ranks, all.size()));
 }
@@ -160,7 +159,7 @@ std::vector<CaseSetting> telling_settings(const Case& the_case, const CaseSettin
   }
   std::vector<CaseSetting> different;
   for (const CaseSetting& one : settings) {
-    if (one == setting || std::find(different.begin(), different.end(), one) != different.end()) continue;
+    if (one == setting || std::ranges::find(different, one) != different.end()) continue;
     different.push_back(one);
   }
   return different;

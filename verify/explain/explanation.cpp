@@ -70,7 +70,7 @@ bool shows_a_factor(const Bounds& serial) {
 std::string float_factor(const Case& the_case, const CaseSetting& setting, const std::vector<double>& got,
                          const Bounds& serial) {
   if (!shows_a_factor(serial)) return "";
-  if (std::all_of(got.begin(), got.end(), [](double x) { return x == 0; })) return "every element is zero";
+  if (std::ranges::all_of(got, [](double x) { return x == 0; })) return "every element is zero";
   std::vector<NamedNumber> numbers = the_case.factors(setting);
   numbers.push_back({name_of(setting.ranks), setting.group_size});
   for (const std::int64_t number : {-1, 2}) numbers.push_back({fmt::format("{}", number), number});
@@ -152,7 +152,7 @@ bool is_right_in_floats(Bench& bench, const Case& the_case, const CaseSetting& s
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
   if (!run->ok() || !check_outputs(*run, outputs, setting.dtype).empty()) return false;
   const auto wholes = bench.known().in_floats(the_case, setting);
-  return std::all_of(outputs.begin(), outputs.end(), [&](const CaseOutput& output) {
+  return std::ranges::all_of(outputs, [&](const CaseOutput& output) {
     const std::vector<double> got = assembled<double>(*run, output, setting.group_size).values;
     const auto serial = wholes->find(output.name);
     return serial != wholes->end() && static_cast<Eigen::Index>(got.size()) == serial->second.size() &&
@@ -223,13 +223,12 @@ std::string explain_published(const sim::RunReport& report, const std::vector<Ca
       if (!own.contains(tensor.name)) foreign.insert(tensor.name);
     }
     if (foreign.empty()) continue;
-    const auto belongs_to = std::find_if(report.ranks.begin(), report.ranks.end(), [&](const auto& other) {
+    const auto belongs_to = std::ranges::find_if(report.ranks, [&](const auto& other) {
       const std::set<std::string> theirs = declared_by(outputs, other.rank);
-      return other.rank != rank.rank &&
-             std::includes(theirs.begin(), theirs.end(), foreign.begin(), foreign.end());
+      return other.rank != rank.rank && std::ranges::includes(theirs, foreign);
     });
     if (belongs_to == report.ranks.end()) continue;
-    const bool has_own = std::includes(published.begin(), published.end(), own.begin(), own.end());
+    const bool has_own = std::ranges::includes(published, own);
     text += fmt::format("{}rank {} holds {}{}, which {} to rank {}, {}", text.empty() ? "" : "; ", rank.rank,
                         *foreign.begin(),
                         foreign.size() == 1 ? "" : fmt::format(" and {} more", foreign.size() - 1),

@@ -153,7 +153,7 @@ class UnusedSearch {
     };
     if (has_one(changes_.values())) return true;
     const std::vector<CaseSetting>& others = changes_.other_settings();
-    return std::any_of(others.begin(), others.end(), [&](const CaseSetting& other) {
+    return std::ranges::any_of(others, [&](const CaseSetting& other) {
       return fit_run(changes_.bench(), changes_.run().the_case, other) != nullptr &&
              has_one(call_values(changes_.bench(), changes_.run().the_case, other, WatchedSide::program));
     });

@@ -60,7 +60,7 @@ struct Copies {
       return;
     for (const int rank : tensor.ranks) {
       std::vector<Field> own = values_of<Field>(*tensor.run->report.find(rank, output.name));
-      const auto known = std::find(values.begin(), values.end(), own);
+      const auto known = std::ranges::find(values, own);
       if (known != values.end()) {
         holders[static_cast<std::size_t>(known - values.begin())].push_back(rank);
         continue;
@@ -83,8 +83,8 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
   const Copies copies(tensor);
   if (copies.values.size() < 2 || !copies.add_up_to(tensor.serial)) return "";
   // Rank 0 may have no term, and dropout may have dropped it.
-  const bool has_zero = std::any_of(copies.values.begin(), copies.values.end(), [](const auto& values) {
-    return std::all_of(values.begin(), values.end(), [](const Field& x) { return x == kZero; });
+  const bool has_zero = std::ranges::any_of(copies.values, [](const auto& values) {
+    return std::ranges::all_of(values, [](const Field& x) { return x == kZero; });
   });
   if (has_zero && tensor.is_of_some_ranks()) return "";
   if (copies.values.size() == tensor.ranks.size())
@@ -100,9 +100,8 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
 /// Elements without a value, where the serial ones have one.
 std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
   const auto wrong = wrong_elements(tensor);
-  const bool are_none = std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) {
-    return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i));
-  });
+  const bool are_none = std::ranges::all_of(
+      wrong, [&](std::size_t i) { return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i)); });
   if (!are_none) return "";
   return fmt::format("{} of {} {} no number ({}): NaN, or memory that nothing has written", wrong.size(),
                      counted(std::ssize(tensor.got), "element"), wrong.size() == 1 ? "is" : "are",
@@ -111,8 +110,7 @@ std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
 
 std::string zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto elements = tensor.judged();
-  const bool is_zero =
-      std::all_of(elements.begin(), elements.end(), [&](std::size_t i) { return tensor.got[i] == kZero; });
+  const bool is_zero = std::ranges::all_of(elements, [&](std::size_t i) { return tensor.got[i] == kZero; });
   return is_zero ? "every element is zero" : "";
 }
 
@@ -213,8 +211,8 @@ std::string first_of_others(const WrongTensor& tensor, const Use& use) {
 std::string another_tensor(const WrongTensor& tensor, ExperimentBudget&) {
   const auto elements = tensor.judged();
   return first_of_others(tensor, [&](const std::string& name, const FieldWhole& other) -> std::string {
-    const bool is_it = std::all_of(elements.begin(), elements.end(),
-                                   [&](std::size_t i) { return tensor.got[i] == element_of(other, i); });
+    const bool is_it =
+        std::ranges::all_of(elements, [&](std::size_t i) { return tensor.got[i] == element_of(other, i); });
     return is_it ? "it is " + name : "";
   });
 }
@@ -249,7 +247,7 @@ std::string part_of_another_rank(const WrongTensor& tensor, ExperimentBudget&) {
   std::vector<std::string> of_ranks;
   for (const int rank : tensor.wrong_ranks) {
     const auto& own = elements.at(rank);
-    const auto other = std::find_if(elements.begin(), elements.end(), [&](const auto& one) {
+    const auto other = std::ranges::find_if(elements, [&](const auto& one) {
       const auto& [of, theirs] = one;
       if (of == rank || theirs.size() != own.size()) return false;
       for (std::size_t i = 0; i < own.size(); ++i) {
@@ -273,7 +271,7 @@ std::optional<std::vector<Eigen::Index>> places(const FieldWhole& got, const Fie
     if (j == serial.rows()) return std::nullopt;
     found.push_back(j);
   }
-  const bool is_one_row = std::all_of(found.begin(), found.end(), [&](auto j) { return j == found.front(); });
+  const bool is_one_row = std::ranges::all_of(found, [&](auto j) { return j == found.front(); });
   return is_one_row ? std::nullopt : std::optional(found);
 }
 
@@ -281,8 +279,8 @@ std::optional<std::vector<Eigen::Index>> places(const FieldWhole& got, const Fie
 /// lines of a tensor are multiples of others, as those of a weight whose halves are scaled, a lost factor
 /// makes them equal.
 bool are_a_lost_factor(const WrongTensor& tensor, std::vector<Eigen::Index> places) {
-  std::sort(places.begin(), places.end());
-  const bool has_twins = std::adjacent_find(places.begin(), places.end()) != places.end();
+  std::ranges::sort(places);
+  const bool has_twins = std::ranges::adjacent_find(places) != places.end();
   return has_twins && common_ratio(tensor, wrong_elements(tensor)).has_value();
 }
 
@@ -356,7 +354,7 @@ Squares squares_of_gradients(const ComparedRun& run) {
     if (!output.name.ends_with(".grad")) continue;
     const FieldWhole& grad = run.serial.at(output.name);
     // A weight that two layers share is published by both.
-    const bool is_copy = std::any_of(counted.begin(), counted.end(), [&](const FieldWhole* other) {
+    const bool is_copy = std::ranges::any_of(counted, [&](const FieldWhole* other) {
       return other->rows() == grad.rows() && other->cols() == grad.cols() && *other == grad;
     });
     if (is_copy) continue;
@@ -400,13 +398,12 @@ std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
 std::string not_zero_where_zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto wrong = wrong_elements(tensor);
   const bool should_be =
-      std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) { return serial_at(tensor, i) == kZero; });
+      std::ranges::all_of(wrong, [&](std::size_t i) { return serial_at(tensor, i) == kZero; });
   if (should_be)
     return fmt::format(
         "every wrong element should be zero and is not ({}): what is masked, padded or ignored counts",
         WrongLines(tensor).text());
-  const bool are_zero =
-      std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) { return tensor.got[i] == kZero; });
+  const bool are_zero = std::ranges::all_of(wrong, [&](std::size_t i) { return tensor.got[i] == kZero; });
   return are_zero ? fmt::format("every wrong element is zero ({})", WrongLines(tensor).text()) : "";
 }
 

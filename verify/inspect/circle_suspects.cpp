@@ -136,7 +136,7 @@ class CircleJudge {
     for (const std::size_t node : component) {
       if (node < world) ranks.push_back(static_cast<int>(node));
     }
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     std::vector<int> circle = shortest_circle(know_.graph.edges, component, world);
     if (std::ranges::any_of(circle, [&](int rank) { return know_.may_have_lost(rank); })) return;
     if (add_odd_peer(ranks) || add_missing(component)) {
@@ -281,7 +281,7 @@ class CircleJudge {
     const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
     return std::ranges::any_of(front, [&](std::size_t call) {
       const std::vector<int>& awaited = know_.graph.calls[call].awaited;
-      return std::binary_search(awaited.begin(), awaited.end(), other);
+      return std::ranges::binary_search(awaited, other);
     });
   }
 
@@ -469,8 +469,8 @@ class CircleJudge {
 
   bool waits_only_for(int rank, const std::vector<int>& ranks) const {
     const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
-    return std::all_of(front.begin(), front.end(),
-                       [&](std::size_t call) { return know_.graph.calls[call].awaited == ranks; });
+    return std::ranges::all_of(front,
+                               [&](std::size_t call) { return know_.graph.calls[call].awaited == ranks; });
   }
 
   std::pair<std::string, std::string> way_of_holding(int rank) const {

@@ -292,7 +292,7 @@ class Stage {
       const int peer = receives ? operation.from : operation.to;
       token.messages.emplace_back(receives, ((peer - own) % size + size) % size);
     }
-    std::sort(token.messages.begin(), token.messages.end());
+    std::ranges::sort(token.messages);
     return token;
   }
 

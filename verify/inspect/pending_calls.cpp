@@ -57,9 +57,9 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
   const auto has_others = [&](std::uint32_t index) {
     return job.groups[job.group_of(dump, calls[index])].members.size() > 1;
   };
-  auto first = std::find_if(pending.begin(), pending.end(),
-                            [&](std::uint32_t index) { return holds(index) && has_others(index); });
-  if (first == pending.end()) first = std::find_if(pending.begin(), pending.end(), holds);
+  auto first =
+      std::ranges::find_if(pending, [&](std::uint32_t index) { return holds(index) && has_others(index); });
+  if (first == pending.end()) first = std::ranges::find_if(pending, holds);
   if (first == pending.end()) return {};
   const auto [begin, end] = batch_of(job, dump, *first, batched);
   std::vector<std::uint32_t> front;
@@ -83,17 +83,16 @@ void add_lost(const Job& job, std::size_t dump, PendingCalls& pending) {
   for (const RecordedCall& call : recording.calls) {
     if (job.is_collective(dump, call)) recorded.push_back({job.group_of(dump, call), call.sequence});
   }
-  std::sort(recorded.begin(), recorded.end());
-  std::erase_if(pending.lost, [&](const CollectiveId& id) {
-    return std::binary_search(recorded.begin(), recorded.end(), id);
-  });
+  std::ranges::sort(recorded);
+  std::erase_if(pending.lost,
+                [&](const CollectiveId& id) { return std::ranges::binary_search(recorded, id); });
 }
 
 /// Whether the dumps of a job have completed calls, too.
 bool has_completed_calls(const Job& job) {
-  return std::any_of(job.recordings.begin(), job.recordings.end(), [](const Recording& recording) {
-    return std::any_of(recording.calls.begin(), recording.calls.end(),
-                       [](const RecordedCall& call) { return call.state == CallState::completed; });
+  return std::ranges::any_of(job.recordings, [](const Recording& recording) {
+    return std::ranges::any_of(recording.calls,
+                               [](const RecordedCall& call) { return call.state == CallState::completed; });
   });
 }
 
@@ -186,15 +185,15 @@ Progresses::Progresses(const Job& job)
       const RecordedCall& call = job.recordings[dump].calls[index];
       if (job.is_collective(dump, call)) ids.push_back({job.group_of(dump, call), call.sequence});
     }
-    std::sort(ids.begin(), ids.end());
+    std::ranges::sort(ids);
     collectives_.push_back(std::move(ids));
   }
   find_cut_rings();
 }
 
 void Progresses::find_cut_rings() {
-  const bool has_lost = std::any_of(pending_.begin(), pending_.end(),
-                                    [](const PendingCalls& pending) { return !pending.lost.empty(); });
+  const bool has_lost =
+      std::ranges::any_of(pending_, [](const PendingCalls& pending) { return !pending.lost.empty(); });
   for (std::size_t dump = 0; dump < pending_.size(); ++dump) {
     const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
     const bool begins_pending = !pending_[dump].calls.empty() && pending_[dump].calls.front() == 0;
@@ -206,7 +205,7 @@ void Progresses::find_cut_rings() {
 }
 
 bool Progresses::is_pending(std::size_t dump, const CollectiveId& id) const {
-  return std::binary_search(collectives_[dump].begin(), collectives_[dump].end(), id);
+  return std::ranges::binary_search(collectives_[dump], id);
 }
 
 std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) const {

@@ -126,8 +126,9 @@ class StuckCallJudge {
   bool is_certain(const HoldingCall& call) const {
     return call.call >= 0 && !know_.job.groups[call.group].may_lack_members &&
            !may_have_been_held_before(call) && (call.peer < 0 || !know_.may_have_lost(call.peer)) &&
-           std::none_of(call.waiting.begin(), call.waiting.end(),
-                        [&](int rank) { return know_.may_have_lost(rank) || know_.has_lost_call_of(rank); });
+           std::ranges::none_of(call.waiting, [&](int rank) {
+             return know_.may_have_lost(rank) || know_.has_lost_call_of(rank);
+           });
   }
 
   /// Whether a member whose dump is early was held, when it wrote the dump, by a call before this collective:
@@ -227,7 +228,7 @@ class StuckCallJudge {
     std::vector<int> few = know_.job.groups[call.group].members;
     std::erase_if(few, [&](int member) { return std::ranges::binary_search(call.waiting, member); });
     if (few.empty() || few.size() > call.waiting.size()) return false;
-    std::sort(few.begin(), few.end());
+    std::ranges::sort(few);
     found_.counted =
         fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
                     verb(few, "has", "have"), call_words(know_.job, call), verb(few, "its", "their"),

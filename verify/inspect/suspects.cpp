@@ -366,7 +366,7 @@ class Chooser {
     for (std::size_t i = 0; i < know_.job.groups.size(); ++i) {
       const std::vector<int>& members = know_.job.groups[i].members;
       const bool is_default = know_.job.groups[i].description == "default_pg";
-      const bool has_waiting = !is_default && std::any_of(members.begin(), members.end(), [&](int member) {
+      const bool has_waiting = !is_default && std::ranges::any_of(members, [&](int member) {
         return waits[static_cast<std::size_t>(member)];
       });
       if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
@@ -447,7 +447,7 @@ class Chooser {
              know_.lags[static_cast<std::size_t>(know_.dump_of(waiting))].is_device;
     };
     return std::ranges::all_of(know_.graph.calls, [&](const HoldingCall& call) {
-      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
       return !is_for_rank || (call.is_message && std::ranges::all_of(call.waiting, has_stopped));
     });
   }
@@ -457,7 +457,7 @@ class Chooser {
   std::string reason_of_idle(int rank) const {
     const HoldingCall* chosen = nullptr;
     for (const HoldingCall& call : know_.graph.calls) {
-      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
       if (is_for_rank && (chosen == nullptr || (chosen->is_message && !call.is_message))) chosen = &call;
     }
     if (chosen == nullptr) return "It has no pending call, and others wait for it.";

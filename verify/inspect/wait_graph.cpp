@@ -68,7 +68,7 @@ class GraphBuilder {
 
   void add_member(int member, const CollectiveId& id, HoldingCall& call) const {
     const auto dump = static_cast<std::size_t>(dump_of(member));
-    const bool waits = std::binary_search(call.waiting.begin(), call.waiting.end(), member);
+    const bool waits = std::ranges::binary_search(call.waiting, member);
     if (graph_.is_unknown[static_cast<std::size_t>(member)] && !waits) {
       // The dump of a rank that was written early may show that the rank has come.
       if (dump_of(member) < 0 || !progresses_.has_issued(dump, id)) call.absent.push_back(member);

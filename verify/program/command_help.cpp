@@ -83,8 +83,8 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
                                           const std::string& help) {
   std::vector<OptionSection> named;
   for (const OptionSection& section : option_sections()) {
-    const bool is_asked = std::any_of(words.begin(), words.end(),
-                                      [&](const auto& word) { return word == kAll || word == section.name; });
+    const bool is_asked =
+        std::ranges::any_of(words, [&](const auto& word) { return word == kAll || word == section.name; });
     if (is_asked && !of_section(options, section).empty()) named.push_back(section);
   }
   Words known = {std::string(kAll)};
@@ -92,7 +92,7 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
     if (!of_section(options, section).empty()) known.emplace_back(section.name);
   }
   for (const std::string& word : words) {
-    if (word.ends_with(".ini") || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    if (word.ends_with(".ini") || std::ranges::find(known, word) != known.end()) continue;
     const std::string nearest = nearest_name(word, known);
     sim::refuse({.code = "unknown_topic",
                  .option = word,
@@ -152,7 +152,7 @@ std::string command_page(const ProgramInfo& program, const CommandInfo& command,
   const Options options = own_options(command);
   const Listing listing = {command.reader, program.cases, columns};
   const std::vector<OptionSection> sections = named_sections(topics, options, help);
-  if (!sections.empty() && std::find(topics.begin(), topics.end(), kAll) == topics.end()) {
+  if (!sections.empty() && std::ranges::find(topics, kAll) == topics.end()) {
     std::string text;
     for (const OptionSection& section : sections) text += section_text(section, options, listing);
     return text.substr(1);
@@ -269,8 +269,8 @@ std::string help_page(const ProgramInfo& program, const CommandLine& line, int g
   if (line.command.empty()) return overview(program, given_columns);
   const auto is_named = [&](const auto& row) { return line.command == row.name; };
   const auto& commands = program.commands;
-  const bool is_command = std::any_of(commands.begin(), commands.end(), is_named);
-  const bool is_section = std::any_of(option_sections().begin(), option_sections().end(), is_named);
+  const bool is_command = std::ranges::any_of(commands, is_named);
+  const bool is_section = std::ranges::any_of(option_sections(), is_named);
   if (!is_command && (is_section || line.command == kAll)) {
     Words topics = line.scenarios;
     topics.push_back(line.command);

@@ -355,8 +355,7 @@ const ProgramInfo& shardproof_program() {
 
 const CommandInfo& command_named(const ProgramInfo& program, const std::string& name) {
   const auto& commands = program.commands;
-  const auto found =
-      std::find_if(commands.begin(), commands.end(), [&](const CommandInfo& c) { return name == c.name; });
+  const auto found = std::ranges::find_if(commands, [&](const CommandInfo& c) { return name == c.name; });
   if (found != commands.end()) return *found;
   std::vector<std::string> names;
   for (const CommandInfo& command : commands) names.emplace_back(command.name);

@@ -181,7 +181,7 @@ void write_exam(const ExamRequest& request, const Exam& exam, bool as_json_text,
 // catch one; or the document
 
 std::int64_t count_of(const std::vector<CatalogueRow>& rows, CatalogueVerdict verdict) {
-  return std::count_if(rows.begin(), rows.end(), [&](const auto& row) { return row.verdict == verdict; });
+  return std::ranges::count_if(rows, [&](const auto& row) { return row.verdict == verdict; });
 }
 
 ExitCode exit_code_of(const std::vector<CatalogueRow>& rows) {
@@ -342,7 +342,7 @@ void require_fault_names(const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const FaultInfo& fault : fault_table()) known.emplace_back(fault.name);
   for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
     sim::refuse({.code = "unknown_fault",
                  .option = "--fault",

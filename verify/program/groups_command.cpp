@@ -26,8 +26,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
   std::vector<const sim::GroupKind*> selected;
   const std::vector<std::string>& names = request.kinds;
   for (const sim::GroupKind& kind : layout.kinds) {
-    if (names.empty() || std::find(names.begin(), names.end(), kind.name()) != names.end())
-      selected.push_back(&kind);
+    if (names.empty() || std::ranges::find(names, kind.name()) != names.end()) selected.push_back(&kind);
   }
   for (const std::string& name : names) {
     if (layout.find(name) != nullptr) continue;

@@ -228,7 +228,7 @@ std::string check_published(const sim::RunReport& report, const std::vector<Case
   std::vector<const CaseOutput*> by_name;
   by_name.reserve(outputs.size());
   for (const CaseOutput& output : outputs) by_name.push_back(&output);
-  std::sort(by_name.begin(), by_name.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::ranges::sort(by_name, [](const auto* a, const auto* b) { return a->name < b->name; });
   for (const sim::RankReport& rank : report.ranks) {
     if (std::string wrong = check_nothing_else(rank, by_name); !wrong.empty()) return wrong;
   }

@@ -22,8 +22,7 @@ constexpr std::size_t kStacks = 16;
 KnownReferences::Known& KnownReferences::known(const Case& the_case, const CaseSetting& setting) {
   if (case_ != &the_case) all_.clear();
   case_ = &the_case;
-  const auto found =
-      std::find_if(all_.begin(), all_.end(), [&](const Known& one) { return one.setting == setting; });
+  const auto found = std::ranges::find(all_, setting, &Known::setting);
   if (found != all_.end()) return *found;
   if (all_.size() >= most_) all_.clear();
   return all_.emplace_back(Known{.setting = setting});
@@ -69,7 +68,7 @@ ExpectedOfRank KnownReferences::calls(const Case& the_case, const CaseSetting& s
 
 void Bench::plant(std::vector<Fault> faults) {
   const auto has_kernels = [](const std::vector<Fault>& all) {
-    return std::any_of(all.begin(), all.end(), [](const Fault& one) { return one.is_of_kernels(); });
+    return std::ranges::any_of(all, [](const Fault& one) { return one.is_of_kernels(); });
   };
   if (has_kernels(faults)) {
     CHECK(takes_faults_of_kernels());

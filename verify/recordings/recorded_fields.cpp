@@ -100,8 +100,7 @@ class FieldReader {
     }
     settle_numbered();
     const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
-    if (!std::is_sorted(recording_.calls.begin(), recording_.calls.end(), by_id))
-      std::stable_sort(recording_.calls.begin(), recording_.calls.end(), by_id);
+    if (!std::ranges::is_sorted(recording_.calls, by_id)) std::ranges::stable_sort(recording_.calls, by_id);
     settle_retired();
     settle_coalesced();
     recording_.calls.shrink_to_fit();
@@ -320,7 +319,7 @@ class FieldReader {
     const std::pair<std::int64_t, std::uint32_t> pair(number, group);
     auto& numbered = recording_.numbered;
     if (!numbered.empty() && numbered[last_number_] == pair) return;
-    const auto found = std::find(numbered.begin(), numbered.end(), pair);
+    const auto found = std::ranges::find(numbered, pair);
     last_number_ = static_cast<std::size_t>(found - numbered.begin());
     if (found != numbered.end()) return;
     require_few(numbered.size());

@@ -64,7 +64,7 @@ void add_files_of(const std::string& folder, FoundPaths& found) {
     }
   }
   if (error) refuse_file("dump_missing", folder, error.message(), kDumpForms, "a folder that can be read");
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   for (std::string& path : paths) found.files.push_back({std::move(path), false});
 }
 
@@ -111,7 +111,7 @@ FoundPaths found_paths(const RecordingSource& source) {
   }
   refusals.throw_if_any();
   // A file may be named and be in a folder that is named.
-  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::ranges::stable_sort(files, {}, &Candidate::path);
   files.erase(
       std::unique(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path == b.path; }),
       files.end());
@@ -474,7 +474,7 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
     });
   }
   refusals.throw_if_any();
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::ranges::stable_sort(found, {}, &Recording::rank);
   refused = 0;
   for (Recording& recording : found) {
     std::vector<Recording>& ranks = recordings.ranks;
@@ -505,10 +505,9 @@ void take_blank_ranks(const RankFinder& finder, Recordings& recordings) {
   const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
   std::vector<BlankDump>& blank = recordings.blank;
   for (BlankDump& one : blank) one.rank = finder.rank_of(one.path);
-  std::stable_sort(blank.begin(), blank.end(), by_rank);
+  std::ranges::stable_sort(blank, by_rank);
   std::erase_if(blank, [&](const BlankDump& one) {
-    return std::binary_search(recordings.ranks.begin(), recordings.ranks.end(), Recording{.rank = one.rank},
-                              by_rank);
+    return std::ranges::binary_search(recordings.ranks, Recording{.rank = one.rank}, by_rank);
   });
   blank.erase(
       std::unique(blank.begin(), blank.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),

@@ -108,8 +108,8 @@ HtmlCell ranks_cell(const ScenarioReport& report) {
 }
 
 std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t number) {
-  const auto holding = std::count_if(report.checks.begin(), report.checks.end(),
-                                     [](const CheckResult& check) { return check.holds; });
+  const auto holding =
+      std::ranges::count_if(report.checks, [](const CheckResult& check) { return check.holds; });
   return {
       {.html = fmt::format("<a href=\"#s{}\">{}</a>", number, markup_text(report.name)), .classes = "wide"},
       {.html = verdict_html(report.verdict()), .key = static_cast<std::int64_t>(report.verdict())},
