@@ -25,8 +25,8 @@ bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, con
          (a.record_id < 0 || b.record_id - a.record_id <= 1);
 }
 
-/// Returns the first and the last call of the batch of a call: of the messages that were issued with it, or of
-/// the parts of a coalesced collective, which have one number.
+/// Returns the first and the last call of the batch of a call: of the messages that were issued with it, or
+/// of the parts of a coalesced collective, which have one number.
 template <typename Batched>
 std::pair<std::size_t, std::size_t> batch_of(const Job& job, std::size_t dump, std::size_t of,
                                              const Batched& batched) {

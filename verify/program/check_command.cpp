@@ -61,9 +61,9 @@ bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
   return is_whole;
 }
 
-/// Writes what check --sites shows: a table of the calls and published tensors in `sites`, at which --plant can
-/// plant a fault, and of all kernels; or one JSON document. Beside a call stand the operations that are called
-/// there.
+/// Writes what check --sites shows: a table of the calls and published tensors in `sites`, at which --plant
+/// can plant a fault, and of all kernels; or one JSON document. Beside a call stand the operations that are
+/// called there.
 void write_sites(std::span<const SiteOperation> sites, bool as_json, const Output& output) {
   std::map<std::string, std::vector<std::string>> operations;  // none of a kernel or tensor
   for (const SiteOperation& one : sites) {
