@@ -13,8 +13,8 @@
 ///                        shrunk, explained, and written as a scenario. Options: --case, --property, --dtype,
 ///                        --runs, --seed, --max-world, --threads; under mpirun --spread mpi
 ///                        (check_command.cpp) or --backend mpi (backend_check.h), --deadline,
-///                        --mpi-reductions. A case is called on several threads at once, and must not keep anything between
-///                        its calls.
+///                        --mpi-reductions. A case is called on several threads at once, and must not
+///                        keep anything between its calls.
 ///   PROGRAM exam         Plants faults at every call and kernel of the cases, and says which of them the
 ///                        properties catch (exam.h).
 ///   PROGRAM --help       Explains the program; after a command, its options, examples and exit codes.
