@@ -52,11 +52,10 @@ class NormCase : public CaseOf<NormCase> {
     const auto bias =
         setting.is_layer_norm ? inputs.parameter("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
     const auto gradients = reference::norm_gradients(inputs.number(), x, weight, grad, setting);
-    Wholes<Scalar> wholes = {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
-                             {"grad_input", gradients.x},
-                             {"weight_grad", gradients.weight}};
-    if (setting.is_layer_norm) wholes["bias_grad"] = gradients.bias;
-    return wholes;
+    return {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
+            {"grad_input", gradients.x},
+            {"weight_grad", gradients.weight},
+            {"bias_grad", gradients.bias}};
   }
 };
 

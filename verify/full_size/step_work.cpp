@@ -7,7 +7,7 @@
 
 #include "sim/tensor/checks.h"
 #include "verify/cases/cp_calls.h"
-#include "verify/cases/latent_calls.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/token_calls.h"
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
@@ -192,9 +192,9 @@ class StepWork {
   LatentCalls latent_calls() const {
     return {.tokens = tokens_,
             .hidden = shape_.hidden_size,
-            .q_lora_rank = shape_.latent->q_lora_rank,
-            .kv_lora_rank = shape_.latent->kv_lora_rank,
-            .positions = shape_.latent->qk_pos_emb_head_dim,
+            .sizes = {.q_lora_rank = shape_.latent->q_lora_rank,
+                      .kv_lora_rank = shape_.latent->kv_lora_rank,
+                      .qk_pos_emb_head_dim = shape_.latent->qk_pos_emb_head_dim},
             .tp = layout_.tp,
             .sequence_parallel = layer_.sequence_parallel};
   }

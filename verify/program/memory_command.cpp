@@ -18,7 +18,6 @@
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
-#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
 #include "verify/program/memory_failure.h"
 #include "verify/program/memory_sweep.h"

@@ -92,7 +92,7 @@ struct OptionInfo {
   Reader readers = Reader{};
   std::string fallback;  // the default, as help shows it; "" where help shows none
   std::string help;      // a sentence about what the option does
-  /// How help writes the value. A name that known_values.h knows, such as "CASE", stands for one of a set of
+  /// How help writes the value. A name that command_help.h knows, such as "CASE", stands for one of a set of
   /// words, and "FILE" for a path; ",..." makes it a list. "": the kind says how.
   std::string value;
   std::vector<std::string> choices = {};  // the words of a `choice`, the first is the default; or of `words`

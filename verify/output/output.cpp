@@ -1,4 +1,4 @@
-#include "verify/output/terminal.h"
+#include "verify/output/output.h"
 
 #include <cstdlib>
 #include <iostream>

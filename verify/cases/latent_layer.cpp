@@ -1,6 +1,8 @@
-#include "verify/cases/latent_parameters.h"
+#include "verify/cases/latent_layer.h"
 
 namespace verify {
+
+using sim::Operation;
 
 std::vector<LatentParameter> latent_parameters(const LatentLayer& layer) {
   const sim::LatentSizes& sizes = layer.sizes;
@@ -25,6 +27,22 @@ std::vector<LatentParameter> latent_parameters(const LatentLayer& layer) {
   if (layer.has_bias)
     all.push_back({.name = "linear_proj.bias", .rows = 1, .columns = layer.hidden, .is_vector = true});
   return all;
+}
+
+void LatentCalls::forward_to_heads(std::vector<ExpectedCall>& calls) const {
+  if (sequence_parallel && tp > 1)
+    calls.push_back({"multi_latent_attention.k_pos_emb", Operation::all_gather, shared_keys() / tp});
+  layer_of(width_of_queries()).column_forward(calls);
+  layer_of(sizes.kv_lora_rank).column_forward(calls);
+}
+
+void LatentCalls::backward_from_heads(std::vector<ExpectedCall>& calls) const {
+  layer_of(sizes.kv_lora_rank).column_backward(calls);
+  layer_of(width_of_queries()).column_backward(calls);
+  if (tp == 1) return;
+  calls.push_back({"multi_latent_attention.k_pos_emb",
+                   sequence_parallel ? Operation::reduce_scatter : Operation::all_reduce,
+                   sequence_parallel ? shared_keys() / tp : shared_keys()});
 }
 
 }  // namespace verify

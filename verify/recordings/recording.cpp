@@ -1,4 +1,4 @@
-#include "verify/recordings/interned_texts.h"
+#include "verify/recordings/recording.h"
 
 #include <functional>
 
