@@ -156,13 +156,12 @@ class RowCase : public CaseOf<RowCase> {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement input = parallel(s) ? Placement::columns : Placement::replicated;
     const Placement output = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {
-        {"input", input},
-        {"weight", Placement::columns},
-        {"output", output},
-        {"grad_output", output},
-        {.name = "grad_input", .least = input, .most = 1, .is_a_rank = true},
-        {.name = "weight_grad", .least = Placement::columns, .most = 1, .is_a_rank = true}};
+    std::vector<CaseOutput> outputs = {{"input", input},
+                                       {"weight", Placement::columns},
+                                       {"output", output},
+                                       {"grad_output", output},
+                                       {"grad_input", input, 1, true},
+                                       {"weight_grad", Placement::columns, 1, true}};
     if (s["bias"] == 0) return outputs;
     outputs.push_back({"bias", Placement::replicated});
     outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});

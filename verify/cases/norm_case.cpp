@@ -22,10 +22,10 @@ class NormCase : public CaseOf<NormCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement tokens = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {{.name = "output", .least = tokens, .most = 1, .is_a_rank = true}};
+    std::vector<CaseOutput> outputs = {{"output", tokens, 1, true}};
     if (s["layer_norm"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
     outputs.push_back({"weight_grad", Placement::replicated, 1, !sp});
-    outputs.push_back({.name = "grad_input", .least = tokens, .most = 1, .is_a_rank = true});
+    outputs.push_back({"grad_input", tokens, 1, true});
     return outputs;
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
