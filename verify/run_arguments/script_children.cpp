@@ -164,12 +164,15 @@ bool ScriptReader::starts_text(const Words& words) {
     run_text(is_one_word ? text->text.substr(7) : text->text, text->line, {words.begin(), wrapped}, false);
     return true;
   }
-  const auto shell = std::ranges::find_if(words, [](const ShellField& word) { return is_shell(word.text); });
-  bool is_found = false;
-  for (auto word = shell; word != words.end(); ++word) {
-    if (!has_blank(word->text)) continue;
+  bool takes_text = false, is_found = false;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool is_option = word->text.starts_with('-') && !word->text.starts_with("--");
+    takes_text = is_shell(word->text) ? starts_elsewhere(word->text)
+                                      : takes_text || (is_option && word->text.ends_with('c'));
+    const bool is_behind_shell = std::any_of(words.begin(), word, [](const ShellField& one) { return is_shell(one.text); });
+    if (!takes_text || !is_behind_shell || !has_blank(word->text)) continue;
     is_found = true;
-    run_text(word->text, word->line, {words.begin(), shell + 1}, false);
+    run_text(word->text, word->line, {words.begin(), word}, false);
   }
   return is_found;
 }

@@ -324,7 +324,7 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   const bool is_overriding = overriding_ && std::ranges::none_of(launches_, says_training);
   if (is_overriding) launches_ = {*overriding_};
   const bool has_command = !launches_.empty();
-  if (!has_command && !ended.has_failed && other_work_.empty()) take_assigned_arguments();
+  if (!has_command && ended.line == 0 && other_work_.empty()) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(ended);
   refuse_arguments_apart();
   keep_those_that(says_training);

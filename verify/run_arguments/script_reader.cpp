@@ -30,10 +30,12 @@ class Counted {
   int& count_;
 };
 
-bool are_same(const ShellVariables& a, const ShellVariables& b) {
-  return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
-    return one.first == other.first && one.second->fields == other.second->fields;
-  });
+bool are_same(const ShellState& a, const ShellState& b) {
+  const ShellArguments &first = a.calls.back().arguments, &second = b.calls.back().arguments;
+  return first.fields == second.fields && first.shifted == second.shifted &&
+         std::ranges::equal(*a.variables, *b.variables, [](const auto& one, const auto& other) {
+           return one.first == other.first && one.second->fields == other.second->fields;
+         });
 }
 
 }  // namespace
@@ -343,7 +345,7 @@ void ScriptReader::run_rounds(const Loop& loop) {
   targets_.push_back({.kind = Target::Kind::loop, .leaves = {}, .continues = {}});
   values_.state.status = {.success = true};
   for (int round = 0; values_.state.goes_on; ++round) {
-    const std::shared_ptr<ShellVariables> variables = values_.state.variables;
+    const ShellState begin = values_.state;
     const ShellStatus last = values_.state.status;
     const ShellStatus status = loop.begins_round();
     values_.state.status = last;
@@ -353,7 +355,7 @@ void ScriptReader::run_rounds(const Loop& loop) {
       break;
     }
     run_round(loop);
-    const bool is_endless = !loop.is_of_list && are_same(*variables, *values_.state.variables);
+    const bool is_endless = !loop.is_of_list && are_same(begin, values_.state);
     if (is_endless) values_.state.goes_on = false;
   }
   std::vector<ShellState> ends = std::move(targets_.back().leaves);
@@ -387,7 +389,7 @@ void ScriptReader::run_unknown_rounds(const Loop& loop) {
     }
     values_.state.status = {};
     ShellState again = values_.joined({entry, values_.state}, entry, "", true);
-    const bool is_done = are_same(*entry.variables, *again.variables) || pass == kMostPasses;
+    const bool is_done = are_same(entry, again) || pass == kMostPasses;
     values_.state = std::move(again);
     if (pass == kMostPasses) values_.forget_all(loop.line);
     if (is_done) return;

@@ -226,7 +226,7 @@ bool ShellValues::add_default(const ShellPart& part, bool is_outside, const Shel
     return true;
   }
   if (part.change == demand) {
-    if (is_outside) need(part.text, line);
+    if (!is_there) need(part.text, line);
     if (!is_outside && !is_there)
       add_unknown(part, "", line, pieces, "the script ends here, since it is empty");
     return !is_outside && !is_there;
