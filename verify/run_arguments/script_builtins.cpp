@@ -195,10 +195,10 @@ void ScriptReader::declare(const std::string& name, const std::string& word, con
   if (has('n')) values_.forget_all(line);
   if (has('i')) values_.state.integers.insert(name);
   const bool is_there = values_.state.variables->contains(name);
-  using Kind = ShellValue::Kind;
-  if (has('A') && (is_local || !is_there)) values_.keep(name, {.kind = Kind::table});
-  if (has('a') && (is_local || !is_there)) values_.keep(name, {.kind = Kind::array});
-  if (is_local && !is_assigned && !has('A') && !has('a')) values_.keep(name, {.kind = Kind::unset});
+  using ValueKind = ShellValue::Kind;
+  if (has('A') && (is_local || !is_there)) values_.keep(name, {.kind = ValueKind::table});
+  if (has('a') && (is_local || !is_there)) values_.keep(name, {.kind = ValueKind::array});
+  if (is_local && !is_assigned && !has('A') && !has('a')) values_.keep(name, {.kind = ValueKind::unset});
 }
 
 void ScriptReader::unset(const ShellCommand& command, const Words& words) {

@@ -169,7 +169,8 @@ bool ScriptReader::starts_text(const Words& words) {
     const bool is_option = word->text.starts_with('-') && !word->text.starts_with("--");
     takes_text = is_shell(word->text) ? starts_elsewhere(word->text)
                                       : takes_text || (is_option && word->text.ends_with('c'));
-    const bool is_behind_shell = std::any_of(words.begin(), word, [](const ShellField& one) { return is_shell(one.text); });
+    const bool is_behind_shell =
+        std::any_of(words.begin(), word, [](const ShellField& one) { return is_shell(one.text); });
     if (!takes_text || !is_behind_shell || !has_blank(word->text)) continue;
     is_found = true;
     run_text(word->text, word->line, {words.begin(), word}, false);

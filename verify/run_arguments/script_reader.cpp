@@ -8,7 +8,7 @@
 
 namespace verify {
 
-using Kind = ShellCommand::Kind;
+using CommandKind = ShellCommand::Kind;
 
 namespace {
 
@@ -121,8 +121,8 @@ void ScriptReader::run(const ShellCommand& command) {
 
 /// Ends the script under `set -e` with a command that has certainly failed.
 void ScriptReader::end_by_failure(const ShellCommand& command) {
-  const bool is_block =
-      command.kind != Kind::simple && command.kind != Kind::test && command.kind != Kind::arithmetic;
+  const bool is_block = command.kind != CommandKind::simple && command.kind != CommandKind::test &&
+                        command.kind != CommandKind::arithmetic;
   const ShellStatus& status = values_.state.status;
   const bool has_failed = status.success == false && status.empty_if_false.empty();
   if (!has_failed || is_block || command.is_negated || conditions_ > 0 || !values_.state.ends_by_failure)
@@ -149,26 +149,26 @@ void ScriptReader::run_redirected(const ShellCommand& command) {
 
 void ScriptReader::run_kind(const ShellCommand& command) {
   switch (command.kind) {
-    case Kind::simple:
+    case CommandKind::simple:
       return run_simple(command);
-    case Kind::arithmetic:
+    case CommandKind::arithmetic:
       return run_arithmetic(command);
-    case Kind::test:
+    case CommandKind::test:
       values_.state.status = shell_test(command.words, true, values_);
       return;
-    case Kind::group:
+    case CommandKind::group:
       return run(command.lists[0]);
-    case Kind::subshell:
+    case CommandKind::subshell:
       in_shell([&] { run(command.lists[0]); });
       if (command.name == "&") values_.state.status = {.success = true};
       return;
-    case Kind::pipeline:
+    case CommandKind::pipeline:
       return run_pipeline(command);
-    case Kind::branch:
+    case CommandKind::branch:
       return run_branch(command);
-    case Kind::choice:
+    case CommandKind::choice:
       return run_choice(command, 0, values_.whole(command.words[0]));
-    case Kind::function:
+    case CommandKind::function:
       values_.state.functions[command.name] = std::make_shared<const ShellList>(command.lists[0]);
       return;
     default:
@@ -307,14 +307,14 @@ void ScriptReader::run_choice(const ShellCommand& choice, std::size_t first, con
 }
 
 void ScriptReader::run_loop(const ShellCommand& loop) {
-  if (loop.kind == Kind::repeat) {
+  if (loop.kind == CommandKind::repeat) {
     const auto condition = [&] {
       const ShellStatus status = asked(loop.lists[0]);
       return loop.is_opposite ? opposite(status) : status;
     };
     return run_rounds({.line = loop.line, .begins_round = condition, .body = &loop.lists[1]});
   }
-  if (loop.kind == Kind::counted) {
+  if (loop.kind == CommandKind::counted) {
     const auto number = [this, &loop](std::size_t at) {
       return values_.number_of(values_.whole(loop.words[at]).text, loop.line);
     };

@@ -14,7 +14,7 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
-constexpr int kMostNested = 64;
+constexpr int kMostNestedSums = 64;
 
 struct Operator {
   std::string_view sign;
@@ -118,13 +118,13 @@ class Expression {
 
   Number value_of(const std::string& name) {
     const auto text = runs_ == Runs::no ? std::nullopt : names_.value(name);
-    if (!text || depth_ >= kMostNested) return std::nullopt;
+    if (!text || depth_ >= kMostNestedSums) return std::nullopt;
     return Expression(*text, names_, depth_ + 1).value();
   }
 
   template <typename Part>
   Number nested(const Part& part) {
-    if (++depth_ > kMostNested) is_wrong_ = true;
+    if (++depth_ > kMostNestedSums) is_wrong_ = true;
     const Number number = is_wrong_ ? std::nullopt : part();
     --depth_;
     return number;

@@ -10,7 +10,7 @@
 
 namespace verify {
 
-using Kind = ShellCommand::Kind;
+using CommandKind = ShellCommand::Kind;
 
 const ShellParser::Block ShellParser::kIf = {"an `if`", "the `if`", "then", "fi"};
 const ShellParser::Block ShellParser::kLoop = {"a loop", "the loop", "do", "done"};
@@ -61,7 +61,7 @@ void ShellParser::expect(const Block& block, std::string_view word, int line) {
   }
 }
 
-ShellCommand ShellParser::begun(Kind kind, std::string_view word) {
+ShellCommand ShellParser::begun(CommandKind kind, std::string_view word) {
   takes(word);
   return {.kind = kind, .line = line_};
 }
@@ -72,8 +72,8 @@ std::optional<ShellCommand> ShellParser::block() {
     if (std::optional<ShellCommand> found = arithmetic()) return found;
   }
   const std::string word(keyword());
-  if (peek() == '(') return group(Kind::subshell, "(", kSubshell);
-  if (word == "{") return group(Kind::group, "{", kGroup);
+  if (peek() == '(') return group(CommandKind::subshell, "(", kSubshell);
+  if (word == "{") return group(CommandKind::group, "{", kGroup);
   if (word == "if") return branch("if");
   if (word == "for" || word == "select") return each(word);
   if (word == "while" || word == "until") return repeat(word);
@@ -83,7 +83,7 @@ std::optional<ShellCommand> ShellParser::block() {
   return std::nullopt;
 }
 
-ShellCommand ShellParser::group(Kind kind, std::string_view first, const Block& block) {
+ShellCommand ShellParser::group(CommandKind kind, std::string_view first, const Block& block) {
   ShellCommand group = begun(kind, first);
   group.lists.push_back(list());
   expect(block, block.last, group.line);
@@ -94,7 +94,7 @@ ShellCommand ShellParser::group(Kind kind, std::string_view first, const Block& 
 std::optional<ShellCommand> ShellParser::arithmetic() {
   const std::size_t length = bracketed();
   if (length < 4 || !text_.substr(at_, length).ends_with("))")) return std::nullopt;
-  ShellCommand command{.kind = Kind::arithmetic, .line = line_};
+  ShellCommand command{.kind = CommandKind::arithmetic, .line = line_};
   ShellWordReader inner(text_.substr(at_ + 2, length - 4), line_, counts_lines_);
   command.words.push_back(inner.expression());
   const std::size_t end = at_ + length;
@@ -107,7 +107,7 @@ std::optional<ShellCommand> ShellParser::arithmetic() {
 std::optional<ShellCommand> ShellParser::branch(std::string_view word) {
   const Nested nested(*this);
   const std::size_t start = at_;
-  ShellCommand branch = begun(Kind::branch, word);
+  ShellCommand branch = begun(CommandKind::branch, word);
   branch.lists.push_back(list());
   if (at_end() && !is_script_) {
     plain_words_.insert(start);
@@ -129,7 +129,7 @@ std::optional<ShellCommand> ShellParser::branch(std::string_view word) {
     takes("else");
     branch.lists.push_back(list());
     const ShellList& other = branch.lists.back();
-    const bool opens_another = at_end() && !other.empty() && other.front().kind == Kind::branch &&
+    const bool opens_another = at_end() && !other.empty() && other.front().kind == CommandKind::branch &&
                                other.front().line == line_of_else;
     if (opens_another) {
       refuse_block(
@@ -153,7 +153,7 @@ ShellList ShellParser::body_of_loop(int line) {
 }
 
 ShellCommand ShellParser::each(std::string_view word) {
-  ShellCommand loop = begun(Kind::each, word);
+  ShellCommand loop = begun(CommandKind::each, word);
   skip_blanks();
   if (looking_at("((")) {
     steps(loop);
@@ -180,7 +180,7 @@ ShellCommand ShellParser::each(std::string_view word) {
 
 /// Reads the three expressions of for ((I = 0; I < 4; I++)).
 void ShellParser::steps(ShellCommand& loop) {
-  loop.kind = Kind::counted;
+  loop.kind = CommandKind::counted;
   const std::size_t length = bracketed();
   if (length < 4) refuse(line_, "a '(' without its ')'");
   std::string_view inner = text_.substr(at_ + 2, length - 4);
@@ -193,7 +193,7 @@ void ShellParser::steps(ShellCommand& loop) {
 }
 
 ShellCommand ShellParser::repeat(std::string_view word) {
-  ShellCommand loop = begun(Kind::repeat, word);
+  ShellCommand loop = begun(CommandKind::repeat, word);
   loop.is_opposite = word == "until";
   loop.lists.push_back(list());
   loop.lists.push_back(body_of_loop(loop.line));
@@ -218,7 +218,7 @@ ShellPattern ShellParser::patterns(int line) {
 }
 
 ShellCommand ShellParser::choice() {
-  ShellCommand choice = begun(Kind::choice, "case");
+  ShellCommand choice = begun(CommandKind::choice, "case");
   skip_blanks();
   choice.words.push_back(word());
   skip_separators();
@@ -262,7 +262,7 @@ ShellWord ShellParser::word_of_test(bool is_expression) {
 }
 
 ShellCommand ShellParser::test() {
-  ShellCommand test = begun(Kind::test, "[[");
+  ShellCommand test = begun(CommandKind::test, "[[");
   bool is_expression = false;
   for (;;) {
     for (skip_blanks(); peek() == '\n'; skip_blanks()) new_line();
@@ -284,7 +284,7 @@ ShellCommand ShellParser::test() {
 }
 
 ShellCommand ShellParser::function() {
-  ShellCommand function = begun(Kind::function, keyword() == "function" ? "function" : "");
+  ShellCommand function = begun(CommandKind::function, keyword() == "function" ? "function" : "");
   skip_blanks();
   function.name = keyword();
   takes(function.name);
@@ -295,7 +295,7 @@ ShellCommand ShellParser::function() {
   }
   skip_separators();
   if (keyword() == "{") {
-    function.lists.push_back({group(Kind::group, "{", kFunction)});
+    function.lists.push_back({group(CommandKind::group, "{", kFunction)});
   } else {
     function.lists.push_back({command()});
   }

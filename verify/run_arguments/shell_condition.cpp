@@ -14,7 +14,7 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNested = 32;
+constexpr int kMostNestedTests = 32;
 
 /// A word of a test.
 struct Operand {
@@ -99,7 +99,7 @@ class Test {
     return status;
   }
   ShellStatus one(int depth) {
-    if (at_ >= operands_.size() || depth == kMostNested) {
+    if (at_ >= operands_.size() || depth == kMostNestedTests) {
       at_ = operands_.size() + 1;
       return {};
     }
@@ -118,7 +118,7 @@ class Test {
 
   /// [ ... ], whose meaning depends on the number of its words.
   ShellStatus counted(std::size_t begin, std::size_t end, int depth) {
-    if (depth == kMostNested) return unknown(begin, end);
+    if (depth == kMostNestedTests) return unknown(begin, end);
     const std::size_t count = end - begin;
     const bool is_compared = count == 3 && is_operator(operands_[begin + 1].text);
     if (count > 3 || (count == 3 && !is_compared)) {
@@ -135,9 +135,9 @@ class Test {
   }
 
   static bool is_operator(std::string_view text) {
-    constexpr std::string_view kOperators[] = {"=",   "==",  "!=",  "<",   ">",   "-eq",
-                                               "-ne", "-lt", "-le", "-gt", "-ge", "=~"};
-    return std::ranges::find(kOperators, text) != std::end(kOperators);
+    constexpr std::string_view kComparisons[] = {"=",   "==",  "!=",  "<",   ">",   "-eq",
+                                                 "-ne", "-lt", "-le", "-gt", "-ge", "=~"};
+    return std::ranges::find(kComparisons, text) != std::end(kComparisons);
   }
 
   /// WORD, -z WORD or WORD = WORD. Other words are an error in [ ... ], which does not succeed.

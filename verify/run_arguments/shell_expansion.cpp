@@ -16,7 +16,7 @@ namespace verify {
 
 namespace {
 
-using Kind = ShellValue::Kind;
+using ValueKind = ShellValue::Kind;
 using Elements = ShellPart::Elements;
 
 constexpr std::string_view kSeparators = " \t\n";
@@ -174,7 +174,7 @@ std::optional<ShellFields> ShellValues::chosen(const ShellPart& part, const Shel
     if (part.change == ShellChange::length)
       return ShellFields{{fmt::format("{}", value.fields.size()), line}};
   }
-  if (is_list && value.kind == Kind::table && value.keys.size() > 1) {
+  if (is_list && value.kind == ValueKind::table && value.keys.size() > 1) {
     const std::string note = fmt::format(
         "line {}: the {} of {} are taken in {}, and a shell has an order of its own", line,
         part.change == ShellChange::keys ? "keys" : "elements", part.text,
@@ -184,17 +184,17 @@ std::optional<ShellFields> ShellValues::chosen(const ShellPart& part, const Shel
   if (part.change == ShellChange::keys) {
     ShellFields keys;
     for (std::size_t i = 0; i < value.fields.size(); ++i)
-      keys.push_back({value.kind == Kind::table ? value.keys[i] : fmt::format("{}", i), line});
+      keys.push_back({value.kind == ValueKind::table ? value.keys[i] : fmt::format("{}", i), line});
     return keys;
   }
   if (is_list) return value.fields;
   if (part.index == nullptr) {
-    if (value.kind == Kind::table) return std::nullopt;
+    if (value.kind == ValueKind::table) return std::nullopt;
     return value.fields.empty() ? ShellFields() : ShellFields{value.fields.front()};
   }
   const std::string key = joined(*part.index);
   if (key.find(kUnknownBegin) != std::string::npos) return std::nullopt;
-  if (value.kind == Kind::table) {
+  if (value.kind == ValueKind::table) {
     const auto found = std::ranges::lower_bound(value.keys, key);
     const bool is_there = found != value.keys.end() && *found == key;
     return is_there ? ShellFields{value.fields[static_cast<std::size_t>(found - value.keys.begin())]}
@@ -347,7 +347,7 @@ std::optional<ShellFields> ShellValues::changed(const ShellPart& part, ShellFiel
 /// Whether IFS has the value that it has when a shell begins.
 bool ShellValues::splits_at_blanks() const {
   const auto own = state.variables->find("IFS");
-  return own == state.variables->end() || own->second->kind == Kind::unset ||
+  return own == state.variables->end() || own->second->kind == ValueKind::unset ||
          (own->second->fields.size() == 1 && own->second->fields.front().text == kSeparators);
 }
 

@@ -13,7 +13,7 @@ namespace verify {
 
 namespace {
 
-using Kind = ShellValue::Kind;
+using ValueKind = ShellValue::Kind;
 
 bool are_equal(const ShellValue* a, const ShellValue* b) {
   if (a == nullptr || b == nullptr || a == b) return a == b;
@@ -82,10 +82,11 @@ std::optional<ShellValue> ShellValues::extended(const std::string& name, const S
                                                 const std::vector<const ShellValue*>& others,
                                                 const std::string& asked) {
   ShellValue value = before;
-  const bool is_text = before.kind == Kind::text;
+  const bool is_text = before.kind == ValueKind::text;
   const std::string text = is_text ? before.fields.front().text : "";
   for (const ShellValue* other : others) {
-    if (other == nullptr || other->kind != before.kind || before.kind == Kind::table) return std::nullopt;
+    if (other == nullptr || other->kind != before.kind || before.kind == ValueKind::table)
+      return std::nullopt;
     if (!is_text) {
       const bool begins = other->fields.size() >= before.fields.size() &&
                           std::equal(before.fields.begin(), before.fields.end(), other->fields.begin());
@@ -120,21 +121,21 @@ ShellValue ShellValues::merged(const std::string& name, const ShellValue* before
                                const std::vector<const ShellValue*>& others, const std::string& asked,
                                bool is_loop) {
   const auto is_unknown = [&](const ShellValue& value) {
-    return value.kind == Kind::text && value.fields.front().may_be_many &&
+    return value.kind == ValueKind::text && value.fields.front().may_be_many &&
            unresolved(value.fields.front().text).size() == 1 &&
            value.fields.front().text.ends_with(kUnknownEnd) &&
            value.fields.front().text.starts_with(kUnknownBegin);
   };
   if (is_loop && before != nullptr && is_unknown(*before)) return *before;
   const bool are_arrays = std::ranges::all_of(
-      others, [](const ShellValue* one) { return one != nullptr && one->kind == Kind::array; });
-  const ShellValue empty{.kind = Kind::array};
+      others, [](const ShellValue* one) { return one != nullptr && one->kind == ValueKind::array; });
+  const ShellValue empty{.kind = ValueKind::array};
   const ShellValue* const base = before == nullptr && are_arrays ? &empty : before;
-  if (base != nullptr && base->kind != Kind::unset)
+  if (base != nullptr && base->kind != ValueKind::unset)
     if (std::optional<ShellValue> value = extended(name, *base, others, asked)) return *std::move(value);
   const ShellValue* const last = others.back() != nullptr ? others.back() : before;
   const int line = last == nullptr || last->fields.empty() ? 0 : last->fields.front().line;
-  const bool is_unset = others.back() == nullptr || others.back()->kind == Kind::unset;
+  const bool is_unset = others.back() == nullptr || others.back()->kind == ValueKind::unset;
   std::string text;
   for (const ShellField& field : is_unset ? ShellFields() : last->fields) {
     text += (text.empty() ? "" : " ") + shown(field.text);

@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNested = 100;
+constexpr int kMostNestedWords = 100;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -60,8 +60,8 @@ bool is_literal(const ShellWord& word, std::string_view text) {
 }
 
 ShellWordReader::Nested::Nested(ShellWordReader& reader) : reader_(reader) {
-  if (reader.depth_ == kMostNested)
-    refuse(reader.line_, fmt::format("nested more than {} deep", kMostNested));
+  if (reader.depth_ == kMostNestedWords)
+    refuse(reader.line_, fmt::format("nested more than {} deep", kMostNestedWords));
   ++reader.depth_;
 }
 
