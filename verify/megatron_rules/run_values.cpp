@@ -34,41 +34,54 @@ std::string without_separators(std::string word) {
   return word;
 }
 
+/// What an argument says: under its name for Megatron's parser, its value, or that it is not given.
+struct Said {
+  std::string name;
+  std::vector<std::string> words;
+  bool is_absent = false;
+};
+
+/// Whether the words of an argument say that it is not given.
+bool says_absent(const std::string& name, const std::vector<std::string>& words, bool is_of_log) {
+  if (words.size() != 1) return is_of_log && words.empty();  // an empty list
+  const std::string& word = words.front();
+  return is_none(word) || is_false(word) || (word == "0" && is_off_with_zero(name));
+}
+
+Said said_by(const RunArgument& argument, bool is_of_log) {
+  Said said{.name = argument.name, .words = argument.values};
+  for (std::string& word : said.words) word = without_separators(std::move(word));
+  said.is_absent = says_absent(said.name, said.words, is_of_log);
+  if (said.words.size() != 1) return said;
+  const bool is_on = is_true(said.words.front());
+  const bool is_switch = is_on || is_false(said.words.front());
+  const LogName* log_name = argument.is_option ? nullptr : find_log_name(said.name);
+  if (log_name != nullptr && (is_switch || !log_name->is_negated)) {
+    said.name = log_name->flag;
+    if (log_name->is_negated) said.is_absent = is_on;
+  }
+  if (is_switch) said.words.clear();
+  return said;
+}
+
 }  // namespace
 
 RunValues::RunValues(const RunArguments& run) {
   for (const RunArgument& argument : run.given) {
-    Value value{argument.values, argument.line};
-    for (std::string& word : value.words) word = without_separators(std::move(word));
-    std::string name = argument.name;
-    const bool is_single = value.words.size() == 1;
-    bool is_absent = is_single && is_none(value.words[0]);
-    if (const LogName* log_name = find_log_name(name); log_name != nullptr && is_single) {
-      const std::string& word = value.words[0];
-      if (log_name->is_negated && (is_true(word) || is_false(word))) {
-        is_absent = is_true(word);
-        value.words.clear();
-        name = log_name->flag;
-      } else if (!log_name->is_negated) {
-        name = log_name->flag;
-      }
+    Said said = said_by(argument, run.kind == RunFileKind::log && !argument.is_option);
+    if (argument.is_option) {
+      values_.erase(said.name);
+      std::erase_if(repeated_, [&](const Repeated& repeated) { return repeated.name == said.name; });
     }
-    if (value.words.size() == 1 && is_false(value.words[0])) is_absent = true;
-    if (run.kind == RunFileKind::log && argument.values.empty()) is_absent = true;  // an empty list
-    if (is_single && value.words[0] == "0" && is_off_with_zero(name)) is_absent = true;
-    if (value.words.size() == 1 && is_true(value.words[0])) value.words.clear();
-    const auto before = values_.find(name);
-    if (before != values_.end() && before->second.words != value.words && !is_absent)
-      repeated_.push_back({name, before->second, value});
-    if (is_absent) continue;
-    values_[name] = std::move(value);
+    if (said.is_absent) continue;
+    Value value{std::move(said.words), argument.line};
+    const auto before = values_.find(said.name);
+    if (before != values_.end() && before->second.words != value.words)
+      repeated_.push_back({said.name, before->second, value});
+    values_[said.name] = std::move(value);
   }
   // Megatron gives both sizes of FFNs one value before it prints them, also where there are no experts.
   if (run.kind == RunFileKind::log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
-}
-
-void RunValues::replace(const std::string& name, std::vector<std::string> words) {
-  values_[name] = {std::move(words), 0};
 }
 
 bool RunValues::flag(std::string_view name) const { return has(name); }

@@ -111,7 +111,7 @@ void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, c
 
 int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files) {
   const CommandLine& line = call.line;
-  const CaseOptions options = case_options(line);
+  const CaseOptions options = case_options(line.settings);
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
   const InterruptKept interrupt;

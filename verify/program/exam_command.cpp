@@ -40,7 +40,7 @@ void require_fault_names(const std::vector<std::string>& names) {
 
 int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue) {
   const CommandLine& line = call.line;
-  const CaseOptions options = case_options(line);
+  const CaseOptions options = case_options(line.settings);
   require_fault_names(options.faults);
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
   if (asks_for_power && (asks_for_bugs || !options.faults.empty())) {

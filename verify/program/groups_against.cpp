@@ -9,6 +9,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/output/warnings_text.h"
+#include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 
 namespace verify {
@@ -109,7 +110,7 @@ Json as_json(const GroupComparison& result, const ComparedGroups& ours, const Gr
 int show_groups_against(const Call& call, const ComparedGroups& ours, const GroupDump& dump) {
   const GroupComparison result = compare_groups(ours, dump);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(result, ours, dump));
+    write_json(call, as_json(result, ours, dump));
   } else {
     call.output.out << answer(result, dump) << differences_text(result) << "\n"
                     << table(result, dump) << warnings_text(ours.layout.warnings);

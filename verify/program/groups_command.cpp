@@ -7,6 +7,7 @@
 #include "sim/layout/kind_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/groups_against.h"
+#include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 #include "verify/views/groups_view.h"
 #include "verify/vocabulary/nearest_name.h"
@@ -82,7 +83,7 @@ int run_groups(const Call& call) {
   }
   const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
   if (asks_for_json(call.line)) {
-    write_groups_json(call.output.out, view);
+    write_groups_json(call.output.out, view, last_members(call));
   } else {
     call.output.out << groups_text(view, request.nodes, call.output.colour);
   }

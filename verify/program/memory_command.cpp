@@ -24,6 +24,7 @@
 #include "verify/program/commands.h"
 #include "verify/program/memory_failure.h"
 #include "verify/program/memory_sweep.h"
+#include "verify/program/run_from.h"
 #include "verify/report/numbers_json.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/context_options.h"
@@ -42,7 +43,7 @@ ScenarioRequest requested_memory(const Scenario& scenario) {
   refusals.keep([&] { require_model_shape(scenario.settings); });
   refusals.keep([&] { request = scenario_request(scenario); });
   refusals.throw_if_any();
-  if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
+  require_modelled(scenario.run, Unproved::layers);
   require_memory(scenario, *request);
   return *std::move(request);
 }
@@ -200,54 +201,64 @@ std::string too_few_gpus(const ScenarioRequest& request, const MemoryReport& rep
       counted(request.layout.grid_size, "GPU"), grouped_digits(parameters), of_one, byte_text(states), least);
 }
 
-/// The answer, before the table: whether the run fits, which ranks hold most and when, and what would help.
-std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report,
-                      bool has_failed) {
-  if (!report.gpu_memory) return "";
+/// The answer for a run that fits.
+std::string text_that_fits(const ScenarioRequest& request, const MemoryReport& report, bool has_failed) {
   const std::size_t fullest = report.fullest();
-  const StageMemory& most = report.stages[fullest];
-  const std::int64_t left = *report.gpu_memory - most.peak_bytes();
-  const std::string memory = byte_text(*report.gpu_memory),
-                    doubt = doubt_about(request, report.fits().value_or(false));
-  const std::string stage = text_of_stage(request.layout, fullest);
-  if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
-  if (*report.fits()) {
-    return fmt::format(
-        "{} {}{}: {} holds most, {} of {}.{}{}\n\n",
-        (doubt.empty() || holds_less_than_counted(request)) && !has_failed ? "It" : "What is counted",
-        text_of_fit(left), has_failed ? ", though the run did not" : "", stage, byte_text(most.peak_bytes()),
-        memory, text_of_room(left), doubt);
-  }
-  const std::string moment =
-      report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
-  std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}{}\n",
-                                 doubt.empty() ? "It does not fit" : "What is counted does not fit", stage,
-                                 byte_text(most.peak_bytes()), moment, byte_text(-left), memory,
-                                 text_of_largest_part(most), doubt);
-  text += text_of_nominal_size(*report.gpu_memory, most.peak_bytes());
-  const std::string too_few = doubt.empty() ? too_few_gpus(request, report) : "";
-  text += too_few;
-  if (most.static_bytes() > *report.gpu_memory) {
-    text += fmt::format(
-        "  It holds {} between steps already, which recomputation and smaller microbatches leave as they "
-        "are.\n",
-        byte_text(most.static_bytes()));
-  }
+  const std::int64_t peak = report.stages[fullest].peak_bytes(), left = *report.gpu_memory - peak;
+  const std::string doubt = doubt_about(request, true);
+  const bool is_known = doubt.empty() || holds_less_than_counted(request);
+  return fmt::format("{} {}{}: {} holds most, {} of {}.{}{}\n\n",
+                     is_known && !has_failed ? "It" : "What is counted", text_of_fit(left),
+                     has_failed ? ", though the run did not" : "", text_of_stage(request.layout, fullest),
+                     byte_text(peak), byte_text(*report.gpu_memory), text_of_room(left), doubt);
+}
+
+/// What would help a run that does not fit, if there is anything.
+std::string text_of_help(const Scenario& scenario, const MemoryReport& report, bool may_fit) {
+  std::string text;
   const std::vector<Remedy> help = help_for(scenario, report);
   for (const Remedy& remedy : help) {
     text += fmt::format("  {} it needs {} on stage {}, and {}.\n", remedy.words, byte_text(remedy.peak_bytes),
                         remedy.stage,
                         remedy.fits ? text_of_fit(*report.gpu_memory - remedy.peak_bytes) : "does not fit");
   }
-  if (too_few.empty() && std::ranges::none_of(help, &Remedy::fits))
+  if (may_fit && std::ranges::none_of(help, &Remedy::fits))
     text += "  No changes of its options were found that make it fit together; --sweep tries layouts.\n";
-  return text + "\n";
+  return text;
+}
+
+/// The answer, before the table: whether the run fits, which ranks hold most and when, and what would help.
+std::string judgement(const Scenario& scenario, const ScenarioRequest& request, const MemoryReport& report,
+                      bool has_failed) {
+  if (!report.gpu_memory) return "";
+  if (!report.fits()) return "Whether it fits is not known, because activations are not counted.\n\n";
+  if (*report.fits()) return text_that_fits(request, report, has_failed);
+  const std::size_t fullest = report.fullest();
+  const StageMemory& most = report.stages[fullest];
+  const std::int64_t memory = *report.gpu_memory;
+  const std::string doubt = doubt_about(request, false);
+  const std::string moment =
+      report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
+  std::string text = fmt::format("{}: {} needs {}{}, which is {} more than {}.{}{}\n",
+                                 doubt.empty() ? "It does not fit" : "What is counted does not fit",
+                                 text_of_stage(request.layout, fullest), byte_text(most.peak_bytes()), moment,
+                                 byte_text(most.peak_bytes() - memory), byte_text(memory),
+                                 text_of_largest_part(most), doubt);
+  text += text_of_nominal_size(memory, most.peak_bytes());
+  const std::string too_few = doubt.empty() ? too_few_gpus(request, report) : "";
+  text += too_few;
+  if (most.static_bytes() > memory) {
+    text += fmt::format(
+        "  It holds {} between steps already, which recomputation and smaller microbatches leave as they "
+        "are.\n",
+        byte_text(most.static_bytes()));
+  }
+  return text + text_of_help(scenario, report, too_few.empty()) + "\n";
 }
 
 std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRequest& request,
                                       const MemoryReport& report) {
-  std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) warnings = warnings_of_file(*scenario.run);
+  std::vector<sim::Warning> warnings = warnings_of_file(scenario.run);
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {
@@ -257,7 +268,7 @@ std::vector<sim::Warning> warnings_of(const Scenario& scenario, const ScenarioRe
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
   std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
-  if (scenario.run != nullptr)
+  if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
@@ -291,7 +302,7 @@ int run_memory(const Call& call) {
     Json document = as_json(scenario, report, request);
     if (failure) document["out_of_memory"] = json_of(*failure);
     if (estimate) document["estimate"] = estimate_json(*estimate);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << (failure ? text_of(*failure, report) + "\n" : "")
                     << judgement(scenario, request, report, failure.has_value())

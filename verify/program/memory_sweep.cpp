@@ -12,6 +12,7 @@
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
+#include "verify/program/run_from.h"
 #include "verify/report/sweep_html.h"
 #include "verify/requests/command_requests.h"
 #include "verify/sweep/sweep.h"
@@ -75,6 +76,23 @@ Json sweep_json(const SweepReport& report, std::size_t rows) {
           {"refused", std::move(refusals)}};
 }
 
+/// The cells of a layout, in the order of the columns of the table.
+std::vector<std::string> cells_of(const SweptLayout& layout, const SweepReport& report) {
+  const SweepPoint& point = layout.point;
+  const auto bytes = [](const auto& given) { return given ? byte_text(*given) : "-"; };
+  std::vector<std::string> cells = {layout.is_own ? "own" : ""};
+  for (const std::int64_t size :
+       {point.tp, point.pp, point.cp, point.ep, std::int64_t{layout.dp}, point.micro_batch_size})
+    cells.push_back(fmt::format("{}", size));
+  cells.insert(cells.end(), {kRecomputations[point.recompute], byte_text(layout.static_bytes),
+                             bytes(layout.peak_bytes), fmt::format("{}", layout.stage)});
+  if (report.gpu_memory) cells.push_back(!layout.fits ? "-" : *layout.fits ? "yes" : "no");
+  cells.push_back(bytes(layout.bytes_across));
+  cells.push_back(fmt::format("{:.1f} %", 100 * layout.bubble));
+  if (report.machine) cells.push_back(layout.seconds ? fmt::format("{:.3g} s", *layout.seconds) : "-");
+  return cells;
+}
+
 std::string layouts_table(const SweepReport& report, std::size_t rows) {
   std::vector<Column> columns = {{""}};
   for (const char* title : {"tp", "pp", "cp", "ep", "dp", "micro batch"})
@@ -85,22 +103,7 @@ std::string layouts_table(const SweepReport& report, std::size_t rows) {
   for (const char* title : {"across nodes", "bubble"}) columns.push_back({title, Align::right});
   if (report.machine) columns.push_back({"estimate", Align::right});
   TextTable table(columns);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const SweptLayout& layout = report.layouts[i];
-    const SweepPoint& point = layout.point;
-    std::vector<std::string> cells = {layout.is_own ? "own" : ""};
-    for (const std::int64_t size :
-         {point.tp, point.pp, point.cp, point.ep, std::int64_t{layout.dp}, point.micro_batch_size})
-      cells.push_back(fmt::format("{}", size));
-    cells.insert(cells.end(),
-                 {kRecomputations[point.recompute], byte_text(layout.static_bytes),
-                  layout.peak_bytes ? byte_text(*layout.peak_bytes) : "-", fmt::format("{}", layout.stage)});
-    if (report.gpu_memory) cells.push_back(!layout.fits ? "-" : *layout.fits ? "yes" : "no");
-    cells.push_back(layout.bytes_across ? byte_text(*layout.bytes_across) : "-");
-    cells.push_back(fmt::format("{:.1f} %", 100 * layout.bubble));
-    if (report.machine) cells.push_back(layout.seconds ? fmt::format("{:.3g} s", *layout.seconds) : "-");
-    table.add(std::move(cells));
-  }
+  for (std::size_t i = 0; i < rows; ++i) table.add(cells_of(report.layouts[i], report));
   return table.text();
 }
 
@@ -145,9 +148,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   std::optional<OutputFile> page;
   sim::Refusals refusals;
   refusals.keep([&] { require_model_shape(settings); });
-  refusals.keep([&] {
-    if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
-  });
+  refusals.keep([&] { require_modelled(scenario.run, Unproved::layers); });
   refusals.keep([&] { space = sweep_space(settings); });
   refusals.keep([&] { machine = requested_machine(settings); });
   refusals.keep([&] {
@@ -160,8 +161,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   if (page) page->write(sweep_html(report));
   const std::optional<std::int64_t> asked = settings.number("sweep-rows");
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(
-        sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts)))));
+    write_json(call, sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts)))));
   } else {
     call.output.out << sweep_text(report, rows_shown(report, asked.value_or(kRowsShown)));
   }

@@ -61,7 +61,7 @@ void write_power(const PowerRequest& request, const Power& power, bool as_json_t
 }  // namespace
 
 int exam_power(const Call& call, const CaseList& cases) {
-  const CaseOptions options = case_options(call.line);
+  const CaseOptions options = case_options(call.line.settings);
   const CampaignRequest campaign = requested_campaign(options, cases);
   const PowerRequest request{.cases = campaign.cases, .seed = campaign.seed, .max_world = campaign.max_world};
   std::vector<Bench> benches(benches_for(options.threads));

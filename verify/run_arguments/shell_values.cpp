@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstddef>
 #include <fmt/format.h>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -30,6 +32,11 @@ std::string cut(std::string text) {
   std::size_t end = kMostSourceBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside of a character
   return text.substr(0, end) + " ...";
+}
+
+std::vector<std::string> words_in_text(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 }  // namespace
@@ -361,6 +368,7 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
       mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
            is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
   const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
+  unknowns_.back().appended = words_in_text(shown(more.substr(begin, end - begin)));
   keep({.name = assignment.name, .line = assignment.line},
        {{is_behind ? before + text : text + before, assignment.line}});
   return true;
@@ -402,6 +410,8 @@ void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::s
   const std::string reason = reason_of_branch(extends ? "appended" : "assigned", asked);
   const std::string variable = asked.empty() && !extends ? name : asked;
   const std::string marked = mark(source, variable, assignment.line, reason);
+  for (const ShellField& field : fields)
+    if (extends) unknowns_.back().appended.push_back(shown(field.text));
   if (extends) return keep(assignment, {{marked, assignment.line, true}});
   define(name, marked, assignment.line);
   values_[name].front().may_be_many = true;

@@ -18,6 +18,29 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+using ChunksOfRanks = std::vector<std::vector<std::int64_t>>;
+
+/// Gives the segments to the chunks of the ranks in turn.
+ChunksOfRanks chunks_of_segments(const std::vector<std::string>& segments, std::size_t ranks) {
+  ChunksOfRanks layers(ranks);
+  if (segments.size() % ranks != 0) return {};
+  for (std::size_t i = 0; i < segments.size(); ++i) layers[i % ranks].push_back(std::ssize(segments[i]));
+  return layers;
+}
+
+/// Cuts layers evenly, but for the ends that are given.
+ChunksOfRanks even_chunks(std::int64_t all, std::size_t ranks, const GivenEnds& ends) {
+  const std::int64_t middle_ranks =
+      static_cast<std::int64_t>(ranks) - (ends.first ? 1 : 0) - (ends.last ? 1 : 0);
+  const std::int64_t middle = all - ends.first.value_or(0) - ends.last.value_or(0);
+  if (middle < 0 || middle_ranks < 0 || (middle_ranks == 0 ? middle != 0 : middle % middle_ranks != 0))
+    return {};
+  ChunksOfRanks layers(ranks, {middle_ranks == 0 ? 0 : middle / middle_ranks});
+  if (ends.first) layers.front() = {*ends.first};
+  if (ends.last) layers.back() = {*ends.last};
+  return layers;
+}
+
 }  // namespace
 
 std::int64_t HybridPattern::layers() const {
@@ -36,23 +59,10 @@ HybridPattern parse_hybrid_pattern(const std::string& text) {
 
 std::vector<std::vector<std::int64_t>> layers_of_ranks(const HybridPattern& pattern, std::int64_t ranks,
                                                        const GivenEnds& ends) {
-  const std::int64_t segments = std::ssize(pattern.segments);
-  if (segments == 0 || ranks < 1 || ranks > pattern.layers()) return {};
-  std::vector<std::vector<std::int64_t>> layers(static_cast<std::size_t>(ranks));
-  if (segments > 1) {
-    if (segments % ranks != 0) return {};
-    for (std::size_t i = 0; i < pattern.segments.size(); ++i)
-      layers[i % layers.size()].push_back(std::ssize(pattern.segments[i]));
-    return layers;
-  }
-  const std::int64_t middle_ranks = ranks - (ends.first ? 1 : 0) - (ends.last ? 1 : 0);
-  const std::int64_t middle = pattern.layers() - ends.first.value_or(0) - ends.last.value_or(0);
-  if (middle < 0 || middle_ranks < 0 || (middle_ranks == 0 ? middle != 0 : middle % middle_ranks != 0))
-    return {};
-  for (auto& chunks : layers) chunks = {middle_ranks == 0 ? 0 : middle / middle_ranks};
-  if (ends.first) layers.front() = {*ends.first};
-  if (ends.last) layers.back() = {*ends.last};
-  return layers;
+  if (pattern.segments.empty() || ranks < 1 || ranks > pattern.layers()) return {};
+  const auto count = static_cast<std::size_t>(ranks);
+  return pattern.segments.size() > 1 ? chunks_of_segments(pattern.segments, count)
+                                     : even_chunks(pattern.layers(), count, ends);
 }
 
 }  // namespace verify

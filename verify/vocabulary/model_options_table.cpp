@@ -87,8 +87,9 @@ std::vector<OptionInfo> options_of_the_model() {
        kNeedsVirtualRanks},
 
       {"from", text, kRunSection, kLayouts | Reader::shards, "",
-       "Reads the options from the log of a run, its YAML file, its launch script or the text of a command "
-       "line; '-' is standard input.",
+       "Reads the options from the log of a run, its YAML file, its launch script, the text of a command "
+       "line "
+       "or a document that --from-as wrote; '-' is standard input.",
        "FILE"},
       {"command", text, kRunSection, kLayouts | Reader::shards, "",
        "Reads the options from the text of a command line. All words behind '--' are such a text, so that a "
@@ -97,7 +98,7 @@ std::vector<OptionInfo> options_of_the_model() {
       {"set", texts, kRunSection, kLayouts | Reader::shards, "",
        "Gives a variable of the launch script its value; it may be repeated.", "NAME=VALUE"},
       {"from-as", pair, kRunSection, kLayouts | Reader::shards, "",
-       "Writes the run that is read as a scenario.", "scenario FILE"},
+       "Writes the run that is read as a scenario, or as a document.", "scenario|run FILE"},
 
       {"num-layers", count, kLayersSection, Reader::layers | kShapes, "",
        "Sets how many transformer layers the model has, or each side of an encoder-decoder."},
