@@ -322,7 +322,6 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
 
 int run_replay(const Call& call) {
   const CommandLine& line = call.line;
-  const Output& output = call.output;
   if (const std::optional<Scenario> scenario = scenario_on_backend(line))
     return run_on_backend(call, *scenario);
   require_read_on(line, Reader::replay, nullptr);
