@@ -95,8 +95,7 @@ TEST(RunDocument, ThatOfTheReadmeIsRead) {
   std::ifstream file(SHARDPROOF_SOURCE_DIR "/scenarios/README.md");
   const std::string readme((std::istreambuf_iterator<char>(file)), {});
   const std::size_t begin = readme.find("{\"shardproof_run\"");
-  const RunArguments run =
-      verify::read_run_text(readme.substr(begin, readme.find("```", begin) - begin), {});
+  const RunArguments run = verify::read_run_text(readme.substr(begin, readme.find("```", begin) - begin), {});
   EXPECT_EQ(test::text_of(run), "num-layers=32 bf16=True");
   EXPECT_EQ(run.world_size, 64);
 }
