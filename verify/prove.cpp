@@ -68,7 +68,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
         const Output& output) {
   require_cases(cases);
   CommandLine line = parse_command_line(arguments);
-  require_readable(line);
+  line.settings.check();
   const ProgramInfo program = project_program(called, cases);
   if (line.help) {
     output.out << help_page(program, line, output.columns);

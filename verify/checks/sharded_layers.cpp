@@ -139,7 +139,8 @@ struct Row {
   std::int64_t cases = 0;
   const Case* last = nullptr;
   std::string failure;  // the first failure; empty where all cases hold
-  double slack = 0;     // the largest error, as a share of its bound
+  std::string reproduce = {};
+  double slack = 0;  // the largest error, as a share of its bound
 };
 
 std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }
@@ -208,9 +209,9 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
   row.slack = std::max(row.slack, judgement.slack);
   if (judgement.holds) return;
   const NamedValues options = with_plants(options_of(the_case, *row.property, setting), bench.faults());
-  row.failure =
-      fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting), judgement.detail,
-                  explanation(bench, the_case, *row.property, setting), command_line_of(options));
+  row.failure = fmt::format("{}, {}: {}. {}", the_case.name(), text_of(setting), judgement.detail,
+                            explanation(bench, the_case, *row.property, setting));
+  row.reproduce = command_line_of(options);
 }
 
 /// Returns a phrase about the values that the loss sends per token, from the closed form that the property
@@ -230,7 +231,8 @@ CheckResult result_of(const Row& row, const std::string& world) {
   return {name_of(*row.property), row.failure.empty(),
           row.failure.empty()
               ? fmt::format("{} at {}: {}{}", counted(row.cases, "case"), world, row.property->proves, slack)
-              : row.failure};
+              : row.failure,
+          row.reproduce};
 }
 
 std::vector<CheckResult> results_of(const std::vector<Row>& rows, const CampaignRequest& request,

@@ -33,11 +33,10 @@ std::string argument_of_dtype(const std::string& word) {
 /// The makers of the options that have another name or form than the argument.
 class Options {
  public:
-  Options(const RunValues& values, const RunAccount& account, std::optional<std::int64_t> world,
-          std::optional<std::int64_t> gpus_per_node)
-      : values_(values), account_(account), world_(world), gpus_per_node_(gpus_per_node) {}
+  explicit Options(RunOfFile& run)
+      : values_(run.values), world_(run.document.world_size), settings_(run.settings), notes_(run.notes) {}
 
-  OptionsOfRun made();
+  void add(const RunOfFile& run);
 
  private:
   void set(const char* option, const std::string& value) { settings_.append(option, {value}); }
@@ -64,11 +63,9 @@ class Options {
   }
 
   const RunValues& values_;
-  const RunAccount& account_;
-  std::optional<std::int64_t> world_;
-  std::optional<std::int64_t> gpus_per_node_;
-  Settings settings_;
-  std::vector<std::string> notes_;
+  const std::optional<std::int64_t> world_;
+  Settings& settings_;
+  std::vector<std::string>& notes_;
 };
 
 /// Copies an argument to the option of its name.
@@ -261,12 +258,12 @@ void Options::memory() {
   if (values_.has("use-flash-attn") && !values_.has("attention-backend")) set("attention-backend", "flash");
 }
 
-OptionsOfRun Options::made() {
-  for (const AccountedArgument& argument : account_.used) {
+void Options::add(const RunOfFile& run) {
+  for (const AccountedArgument& argument : run.account.used) {
     if (!is_option_of_memory(argument.name)) copy(argument.name);
   }
   if (world_) replace("world-size", fmt::format("{}", *world_));
-  if (gpus_per_node_) set("gpus-per-node", *gpus_per_node_);
+  if (run.document.gpus_per_node) set("gpus-per-node", *run.document.gpus_per_node);
   layers();
   context();
   model();
@@ -275,14 +272,10 @@ OptionsOfRun Options::made() {
   step();
   shards();
   memory();
-  return {std::move(settings_), std::move(notes_)};
 }
 
 }  // namespace
 
-OptionsOfRun options_of_run(const RunValues& values, const RunAccount& account,
-                            std::optional<std::int64_t> world, std::optional<std::int64_t> gpus_per_node) {
-  return Options(values, account, world, gpus_per_node).made();
-}
+void add_options(RunOfFile& run) { Options(run).add(run); }
 
 }  // namespace verify

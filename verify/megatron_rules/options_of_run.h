@@ -2,26 +2,13 @@
 
 /// The options of this program that say what the arguments of a run say, with what Megatron takes for
 /// arguments that are not given.
-///
-/// Calls   `values` are the arguments, `account` which of them are used; the ranks are those of the launcher.
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "verify/megatron_rules/run_account.h"
-#include "verify/megatron_rules/run_values.h"
-#include "verify/vocabulary/settings.h"
+#include "verify/megatron_rules/run_of_file.h"
 
 namespace verify {
 
-struct OptionsOfRun {
-  Settings settings;
-  std::vector<std::string> notes;  // sentences about what was made of the arguments
-};
-
-OptionsOfRun options_of_run(const RunValues& values, const RunAccount& account,
-                            std::optional<std::int64_t> world, std::optional<std::int64_t> gpus_per_node);
+/// Adds the options that the used arguments of a run stand for, and notes about what was made of them. The
+/// ranks are those of the document.
+void add_options(RunOfFile& run);
 
 }  // namespace verify

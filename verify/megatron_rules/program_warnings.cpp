@@ -52,7 +52,7 @@ bool only_generates(const RunOfFile& run) {
 }  // namespace
 
 std::vector<sim::Warning> warnings_of_program(const RunOfFile& run) {
-  const std::string& script = run.run.script;
+  const std::string& script = run.document.script;
   std::vector<sim::Warning> warnings = warnings_of_other_models(script);
   if (has_word(script, "inference") || only_generates(run)) {
     warnings.push_back({"no_training",

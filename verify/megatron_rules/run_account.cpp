@@ -128,13 +128,15 @@ RunAccount account_of(const RunValues& values) {
   return account;
 }
 
-std::string not_proved(const RunAccount& account, Unproved what) {
-  for (const AccountedArgument& argument : account.not_modelled) {
-    if (argument.unproved < what || argument.unproved == Unproved::nothing) continue;
-    return fmt::format("--{}{}: {}", argument.name, argument.value.empty() ? "" : " " + argument.value,
-                       argument.sentence);
-  }
-  return "";
+std::string written(const AccountedArgument& argument) {
+  return fmt::format("--{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value);
+}
+
+const AccountedArgument* not_proved(const RunAccount& account, Unproved what) {
+  const auto found = std::ranges::find_if(account.not_modelled, [&](const AccountedArgument& argument) {
+    return argument.unproved >= what && argument.unproved != Unproved::nothing;
+  });
+  return found == account.not_modelled.end() ? nullptr : &*found;
 }
 
 }  // namespace verify

@@ -37,7 +37,10 @@ struct RunAccount {
 
 RunAccount account_of(const RunValues& values);
 
-/// Returns the first argument that leaves this without proof, as a sentence; "" where none does.
-std::string not_proved(const RunAccount& account, Unproved what);
+/// Returns the argument as a reader would write it: "--fp8-format hybrid".
+std::string written(const AccountedArgument& argument);
+
+/// Returns the first argument that leaves this without proof; null where none does.
+const AccountedArgument* not_proved(const RunAccount& account, Unproved what);
 
 }  // namespace verify

@@ -27,13 +27,11 @@ bool has_judged_value(const std::string& argument) {
          shape_of_argument(argument) == ArgumentShape::list;
 }
 
-/// Returns the arguments of the file whose values only a shell could tell, and which rules judge.
+/// Returns the arguments whose values only a shell could tell, and which rules judge.
 std::vector<std::string> values_not_known(const RunOfFile& run) {
   std::vector<std::string> names;
-  for (const Unresolved& unknown : run.run.unresolved) {
-    const bool is_judged = run.judged.text(unknown.argument) == run.values.text(unknown.argument);
-    if (is_judged && has_judged_value(unknown.argument)) names.push_back(unknown.argument);
-  }
+  for (const Unresolved& unknown : run.document.unresolved)
+    if (has_judged_value(unknown.argument)) names.push_back(unknown.argument);
   return names;
 }
 
@@ -59,8 +57,8 @@ void refuse_missing_value(const RunArgument& argument) {
 
 /// Whether the arguments are those of another program around Megatron Core, which gives defaults of its own.
 bool has_rules_of_its_own(const RunOfFile& run) {
-  return run.judged.has("deepspeed") || run.judged.has("actor-num-nodes") ||
-         run.run.script.starts_with("megatron ");  // of ms-swift
+  return run.values.has("deepspeed") || run.values.has("actor-num-nodes") ||
+         run.document.script.starts_with("megatron ");  // of ms-swift
 }
 
 /// Whether a word holds what a shell would replace: by nothing, by one word or by several.
@@ -136,9 +134,10 @@ bool is_asked(Asked asked, const std::string& argument) {
 template <typename IsJudged>
 bool keep_unparsed_words(const RunOfFile& run, const IsJudged& is_judged, sim::Refusals& refusals) {
   bool is_refused = false;
-  if (run.run.kind != RunFileKind::script) return is_refused;
-  for (const RunArgument& argument : run.run.given) {
-    if (is_judged(argument.name)) is_refused |= !refusals.keep([&] { refuse_words_of(argument); });
+  if (!run.document.has_words()) return is_refused;
+  for (const RunArgument& argument : run.document.given) {
+    if (!argument.is_option && is_judged(argument.name))
+      is_refused |= !refusals.keep([&] { refuse_words_of(argument); });
   }
   return is_refused;
 }
@@ -155,15 +154,15 @@ void require_parsed_words(const RunOfFile& run) {
 
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, Asked asked,
                        sim::Refusals& refusals) {
-  if (run.run.kind == RunFileKind::log || has_rules_of_its_own(run)) return false;
+  if (!run.is_given() || run.document.kind == RunFileKind::log || has_rules_of_its_own(run)) return false;
   const std::vector<std::string> unknown = values_not_known(run);
   const auto is_judged = [&](const std::string& argument) { return is_asked(asked, argument); };
-  RunValues readable = run.judged;
-  for (const auto& [name, value] : run.judged.all())
+  RunValues readable = run.values;
+  for (const auto& [name, value] : run.values.all())
     if (!is_judged(name) || std::ranges::find(unknown, name) != unknown.end()) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
   is_refused |= keep_unparsed_words(run, is_judged, refusals);
-  const RuleFacts facts(run.judged, run.run.environment, world_size);
+  const RuleFacts facts(run.values, run.document.environment, world_size);
   const auto is_unknown = [&](const std::string& name) {
     return std::ranges::find(unknown, name) != unknown.end();
   };
@@ -195,7 +194,7 @@ std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
     names.push_back(fmt::format("--{}{}", sim::printable_text(argument.name), nearest));
   }
   if (names.empty()) return {};
-  const char* stops = run.run.kind == RunFileKind::log
+  const char* stops = run.document.kind == RunFileKind::log
                           ? ""
                           : ", and Megatron stops at an argument that its training script does not add";
   return {{"unknown_arguments",
@@ -204,10 +203,10 @@ std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
 
 /// Warns of words that Megatron's parser does not take and that change nothing, or are those of a fork.
 std::vector<sim::Warning> warnings_of_other_words(const RunOfFile& run) {
-  if (run.run.kind == RunFileKind::log || has_rules_of_its_own(run)) return {};
+  if (run.document.kind == RunFileKind::log || has_rules_of_its_own(run)) return {};
   std::vector<std::string> told;
   for (const std::string& argument : open_choice_arguments()) {
-    for (const std::string& word : words_of_forks(run.judged, argument))
+    for (const std::string& word : words_of_forks(run.values, argument))
       told.push_back(fmt::format("--{} '{}'", argument, sim::printable_text(word).substr(0, 100)));
   }
   sim::Refusals refusals;
@@ -224,7 +223,7 @@ std::vector<sim::Warning> warnings_of_other_words(const RunOfFile& run) {
 /// Warns of arguments with "_" in their names, which Megatron's parser knows with "-" alone.
 std::vector<sim::Warning> warnings_of_underscores(const RunOfFile& run) {
   std::vector<std::string> names;
-  for (const RunArgument& argument : run.run.with_underscores)
+  for (const RunArgument& argument : run.document.with_underscores)
     names.push_back(fmt::format("--{} in line {}", sim::printable_text(argument.name), argument.line));
   if (names.empty()) return {};
   return {{"underscores_in_names",
@@ -259,10 +258,10 @@ std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
                                                   "align-grad-reduce",
                                                   "align-param-gather",
                                                   "manual-gc-eval"};
-  if (run.run.kind != RunFileKind::script) return {};
+  if (!run.document.has_words()) return {};
   std::vector<std::string> names;
-  for (const RunArgument& argument : run.run.given) {
-    if (std::ranges::find(kDerived, argument.name) != std::end(kDerived))
+  for (const RunArgument& argument : run.document.given) {
+    if (!argument.is_option && std::ranges::find(kDerived, argument.name) != std::end(kDerived))
       names.push_back(fmt::format("--{} in line {}", argument.name, argument.line));
   }
   if (names.empty()) return {};
@@ -271,14 +270,12 @@ std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
                                         first_of(names))}};
 }
 
-/// Warns of arguments that are used and stand in the file with different values, where no option replaces
-/// them.
+/// Warns of arguments that are used and stand in the file with different values.
 std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
   std::vector<std::string> told;
   for (const RunValues::Repeated& repeated : run.values.repeated()) {
     const ArgumentRow* row = find_argument(repeated.name);
-    const bool is_used = row != nullptr && row->use == ArgumentUse::used;
-    if (!is_used || run.judged.words(repeated.name) != run.values.words(repeated.name)) continue;
+    if (row == nullptr || row->use != ArgumentUse::used) continue;
     told.push_back(sim::printable_text(fmt::format(
         "--{} is '{}' in line {} and '{}' in line {}", repeated.name, fmt::join(repeated.first.words, " "),
         repeated.first.line, fmt::join(repeated.last.words, " "), repeated.last.line)));
@@ -291,7 +288,7 @@ std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
 /// Warns of words that may hold further arguments, which nobody can read.
 std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
-  for (const Unresolved& unknown : run.run.unresolved) {
+  for (const Unresolved& unknown : run.document.unresolved) {
     if (!unknown.argument.empty() || unknown.is_of_world || adds_nothing_that_counts(unknown)) continue;
     std::string word =
         fmt::format("{} in line {}", sim::printable_text(unknown.text.substr(0, 80)), unknown.line);
@@ -305,19 +302,21 @@ std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
 }
 
 /// What a sentence calls the text of the run.
-const char* text_name(const RunOfFile& run) { return run.path.empty() ? "the command" : "the file"; }
+const char* text_name(const RunOfFile& run) {
+  return run.document.kind == RunFileKind::command ? "the command" : "the file";
+}
 
 /// Warns of a number of connections with which Megatron trains on some devices alone.
 std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
-  const RunValues& values = run.judged;
+  const RunValues& values = run.values;
   const bool is_cut = values.number("tensor-model-parallel-size").value_or(1) > 1 ||
                       values.number("context-parallel-size").value_or(1) > 1;
   const bool needs_more = values.flag("use-torch-fsdp2") || values.flag("use-megatron-fsdp") ||
                           values.flag("overlap-moe-expert-parallel-comm");
-  const auto connections = run.run.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
-  const bool is_set = connections != run.run.environment.end();
+  const auto connections = run.document.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
+  const bool is_set = connections != run.document.environment.end();
   if (!is_cut || needs_more || values.has("deepspeed") ||
-      (is_set ? connections->second == "1" : run.run.kind != RunFileKind::script))
+      (is_set ? connections->second == "1" : !run.document.has_words()))
     return {};
   return {{"max_connections_not_1",
            fmt::format("{} {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "
@@ -328,10 +327,10 @@ std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
 
 /// Warns of activations on the host, for which Megatron wants a variable with a newer Transformer Engine.
 std::vector<sim::Warning> warnings_of_offloading(const RunOfFile& run) {
-  const auto version = run.run.environment.find("NVTE_CPU_OFFLOAD_V1");
-  const bool is_set = version != run.run.environment.end();
-  const bool is_silent = !is_set && run.run.kind != RunFileKind::script;
-  if (!run.judged.flag("fine-grained-activation-offloading") || is_silent ||
+  const auto version = run.document.environment.find("NVTE_CPU_OFFLOAD_V1");
+  const bool is_set = version != run.document.environment.end();
+  const bool is_silent = !is_set && !run.document.has_words();
+  if (!run.values.flag("fine-grained-activation-offloading") || is_silent ||
       (is_set && version->second == "1"))
     return {};
   return {{"offload_v1_not_1",
@@ -356,8 +355,9 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_repeated_arguments(run), std::back_inserter(warnings));
   std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
-  if (!run.run.contradictions.empty())
-    warnings.push_back({"launch_contradicts", fmt::format("{}", fmt::join(run.run.contradictions, "; "))});
+  if (!run.document.contradictions.empty())
+    warnings.push_back(
+        {"launch_contradicts", fmt::format("{}", fmt::join(run.document.contradictions, "; "))});
   std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
   return warnings;
 }
@@ -365,7 +365,7 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
 std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
   std::vector<sim::Warning> warnings = warnings_of_connections(run);
   std::ranges::move(warnings_of_offloading(run), std::back_inserter(warnings));
-  std::ranges::move(window_warnings(run.judged), std::back_inserter(warnings));
+  std::ranges::move(window_warnings(run.values), std::back_inserter(warnings));
   std::ranges::move(warnings_of_file(run), std::back_inserter(warnings));
   return warnings;
 }
@@ -383,13 +383,14 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
 }
 
 std::vector<std::string> rules_not_held(const RunOfFile& run) {
-  if (!run.judged.has("deepspeed")) return {};
+  if (!run.values.has("deepspeed")) return {};
   return {"moe_tp_needs_sp", "moe_bias_etp"};  // the experts are those of DeepSpeed
 }
 
 std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
+  if (!run.is_given()) return {};
   std::vector<std::string> codes = {"groups_div", "topk_above_experts"};
-  if (!run.judged.has("train-iters") && !run.judged.has("train-samples") && !run.judged.has("deepspeed"))
+  if (!run.values.has("train-iters") && !run.values.has("train-samples") && !run.values.has("deepspeed"))
     codes.emplace_back("moe_tp_needs_sp");
   return codes;
 }

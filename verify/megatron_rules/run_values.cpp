@@ -54,9 +54,9 @@ Held held(const RunArgument& argument, bool is_log) {
   Held held{argument.name, {argument.values, argument.line}};
   std::vector<std::string>& words = held.value.words;
   for (std::string& word : words) word = without_separators(std::move(word));
-  held.is_absent = says_absent(held.name, words, is_log);
+  held.is_absent = says_absent(held.name, words, is_log && !argument.is_option);
   const bool is_switch = words.size() == 1 && (is_true(words[0]) || is_false(words[0]));
-  const LogName* log_name = find_log_name(held.name);
+  const LogName* log_name = argument.is_option ? nullptr : find_log_name(held.name);
   if (log_name != nullptr && words.size() == 1 && (is_switch || !log_name->is_negated)) {
     held.name = log_name->argument;
     if (log_name->is_negated) held.is_absent = is_true(words[0]);
@@ -71,6 +71,10 @@ RunValues::RunValues(const RunArguments& run) {
   const bool is_log = run.kind == RunFileKind::log;
   for (const RunArgument& argument : run.given) {
     Held one = held(argument, is_log);
+    if (argument.is_option) {
+      values_.erase(one.name);
+      std::erase_if(repeated_, [&](const Repeated& repeated) { return repeated.name == one.name; });
+    }
     if (one.is_absent) continue;
     const auto before = values_.find(one.name);
     if (before != values_.end() && before->second.words != one.value.words)
@@ -79,10 +83,6 @@ RunValues::RunValues(const RunArguments& run) {
   }
   // Megatron gives both sizes of FFNs one value before it prints them, also where there are no experts.
   if (is_log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
-}
-
-void RunValues::replace(const std::string& name, std::vector<std::string> words) {
-  values_[name] = {std::move(words), 0};
 }
 
 bool RunValues::flag(std::string_view name) const { return has(name); }

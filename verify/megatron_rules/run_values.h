@@ -2,6 +2,7 @@
 
 /// The arguments of a run by name, as Megatron's parser would hold them: of several values the last one, of a
 /// log the flags that its variables stand for, and nothing where a value says that the argument is not given.
+/// An option of this program replaces all values of its argument.
 ///
 /// Exact   "true" (of YAML), "True" (of a log) and a flag that stands alone are the same; so are "false",
 ///         "False", "None", "null" and an argument that is absent. So is what every log of Megatron prints
@@ -20,6 +21,7 @@ namespace verify {
 
 class RunValues {
  public:
+  RunValues() = default;
   explicit RunValues(const RunArguments& run);
 
   struct Value {
@@ -36,13 +38,11 @@ class RunValues {
   std::string text(std::string_view name, const std::string& fallback = "") const;
   std::vector<std::string> words(std::string_view name) const;
 
-  /// Gives an argument another value; no words are those of a flag.
-  void replace(const std::string& name, std::vector<std::string> words);
   void remove(const std::string& name) { values_.erase(name); }
 
   const std::map<std::string, Value, std::less<>>& all() const { return values_; }
 
-  /// An argument that was given twice with different values.
+  /// An argument that was given twice with different values, and that no option replaces.
   struct Repeated {
     std::string name;
     Value first, last;

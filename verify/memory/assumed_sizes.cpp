@@ -34,14 +34,12 @@ void take(std::string option, std::int64_t value, std::string sentence, AssumedS
 void take_vocabulary(const Scenario& scenario, AssumedSizes& assumed) {
   const Settings& settings = scenario.settings;
   if (settings.has(kVocabulary)) return;
-  if (scenario.run != nullptr) {
-    if (const auto named = named_vocabulary(scenario.run->judged)) {
-      take(kVocabulary, named->entries,
-           fmt::format("The vocabulary has {} entries, by {} ({}).", grouped_digits(named->entries),
-                       named->argument, named->source),
-           assumed);
-      return;
-    }
+  if (const auto named = named_vocabulary(scenario.run.values)) {
+    take(kVocabulary, named->entries,
+         fmt::format("The vocabulary has {} entries, by {} ({}).", grouped_digits(named->entries),
+                     named->argument, named->source),
+         assumed);
+    return;
   }
   assumed.knows_vocabulary = false;
   const std::int64_t tp = size_of(settings, "tensor-model-parallel-size"),
@@ -58,7 +56,7 @@ void take_length(const Scenario& scenario, AssumedSizes& assumed) {
   constexpr const char *kLength = "seq-length", *kPositions = "max-position-embeddings";
   for (const auto& [option, other] : {std::pair(kLength, kPositions), std::pair(kPositions, kLength)}) {
     const std::optional<std::int64_t> length = scenario.settings.number(other);
-    const bool is_needed = option == kLength || scenario.run != nullptr;
+    const bool is_needed = option == kLength || scenario.run.is_given();
     if (scenario.settings.has(option) || !length || !is_needed) continue;
     take(option, *length, fmt::format("--{} is not given; --{} {} is taken.", option, other, *length),
          assumed);
@@ -68,8 +66,7 @@ void take_length(const Scenario& scenario, AssumedSizes& assumed) {
 /// Whether the run is started by a script, whose number of nodes is often that of a first try.
 bool is_of_a_script(const AssumedSizes& assumed) {
   const CommandLine& line = assumed.line;
-  return line.run != nullptr && !line.run->run.script.empty() && !line.settings.has(kWorld) &&
-         line.scenarios.empty();
+  return !line.run.script.empty() && !line.settings.has(kWorld) && line.scenarios.empty();
 }
 
 void take_world(const Settings& settings, AssumedSizes& assumed) {

@@ -11,6 +11,7 @@
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/requests/command_requests.h"
+#include "verify/requests/requested_run.h"
 #include "verify/requests/scenario.h"
 #include "verify/vocabulary/derived_options.h"
 
@@ -19,11 +20,10 @@ namespace verify {
 namespace {
 
 /// Refuses values of the run that are not known. How many ranks it has need not be known.
-void require_known_values(const CommandLine& line) {
-  if (line.run == nullptr) return;
+void require_values(const CommandLine& line) {
   Settings given = line.settings;
   if (!given.has("world-size")) given.append("world-size", {"1"});
-  require_judgeable(*line.run, given);
+  require_known_values(under_options(run_of(line.run), given), option_of_run(line.settings));
 }
 
 /// Returns the sizes that are missing. One length stands for the other one.
@@ -38,11 +38,11 @@ std::vector<std::string> missing_sizes(const Settings& settings) {
 
 void require_answers(const CommandLine& line) {
   sim::Refusals asked;
-  asked.keep([&] { require_known_values(line); });
+  asked.keep([&] { require_values(line); });
   const Settings settings = requested_scenario(line).settings;
   std::vector<std::string> missing = missing_sizes(settings);
   if (missing.empty()) return asked.throw_if_any();
-  if (line.run != nullptr && !settings.has("micro-batch-size")) missing.emplace_back("micro-batch-size");
+  if (line.run.is_given() && !settings.has("micro-batch-size")) missing.emplace_back("micro-batch-size");
   sim::Refusal refusal{.code = "missing_option",
                        .option = fmt::format("--{}", fmt::join(missing, ", --")),
                        .numbers = missing.size() == 1 ? "it is not given" : "they are not given",

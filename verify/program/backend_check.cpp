@@ -174,7 +174,7 @@ std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases) {
 }
 
 int check_on_backend(const Call& call, const CaseList& cases) {
-  const CaseOptions options = case_options(call.line);
+  const CaseOptions options = case_options(call.line.settings);
   if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
   if (!options.plants.empty()) refuse_without_effect("plant", "check on a backend");
   if (options.threads) refuse_without_effect("threads", "check on a backend");

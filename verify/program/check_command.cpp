@@ -180,7 +180,7 @@ int check_cases(const Call& call, const CaseList& cases) {
   if (lists_sites && (backend != nullptr || spread.kind != nullptr))
     refuse_without_effect("sites", "check on several processes or on a device");
   if (backend != nullptr) return check_on_backend(call, cases);
-  const CaseOptions options = case_options(line);
+  const CaseOptions options = case_options(line.settings);
   const CampaignRequest request = requested_campaign(options, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();

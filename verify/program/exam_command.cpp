@@ -270,7 +270,7 @@ void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, c
 
 /// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`.
 int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files) {
-  const CaseOptions options = case_options(call.line);
+  const CaseOptions options = case_options(call.line.settings);
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
   InterruptibleWork work(call.output, "bugs");
@@ -325,7 +325,7 @@ void write_power(const PowerRequest& request, const Power& power, bool as_json_t
 
 /// The command exam with --power, for these cases.
 int exam_power(const Call& call, const CaseList& cases) {
-  const CaseOptions options = case_options(call.line);
+  const CaseOptions options = case_options(call.line.settings);
   const CampaignRequest campaign = requested_campaign(options, cases);
   const PowerRequest request{.cases = campaign.cases, .seed = campaign.seed, .max_world = campaign.max_world};
   std::vector<Bench> benches(benches_for(options.threads));
@@ -356,7 +356,7 @@ void require_fault_names(const std::vector<std::string>& names) {
 
 int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue) {
   const CommandLine& line = call.line;
-  const CaseOptions options = case_options(line);
+  const CaseOptions options = case_options(line.settings);
   require_fault_names(options.faults);
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
   if (asks_for_power && (asks_for_bugs || !options.faults.empty())) {

@@ -12,6 +12,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/group_dump.h"
 #include "verify/views/groups_view.h"
@@ -172,7 +173,7 @@ Json as_json(const GroupComparison& result, const ComparedGroups& ours, const Gr
 int show_groups_against(const Call& call, const ComparedGroups& ours, const GroupDump& dump) {
   const GroupComparison result = compare_groups(ours, dump);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(result, ours, dump));
+    write_json(call, as_json(result, ours, dump));
   } else {
     call.output.out << answer(result, dump) << differences_text(result) << "\n"
                     << table(result, dump) << warnings_text(ours.layout.warnings);
@@ -191,7 +192,7 @@ int run_groups(const Call& call) {
   }
   const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
   if (asks_for_json(call.line)) {
-    write_groups_json(call.output.out, view);
+    write_groups_json(call.output.out, view, last_members(call));
   } else {
     call.output.out << groups_text(view, request.nodes, call.output.colour);
   }

@@ -20,7 +20,7 @@ namespace verify {
 
 namespace {
 
-Json as_json(const std::vector<Scenario>& scenarios) {
+Json list_json(const std::vector<Scenario>& scenarios) {
   Json document = {{"scenarios", Json::array()},    {"checks", Json::array()},
                    {"programs", Json::array()},     {"cases", Json::array()},
                    {"properties", Json::array()},   {"faults", Json::array()},
@@ -41,7 +41,7 @@ Json as_json(const std::vector<Scenario>& scenarios) {
   return document;
 }
 
-void write_text(const std::vector<Scenario>& scenarios, std::ostream& out) {
+std::string list_text(const std::vector<Scenario>& scenarios) {
   TextTable files({{"scenario"}, {"source"}});
   for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
   TextTable checks({{"check of replay"}, {"proves that"}});
@@ -59,13 +59,9 @@ void write_text(const std::vector<Scenario>& scenarios, std::ostream& out) {
   faults.add({"device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors."});
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());
-  out << files.text() << "\n"
-      << checks.text() << "\n"
-      << programs.text() << "\n"
-      << properties.text() << "\n"
-      << faults.text() << "\n";
-  out << fmt::format("cases        {}\n", fmt::join(cases, "\n             "));
-  out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n", files.text(), checks.text(),
+                     programs.text(), properties.text(), faults.text(), fmt::join(cases, "\n             "),
+                     fmt::join(sim::all_kind_names(), " "));
 }
 
 }  // namespace
@@ -81,10 +77,7 @@ int run_list(const Call& call) {
   }
   std::vector<Scenario> scenarios;
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
-  if (asks_for_json(line))
-    call.output.out << one_line(as_json(scenarios));
-  else
-    write_text(scenarios, call.output.out);
+  call.output.out << (asks_for_json(line) ? one_line(list_json(scenarios)) : list_text(scenarios));
   return kVerified;
 }
 

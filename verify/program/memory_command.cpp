@@ -22,6 +22,7 @@
 #include "verify/program/memory_failure.h"
 #include "verify/program/memory_sweep.h"
 #include "verify/program/memory_verdict.h"
+#include "verify/program/run_from.h"
 #include "verify/report/numbers_json.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/context_options.h"
@@ -36,7 +37,7 @@ namespace {
 
 ScenarioRequest requested_memory(const Scenario& scenario) {
   ScenarioRequest request = scenario_request(scenario, Asked::sizes);
-  if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
+  require_modelled(scenario.run, Unproved::layers);
   require_memory(scenario, request);
   return request;
 }
@@ -109,12 +110,9 @@ std::string table_of(const MemoryReport& report) {
 std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
   const Scenario& scenario = answer.scenario;
   const ScenarioRequest& request = answer.request;
-  std::vector<sim::Warning> warnings;
-  if (scenario.run != nullptr) {
-    warnings = warnings_of_file(*scenario.run);
-    std::ranges::move(warnings_of_refusals(*scenario.run, scenario.settings.number("world-size")),
-                      std::back_inserter(warnings));
-  }
+  std::vector<sim::Warning> warnings = warnings_of_file(scenario.run);
+  std::ranges::move(warnings_of_refusals(scenario.run, scenario.settings.number("world-size")),
+                    std::back_inserter(warnings));
   for (const std::string& sentence : argument_sentences(request.uncounted))
     warnings.push_back({"not_modelled", sentence});
   if (!answer.report.has_activations) {
@@ -124,7 +122,7 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
   std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
-  if (scenario.run != nullptr)
+  if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
@@ -171,7 +169,7 @@ int exit_code_of(const Shown& shown) {
 int run_memory(const Call& call) {
   const Settings given = requested_scenario(call.line).settings;
   const bool is_sweep = given.flag("sweep");
-  if (!is_sweep || call.line.run != nullptr) require_answers(call.line);
+  if (!is_sweep || call.line.run.is_given()) require_answers(call.line);
   const AssumedSizes assumed = with_assumed_sizes(call.line, !is_sweep);
   const Scenario asked_for = requested_scenario(assumed.line);
   if (is_sweep) return run_memory_sweep(call, asked_for, assumed);
@@ -188,7 +186,10 @@ int run_memory(const Call& call) {
   Shown shown{.answer = memory_answer(scenario, *std::move(request), assumed), .failure = {}, .estimate = {}};
   if (said) shown.failure = memory_failure(*said, shown.answer.request, shown.answer.report);
   if (machine) shown.estimate = estimated_step(shown.answer.request, *machine);
-  call.output.out << (asks_for_json(call.line) ? one_line(json_of(shown)) : text_of(shown));
+  if (asks_for_json(call.line))
+    write_json(call, json_of(shown));
+  else
+    call.output.out << text_of(shown);
   return exit_code_of(shown);
 }
 

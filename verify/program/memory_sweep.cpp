@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
@@ -13,6 +14,7 @@
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
 #include "verify/program/memory_verdict.h"
+#include "verify/program/run_from.h"
 #include "verify/report/sweep_html.h"
 #include "verify/requests/command_requests.h"
 #include "verify/sweep/sweep.h"
@@ -147,9 +149,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario, const AssumedSi
   std::optional<OutputFile> page;
   sim::Refusals refusals;
   refusals.keep([&] { require_answers(call.line); });
-  refusals.keep([&] {
-    if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
-  });
+  refusals.keep([&] { require_modelled(scenario.run, Unproved::layers); });
   refusals.keep([&] { space = sweep_space(settings); });
   refusals.keep([&] { machine = requested_machine(settings); });
   refusals.keep([&] {
@@ -164,7 +164,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario, const AssumedSi
   if (asks_for_json(call.line)) {
     Json document = sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts))));
     document["assumed"] = assumed_json(assumed.sizes);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << sweep_text(report, rows_shown(report, asked.value_or(kRowsShown)))
                     << assumed_text(assumed.sizes);

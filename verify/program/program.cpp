@@ -84,9 +84,9 @@ std::string page_asked_for(const CommandLine& line, int columns) {
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
-        const std::optional<Build>& build, const std::string& called, RunMembers& members) {
+        const std::optional<Build>& build, const std::string& called, Json& members) {
   const CommandLine line = parse_command_line(arguments);
-  require_readable(line);
+  line.settings.check();
   if (line.version) {
     output.out << (asks_for_json(line) ? one_line(version_json(build)) : version_text(build));
     return kVerified;
@@ -139,11 +139,11 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const BackendOpeners& backends, const std::optional<Build>& build,
                 const std::string& called) {
-  RunMembers members;
+  Json members;
   return exit_code_of(
       "shardproof", arguments, output,
       [&] { return run(arguments, output, backends, build, called, members); },
-      [&](Json& document) { members.add_to(document); });
+      [&](Json& document) { add_members(document, members); });
 }
 
 }  // namespace verify

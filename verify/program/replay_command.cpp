@@ -21,6 +21,7 @@
 #include "verify/output/stopwatch.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/program/run_from.h"
 #include "verify/recordings/dump_writer.h"
 #include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
@@ -41,17 +42,13 @@ namespace verify {
 
 namespace {
 
-/// Adds the line that reproduces the report. A row that ends with a line of its own names the script there,
-/// because a check does not know how the program was called.
+/// Adds the lines that reproduce the report and rows of it. A check does not know how the program was called.
 void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, const std::string& called) {
   report.reproduce =
       fmt::format("{} replay{}{}", called, report.path.empty() ? "" : " " + quoted_for_shell(report.path),
                   arguments_of(line));
-  constexpr std::string_view kScript = " ./shardproof replay --case ";
-  for (CheckResult& check : report.checks) {
-    if (const std::size_t at = check.detail.rfind(kScript); at != std::string::npos)
-      check.detail.replace(at, kScript.size(), fmt::format(" {} replay --case ", called));
-  }
+  for (CheckResult& check : report.checks)
+    if (!check.reproduce.empty()) check.detail += fmt::format(" {} replay{}", called, check.reproduce);
 }
 
 [[noreturn]] void refuse_scenarios(const std::string& numbers) {
@@ -167,6 +164,18 @@ std::vector<ScenarioReport> replay_all(const Call& call) {
   return reports;
 }
 
+/// Refuses several scenarios, because the dumps of a folder are those of one job.
+void require_one_run(const CommandLine& line) {
+  if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
+  sim::refuse({.code = "flight_recorder_runs",
+               .option = "--flight-recorder",
+               .numbers = line.scenarios.empty()
+                              ? "all scenarios are replayed"
+                              : fmt::format("{} scenarios are given", line.scenarios.size()),
+               .rule = "the dumps of a folder are those of one run",
+               .hint = "one scenario, or --world-size"});
+}
+
 using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
 
 /// The files that replay writes in addition to its result. Their paths are checked before any work begins.
@@ -175,19 +184,23 @@ class ReportFiles {
   explicit ReportFiles(const CommandLine& line) {
     static constexpr std::pair<const char*, TextOf> kTexts[] = {
         {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}};
-    const ReplayFilesRequest request = replay_files_request(line);
-    for (const auto& [option, path] : request.files) {
-      for (const auto& [name, text_of] : kTexts) {
-        if (option == name) add(OutputFile(option, path), text_of);
-      }
+    const Settings& settings = line.settings;
+    const bool records = settings.has("flight-recorder");
+    if (records) require_one_run(line);
+    std::vector<std::string> inputs = line.scenarios;
+    if (settings.has("text")) inputs.push_back(settings.text("text", ""));
+    for (const auto& [option, text_of] : kTexts) {
+      if (!settings.has(option)) continue;
+      OutputFile file(option, settings.text(option, ""));
+      for (const auto& [other, of_other] : files_) file.require_differs_from(other);
+      files_.emplace_back(std::move(file), text_of);
     }
-    for (const auto& [file, text_of] : files_) {
-      for (const std::string& input : request.inputs) file.require_is_no_input(input);
-    }
-    if (!request.recording) return;
-    most_dumped_calls_ = request.recording->most_calls.value_or(kDumpedCalls);
-    dumps_.emplace(request.recording->folder,
-                   request.recording->as_json ? DumpFormat::json : DumpFormat::pickle);
+    for (const auto& [file, text_of] : files_)
+      for (const std::string& input : inputs) file.require_is_no_input(input);
+    if (!records) return;
+    const bool as_json = settings.choice("flight-recorder-format") == "json";
+    most_dumped_calls_ = settings.number("flight-recorder-entries").value_or(kDumpedCalls);
+    dumps_.emplace(settings.text("flight-recorder", ""), as_json ? DumpFormat::json : DumpFormat::pickle);
   }
 
   void write(const std::vector<ScenarioReport>& reports) const {
@@ -205,11 +218,6 @@ class ReportFiles {
   }
 
  private:
-  void add(OutputFile file, TextOf text_of) {
-    for (const auto& [other, of_other] : files_) file.require_differs_from(other);
-    files_.emplace_back(std::move(file), text_of);
-  }
-
   void write_dumps(const TracedRun& traced) const {
     RunDumpWriter writer(traced.layout, traced.run, traced.timeline, most_dumped_calls_);
     for (std::size_t rank = 0; rank < writer.size(); ++rank) dumps_->write(writer.dump_of(rank));
@@ -220,21 +228,22 @@ class ReportFiles {
   std::int64_t most_dumped_calls_ = kDumpedCalls;
 };
 
-std::string all_as_json(const std::vector<ScenarioReport>& reports) {
+Json all_as_json(const std::vector<ScenarioReport>& reports) {
   Json scenarios = Json::array();
   for (const ScenarioReport& report : reports) scenarios.push_back(replay_json(report));
-  return one_line({{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}});
+  return {{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}};
 }
 
-void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles& files, bool as_json_text,
-                  const Output& output) {
-  if (as_json_text) {
+void write_result(const Call& call, const std::vector<ScenarioReport>& reports, const ReportFiles& files,
+                  bool colour) {
+  const Output& output = call.output;
+  if (asks_for_json(call.line)) {
     files.write(reports);  // first, because a refusal must be the only document
-    output.out << all_as_json(reports);
+    write_json(call, all_as_json(reports));
     return;
   }
-  for (const ScenarioReport& report : reports) output.out << replay_text(report, output.colour);
-  output.out << replay_summary_text(reports, output.colour);
+  for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);
+  output.out << replay_summary_text(reports, colour);
   files.write(reports);
 }
 
@@ -246,7 +255,7 @@ Scenario only_scenario(const CommandLine& line) {
     refuse_scenarios("no scenario and no --world-size is given");
   Scenario scenario =
       line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios.front(), line);
-  require_readable(scenario);
+  scenario.settings.check();
   return scenario;
 }
 
@@ -294,7 +303,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   std::exception_ptr unwritten;
   try {
     if (replayed.speaks) {
-      write_result({std::move(replayed.report)}, files, asks_for_json(line), {output.out, output.err});
+      write_result(call, {std::move(replayed.report)}, files, false);
       output.out.flush();
     }
   } catch (const sim::Error&) {
@@ -313,7 +322,6 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
 
 int run_replay(const Call& call) {
   const CommandLine& line = call.line;
-  const Output& output = call.output;
   if (const std::optional<Scenario> scenario = scenario_on_backend(line))
     return run_on_backend(call, *scenario);
   require_read_on(line, Reader::replay, nullptr);
@@ -326,7 +334,7 @@ int run_replay(const Call& call) {
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }
-  write_result(reports, files, asks_for_json(line), output);
+  write_result(call, reports, files, call.output.colour);
   return exit_code(overall(reports));
 }
 

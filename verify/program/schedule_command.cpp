@@ -8,6 +8,7 @@
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/scenario_request.h"
 #include "verify/requests/schedule_request.h"
@@ -90,7 +91,7 @@ int run_estimated_schedule(const Call& call) {
   if (asks_for_json(call.line)) {
     Json document = as_json(step.schedule, step.steps, step.timeline);
     document["estimate"] = estimate_json(step);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << estimate_text(step) << "\n"
                     << title << "\n\n"
@@ -114,7 +115,7 @@ int run_schedule(const Call& call) {
   if (asks_for_json(call.line)) {
     Json document = as_json(request, schedule, timeline);
     document["warnings"] = warnings_json(asked.warnings);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << as_text(request, schedule, timeline, call.output) << warnings_text(asked.warnings);
   }

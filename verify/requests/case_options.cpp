@@ -1,6 +1,5 @@
 #include "verify/requests/case_options.h"
 
-#include "verify/vocabulary/command_line.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -21,8 +20,6 @@ CaseOptions case_options(const Settings& settings) {
   if (settings.has("dimensions")) options.dimensions = settings.text("dimensions", "");
   return options;
 }
-
-CaseOptions case_options(const CommandLine& line) { return case_options(line.settings); }
 
 std::string command_line_of(const NamedValues& values) {
   Settings settings;

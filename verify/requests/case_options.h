@@ -12,7 +12,6 @@
 namespace verify {
 
 class Settings;
-struct CommandLine;
 
 struct CaseOptions {
   std::vector<std::string> cases;       // empty: all
@@ -30,7 +29,6 @@ struct CaseOptions {
 };
 
 CaseOptions case_options(const Settings& settings);
-CaseOptions case_options(const CommandLine& line);
 
 /// Options as pairs of name and value, as a scenario file or a command line has them.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -25,27 +26,22 @@ namespace verify {
 
 namespace {
 
-/// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
-Settings single_scenario(const CommandLine& line) {
-  if (line.run != nullptr) {
-    sim::Refusals refusals;
-    refusals.keep([&] { require_modelled(*line.run, Unproved::groups); });
-    refusals.keep([&] { require_parsed_words(*line.run); });
-    refusals.throw_if_any();
-  }
-  Settings settings = requested_scenario(line).settings;
-  settings.check();
-  return settings;
+/// Returns the scenario, if one is given, with options of the command line replacing its own.
+Scenario single_scenario(const CommandLine& line) {
+  Scenario scenario = requested_scenario(line);
+  sim::Refusals refusals;
+  refusals.keep([&] { require_modelled(scenario.run, Unproved::groups); });
+  refusals.keep([&] { require_parsed_words(scenario.run); });
+  refusals.throw_if_any();
+  scenario.settings.check();
+  return scenario;
 }
 
-/// Adds the warnings about what nobody can read of the run of --from, and about what Megatron refuses of it.
-void add_warnings_of_run(const CommandLine& line, std::vector<sim::Warning>& warnings) {
-  if (line.run == nullptr) return;
-  const std::vector<sim::Warning> unread = warnings_of_file(*line.run);
-  warnings.insert(warnings.end(), unread.begin(), unread.end());
-  const std::vector<sim::Warning> refused =
-      warnings_of_refusals(*line.run, line.run->settings.number("world-size"));
-  warnings.insert(warnings.end(), refused.begin(), refused.end());
+/// Adds the warnings about what nobody can read of a run, and about what Megatron refuses of it.
+void add_warnings_of_run(const Scenario& scenario, std::vector<sim::Warning>& warnings) {
+  std::ranges::move(warnings_of_file(scenario.run), std::back_inserter(warnings));
+  std::ranges::move(warnings_of_refusals(scenario.run, scenario.settings.number("world-size")),
+                    std::back_inserter(warnings));
 }
 
 constexpr const char* kSizes = "param-sizes";
@@ -132,18 +128,6 @@ sim::BufferConfig requested_config(const Settings& settings) {
           .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
 }
 
-/// Refuses several scenarios, because the dumps of a folder are those of one job.
-void require_one_run(const CommandLine& line) {
-  if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
-  sim::refuse({.code = "flight_recorder_runs",
-               .option = "--flight-recorder",
-               .numbers = line.scenarios.empty()
-                              ? "all scenarios are replayed"
-                              : fmt::format("{} scenarios are given", line.scenarios.size()),
-               .rule = "the dumps of a folder are those of one run",
-               .hint = "one scenario, or --world-size"});
-}
-
 }  // namespace
 
 Scenario requested_scenario(const CommandLine& line) {
@@ -158,7 +142,8 @@ Scenario requested_scenario(const CommandLine& line) {
 }
 
 GroupsRequest groups_request(const CommandLine& line) {
-  const Settings settings = single_scenario(line);
+  const Scenario scenario = single_scenario(line);
+  const Settings& settings = scenario.settings;
   std::optional<sim::Layout> layout;
   std::optional<GroupDump> against;
   sim::Refusals refusals;
@@ -167,7 +152,7 @@ GroupsRequest groups_request(const CommandLine& line) {
     if (settings.has("against")) against = read_group_dump(settings.text("against", ""));
   });
   refusals.throw_if_any();
-  add_warnings_of_run(line, layout->warnings);
+  add_warnings_of_run(scenario, layout->warnings);
   return {.layout = *std::move(layout),
           .nodes = node_placement(settings),
           .kinds = settings.texts("kind"),
@@ -183,10 +168,9 @@ InspectRequest inspect_request(const CommandLine& line) {
                  .rule = "inspect takes the dumps of flight recorders, as files or folders",
                  .hint = "shardproof inspect FOLDER"});
   }
-  if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
-  CommandLine without_files = line;
-  without_files.scenarios.clear();
-  Settings settings = scenario_of(without_files).settings;
+  const Scenario scenario = scenario_of(line);
+  require_modelled(scenario.run, Unproved::groups);
+  const Settings& settings = scenario.settings;
   settings.check();
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   InspectRequest request{.paths = line.scenarios,
@@ -204,8 +188,9 @@ InspectRequest inspect_request(const CommandLine& line) {
 }
 
 LayersRequest layers_request(const CommandLine& line) {
-  const Settings settings = single_scenario(line);
-  if (line.run != nullptr) require_modelled(*line.run, Unproved::layers);
+  const Scenario scenario = single_scenario(line);
+  require_modelled(scenario.run, Unproved::layers);
+  const Settings& settings = scenario.settings;
   // With a world size the whole layout is checked, and its pp is used, which the legacy rules may clamp.
   std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
   LayersRequest request{.placement = {}, .rules = settings.choice("rules"), .warnings = {}};
@@ -221,24 +206,25 @@ LayersRequest layers_request(const CommandLine& line) {
   refusals.throw_if_any();
   request.warnings.insert(request.warnings.end(), request.placement.warnings.begin(),
                           request.placement.warnings.end());
-  add_warnings_of_run(line, request.warnings);
+  add_warnings_of_run(scenario, request.warnings);
   return request;
 }
 
 ScheduleCommandRequest schedule_request(const CommandLine& line) {
-  const Settings settings = single_scenario(line);
+  const Scenario scenario = single_scenario(line);
+  const Settings& settings = scenario.settings;
   ScheduleCommandRequest request;
   if (settings.has("svg")) request.svg = settings.text("svg", "");
   sim::Refusals refusals;
   refusals.keep([&] { request.schedule = requested_schedule(settings); });
   keep_megatron_refusals(settings, Reader::schedule, refusals);
   refusals.throw_if_any();
-  add_warnings_of_run(line, request.warnings);
+  add_warnings_of_run(scenario, request.warnings);
   return request;
 }
 
 ShardsRequest shards_request(const CommandLine& line) {
-  const Settings settings = single_scenario(line);
+  const Settings settings = single_scenario(line).settings;
   ShardsRequest request{.parameters = {}, .model = {}, .config = requested_config(settings)};
   if (settings.has(kSizes)) {
     require_no_shape(line);
@@ -260,24 +246,9 @@ ShardsRequest shards_request(const CommandLine& line) {
 }
 
 CaseOptions case_request(const CommandLine& line, Reader reader) {
-  const Settings settings = single_scenario(line);
+  const Settings settings = single_scenario(line).settings;
   require_read_by(settings, reader, line.command);
   return case_options(settings);
-}
-
-ReplayFilesRequest replay_files_request(const CommandLine& line) {
-  ReplayFilesRequest request{.files = {}, .inputs = line.scenarios};
-  for (const char* option : {"report", "junit", "trace"}) {
-    if (line.settings.has(option)) request.files.push_back({option, line.settings.text(option, "")});
-  }
-  if (line.settings.has("flight-recorder")) {
-    require_one_run(line);
-    request.recording = {.folder = line.settings.text("flight-recorder", ""),
-                         .as_json = line.settings.choice("flight-recorder-format") == "json",
-                         .most_calls = line.settings.number("flight-recorder-entries")};
-  }
-  if (line.settings.has("text")) request.inputs.push_back(line.settings.text("text", ""));
-  return request;
 }
 
 std::string arguments_of(const CommandLine& line, const std::string& without) {
@@ -286,8 +257,6 @@ std::string arguments_of(const CommandLine& line, const std::string& without) {
   const bool reads_input = settings.text("from", "") == "-";
   return settings.as_command_line() + (reads_input ? " < FILE" : "");
 }
-
-void require_readable(const CommandLine& line) { line.settings.check(); }
 
 bool asks_for_json(const CommandLine& line) { return line.settings.choice("format") == "json"; }
 

@@ -84,31 +84,9 @@ struct InspectRequest {
 };
 InspectRequest inspect_request(const CommandLine& line);
 
-/// The files that replay writes in addition to its result, and the input files that it must not overwrite.
-struct ReplayFilesRequest {
-  struct File {
-    std::string option;  // report, junit or trace
-    std::string path;
-  };
-  /// The folder of the flight recorder's dumps, and how they are written.
-  struct Recording {
-    std::string folder;
-    bool as_json = false;
-    std::optional<std::int64_t> most_calls;
-  };
-  std::vector<File> files;
-  std::vector<std::string> inputs;
-  std::optional<Recording> recording;
-};
-ReplayFilesRequest replay_files_request(const CommandLine& line);
-
 /// Returns the options of the command line as text for a shell. Options of a single call (output,
 /// process) and the option `without` are left out. What `--from -` reads is written as < FILE.
 std::string arguments_of(const CommandLine& line, const std::string& without = "");
-
-/// Reads every value once, so that a malformed number, size, flag or choice is refused even where the command
-/// does not use it.
-void require_readable(const CommandLine& line);
 
 /// Whether the user asks for the result as JSON.
 bool asks_for_json(const CommandLine& line);

@@ -38,6 +38,7 @@ struct Expectations {
   std::optional<std::string> parameters;  // the figure, as printed
 };
 
+/// Returns the refusal that a scenario expects. It can be read even if its request is refused.
 ExpectedRefusal expected_refusal(const Settings& settings);
 Expectations expectations(const Settings& settings);
 

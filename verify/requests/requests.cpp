@@ -104,9 +104,8 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
 }
 
 sim::Layout requested_layout(const Settings& settings) {
-  return told_in_given_options(settings, std::nullopt, [&] {
-    return sim::make_layout(parallel_sizes(settings), rule_book(settings));
-  });
+  return with_given_options(settings, std::nullopt,
+                            [&] { return sim::make_layout(parallel_sizes(settings), rule_book(settings)); });
 }
 
 sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
@@ -122,7 +121,7 @@ sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
 }
 
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
-  return told_in_given_options(settings, std::nullopt, [&] {
+  return with_given_options(settings, std::nullopt, [&] {
     return rule_book(settings) == sim::RuleBook::legacy
                ? sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks))
                : sim::place_layers(layer_request(settings, pipeline_ranks));

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -13,7 +12,6 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/input_file.h"
 #include "verify/vocabulary/nearest_name.h"
 #include "verify/vocabulary/option_source.h"
@@ -46,15 +44,9 @@ constexpr std::size_t kMaxScenarioBytes = 1 << 20;
 }
 
 std::string read_file(const std::string& path) {
-  if (std::string problem = what_is_no_plain_file(path); !problem.empty())
-    refuse_missing(path, std::move(problem));
-  std::string text(kMaxScenarioBytes + 1, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || !file.is_open()) refuse_unreadable(path, "it cannot be read");
-  if (text.size() > kMaxScenarioBytes)
-    refuse_unreadable(path, fmt::format("it has more than {} bytes", kMaxScenarioBytes));
+  if (std::string what = what_is_no_plain_file(path); !what.empty()) refuse_missing(path, std::move(what));
+  auto [text, problem] = text_of_input(path, kMaxScenarioBytes);
+  if (!problem.empty()) refuse_unreadable(path, std::move(problem));
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::erase(text, '\r');
@@ -71,17 +63,12 @@ std::string first_comment(const std::string& text) {
   return sim::printable_text(comment.starts_with("Source: ") ? comment.substr(8) : comment);
 }
 
-/// Judges the arguments of a run under these settings, which are those of the scenario.
-void hold_against(const RunOfFile& run, const Settings& settings, Scenario& scenario) {
-  scenario.run = std::make_shared<const RunOfFile>(with_options(run, settings));
-  scenario.settings = with_decreased_batch(*scenario.run, settings);
-}
-
-/// Puts the options of a run of --from below those that are given beside it. Those that follow from its
-/// layout follow from the layout of both.
-void put_above_run(const RunOfFile& run, const Settings& given, Scenario& scenario) {
-  const RunOfFile changed = with_options(run, run.settings.overridden_by(given));
-  hold_against(changed, changed.settings.overridden_by(given), scenario);
+/// Puts the settings of a scenario above the options of a run. What follows from the layout of the run
+/// follows from the layout of both.
+void put_above_run(const RunArguments& document, Scenario& scenario) {
+  scenario.run = under_options(run_of(document), scenario.settings);
+  scenario.settings =
+      with_decreased_batch(scenario.run, scenario.run.settings.overridden_by(scenario.settings));
 }
 
 }  // namespace
@@ -89,7 +76,7 @@ void put_above_run(const RunOfFile& run, const Settings& given, Scenario& scenar
 Scenario read_scenario(const std::string& path) {
   const std::string text = read_file(path);
   Scenario scenario{
-      path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}, {}};
+      path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}};
   std::istringstream stream(text);
   OptionCollector collector(" in " + path);
   try {
@@ -124,34 +111,32 @@ Scenario read_scenario(const std::string& path) {
 Scenario read_scenario(const std::string& path, const CommandLine& line) {
   Scenario scenario = read_scenario(path);
   scenario.settings = scenario.settings.overridden_by(line.settings);
-  if (line.run != nullptr) put_above_run(*line.run, Settings(scenario.settings), scenario);
+  put_above_run(line.run, scenario);
   return scenario;
 }
 
 Scenario scenario_of(const CommandLine& line) {
-  Scenario scenario{"", "command line", "options given", line.settings, nullptr};
-  if (line.run == nullptr) return scenario;
-  put_above_run(*line.run, line.settings, scenario);
-  scenario.name = line.run->path.empty()
-                      ? "command"
-                      : sim::printable_text(std::filesystem::path(line.run->path).filename().string());
-  scenario.source = fmt::format("the options of {}", source_name(*line.run));
+  Scenario scenario{.path = "", .name = "command line", .source = "options given", .settings = line.settings};
+  if (line.run.is_given()) {
+    const bool is_command = line.run.kind == RunFileKind::command;
+    scenario.name = is_command ? "command" : std::filesystem::path(line.run.name).filename().string();
+    scenario.source = fmt::format("the options of {}", line.run.name);
+  }
+  put_above_run(line.run, scenario);
   return scenario;
 }
 
 Scenario with_settings(const Scenario& scenario, const Settings& settings) {
+  RunOfFile run = scenario.run;
+  const bool has_batch = run.values.has("global-batch-size") || run.values.has("step-batch-size-schedule");
+  if (!has_batch) run.settings.remove("global-batch-size");  // so that the one of `settings` is given
   Scenario changed = scenario;
-  changed.settings = settings;
-  if (scenario.run == nullptr) return changed;
-  RunOfFile run = *scenario.run;
-  const bool has_batch = run.judged.has("global-batch-size") || run.judged.has("step-batch-size-schedule");
-  if (!has_batch && settings.has("global-batch-size"))
-    run.judged.replace("global-batch-size", settings.given("global-batch-size"));
-  hold_against(run, settings, changed);
+  changed.run = with_options(run, settings);
+  changed.settings = with_decreased_batch(changed.run, settings);
   return changed;
 }
 
-bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size") || line.run != nullptr; }
+bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size") || line.run.is_given(); }
 
 std::string scenario_folder() {
   std::error_code error;

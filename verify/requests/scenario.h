@@ -8,10 +8,10 @@
 ///         device, none of which is opened; scenario_syntax: the file cannot be read, is too large, or is not
 ///         of this form; not_in_scenario: an option of output or of this process; those of option_source.h.
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/vocabulary/command_line.h"
 #include "verify/vocabulary/settings.h"
 
@@ -22,7 +22,7 @@ struct Scenario {
   std::string name;    // the file's name without ".ini"
   std::string source;  // its first line, without the comment sign
   Settings settings;
-  std::shared_ptr<const RunOfFile> run;  // the run of --from, whose options are among them; null without one
+  RunOfFile run = {};  // whose options are among the settings; of no run without --from
 };
 
 /// Reads a scenario file.
@@ -31,8 +31,8 @@ Scenario read_scenario(const std::string& path);
 Scenario read_scenario(const std::string& path, const CommandLine& line);
 /// Makes a scenario of the options of the command line alone.
 Scenario scenario_of(const CommandLine& line);
-/// Returns the scenario with other settings, under which the arguments of a run of --from are judged. The
-/// batch that the run has by its own layout stays its batch.
+/// Returns the scenario with other settings, under which the arguments of its run are judged. The batch that
+/// the run has by its own layout stays its batch.
 Scenario with_settings(const Scenario& scenario, const Settings& settings);
 /// Whether the command line gives a layout by itself, which it does with --world-size.
 bool gives_a_world(const CommandLine& line);

@@ -18,6 +18,7 @@
 #include "verify/requests/expert_options.h"
 #include "verify/requests/expert_warnings.h"
 #include "verify/requests/given_options.h"
+#include "verify/requests/requested_run.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/world_options.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -91,12 +92,14 @@ StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
     return {.request = {}, .missing = "the scenario gives neither num-microbatches nor global-batch-size"};
   const std::int64_t microbatches =
       batch.num_microbatches ? *batch.num_microbatches : microbatches_of_batch(batch, layout.dp);
+  const std::int64_t round = sim::capped_product({batch.micro_batch_size, layout.dp});
   try {
-    return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
+    return with_given_options(settings, round, [&]() -> StepSchedule {
+      return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
+    });
   } catch (const sim::Error& error) {
-    const std::int64_t round = sim::capped_product({batch.micro_batch_size, layout.dp});
-    if (error.refusal().code != "schedule_size") refuse_in_given_options(error, settings, round);
-    return {.request = {}, .missing = sim::Error(in_given_options(error.refusal(), settings, round)).what()};
+    if (error.refusal().code != "schedule_size") throw;
+    return {.request = {}, .missing = error.what()};
   }
 }
 
@@ -114,7 +117,7 @@ std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
 /// The bytes of an element; none of the states of an optimizer that only a fork knows.
 StateBytes state_of(const Scenario& scenario) {
   StateBytes state = state_bytes(scenario.settings);
-  if (scenario.run == nullptr || words_of_forks(scenario.run->judged, "optimizer").empty()) return state;
+  if (words_of_forks(scenario.run.values, "optimizer").empty()) return state;
   state.optimizer = state.main = state.copied_gradient = 0;
   state.has_known_optimizer = false;
   state.dtypes += ", without the states of an optimizer that is not known";
@@ -140,32 +143,33 @@ struct Checked {
   StepSchedule schedule;
 };
 
-/// The codes of the rules that are warned of and not refused.
-std::vector<std::string> warned_rules(const Scenario& scenario) {
-  return scenario.run == nullptr ? std::vector<std::string>() : rules_of_a_step(*scenario.run);
-}
-
-bool has_modelled_grid(const Scenario& scenario) {
-  return scenario.run == nullptr || not_proved(scenario.run->judged_account, Unproved::groups).empty();
-}
-
-/// Keeps what Megatron refuses of a run of --from; or else, that its grid is not modelled.
+/// Keeps what Megatron refuses of a run; or else, that its grid is not modelled.
 void keep_refusals_of_run(const Scenario& scenario, Asked asked, sim::Refusals& refusals) {
-  const RunOfFile& run = *scenario.run;
-  const bool is_refused = keep_run_refusals(run, scenario.settings.number("world-size"), asked, refusals);
-  if (!is_refused) refusals.keep([&] { require_modelled(run, Unproved::groups); });
+  const bool is_refused =
+      keep_run_refusals(scenario.run, scenario.settings.number("world-size"), asked, refusals);
+  if (!is_refused) refusals.keep([&] { require_modelled(scenario.run, Unproved::groups); });
+}
+
+/// Keeps the refusals of options that have no effect, or that Megatron refuses. Arguments of a run may have
+/// none, and have rules of their own.
+void keep_refusals_of_options(const Settings& settings, sim::Refusals& refusals) {
+  refusals.keep([&] { require_effective_expert_options(settings); });
+  refusals.keep([&] { require_context_options(settings); });
+  keep_memory_refusals(settings, refusals);
 }
 
 Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& not_proved) {
   const Settings& settings = scenario.settings;
+  const RunOfFile& run = scenario.run;
   sim::Refusals refusals;
   Checked checked;
   std::optional<sim::Layout>& layout = checked.layout;
-  if (has_modelled_grid(scenario)) refusals.keep([&] { layout = requested_layout(settings); });
-  std::vector<std::string> left_out = warned_rules(scenario);
-  if (scenario.run != nullptr) std::ranges::move(rules_not_held(*scenario.run), std::back_inserter(left_out));
+  if (verify::not_proved(run.account, Unproved::groups) == nullptr)
+    refusals.keep([&] { layout = requested_layout(settings); });
+  std::vector<std::string> left_out = rules_of_a_step(run);
+  std::ranges::move(rules_not_held(run), std::back_inserter(left_out));
   keep_megatron_refusals(settings, Reader::replay, refusals, left_out);
-  if (scenario.run != nullptr) keep_refusals_of_run(scenario, asked, refusals);
+  keep_refusals_of_run(scenario, asked, refusals);
   refusals.keep([&] {
     if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
       checked.placement = requested_placement(
@@ -174,9 +178,7 @@ Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& 
   refusals.keep([&] { checked.pipeline = pipeline_options(settings); });
   refusals.keep([&] { expert_options(settings); });
   refusals.keep([&] { memory_options(settings); });
-  if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
-  if (scenario.run == nullptr) refusals.keep([&] { require_context_options(settings); });
-  if (scenario.run == nullptr) keep_memory_refusals(settings, refusals);
+  if (!run.is_given()) keep_refusals_of_options(settings, refusals);
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
@@ -184,21 +186,20 @@ Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& 
     refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
   }
   sim::Refusals with_reason;  // what is not known comes first: the others may follow from it
-  if (scenario.run != nullptr && !refusals.empty())
-    with_reason.keep([&] { require_known_words(*scenario.run); });
+  if (!refusals.empty()) with_reason.keep([&] { require_known_words(run, option_of_run(settings)); });
   with_reason.keep([&] { refusals.throw_if_any(); });
   with_reason.throw_if_any();
   return checked;
 }
 
 /// Returns the warnings of the layout, those about options that are not simulated as Megatron runs them, and
-/// those about a run of --from whose arguments Megatron takes.
+/// those about a run whose arguments Megatron takes.
 std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::Layout& layout) {
   const Settings& settings = scenario.settings;
   std::vector<sim::Warning> warnings = layout.warnings;
-  std::ranges::move(megatron_warnings(settings, warned_rules(scenario)), std::back_inserter(warnings));
-  if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
-  if (scenario.run != nullptr) std::ranges::move(context_warnings(settings), std::back_inserter(warnings));
+  std::ranges::move(megatron_warnings(settings, rules_of_a_step(scenario.run)), std::back_inserter(warnings));
+  std::ranges::move(run_warnings(scenario.run), std::back_inserter(warnings));
+  if (scenario.run.is_given()) std::ranges::move(context_warnings(settings), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
   std::ranges::move(
@@ -235,7 +236,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
 
 /// Returns why a step fails of a run that Megatron takes; "" where none does.
 std::string failure_of_a_step(const Scenario& scenario) {
-  const auto broken = megatron_warnings(scenario.settings, warned_rules(scenario));
+  const auto broken = megatron_warnings(scenario.settings, rules_of_a_step(scenario.run));
   return broken.empty() ? "" : "a step fails: " + broken.front().message;
 }
 
@@ -249,14 +250,6 @@ ModelOptions model_of(const Scenario& scenario) {
   return model;
 }
 
-/// Returns the first argument whose memory is not counted, as a sentence; "" where there is none.
-std::string not_counted(const RunOfFile& run) {
-  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.judged, run.judged_account);
-  if (arguments.empty()) return "";
-  const AccountedArgument& first = arguments.front();
-  return fmt::format("--{}{}: {}", first.name, first.value.empty() ? "" : " " + first.value, first.sentence);
-}
-
 /// Returns why a model has no training that is proved, as its options say.
 std::string training_not_proved(const Settings& settings) {
   if (!settings.flag("multi-latent-attention")) return "";
@@ -267,13 +260,16 @@ std::string training_not_proved(const Settings& settings) {
   return "";
 }
 
-NotProved not_proved_of(const Scenario& scenario) {
-  if (scenario.run == nullptr)
-    return {.layers = "", .memory = "", .training = training_not_proved(scenario.settings)};
-  const RunAccount& account = scenario.run->judged_account;
-  NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
-                       .memory = not_counted(*scenario.run),
-                       .training = verify::not_proved(account, Unproved::training)};
+/// Returns why an argument leaves something without proof, as a sentence; "" where there is none.
+std::string reason_of(const AccountedArgument* argument) {
+  return argument == nullptr ? "" : written(*argument) + ": " + argument->sentence;
+}
+
+NotProved not_proved_of(const Scenario& scenario, const std::vector<AccountedArgument>& uncounted) {
+  const RunAccount& account = scenario.run.account;
+  NotProved not_proved{.layers = reason_of(verify::not_proved(account, Unproved::layers)),
+                       .memory = reason_of(uncounted.empty() ? nullptr : &uncounted.front()),
+                       .training = reason_of(verify::not_proved(account, Unproved::training))};
   if (not_proved.training.empty()) not_proved.training = training_not_proved(scenario.settings);
   const std::string failure = failure_of_a_step(scenario);
   for (std::string* reason : {&not_proved.memory, &not_proved.training})
@@ -289,7 +285,8 @@ ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
   require_options(settings);
   require_recorded_run(settings);
   require_grid_can_be_replayed(settings);
-  const NotProved not_proved = not_proved_of(scenario);
+  std::vector<AccountedArgument> uncounted = uncounted_arguments(scenario.run.values, scenario.run.account);
+  const NotProved not_proved = not_proved_of(scenario, uncounted);
   Checked checked = checked_options(scenario, asked, not_proved);
   const sim::Layout& layout = *checked.layout;
   ScenarioRequest request{.layout = layout,
@@ -310,6 +307,8 @@ ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
                           .expected = expectations(settings),
                           .warnings = warnings_about(scenario, layout),
                           .not_proved = not_proved,
+                          .uncounted = std::move(uncounted),
+                          .not_modelled = settings.given("not-modelled"),
                           .is_traced = settings.has("trace") || settings.has("flight-recorder"),
                           .layout_only = settings.flag("layout-only"),
                           .every_rank = settings.flag("every-rank"),
@@ -317,15 +316,8 @@ ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
-  request.not_modelled = settings.given("not-modelled");
-  if (scenario.run != nullptr)
-    request.uncounted = uncounted_arguments(scenario.run->judged, scenario.run->judged_account);
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }
-
-ExpectedRefusal expected_refusal(const Scenario& scenario) { return expected_refusal(scenario.settings); }
-
-void require_readable(const Scenario& scenario) { scenario.settings.check(); }
 
 }  // namespace verify

@@ -80,10 +80,4 @@ struct ScenarioRequest {
 /// Reads and checks the options of a scenario, those of a run of --from as far as they are asked for.
 ScenarioRequest scenario_request(const Scenario& scenario, Asked asked = Asked::whole_run);
 
-/// Returns the refusal that a scenario expects. It can be read even where the request itself is refused.
-ExpectedRefusal expected_refusal(const Scenario& scenario);
-
-/// Reads every value of a scenario once, so that a malformed number, size, flag or choice is refused.
-void require_readable(const Scenario& scenario);
-
 }  // namespace verify

@@ -78,7 +78,7 @@ ScheduleRequest requested_schedule(const Settings& settings) {
     requested_placement(settings, ranks);  // refuses a layout that is none
   const PipelineOptions options = pipeline_options(settings);
   const sim::PipelineShape shape = shape_of(options, ranks, *microbatches);
-  told_in_given_options(settings, round, [&] { sim::check(shape); });
+  with_given_options(settings, round, [&] { sim::check(shape); });
   return {named_schedule(settings.choice_among("schedule",
                                                option_named("schedule").as_read_by(Reader::schedule).choices),
                          options.virtual_size.has_value()),

@@ -13,6 +13,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/output/input_file.h"
 #include "verify/run_arguments/dialects.h"
+#include "verify/run_arguments/run_document.h"
 #include "verify/run_arguments/run_log.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/run_yaml.h"
@@ -189,11 +190,25 @@ void require_bytes(std::size_t bytes, std::size_t most) {
                .hint = "the file that starts the run, or the log of rank 0 from its beginning"});
 }
 
+/// Refuses values for variables of a text that has none.
+void require_nothing_set(const RunVariables& set, const char* what) {
+  if (set.empty()) return;
+  sim::refuse({.code = "bad_set",
+               .option = fmt::format("--set {}", sim::printable_text(set.begin()->first)),
+               .numbers = fmt::format("the file is {}", what),
+               .rule = fmt::format("{} has the values of all arguments, and no variables", what),
+               .hint = "the argument on the command line"});
+}
+
 }  // namespace
 
 RunArguments read_run_text(const std::string& text, const RunVariables& set, const std::string& path) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
+  if (is_run_document(text)) {
+    require_nothing_set(set, "the document of a run");
+    return read_run_document(text);
+  }
   require_known_format(text);
   require_variables(text, set);
   if (is_yaml(text)) return read_run_yaml(text, set);
@@ -210,6 +225,7 @@ namespace {
 /// Reads a run from a stream that can go back to its beginning.
 RunArguments read_run(std::istream& stream, const RunVariables& set, const std::string& path) {
   if (holds_a_ruler(stream)) {
+    require_nothing_set(set, "a log");
     stream.clear();
     stream.seekg(0);
     return read_run_log(stream);

@@ -63,6 +63,10 @@ std::vector<std::string> ShellValues::marks_of(const std::string& name, const Sh
     for (const std::string& one : marks) present.push_back(unresolved(one).front());
     if (std::ranges::find(present, source, &Unresolved::text) != present.end()) return;
     marks.push_back(inner.empty() ? mark(source, asked, line, reason_of_branch("appended", asked)) : inner);
+    const bool is_whole = unknowns_.back().text == source;  // and not cut
+    if (!inner.empty() || !is_whole) return;
+    for (const ShellField& word : words_of(source.substr(source.find('=') + 1), line))
+      unknowns_.back().appended.push_back(word.text);
   };
   for (const ShellField& field : fields) {
     const std::vector<Unresolved> inner = unresolved(field.text);

@@ -8,21 +8,19 @@
 ///
 /// Errors  missing_value: an option without the value it needs; those of option_source.h.
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
-
-struct RunOfFile;
 
 struct CommandLine {
   std::string command;  // empty: none was given
   std::vector<std::string> scenarios;
   Settings settings;
-  std::shared_ptr<const RunOfFile> run;  // what --from reads (run_of_file.h); null without it
+  RunArguments run;  // what --from and --command give (requested_run.h); of no run without them
   bool help = false;
   bool version = false;
 };

@@ -27,9 +27,10 @@ struct JudgedAsScenario {
 inline JudgedAsScenario judged(verify::RunArguments arguments, std::int64_t world) {
   JudgedAsScenario judged;
   try {
-    const auto run =
-        std::make_shared<const verify::RunOfFile>(verify::run_of("run", std::move(arguments), world));
-    judged.request = verify::scenario_request({"", "run", "", run->settings, run});
+    arguments.name = "run";
+    arguments.world_size = world;
+    const verify::RunOfFile run = verify::run_of(std::move(arguments));
+    judged.request = verify::scenario_request({"", "run", "", run.settings, run});
   } catch (const sim::Error& error) {
     judged.refused.insert(error.refusal().code);
     for (const sim::Refusal& refusal : sim::further_refusals(error)) judged.refused.insert(refusal.code);
