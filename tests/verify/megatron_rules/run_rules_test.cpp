@@ -15,7 +15,8 @@
 #include "tests/verify/megatron_rules/judged_run.h"
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_table.h"
-#include "verify/megatron_rules/run_of_file.h"
+#include "verify/megatron_rules/run_values.h"
+#include "verify/run_arguments/run_arguments.h"
 #include "verify/run_arguments/run_script.h"
 
 namespace {
@@ -91,8 +92,8 @@ TEST(RunRules, RecomputedExpertsMayComeWithAMethod) {
 }
 
 std::set<std::size_t> rules_broken_by(const std::string& text) {
-  const verify::RunOfFile run = verify::run_of("run", verify::read_run_script(text, {}), 8);
-  return test::broken_rules(verify::RuleFacts(run.judged, run.run.environment, 8));
+  const verify::RunArguments run = verify::read_run_script(text, {});
+  return test::broken_rules(verify::RuleFacts(verify::RunValues(run), run.environment, 8));
 }
 
 TEST(RunRules, EveryRuleIsBrokenByOneChangeOfARunThatHolds) {

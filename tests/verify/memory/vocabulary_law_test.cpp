@@ -55,7 +55,7 @@ Settings drawn_settings() {
 }
 
 ScenarioRequest request_of(const Settings& settings) {
-  return scenario_request({.path = "", .name = "drawn", .source = "", .settings = settings, .run = nullptr});
+  return scenario_request({.path = "", .name = "drawn", .source = "", .settings = settings});
 }
 
 MemoryReport counted_with(ScenarioRequest request, std::int64_t entries) {
