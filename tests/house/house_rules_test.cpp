@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "tests/house/complexity.h"
 #include "tests/house/included_names.h"
@@ -311,8 +312,18 @@ TEST(HouseRules, ComplexityIsThatOfBodies) {
 
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }
 
+/// The words of the last column of a table, in the quotes that C++ has.
+std::string quoted_last_column(const std::string& table) {
+  std::string quoted;
+  for (const std::string& line : test::lines_with(table, {"\t"})) {
+    std::istringstream words(line.substr(line.rfind('\t') + 1));
+    for (std::string word; words >> word;) quoted += "\"" + word + "\" ";
+  }
+  return quoted;
+}
+
 TEST(HouseRules, EveryRefusalIsProvoked) {
-  // Refusals of the program are provoked through the program, Megatron's rules through their table, and those
+  // Refusals of the program are provoked through the program, Megatron's rules through tables, and those
   // of a project's cases through prove(). Refusals of rank programs are provoked in the tests of their rooms.
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
                               root_file("tests/verify/megatron_rules/megatron_validation_test.cpp") +
@@ -327,7 +338,14 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                                              "tests/verify/recordings", "tests/verify/run_arguments"},
                                             {".cpp"}))
     refusal_tests += file.text;
-  EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
+  for (const SourceFile& file : files_under({"tests/verify/megatron_rules"}, {".tsv"}))
+    refusal_tests += quoted_last_column(file.text);
+  std::vector<SourceFile> files = sources();
+  for (SourceFile& table : files_under({"verify"}, {".tsv"})) files.push_back(std::move(table));
+  EXPECT_EQ(test::unprovoked_refusals(files, refusal_tests), Lines{});
+  EXPECT_EQ(
+      test::unprovoked_refusals({{"verify/a.tsv", "# A.\ncode\trule\nnever_8_seen\tb\n"}}, refusal_tests),
+      Lines{"never_8_seen: no refusal test provokes this code"});
   EXPECT_EQ(
       test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),
       1U);

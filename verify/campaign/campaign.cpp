@@ -1,8 +1,10 @@
 #include "verify/campaign/campaign.h"
 
 #include <future>
+#include <set>
 
 #include "verify/campaign/campaign_work.h"
+#include "verify/campaign/drawn_settings.h"
 
 namespace verify {
 
@@ -34,6 +36,24 @@ void run_campaign(const CampaignRequest& request, std::span<Bench> benches, std:
     others.push_back(std::async(std::launch::async, [&] { campaign.work(bench); }));
   campaign.work(benches.front());
   for (std::future<void>& other : others) other.get();
+}
+
+std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench) {
+  constexpr int kDraws = 32;
+  std::set<SiteOperation> sites;
+  for (const Case* one : request.cases) {
+    DrawnSettings settings(*one, "sites", {sim::DType::field}, request.seed, request.max_world);
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const std::shared_ptr<const sim::RunReport> run = bench.run(*one, settings.next());
+      for (const sim::RankReport& rank : run->ranks) {
+        for (const sim::CallRecord& call : rank.calls) {
+          if (call.group->size() > 1) sites.insert({call.site.name, call.operation});
+        }
+        for (const sim::Published& tensor : rank.published) sites.insert({"tensor." + tensor.name});
+      }
+    }
+  }
+  return {sites.begin(), sites.end()};
 }
 
 }  // namespace verify

@@ -1,7 +1,7 @@
 #pragma once
 
 /// A campaign judges cases by properties in drawn worlds, shapes and dtypes (drawn_settings.h). A failure is
-/// shrunk (shrinking.h) and explained.
+/// shrunk and explained.
 ///
 /// Shapes  a failure shrinks until no single step leads to another failure, and no drawn setting on fewer
 ///         ranks fails.
@@ -18,6 +18,7 @@
 
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace verify {
@@ -67,5 +68,11 @@ using GoesOn = std::function<bool(std::int64_t done, const CampaignRow& row)>;
 /// Runs the campaign, with a thread for each bench.
 void run_campaign(const CampaignRequest& request, std::span<Bench> benches, std::vector<CampaignRow>& rows,
                   const GoesOn& goes_on);
+
+// The sites that cases reach: their calls in groups of several ranks, and the tensors that they publish, as
+// a few drawn runs made them.
+
+/// Returns the sites and operations of the cases of a campaign, each once, sorted by site.
+std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench);
 
 }  // namespace verify

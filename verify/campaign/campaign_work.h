@@ -12,6 +12,7 @@
 /// Exact   The numbers that conclude() gives a row, added up over all shares (the slack: their maximum), are
 ///         the same for any number of shares and threads, unless the campaign is stopped.
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,8 +20,21 @@
 
 #include "verify/campaign/campaign.h"
 #include "verify/campaign/drawn_settings.h"
+#include "verify/cases/case.h"
 
 namespace verify {
+
+// Makes a failing setting smaller for as long as it fails: fewer ranks first, then fewer replicas, then each
+// dimension towards its least number. The dtype, the seed and all else in a setting stay the same.
+//
+// Exact   the result fails, and no single step from it does. A step replaces one number by a smaller one:
+//         by any of those above its least where they are at most 16, and otherwise by those whose distance
+//         from the number or from its least is 0 or a power of two.
+
+/// Returns the smallest setting that single steps lead to from `failing`. `fails` tells whether a setting
+/// fails.
+CaseSetting shrunk(const Case& the_case, CaseSetting failing,
+                   const std::function<bool(const CaseSetting&)>& fails);
 
 /// The share of one process among several.
 struct Share {

@@ -33,13 +33,13 @@ std::vector<Item> chosen(const std::vector<std::string>& names, const char* opti
   std::vector<std::string> known;
   for (const Item& item : all) known.push_back(name_of(item));
   for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       refuse_name(code, std::string("--") + option, name, known);
     }
   }
   std::vector<Item> result;
   for (const Item& item : all) {
-    if (names.empty() || std::find(names.begin(), names.end(), name_of(item)) != names.end()) {
+    if (names.empty() || std::ranges::find(names, name_of(item)) != names.end()) {
       result.push_back(item);
     }
   }
@@ -95,11 +95,11 @@ Dimensions parsed_dimensions(const Case& the_case, const std::string& given) {
     begin = end + 1;
   }
   const std::vector<Dimension> wanted = the_case.dimensions();
-  const bool fits = dimensions.size() == wanted.size() &&
-                    std::all_of(wanted.begin(), wanted.end(), [&](const Dimension& d) {
-                      return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least &&
-                             dimensions.at(d.name) <= d.most;
-                    });
+  const bool fits =
+      dimensions.size() == wanted.size() && std::ranges::all_of(wanted, [&](const Dimension& d) {
+        return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least &&
+               dimensions.at(d.name) <= d.most;
+      });
   if (!fits) refuse_dimensions(the_case, given);
   return dimensions;
 }

@@ -19,6 +19,66 @@ constexpr std::uint64_t kTurn = 0, kClass = 1, kNumber = 2, kDraws = 3;
 
 }  // namespace
 
+PairCover::PairCover(const std::vector<int>& values) {
+  for (const int count : values) {
+    first_.push_back(ids_);
+    ids_ += static_cast<std::size_t>(count);
+  }
+  const std::size_t factors = values.size();
+  all_.open.assign(ids_ * ids_, 0);
+  all_.open_of_factor.assign(ids_ * factors, 0);
+  for (std::size_t f = 0; f < factors; ++f) {
+    for (std::size_t g = 0; g < factors; ++g) {
+      if (f == g) continue;
+      for (int value = 0; value < values[f]; ++value) {
+        all_.open_of_factor[id(f, value) * factors + g] = values[g];
+        for (int other = 0; other < values[g]; ++other) all_.open[id(f, value) * ids_ + id(g, other)] = 1;
+        if (f < g) all_.left += static_cast<std::size_t>(values[g]);
+      }
+    }
+  }
+  now_ = all_;
+}
+
+void PairCover::close(Pairs& pairs, std::size_t factor, int value, std::size_t other, int other_value) const {
+  const std::size_t a = id(factor, value), b = id(other, other_value);
+  if (pairs.open[a * ids_ + b] == 0) return;
+  pairs.open[a * ids_ + b] = pairs.open[b * ids_ + a] = 0;
+  --pairs.open_of_factor[a * first_.size() + other];
+  --pairs.open_of_factor[b * first_.size() + factor];
+  --pairs.left;
+}
+
+void PairCover::leave_out(std::size_t factor, int value, std::size_t other, int other_value) {
+  close(all_, factor, value, other, other_value);
+  close(now_, factor, value, other, other_value);
+}
+
+PairCover::Gain PairCover::gain(std::size_t factor, int value, const std::vector<int>& row) const {
+  Gain gain;
+  const std::size_t own = id(factor, value);
+  for (std::size_t other = 0; other < row.size(); ++other) {
+    if (other == factor) continue;
+    if (row[other] == kNone) {
+      gain.chances += now_.open_of_factor[own * row.size() + other];
+    } else {
+      gain.pairs += is_open(own, id(other, row[other])) ? 1 : 0;
+    }
+  }
+  return gain;
+}
+
+void PairCover::cover(const std::vector<int>& row) {
+  for (std::size_t f = 0; f < row.size(); ++f) {
+    for (std::size_t g = f + 1; g < row.size(); ++g) {
+      if (row[f] != kNone && row[g] != kNone) close(now_, f, row[f], g, row[g]);
+    }
+  }
+  if (now_.left > 0) return;
+  now_ = all_;
+  ++covers_;
+}
+
 int DrawnSettings::Range::classes() const {
   return static_cast<int>(std::min<std::int64_t>(most - least + 1, kMostClasses));
 }
@@ -79,8 +139,7 @@ void DrawnSettings::add_dimension(const Dimension& dimension) {
 void DrawnSettings::add_worlds(World world, int max_world) {
   const std::size_t at = world.numbers.size();
   if (at == kFirstAxis + axes_) {
-    const auto in_use =
-        std::count_if(world.numbers.begin(), world.numbers.end(), [](auto number) { return number > 1; });
+    const auto in_use = std::ranges::count_if(world.numbers, [](auto number) { return number > 1; });
     const bool has_replicas = world.numbers[kReplicas] > 1;
     world.row.assign(factors_.size(), PairCover::kNone);
     for (std::size_t f = 0; f < at; ++f) world.row[f] = factors_[f].range.class_of(world.numbers[f]);
@@ -106,9 +165,9 @@ void DrawnSettings::add_worlds(World world, int max_world) {
 /// as it can.
 void DrawnSettings::keep_worlds_that_fit() {
   const auto any_fits = [](const std::vector<World>& worlds) {
-    return std::any_of(worlds.begin(), worlds.end(), [](const World& world) { return world.fits; });
+    return std::ranges::any_of(worlds, [](const World& world) { return world.fits; });
   };
-  if (std::any_of(by_axes_.begin(), by_axes_.end(), any_fits)) {
+  if (std::ranges::any_of(by_axes_, any_fits)) {
     for (std::vector<World>& worlds : by_axes_)
       std::erase_if(worlds, [](const World& world) { return !world.fits; });
   }
@@ -126,10 +185,9 @@ bool DrawnSettings::counts(std::size_t factor, int a_class, std::size_t other, c
 /// Leaves out the pairs that cannot be covered in any world of at most --max-world ranks.
 void DrawnSettings::leave_out_impossible_pairs() {
   const auto is_possible = [&](std::size_t f, int a, std::size_t g, int b) {
-    return std::any_of(by_axes_.begin(), by_axes_.end(), [&](const std::vector<World>& worlds) {
-      return std::any_of(worlds.begin(), worlds.end(), [&](const World& world) {
-        return counts(f, a, g, world) && counts(g, b, f, world);
-      });
+    return std::ranges::any_of(by_axes_, [&](const std::vector<World>& worlds) {
+      return std::ranges::any_of(
+          worlds, [&](const World& world) { return counts(f, a, g, world) && counts(g, b, f, world); });
     });
   };
   for (std::size_t f = 0; f < factors_.size(); ++f) {
@@ -189,7 +247,7 @@ void DrawnSettings::fill(const World& world, std::vector<int>& row) const {
   for (std::size_t f = 0; f < row.size(); ++f) {
     if (row[f] == PairCover::kNone) order.emplace_back(factors_[f].random.bits(number_ * kDraws + kTurn), f);
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   for (const auto& [turn, f] : order) {
     const int classes = factors_[f].range.classes();
     const auto first = static_cast<int>(

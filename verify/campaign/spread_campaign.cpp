@@ -43,7 +43,7 @@ struct ThreadsHere {
 /// Waits until all threads are over, at most so long. Returns whether they are.
 bool are_over(const std::vector<std::future<void>>& threads, std::chrono::milliseconds wait) {
   const auto until = std::chrono::steady_clock::now() + wait;
-  return std::all_of(threads.begin(), threads.end(), [&](const std::future<void>& thread) {
+  return std::ranges::all_of(threads, [&](const std::future<void>& thread) {
     return thread.wait_until(until) == std::future_status::ready;
   });
 }

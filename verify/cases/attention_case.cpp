@@ -191,24 +191,19 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .k_norm = norm("attention.k_layernorm")},
         inputs.matrix("input", sizes.tokens(), sizes.hidden));
     const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
-    Wholes<Scalar> wholes = {{"queries", layer.queries()},
-                             {"probabilities", layer.probabilities()},
-                             {"proj.input", layer.context()},
-                             {"output", layer.output()},
-                             {"grad_input", gradients.x},
-                             {"qkv.weight_grad", gradients.qkv.weight},
-                             {"proj.weight_grad", gradients.proj.weight}};
-    if (s["head_norm"] != 0) {
-      wholes["q_layernorm.weight_grad"] = gradients.q_norm.weight;
-      wholes["k_layernorm.weight_grad"] = gradients.k_norm.weight;
-    }
-    if (is_layer_norm(s)) {
-      wholes["q_layernorm.bias_grad"] = gradients.q_norm.bias;
-      wholes["k_layernorm.bias_grad"] = gradients.k_norm.bias;
-    }
-    if (s["bias"] != 0) wholes["qkv.bias_grad"] = gradients.qkv.bias;
-    if (s["bias"] == 1) wholes["proj.bias_grad"] = gradients.proj.bias;
-    return wholes;
+    return {{"queries", layer.queries()},
+            {"probabilities", layer.probabilities()},
+            {"proj.input", layer.context()},
+            {"output", layer.output()},
+            {"grad_input", gradients.x},
+            {"qkv.weight_grad", gradients.qkv.weight},
+            {"qkv.bias_grad", gradients.qkv.bias},
+            {"proj.weight_grad", gradients.proj.weight},
+            {"proj.bias_grad", gradients.proj.bias},
+            {"q_layernorm.weight_grad", gradients.q_norm.weight},
+            {"q_layernorm.bias_grad", gradients.q_norm.bias},
+            {"k_layernorm.weight_grad", gradients.k_norm.weight},
+            {"k_layernorm.bias_grad", gradients.k_norm.bias}};
   }
 };
 

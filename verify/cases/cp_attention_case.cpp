@@ -1,10 +1,10 @@
 #include "sim/context/context_rows.h"
 #include "sim/context/core_attention.h"
 #include "sim/tensor/permutation.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/cp_plan.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/context_attention.h"
 
 namespace verify {

@@ -5,8 +5,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
-#include "verify/cases/latent_calls.h"
-#include "verify/cases/latent_parameters.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/latent_attention.h"
@@ -90,9 +89,7 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
     const bool sp = s["sequence_parallel"] == 1;
     const LatentCalls latent{.tokens = sizes.tokens(),
                              .hidden = sizes.hidden,
-                             .q_lora_rank = sizes.latent.q_lora_rank,
-                             .kv_lora_rank = sizes.latent.kv_lora_rank,
-                             .positions = sizes.latent.qk_pos_emb_head_dim,
+                             .sizes = sizes.latent,
                              .tp = s.group_size,
                              .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;

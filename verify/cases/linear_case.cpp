@@ -37,18 +37,17 @@ Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, 
   const auto x = inputs.matrix("input", tokens, hidden);
   const auto weight = inputs.parameter("linear.weight", features, hidden);
   const auto grad = inputs.matrix("grad_output", tokens, features);
-  const auto bias = adds_bias ? inputs.parameter("linear.bias", 1, features) : reference::Matrix<Scalar>();
-  Wholes<Scalar> wholes = {{"input", x},
-                           {"weight", weight},
-                           {"output", reference::linear(inputs.number(), x, weight, bias)},
-                           {"grad_output", grad},
-                           {"grad_input", reference::product(inputs.number(), grad, weight)},
-                           {"weight_grad", weight_gradient(x, grad)}};
-  if (!has_bias) return wholes;
-  wholes["bias"] = inputs.parameter("linear.bias", 1, features);
-  wholes["bias_grad"] =
-      adds_bias ? reference::column_sums(inputs.number(), grad) : reference::zeros<Scalar>(1, features);
-  return wholes;
+  const reference::Matrix<Scalar> none;
+  const auto bias = has_bias ? inputs.parameter("linear.bias", 1, features) : none;
+  return {{"input", x},
+          {"weight", weight},
+          {"output", reference::linear(inputs.number(), x, weight, adds_bias ? bias : none)},
+          {"grad_output", grad},
+          {"grad_input", reference::product(inputs.number(), grad, weight)},
+          {"weight_grad", weight_gradient(x, grad)},
+          {"bias", bias},
+          {"bias_grad", adds_bias ? reference::column_sums(inputs.number(), grad)
+                                  : reference::zeros<Scalar>(1, features)}};
 }
 
 /// The layer is linear in its input, and in its weight. If it has a bias, both identities include it.
@@ -157,13 +156,12 @@ class RowCase : public CaseOf<RowCase> {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement input = parallel(s) ? Placement::columns : Placement::replicated;
     const Placement output = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {
-        {"input", input},
-        {"weight", Placement::columns},
-        {"output", output},
-        {"grad_output", output},
-        {.name = "grad_input", .least = input, .most = 1, .is_a_rank = true},
-        {.name = "weight_grad", .least = Placement::columns, .most = 1, .is_a_rank = true}};
+    std::vector<CaseOutput> outputs = {{"input", input},
+                                       {"weight", Placement::columns},
+                                       {"output", output},
+                                       {"grad_output", output},
+                                       {"grad_input", input, 1, true},
+                                       {"weight_grad", Placement::columns, 1, true}};
     if (s["bias"] == 0) return outputs;
     outputs.push_back({"bias", Placement::replicated});
     outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});

@@ -81,17 +81,14 @@ class MlpCase : public CaseOf<MlpCase> {
                                       .fc2_bias = bias("mlp.linear_fc2.bias", hidden)},
                                      inputs.matrix("input", tokens, hidden));
     const auto gradients = mlp.gradients(inputs.matrix("grad_output", tokens, hidden));
-    Wholes<Scalar> wholes = {{"fc1.output", mlp.fc1_output()},
-                             {"fc2.input", mlp.fc2_input()},
-                             {"output", mlp.output()},
-                             {"grad_input", gradients.x},
-                             {"fc1.weight_grad", gradients.fc1.weight},
-                             {"fc2.weight_grad", gradients.fc2.weight}};
-    if (s["bias"] == 1) {
-      wholes["fc1.bias_grad"] = gradients.fc1.bias;
-      wholes["fc2.bias_grad"] = gradients.fc2.bias;
-    }
-    return wholes;
+    return {{"fc1.output", mlp.fc1_output()},
+            {"fc2.input", mlp.fc2_input()},
+            {"output", mlp.output()},
+            {"grad_input", gradients.x},
+            {"fc1.weight_grad", gradients.fc1.weight},
+            {"fc2.weight_grad", gradients.fc2.weight},
+            {"fc1.bias_grad", gradients.fc1.bias},
+            {"fc2.bias_grad", gradients.fc2.bias}};
   }
 };
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "verify/cases/aux_loss_plan.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/router_plan.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/balance_loss.h"
 
 namespace verify {

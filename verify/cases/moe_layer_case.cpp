@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/expert_calls.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/experts.h"
 #include "verify/reference/shared_experts.h"
 
@@ -155,7 +155,6 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
       const auto i = static_cast<std::size_t>(e);
       wholes[name_of_expert(e) + ".fc1.weight_grad"] = std::move(of_experts.fc1[i].weight);
       wholes[name_of_expert(e) + ".fc2.weight_grad"] = std::move(of_experts.fc2[i].weight);
-      if (!plan.has_bias()) continue;
       wholes[name_of_expert(e) + ".fc1.bias_grad"] = std::move(of_experts.fc1[i].bias);
       wholes[name_of_expert(e) + ".fc2.bias_grad"] = std::move(of_experts.fc2[i].bias);
     }
@@ -233,7 +232,7 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
     grad_input = reference::added(inputs.number(), grad_input, gradients.x);
     wholes["shared_experts.fc1.weight_grad"] = gradients.fc1.weight;
     wholes["shared_experts.fc2.weight_grad"] = gradients.fc2.weight;
-    if (plan.s["shared"] == 2) wholes["shared_experts.gate_weight_grad"] = gradients.gate_weight;
+    wholes["shared_experts.gate_weight_grad"] = gradients.gate_weight;
   }
 
   /// The choices of the reference; null where an error may have exchanged two experts. `first` is the rank at

@@ -1,9 +1,9 @@
 #include "sim/tensor/checks.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/router_plan.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/inner_dtype.h"
 #include "verify/reference/z_loss.h"
 

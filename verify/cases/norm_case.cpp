@@ -22,10 +22,10 @@ class NormCase : public CaseOf<NormCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement tokens = sp ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {{.name = "output", .least = tokens, .most = 1, .is_a_rank = true}};
+    std::vector<CaseOutput> outputs = {{"output", tokens, 1, true}};
     if (s["layer_norm"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
     outputs.push_back({"weight_grad", Placement::replicated, 1, !sp});
-    outputs.push_back({.name = "grad_input", .least = tokens, .most = 1, .is_a_rank = true});
+    outputs.push_back({"grad_input", tokens, 1, true});
     return outputs;
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
@@ -52,11 +52,10 @@ class NormCase : public CaseOf<NormCase> {
     const auto bias =
         setting.is_layer_norm ? inputs.parameter("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
     const auto gradients = reference::norm_gradients(inputs.number(), x, weight, grad, setting);
-    Wholes<Scalar> wholes = {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
-                             {"grad_input", gradients.x},
-                             {"weight_grad", gradients.weight}};
-    if (setting.is_layer_norm) wholes["bias_grad"] = gradients.bias;
-    return wholes;
+    return {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
+            {"grad_input", gradients.x},
+            {"weight_grad", gradients.weight},
+            {"bias_grad", gradients.bias}};
   }
 };
 

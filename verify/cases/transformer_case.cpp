@@ -214,38 +214,29 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const Matrix grad_middle = sum(grad, of_norm2.x);
     const auto of_attention = attention.gradients(reference::dropped(number, grad_middle, attention_mask));
     const auto of_norm1 = reference::norm_gradients(number, x, w1, of_attention.x, norm);
-    Wholes<Scalar> wholes = {{"self_attention.queries", attention.queries()},
-                             {"self_attention.probabilities", attention.probabilities()},
-                             {"self_attention.proj.input", attention.context()},
-                             {"mlp.fc1.output", mlp.fc1_output()},
-                             {"mlp.fc2.input", mlp.fc2_input()},
-                             {"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
-                             {"grad_input", sum(grad_middle, of_norm1.x)},
-                             {"layer.input_layernorm.weight", of_norm1.weight},
-                             {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},
-                             {"layer.self_attention.linear_proj.weight", of_attention.proj.weight},
-                             {"layer.pre_mlp_layernorm.weight", of_norm2.weight},
-                             {"layer.mlp.linear_fc1.weight", of_mlp.fc1.weight},
-                             {"layer.mlp.linear_fc2.weight", of_mlp.fc2.weight}};
-    if (norm.is_layer_norm) {
-      wholes["layer.input_layernorm.bias"] = of_norm1.bias;
-      wholes["layer.pre_mlp_layernorm.bias"] = of_norm2.bias;
-    }
-    if (has_head_norms) {
-      wholes["layer.self_attention.q_layernorm.weight"] = of_attention.q_norm.weight;
-      wholes["layer.self_attention.k_layernorm.weight"] = of_attention.k_norm.weight;
-    }
-    if (has_head_norms && norm.is_layer_norm) {
-      wholes["layer.self_attention.q_layernorm.bias"] = of_attention.q_norm.bias;
-      wholes["layer.self_attention.k_layernorm.bias"] = of_attention.k_norm.bias;
-    }
-    if (s["bias"] != 0) wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
-    if (has_bias) {
-      wholes["layer.self_attention.linear_proj.bias"] = of_attention.proj.bias;
-      wholes["layer.mlp.linear_fc1.bias"] = of_mlp.fc1.bias;
-      wholes["layer.mlp.linear_fc2.bias"] = of_mlp.fc2.bias;
-    }
-    return wholes;
+    return {{"self_attention.queries", attention.queries()},
+            {"self_attention.probabilities", attention.probabilities()},
+            {"self_attention.proj.input", attention.context()},
+            {"mlp.fc1.output", mlp.fc1_output()},
+            {"mlp.fc2.input", mlp.fc2_input()},
+            {"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
+            {"grad_input", sum(grad_middle, of_norm1.x)},
+            {"layer.input_layernorm.weight", of_norm1.weight},
+            {"layer.input_layernorm.bias", of_norm1.bias},
+            {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},
+            {"layer.self_attention.linear_qkv.bias", of_attention.qkv.bias},
+            {"layer.self_attention.q_layernorm.weight", of_attention.q_norm.weight},
+            {"layer.self_attention.q_layernorm.bias", of_attention.q_norm.bias},
+            {"layer.self_attention.k_layernorm.weight", of_attention.k_norm.weight},
+            {"layer.self_attention.k_layernorm.bias", of_attention.k_norm.bias},
+            {"layer.self_attention.linear_proj.weight", of_attention.proj.weight},
+            {"layer.self_attention.linear_proj.bias", of_attention.proj.bias},
+            {"layer.pre_mlp_layernorm.weight", of_norm2.weight},
+            {"layer.pre_mlp_layernorm.bias", of_norm2.bias},
+            {"layer.mlp.linear_fc1.weight", of_mlp.fc1.weight},
+            {"layer.mlp.linear_fc1.bias", of_mlp.fc1.bias},
+            {"layer.mlp.linear_fc2.weight", of_mlp.fc2.weight},
+            {"layer.mlp.linear_fc2.bias", of_mlp.fc2.bias}};
   }
 };
 

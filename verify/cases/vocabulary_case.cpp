@@ -29,9 +29,9 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement output = sp ? Placement::rows : Placement::replicated;
     return {{"weight", Placement::rows},
-            {.name = "output", .least = output, .most = 1, .is_a_rank = true},
+            {"output", output, 1, true},
             {"grad_output", output},
-            {.name = "weight_grad", .least = Placement::rows, .most = 1, .is_a_rank = true}};
+            {"weight_grad", Placement::rows, 1, true}};
   }
   std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override {
     return {{{"weight", "weight_grad"}}};

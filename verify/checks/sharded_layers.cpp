@@ -233,6 +233,22 @@ CheckResult result_of(const Row& row, const std::string& world) {
               : row.failure};
 }
 
+std::vector<CheckResult> results_of(const std::vector<Row>& rows, const CampaignRequest& request,
+                                    const ScenarioRequest& scenario, const ScenarioTraits& traits) {
+  const Case& loss = *find_case("vocab_parallel_cross_entropy");
+  const bool has_loss = std::ranges::find(request.cases, &loss) != request.cases.end();
+  std::vector<CheckResult> results;
+  for (const Row& row : rows) {
+    if (row.cases == 0) continue;
+    results.push_back(result_of(row, text_of_world(scenario, traits)));
+    const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
+    if (is_calls && has_loss && row.failure.empty())
+      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
+  }
+  if (results.empty()) refuse_nothing_to_check();
+  return results;
+}
+
 }  // namespace
 
 std::size_t sharded_judgements(const ScenarioRequest& scenario) {
@@ -272,18 +288,7 @@ std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, B
       judge(bench, *the_case, setting, row);
     }
   }
-  const Case& loss = *find_case("vocab_parallel_cross_entropy");
-  std::vector<CheckResult> results;
-  for (const Row& row : rows) {
-    if (row.cases == 0) continue;
-    results.push_back(result_of(row, text_of_world(scenario, traits)));
-    const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
-    const bool has_loss = std::find(request.cases.begin(), request.cases.end(), &loss) != request.cases.end();
-    if (is_calls && has_loss && row.failure.empty())
-      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
-  }
-  if (results.empty()) refuse_nothing_to_check();
-  return results;
+  return results_of(rows, request, scenario, traits);
 }
 
 }  // namespace verify

@@ -34,7 +34,7 @@ std::vector<double> losses(const CaseSetting& setting, const Value& value_of) {
 }
 
 const CaseOutput& output_named(const std::vector<CaseOutput>& outputs, const std::string& name) {
-  return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
+  return *std::ranges::find(outputs, name, &CaseOutput::name);
 }
 
 /// Says what of a training in f32 could not be judged.

@@ -11,11 +11,11 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "verify/campaign/campaign.h"
 #include "verify/campaign/case_request.h"
-#include "verify/campaign/reached_sites.h"
 #include "verify/cases/case_rules.h"
 #include "verify/output/input_file.h"
-#include "verify/properties/over_benches.h"
+#include "verify/properties/bench.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
@@ -72,8 +72,7 @@ void read_bug(const std::string& line, const std::string& where, std::vector<Wri
   if (!line.ends_with(']') || bug.empty())
     refuse_line(where, fmt::format("'{}'", line), "a bug begins with its name in brackets",
                 "[row: forward sum left out]");
-  const bool is_known =
-      std::any_of(bugs.begin(), bugs.end(), [&](const auto& one) { return one.bug == bug; });
+  const bool is_known = std::ranges::any_of(bugs, [&](const auto& one) { return one.bug == bug; });
   bugs.push_back({.bug = bug, .where = where, .values = {}, .lines = {}});
   if (is_known)
     refuse_line(where, fmt::format("'{}' is given again", bug), "a catalogue has each bug once",
@@ -180,12 +179,13 @@ CatalogueEntry entry_of(const WrittenBug& bug, const CaseOptions& options, const
 }
 
 bool is_chosen(const std::vector<std::string>& chosen, const std::string& name) {
-  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+  return chosen.empty() || std::ranges::find(chosen, name) != chosen.end();
 }
 
 bool has_chosen_fault(const CaseOptions& options, const CatalogueEntry& entry) {
-  return std::any_of(entry.request.faults.begin(), entry.request.faults.end(),
-                     [&](const Fault& fault) { return is_chosen(options.faults, info_of(fault.kind).name); });
+  return std::ranges::any_of(entry.request.faults, [&](const Fault& fault) {
+    return is_chosen(options.faults, info_of(fault.kind).name);
+  });
 }
 
 CatalogueRow row_of(const CatalogueEntry& entry, Bench& bench) {
@@ -199,8 +199,8 @@ CatalogueRow row_of(const CatalogueEntry& entry, Bench& bench) {
                    .sentence = "the property holds in all draws",
                    .failure = std::move(rows.front().failure)};
   if (!row.failure) {
-    const bool is_met = std::any_of(entry.request.faults.begin(), entry.request.faults.end(),
-                                    [](const Fault& fault) { return *fault.met > 0; });
+    const bool is_met =
+        std::ranges::any_of(entry.request.faults, [](const Fault& fault) { return *fault.met > 0; });
     if (!is_met) row.sentence = "no call of any draw had the fault";
     return row;
   }
@@ -218,7 +218,7 @@ std::vector<const Case*> cases_of(std::span<const CatalogueEntry> entries) {
   std::vector<const Case*> cases;
   for (const CatalogueEntry& entry : entries) {
     const Case* the_case = &entry.the_case();
-    if (std::find(cases.begin(), cases.end(), the_case) == cases.end()) cases.push_back(the_case);
+    if (std::ranges::find(cases, the_case) == cases.end()) cases.push_back(the_case);
   }
   return cases;
 }
@@ -228,8 +228,8 @@ void require_sites_of(std::span<const CatalogueEntry> entries, std::span<Bench> 
   std::map<const Case*, std::vector<SiteOperation>> sites;  // it is looked up and never gone through
   for (const Case* the_case : cases) sites[the_case] = {};
   over_benches(cases.size(), benches, [&](Bench& bench, std::size_t i) {
-    const auto entry = std::find_if(entries.begin(), entries.end(),
-                                    [&](const CatalogueEntry& one) { return &one.the_case() == cases[i]; });
+    const auto entry =
+        std::ranges::find_if(entries, [&](const CatalogueEntry& one) { return &one.the_case() == cases[i]; });
     CampaignRequest request = entry->request;
     request.dtypes = {sim::DType::field};
     sites.at(cases[i]) = sites_of(request, bench);

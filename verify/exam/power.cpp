@@ -6,10 +6,10 @@
 #include <mutex>
 #include <utility>
 
+#include "verify/campaign/campaign.h"
 #include "verify/campaign/drawn_settings.h"
-#include "verify/campaign/reached_sites.h"
-#include "verify/properties/given_data.h"
-#include "verify/properties/over_benches.h"
+#include "verify/properties/bench.h"
+#include "verify/properties/call_values.h"
 
 namespace verify {
 
@@ -131,7 +131,7 @@ Power power_of(const PowerRequest& request, std::span<Bench> benches, const Powe
     bench.plant({});
   });
   std::erase_if(power.rows, [](const PowerRow& row) {
-    return std::none_of(row.bits.begin(), row.bits.end(), [](const auto& bits) { return bits.has_value(); });
+    return std::ranges::none_of(row.bits, [](const auto& bits) { return bits.has_value(); });
   });
   return power;
 }

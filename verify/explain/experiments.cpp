@@ -20,8 +20,7 @@ bool is_in(const Wholes<Field>& wholes, const WrongTensor& tensor) {
   const FieldWhole& other = found->second;
   if (other.rows() != tensor.rows || other.cols() != tensor.columns) return false;
   const auto elements = tensor.judged();
-  return std::all_of(elements.begin(), elements.end(),
-                     [&](std::size_t i) { return tensor.got[i] == other.data()[i]; });
+  return std::ranges::all_of(elements, [&](std::size_t i) { return tensor.got[i] == other.data()[i]; });
 }
 
 /// Whether the ranks have what the reference returns at this setting with this change.

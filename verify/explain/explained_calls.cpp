@@ -30,7 +30,7 @@ struct RanksThatDiffer {
 void allow_another_order(std::vector<CallDifference>& differences, std::span<const ExpectedCall> to_come) {
   for (CallDifference& difference : differences) {
     if (difference.what.ends_with(" is missing")) difference.what += " or made later";
-    const bool is_to_come = std::any_of(to_come.begin(), to_come.end(), [&](const ExpectedCall& call) {
+    const bool is_to_come = std::ranges::any_of(to_come, [&](const ExpectedCall& call) {
       return difference.what == text_of(call) + " is one too many";
     });
     if (is_to_come) difference.what += " or comes too early";
@@ -41,8 +41,7 @@ void allow_another_order(std::vector<CallDifference>& differences, std::span<con
 std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> differences, int rank) {
   std::vector<RanksThatDiffer> all;
   for (CallDifference& difference : differences) {
-    const auto known =
-        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == difference.what; });
+    const auto known = std::ranges::find(all, difference.what, &RanksThatDiffer::what);
     if (known == all.end()) {
       all.push_back(
           {.what = std::move(difference.what), .where = std::move(difference.where), .ranks = {rank}});
@@ -72,8 +71,7 @@ bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
                                         "unmatched_send", "unmatched_recv", "deadlock"};
   const std::string& code = report.findings.front().code;
   const bool all_wait = std::find(std::begin(kOfWaiting), std::end(kOfWaiting), code) != std::end(kOfWaiting);
-  return all_wait && std::all_of(rank.calls.begin(), rank.calls.end(),
-                                 [](const sim::CallRecord& call) { return call.waited; });
+  return all_wait && std::ranges::all_of(rank.calls, [](const sim::CallRecord& call) { return call.waited; });
 }
 
 /// What a rank called: the calls that it made, and the one that was refused.
@@ -163,9 +161,8 @@ std::string explain_calls(const Case& the_case, const CaseSetting& setting, cons
     std::vector<CallDifference> found = differences(expected, called.calls);
     if (is_cut_off) allow_another_order(found, std::span(run.calls).subspan(expected.size()));
     for (RanksThatDiffer& one : counted_differences(std::move(found), rank.rank)) {
-      const auto known = std::find_if(all.begin(), all.end(), [&](const auto& other) {
-        return other.what == one.what && other.times == one.times;
-      });
+      const auto known = std::ranges::find_if(
+          all, [&](const auto& other) { return other.what == one.what && other.times == one.times; });
       if (known == all.end()) {
         all.push_back(std::move(one));
       } else {

@@ -11,7 +11,6 @@
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 
@@ -52,13 +51,11 @@ std::string common_time(const ComparedRun& run, const WrongTensors& tensors) {
   constexpr std::size_t kSeveral = 3;
   if (tensors.wrong.size() < kSeveral) return "";
   for (const auto& [time, wholes] : run.others) {
-    const bool are_all =
-        std::all_of(tensors.wrong.begin(), tensors.wrong.end(), [&](const WrongTensor& tensor) {
-          const auto other = wholes.find(tensor.output.name);
-          return other != wholes.end() &&
-                 static_cast<std::size_t>(other->second.size()) == tensor.got.size() &&
-                 std::equal(tensor.got.begin(), tensor.got.end(), other->second.data());
-        });
+    const bool are_all = std::ranges::all_of(tensors.wrong, [&](const WrongTensor& tensor) {
+      const auto other = wholes.find(tensor.output.name);
+      return other != wholes.end() && static_cast<std::size_t>(other->second.size()) == tensor.got.size() &&
+             std::equal(tensor.got.begin(), tensor.got.end(), other->second.data());
+    });
     if (are_all)
       return fmt::format("{} and the {} other tensors that differ are each {}",
                          tensors.wrong.front().output.name, tensors.wrong.size() - 1, time);
@@ -151,8 +148,8 @@ std::string explain_floats_of(Bench& bench, const Case& the_case, const CaseSett
   const auto are_of = [&](std::int64_t last) {
     const FloatWholes then = floats_after(bench, the_case, with_stretch(layout, 0, last));
     const std::vector<std::string> others = with_other_bits(got, then);
-    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-      return then.contains(name) && std::find(others.begin(), others.end(), name) == others.end();
+    return std::ranges::all_of(names, [&](const std::string& name) {
+      return then.contains(name) && std::ranges::find(others, name) == others.end();
     });
   };
   const bool is_first = steps == 0 && are_of(0);

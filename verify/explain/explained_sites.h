@@ -10,7 +10,7 @@
 ///             comes too late
 ///   late      the same on some ranks, where it gives them padding alone, and the change of all reaches right
 ///             tensors and not the first wrong one
-///   repaired  (repaired_sites.h) a simple change at a site makes all tensors right, or the same change at
+///   repaired  (explained_sites.cpp) a simple change at a site makes all tensors right, or the same change at
 ///             each of several sites of one operation, as those that share a function
 ///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor

@@ -44,7 +44,7 @@ bool has_few_values(const WrongTensor& tensor) {
     return x == zero || x == magnitude || x == -magnitude;
   };
   const sim::Field* serial = tensor.serial.data();
-  return std::all_of(tensor.got.begin(), tensor.got.end(), is_of_few) &&
+  return std::ranges::all_of(tensor.got, is_of_few) &&
          std::all_of(serial, serial + tensor.serial.size(), is_of_few);
 }
 
@@ -60,7 +60,7 @@ Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_
 
 bool is_experiment(const std::string& recogniser) {
   const auto all = experiments();
-  return std::any_of(all.begin(), all.end(), [&](const Recogniser& one) { return one.name == recogniser; });
+  return std::ranges::any_of(all, [&](const Recogniser& one) { return one.name == recogniser; });
 }
 
 /// Returns "output", or "output on rank 1 only" where it is right on others.
@@ -93,8 +93,7 @@ std::string text_of_ranks_of_all(const std::vector<WrongTensor>& wrong) {
     ++known;
   }
   if (known == 0 || ranks.size() >= all.size()) return "";
-  const auto first =
-      std::find_if(wrong.begin(), wrong.end(), [](const auto& t) { return t.is_of_some_ranks(); });
+  const auto first = std::ranges::find_if(wrong, [](const auto& t) { return t.is_of_some_ranks(); });
   return fmt::format("; of {}, only the part of {} is wrong", first->output.name,
                      text_of_ranks(ranks, all.size()));
 }
@@ -160,7 +159,7 @@ std::vector<CaseSetting> telling_settings(const Case& the_case, const CaseSettin
   }
   std::vector<CaseSetting> different;
   for (const CaseSetting& one : settings) {
-    if (one == setting || std::find(different.begin(), different.end(), one) != different.end()) continue;
+    if (one == setting || std::ranges::find(different, one) != different.end()) continue;
     different.push_back(one);
   }
   return different;
@@ -295,6 +294,95 @@ bool may_be_small(const ExplainedTensor& explained) {
          explained.recogniser == kAnotherOption;
 }
 
+/// Explains a run, and tries what is said of it at other settings.
+class SettingSearch {
+ public:
+  SettingSearch(Bench& bench, const Case& the_case, const CaseSetting& setting, const sim::RunReport& report)
+      : bench_(bench), case_(the_case), setting_(setting), report_(report) {
+    // A training on text is that of a replay. Each run of its reference may take a second, and it has one
+    // size.
+    constexpr int kExperimentsOnText = 12;
+    if (setting.text) budget_.left = kExperimentsOnText;
+  }
+
+  std::string text() {
+    least_ = explain_by_no_chance(bench_, case_, setting_, report_, budget_, coincidences_);
+    if (setting_.text || least_.text.empty() || least_.tensor.empty()) return least_.text;
+    if (least_.says == Says::cause && !may_be_small(least_)) return least_.text;
+    best_ = {least_, setting_};
+    larger_.setting = setting_;
+    for (const CaseSetting& other : telling_settings(case_, setting_)) try_at(other);
+    settle();
+    std::string text = best_.explained.text;
+    if (best_.explained.says < Says::cause) text += text_of_needs(bench_, case_, best_.setting);
+    if (!(best_.setting == setting_)) text += fmt::format(" (at {})", text_of_sizes(best_.setting, setting_));
+    return text;
+  }
+
+ private:
+  struct ExplainedAt {
+    ExplainedTensor explained;
+    CaseSetting setting;
+  };
+
+  bool says_the_same(const ExplainedTensor& other) const {
+    return other.recogniser == least_.recogniser &&
+           (least_.recogniser != kAnotherOption || other.text == least_.text);
+  }
+
+  void try_at(const CaseSetting& other) {
+    const auto run = fit_run(bench_, case_, other);
+    if (run == nullptr) return;
+    Coincidences there{.names = {}, .recognisers = coincidences_.recognisers};
+    const ExplainedTensor explained = explain_by_no_chance(bench_, case_, other, *run, budget_, there);
+    if (explained.tensor != least_.tensor) return;
+    const bool is_same = says_the_same(explained);
+    is_tried_ |= explained.elements > least_.elements;
+    is_confirmed_ |= is_same;
+    ExplainedTensor& best = best_.explained;
+    if (explained.recogniser == kFactor) {
+      std::set<std::string>& ruled_out = coincidences_.names;
+      std::ranges::set_difference(best.names, explained.names, std::inserter(ruled_out, ruled_out.end()));
+    }
+    const std::string& larger = larger_.explained.text;
+    // What fits only the smallest setting may fit because it is small.
+    if ((larger.empty() || explained.says > larger_.explained.says) && explained.elements > least_.elements)
+      larger_ = {explained, other};
+    const bool corrects = !is_confirmed_ && least_.says == Says::cause && explained.says == Says::cause &&
+                          !is_same && explained.elements > best.elements &&
+                          best.recogniser == least_.recogniser;
+    if (explained.says > best.says || corrects) best_ = {explained, other};
+  }
+
+  /// Drops what fits the smallest setting by coincidence, and the names that a factor has by coincidence.
+  void settle() {
+    const ExplainedTensor& best = best_.explained;
+    const bool is_least = best_.setting == setting_;
+    const bool is_coincidence = best.says == Says::cause && is_least && is_tried_ && !is_confirmed_;
+    const bool is_one_element =
+        best.says <= Says::extent && best.elements == 1 && !larger_.explained.text.empty();
+    if (is_coincidence || is_one_element) {
+      best_ = larger_;
+    } else if (!coincidences_.names.empty()) {
+      ExperimentBudget again;
+      const auto run = is_least ? nullptr : fit_run(bench_, case_, best_.setting);
+      best_.explained = explain_by_no_chance(bench_, case_, best_.setting, run == nullptr ? report_ : *run,
+                                             again, coincidences_);
+    }
+  }
+
+  Bench& bench_;
+  const Case& case_;
+  const CaseSetting& setting_;
+  const sim::RunReport& report_;
+  ExperimentBudget budget_;
+  Coincidences coincidences_;
+  ExplainedTensor least_;  // of the setting itself
+  ExplainedAt best_;       // what says most
+  ExplainedAt larger_;     // what says most of a larger tensor
+  bool is_tried_ = false, is_confirmed_ = false;
+};
+
 }  // namespace
 
 ExplainedTensor explain_wrong(const WrongTensors& tensors, ExperimentBudget& budget, bool has_experiments) {
@@ -329,62 +417,7 @@ ExplainedTensor explain_wrong(const WrongTensors& tensors, ExperimentBudget& bud
 
 std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const sim::RunReport& report) {
-  // A training on text is that of a replay. Each run of its reference may take a second, and it has one size.
-  constexpr int kExperimentsOnText = 12;
-  ExperimentBudget budget;
-  if (setting.text) budget.left = kExperimentsOnText;
-  Coincidences coincidences;
-  const ExplainedTensor least = explain_by_no_chance(bench, the_case, setting, report, budget, coincidences);
-  if (setting.text || least.text.empty() || least.tensor.empty()) return least.text;
-  if (least.says == Says::cause && !may_be_small(least)) return least.text;
-  ExplainedTensor best = least;
-  CaseSetting best_setting = setting;
-  ExplainedTensor larger;  // what says most of a larger tensor
-  CaseSetting larger_setting = setting;
-  std::set<std::string>& ruled_out = coincidences.names;
-  bool is_tried = false, is_confirmed = false;
-  for (const CaseSetting& other : telling_settings(the_case, setting)) {
-    const auto run = fit_run(bench, the_case, other);
-    if (run == nullptr) continue;
-    Coincidences there{.names = {}, .recognisers = coincidences.recognisers};
-    const ExplainedTensor explained = explain_by_no_chance(bench, the_case, other, *run, budget, there);
-    if (explained.tensor != least.tensor) continue;
-    const bool is_same = explained.recogniser == least.recogniser &&
-                         (least.recogniser != kAnotherOption || explained.text == least.text);
-    is_tried |= explained.elements > least.elements;
-    is_confirmed |= is_same;
-    if (explained.recogniser == kFactor) {
-      std::set_difference(best.names.begin(), best.names.end(), explained.names.begin(),
-                          explained.names.end(), std::inserter(ruled_out, ruled_out.end()));
-    }
-    // What fits only the smallest setting may fit because it is small.
-    if ((larger.text.empty() || explained.says > larger.says) && explained.elements > least.elements) {
-      larger = explained;
-      larger_setting = other;
-    }
-    const bool corrects = !is_confirmed && least.says == Says::cause && explained.says == Says::cause &&
-                          !is_same && explained.elements > best.elements &&
-                          best.recogniser == least.recogniser;
-    if (explained.says <= best.says && !corrects) continue;
-    best = explained;
-    best_setting = other;
-  }
-  const bool is_coincidence =
-      best.says == Says::cause && best_setting == setting && is_tried && !is_confirmed;
-  const bool is_one_element = best.says <= Says::extent && best.elements == 1 && !larger.text.empty();
-  if (is_coincidence || is_one_element) {
-    best = larger;
-    best_setting = larger_setting;
-  } else if (!ruled_out.empty()) {
-    ExperimentBudget again;
-    const auto run = best_setting == setting ? nullptr : fit_run(bench, the_case, best_setting);
-    best = explain_by_no_chance(bench, the_case, best_setting, run == nullptr ? report : *run, again,
-                                coincidences);
-  }
-  std::string text = best.text;
-  if (best.says < Says::cause) text += text_of_needs(bench, the_case, best_setting);
-  if (!(best_setting == setting)) text += fmt::format(" (at {})", text_of_sizes(best_setting, setting));
-  return text;
+  return SettingSearch(bench, the_case, setting, report).text();
 }
 
 }  // namespace verify

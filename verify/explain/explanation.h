@@ -11,7 +11,7 @@
 ///   sites       (explained_sites.h) where no call differs and all elements are numbers: which calls and
 ///               kernels reach what is wrong
 ///   resume      (explained_resume.h) what a loaded checkpoint has that the saved training had not
-///   floats      (explained_floats.h) a factor or an error of rounding, where the field holds
+///   floats      (explanation.cpp) a factor or an error of rounding, where the field holds
 ///
 /// What is told of a small tensor is tried at larger sizes and on one rank more, where a coincidence ends.
 ///

@@ -10,8 +10,8 @@
 
 #include "sim/base/field.h"
 #include "verify/explain/wrong_tensor.h"
-#include "verify/faults/watched_calls.h"
-#include "verify/properties/field_value.h"
+#include "verify/faults/decorated_groups.h"
+#include "verify/properties/assembled.h"
 
 namespace verify {
 
@@ -99,8 +99,7 @@ class Watch {
   };
 
   bool is_given_by_any(const std::string& call) const {
-    return std::any_of(of_ranks_.begin(), of_ranks_.end(),
-                       [&](const OfRank& own) { return own.given.contains(call); });
+    return std::ranges::any_of(of_ranks_, [&](const OfRank& own) { return own.given.contains(call); });
   }
 
   /// Returns a phrase in which {} stands for the ranks.

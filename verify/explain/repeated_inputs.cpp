@@ -37,7 +37,7 @@ Input input_of(const SeenCall& seen, const ComparedInputs& compared) {
   tensor.device().to_host(tensor, input.bytes);
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
   const bool is_of_numbers = tensor.dtype() != sim::DType::i32;
-  if (is_of_numbers && std::all_of(input.bytes.begin(), input.bytes.end(), is_zero)) input.bytes.clear();
+  if (is_of_numbers && std::ranges::all_of(input.bytes, is_zero)) input.bytes.clear();
   return input;
 }
 

@@ -72,16 +72,7 @@ class UnusedSearch {
   std::string text_of_one_rank() {
     std::vector<ChangedSite> late;  // what they give to a rank is padding
     for (int rank = 0; rank < changes_.run().setting.group_size; ++rank) {
-      std::vector<ChangedSite> unused, zero;
-      for (const ChangedSite& site : changes_.sites()) {
-        if (!site.kind.empty()) continue;
-        if (!site.is_kernel() && !gets_a_result(site.site, rank)) continue;
-        const auto changed =
-            changes_.run_with(site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
-        if (changed == nullptr || !changes_.changed_by(*changed).empty()) continue;
-        if (site.is_kernel()) zero.push_back(site);
-        if (!site.is_kernel() && changes_.is_unused(site, {.ranks = {rank}})) unused.push_back(site);
-      }
+      auto [unused, zero] = without_effect_on(rank);
       zero = that_reach_the_first(std::move(zero), {.ranks = {rank}});
       if (const std::string sites = one_of(changes_.in_any_setting(zero, {.ranks = {rank}})); !sites.empty())
         return text_of_zeros(sites, fmt::format("rank {}", rank));
@@ -102,6 +93,19 @@ class UnusedSearch {
   }
 
  private:
+  /// Returns the calls whose results are not used on a rank, and the kernels whose results are zero there.
+  std::pair<std::vector<ChangedSite>, std::vector<ChangedSite>> without_effect_on(int rank) {
+    std::vector<ChangedSite> unused, zero;
+    for (const ChangedSite& site : changes_.sites()) {
+      if (!site.kind.empty() || (!site.is_kernel() && !gets_a_result(site.site, rank))) continue;
+      const auto changed = changes_.run_with(site, site.is_kernel() ? "zero" : "scale=3", {.ranks = {rank}});
+      if (changed == nullptr || !changes_.changed_by(*changed).empty()) continue;
+      if (site.is_kernel()) zero.push_back(site);
+      if (!site.is_kernel() && changes_.is_unused(site, {.ranks = {rank}})) unused.push_back(site);
+    }
+    return {std::move(unused), std::move(zero)};
+  }
+
   /// The experiment does not tell a result that is zero from one that nobody uses, nor whether a right run
   /// has it, too.
   static std::string text_of_zeros(const std::string& sites, const std::string& ranks) {
@@ -149,7 +153,7 @@ class UnusedSearch {
     };
     if (has_one(changes_.values())) return true;
     const std::vector<CaseSetting>& others = changes_.other_settings();
-    return std::any_of(others.begin(), others.end(), [&](const CaseSetting& other) {
+    return std::ranges::any_of(others, [&](const CaseSetting& other) {
       return fit_run(changes_.bench(), changes_.run().the_case, other) != nullptr &&
              has_one(call_values(changes_.bench(), changes_.run().the_case, other, WatchedSide::program));
     });

@@ -7,7 +7,6 @@
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
 
 namespace verify {
 
@@ -61,7 +60,7 @@ struct Copies {
       return;
     for (const int rank : tensor.ranks) {
       std::vector<Field> own = values_of<Field>(*tensor.run->report.find(rank, output.name));
-      const auto known = std::find(values.begin(), values.end(), own);
+      const auto known = std::ranges::find(values, own);
       if (known != values.end()) {
         holders[static_cast<std::size_t>(known - values.begin())].push_back(rank);
         continue;
@@ -84,8 +83,8 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
   const Copies copies(tensor);
   if (copies.values.size() < 2 || !copies.add_up_to(tensor.serial)) return "";
   // Rank 0 may have no term, and dropout may have dropped it.
-  const bool has_zero = std::any_of(copies.values.begin(), copies.values.end(), [](const auto& values) {
-    return std::all_of(values.begin(), values.end(), [](const Field& x) { return x == kZero; });
+  const bool has_zero = std::ranges::any_of(copies.values, [](const auto& values) {
+    return std::ranges::all_of(values, [](const Field& x) { return x == kZero; });
   });
   if (has_zero && tensor.is_of_some_ranks()) return "";
   if (copies.values.size() == tensor.ranks.size())
@@ -101,9 +100,8 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
 /// Elements without a value, where the serial ones have one.
 std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
   const auto wrong = wrong_elements(tensor);
-  const bool are_none = std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) {
-    return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i));
-  });
+  const bool are_none = std::ranges::all_of(
+      wrong, [&](std::size_t i) { return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i)); });
   if (!are_none) return "";
   return fmt::format("{} of {} {} no number ({}): NaN, or memory that nothing has written", wrong.size(),
                      counted(std::ssize(tensor.got), "element"), wrong.size() == 1 ? "is" : "are",
@@ -112,8 +110,7 @@ std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
 
 std::string zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto elements = tensor.judged();
-  const bool is_zero =
-      std::all_of(elements.begin(), elements.end(), [&](std::size_t i) { return tensor.got[i] == kZero; });
+  const bool is_zero = std::ranges::all_of(elements, [&](std::size_t i) { return tensor.got[i] == kZero; });
   return is_zero ? "every element is zero" : "";
 }
 
@@ -214,8 +211,8 @@ std::string first_of_others(const WrongTensor& tensor, const Use& use) {
 std::string another_tensor(const WrongTensor& tensor, ExperimentBudget&) {
   const auto elements = tensor.judged();
   return first_of_others(tensor, [&](const std::string& name, const FieldWhole& other) -> std::string {
-    const bool is_it = std::all_of(elements.begin(), elements.end(),
-                                   [&](std::size_t i) { return tensor.got[i] == element_of(other, i); });
+    const bool is_it =
+        std::ranges::all_of(elements, [&](std::size_t i) { return tensor.got[i] == element_of(other, i); });
     return is_it ? "it is " + name : "";
   });
 }
@@ -250,7 +247,7 @@ std::string part_of_another_rank(const WrongTensor& tensor, ExperimentBudget&) {
   std::vector<std::string> of_ranks;
   for (const int rank : tensor.wrong_ranks) {
     const auto& own = elements.at(rank);
-    const auto other = std::find_if(elements.begin(), elements.end(), [&](const auto& one) {
+    const auto other = std::ranges::find_if(elements, [&](const auto& one) {
       const auto& [of, theirs] = one;
       if (of == rank || theirs.size() != own.size()) return false;
       for (std::size_t i = 0; i < own.size(); ++i) {
@@ -274,7 +271,7 @@ std::optional<std::vector<Eigen::Index>> places(const FieldWhole& got, const Fie
     if (j == serial.rows()) return std::nullopt;
     found.push_back(j);
   }
-  const bool is_one_row = std::all_of(found.begin(), found.end(), [&](auto j) { return j == found.front(); });
+  const bool is_one_row = std::ranges::all_of(found, [&](auto j) { return j == found.front(); });
   return is_one_row ? std::nullopt : std::optional(found);
 }
 
@@ -282,8 +279,8 @@ std::optional<std::vector<Eigen::Index>> places(const FieldWhole& got, const Fie
 /// lines of a tensor are multiples of others, as those of a weight whose halves are scaled, a lost factor
 /// makes them equal.
 bool are_a_lost_factor(const WrongTensor& tensor, std::vector<Eigen::Index> places) {
-  std::sort(places.begin(), places.end());
-  const bool has_twins = std::adjacent_find(places.begin(), places.end()) != places.end();
+  std::ranges::sort(places);
+  const bool has_twins = std::ranges::adjacent_find(places) != places.end();
   return has_twins && common_ratio(tensor, wrong_elements(tensor)).has_value();
 }
 
@@ -343,37 +340,45 @@ std::string other_rows_of_an_input(const WrongTensor& tensor, ExperimentBudget&)
 
 // ---- squares
 
-/// A number that should be the sum of the squares of all gradients, without some of them, or with some twice.
-std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
-  if (tensor.got.size() != 1) return "";
-  const ComparedRun& run = *tensor.run;
+/// The sums of the squares of all gradients.
+struct Squares {
   std::map<std::string, Field> by_tensor;
   std::map<int, Field> by_rank;
   Field all = kZero;
+};
+
+Squares squares_of_gradients(const ComparedRun& run) {
+  Squares sums;
   std::vector<const FieldWhole*> counted;
   for (const CaseOutput& output : run.the_case.outputs(run.setting)) {
     if (!output.name.ends_with(".grad")) continue;
     const FieldWhole& grad = run.serial.at(output.name);
     // A weight that two layers share is published by both.
-    const bool is_copy = std::any_of(counted.begin(), counted.end(), [&](const FieldWhole* other) {
+    const bool is_copy = std::ranges::any_of(counted, [&](const FieldWhole* other) {
       return other->rows() == grad.rows() && other->cols() == grad.cols() && *other == grad;
     });
     if (is_copy) continue;
     counted.push_back(&grad);
     Field squares = kZero;
     for (Eigen::Index i = 0; i < grad.size(); ++i) squares = squares + grad.data()[i] * grad.data()[i];
-    by_tensor[output.name] = squares;
-    all = all + squares;
+    sums.by_tensor[output.name] = squares;
+    sums.all = sums.all + squares;
     const WrongTensor owned = compared_tensor(run, output);
     for (std::size_t i = 0; i < owned.owner.size(); ++i) {
       if (owned.owner[i] < 0) continue;
-      Field& of_rank = by_rank.try_emplace(owned.owner[i], kZero).first->second;
+      Field& of_rank = sums.by_rank.try_emplace(owned.owner[i], kZero).first->second;
       of_rank = of_rank + serial_at(owned, i) * serial_at(owned, i);
     }
   }
-  if (by_tensor.empty() || all == kZero) return "";
-  // Published gradients may be clipped, all by one factor.
-  const Field scale = serial_at(tensor, 0) / all;
+  return sums;
+}
+
+/// A number that should be the sum of the squares of all gradients, without some of them, or with some twice.
+std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
+  if (tensor.got.size() != 1) return "";
+  const auto [by_tensor, by_rank, sum] = squares_of_gradients(*tensor.run);
+  if (by_tensor.empty() || sum == kZero) return "";
+  const Field all = sum, scale = serial_at(tensor, 0) / all;  // published ones may be clipped by one factor
   const auto is = [&](const Field& squares) { return tensor.got[0] == scale * squares; };
   for (const auto& [rank, squares] : by_rank) {
     if (is(squares))
@@ -393,13 +398,12 @@ std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
 std::string not_zero_where_zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto wrong = wrong_elements(tensor);
   const bool should_be =
-      std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) { return serial_at(tensor, i) == kZero; });
+      std::ranges::all_of(wrong, [&](std::size_t i) { return serial_at(tensor, i) == kZero; });
   if (should_be)
     return fmt::format(
         "every wrong element should be zero and is not ({}): what is masked, padded or ignored counts",
         WrongLines(tensor).text());
-  const bool are_zero =
-      std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) { return tensor.got[i] == kZero; });
+  const bool are_zero = std::ranges::all_of(wrong, [&](std::size_t i) { return tensor.got[i] == kZero; });
   return are_zero ? fmt::format("every wrong element is zero ({})", WrongLines(tensor).text()) : "";
 }
 

@@ -6,8 +6,6 @@
 
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
-#include "verify/properties/published_tensors.h"
 
 namespace verify {
 
@@ -18,7 +16,7 @@ using sim::Field;
 /// Whether an output is an input of the layer: the reference read a matrix of its name, or of its name after
 /// a dot ("linear.weight"), and returns it as it is.
 bool is_an_input(const ComparedRun& run, const std::string& output, const FieldWhole& serial) {
-  return std::any_of(run.inputs.matrices.begin(), run.inputs.matrices.end(), [&](const auto& input) {
+  return std::ranges::any_of(run.inputs.matrices, [&](const auto& input) {
     const auto& [name, values] = input;
     const bool is_named = name == output || name.ends_with("." + output);
     return is_named && values.rows() == serial.rows() && values.cols() == serial.cols() && values == serial;
@@ -110,7 +108,7 @@ bool WrongTensor::lacks_a_value() const {
 }
 
 std::size_t WrongTensor::count_wrong() const {
-  return static_cast<std::size_t>(std::count(is_wrong.begin(), is_wrong.end(), true));
+  return static_cast<std::size_t>(std::ranges::count(is_wrong, true));
 }
 
 std::vector<std::size_t> WrongTensor::judged() const {

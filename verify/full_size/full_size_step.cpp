@@ -155,7 +155,7 @@ std::string text_of_work(const std::vector<StageWork>& stages) {
                      least - stages.begin());
 }
 
-/// What the model of the step has in another way than the scenario's, or not at all.
+/// Differences between the model that runs and the scenario's.
 std::string text_of_model(const StepReport& report) {
   std::string text;
   if (!report.choice_of_experts.empty()) text += "; " + report.choice_of_experts;

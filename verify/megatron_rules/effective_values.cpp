@@ -334,4 +334,11 @@ Json effective_values(const RunValues& values, std::optional<std::int64_t> world
   return Effective(values, world_size).document();
 }
 
+bool gathers_tokens(std::string cp_comm_type) {
+  std::erase(cp_comm_type, '_');
+  for (char& letter : cp_comm_type)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return cp_comm_type == "allgather";
+}
+
 }  // namespace verify

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "verify/megatron_rules/run_values.h"
 #include "verify/output/json.h"
@@ -21,5 +22,9 @@ namespace verify {
 
 /// Returns the values of a run of so many ranks. Those that need the number of ranks are absent without it.
 Json effective_values(const RunValues& values, std::optional<std::int64_t> world_size);
+
+/// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
+/// letters of any case.
+bool gathers_tokens(std::string cp_comm_type);
 
 }  // namespace verify

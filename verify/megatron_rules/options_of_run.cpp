@@ -6,10 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "verify/megatron_rules/effective_values.h"
 #include "verify/megatron_rules/memory_arguments.h"
-#include "verify/megatron_rules/run_rule.h"
 #include "verify/output/phrases.h"
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/pipeline_chunks.h"

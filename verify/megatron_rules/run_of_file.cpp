@@ -73,8 +73,7 @@ std::string reason_of(const RunOfFile& run, const Unresolved& unknown) {
 
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
-  bool is_of_world = false;
-  std::vector<std::string> variables;
+  std::vector<std::string> answers;
   for (const Unresolved& unknown : run.run.unresolved) {
     if (unknown.argument.empty()) continue;  // it may hold further arguments, which are listed
     const bool counts =
@@ -84,9 +83,10 @@ void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Re
     const std::string option = text.starts_with("--") ? text : fmt::format("--{} {}", unknown.argument, text);
     what += fmt::format("{}line {}: {}, {}", what.empty() ? "" : "; ", unknown.line, option,
                         reason_of(run, unknown));
-    is_of_world = is_of_world || unknown.is_of_world;
-    const bool is_new = std::find(variables.begin(), variables.end(), unknown.variable) == variables.end();
-    if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
+    const std::string answer = !unknown.variable.empty() ? fmt::format("--set {}=VALUE", unknown.variable)
+                               : unknown.is_of_world     ? "--world-size N"
+                                                         : fmt::format("--{} VALUE", unknown.argument);
+    if (std::ranges::find(answers, answer) == answers.end()) answers.push_back(answer);
   }
   if (what.empty()) return;
   refusals.keep([&] {
@@ -96,9 +96,7 @@ void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Re
          .numbers = what,
          .rule = fmt::format("nothing is executed: the value of an argument that is used must be in the {}",
                              run.path.empty() ? "command" : "file"),
-         .hint = variables.empty() && is_of_world ? "--world-size N"
-                 : variables.empty()              ? "the argument on the command line"
-                                     : fmt::format("--set {}=VALUE", fmt::join(variables, "=VALUE --set "))});
+         .hint = fmt::format("{}", fmt::join(answers, " "))});
   });
 }
 

@@ -10,8 +10,9 @@
 #include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/memory_arguments.h"
 #include "verify/megatron_rules/program_warnings.h"
+#include "verify/megatron_rules/rule_facts.h"
+#include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_argument_values.h"
-#include "verify/megatron_rules/run_rule.h"
 #include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
@@ -19,19 +20,6 @@
 namespace verify {
 
 namespace {
-
-const std::vector<RunRule>& all_run_rules() {
-  static const std::vector<RunRule> rules = [] {
-    std::vector<RunRule> all;
-    for (const auto table :
-         {removed_argument_rules, run_grid_rules, run_batch_rules, run_model_rules, run_variant_rules,
-          run_precision_rules, run_pipeline_rules, hybrid_pattern_rules, run_sequence_rules, run_expert_rules,
-          run_recompute_rules, run_graph_rules, run_optimizer_rules, run_fsdp_rules, run_training_rules})
-      std::ranges::move(table(), std::back_inserter(all));
-    return all;
-  }();
-  return rules;
-}
 
 /// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
 bool has_judged_value(const std::string& argument) {
@@ -47,19 +35,6 @@ std::vector<std::string> values_not_known(const RunOfFile& run) {
     if (is_judged && has_judged_value(unknown.argument)) names.push_back(unknown.argument);
   }
   return names;
-}
-
-[[noreturn]] void refuse_by(const RunRule& rule, const JudgedRun& run) {
-  std::string numbers;
-  const auto tell = [&](const std::string& one) { numbers += (numbers.empty() ? "" : ", ") + one; };
-  for (const char* argument : rule.arguments) tell(run.told(argument));
-  for (const char* name : rule.derived) tell(run.told_derived(name));
-  const std::string counted = rule.numbers_to_try == nullptr ? "" : rule.numbers_to_try(run);
-  sim::refuse({.code = rule.code,
-               .option = fmt::format("--{}", rule.arguments.front()),
-               .numbers = numbers,
-               .rule = rule.rule,
-               .hint = counted.empty() ? rule.hint : counted});
 }
 
 /// Refuses words behind a flag, which would not read "False" as the absence of the flag.
@@ -188,14 +163,15 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
     if (!is_judged(name) || std::ranges::find(unknown, name) != unknown.end()) readable.remove(name);
   bool is_refused = keep_unreadable_values(readable, refusals);
   is_refused |= keep_unparsed_words(run, is_judged, refusals);
-  const JudgedRun judged(run.judged, run.run.environment, world_size);
-  const auto is_unknown = [&](const char* name) { return std::ranges::find(unknown, name) != unknown.end(); };
-  for (const RunRule& rule : all_run_rules()) {
+  const RuleFacts facts(run.judged, run.run.environment, world_size);
+  const auto is_unknown = [&](const std::string& name) {
+    return std::ranges::find(unknown, name) != unknown.end();
+  };
+  for (const MegatronRule& rule : megatron_rules()) {
     const bool is_left_out = asked == Asked::sizes && std::ranges::all_of(rule.arguments, has_no_size);
-    if (is_left_out || std::ranges::any_of(rule.arguments, is_unknown)) continue;
-    is_refused |= !refusals.keep([&] {
-      if (rule.broken(judged)) refuse_by(rule, judged);
-    });
+    const bool is_held = rule.is_of_runs && !is_left_out && std::ranges::none_of(rule.arguments, is_unknown);
+    if (is_held && rule.is_broken(facts))
+      is_refused |= !refusals.keep([&] { sim::refuse(rule.refusal(facts)); });
   }
   return is_refused;
 }
@@ -415,13 +391,6 @@ std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
   std::vector<std::string> codes = {"groups_div", "topk_above_experts"};
   if (!run.judged.has("train-iters") && !run.judged.has("train-samples") && !run.judged.has("deepspeed"))
     codes.emplace_back("moe_tp_needs_sp");
-  return codes;
-}
-
-std::vector<std::string> run_rule_codes() {
-  std::vector<std::string> codes;
-  for (const RunRule& rule : all_run_rules())
-    if (std::find(codes.begin(), codes.end(), rule.code) == codes.end()) codes.emplace_back(rule.code);
   return codes;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
@@ -91,17 +90,6 @@ std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest&
 }
 
 }  // namespace
-
-void require_model_shape(const Settings& settings) {
-  const std::vector<std::string> missing = missing_of_model_shape(settings);
-  if (missing.empty()) return;
-  sim::refuse({.code = "missing_option",
-               .option = fmt::format("--{}", fmt::join(missing, ", --")),
-               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
-               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
-                       "sequence length are given",
-               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
-}
 
 std::string why_no_memory(const ScenarioRequest& request) {
   if (!request.model.shape) return request.model.no_shape;

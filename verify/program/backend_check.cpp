@@ -166,6 +166,13 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
   return setting;
 }
 
+std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases) {
+  sim::ContentHash hash;
+  hash.add(std::string_view(arguments_of(line)));
+  for (const auto& one : cases) hash.add(std::string_view(one->name()));
+  return hash.value();
+}
+
 int check_on_backend(const Call& call, const CaseList& cases) {
   const CaseOptions options = case_options(call.line);
   if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
@@ -176,15 +183,12 @@ int check_on_backend(const Call& call, const CaseList& cases) {
     refuse_without_effect("max-world", "check on as many ranks as there are processes");
   CampaignRequest request = requested_campaign(options, cases);
   if (!options.runs) request.runs = kBackendRuns;
-  sim::ContentHash hash;
-  hash.add(std::string_view(arguments_of(call.line)));
-  for (const auto& one : cases) hash.add(std::string_view(one->name()));
   const BackendChoice choice = backend_choice(call.line);
   require_built(choice, call.backends);
   require_several_processes(choice, call.called);
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
-      open_backend({choice, hash.value()}, call.backends, call.output.err);
+      open_backend({choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   TwinVerdict verdict;
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));

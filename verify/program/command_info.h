@@ -57,4 +57,10 @@ const ProgramInfo& shardproof_program();
 /// Returns the command of this name.
 const CommandInfo& command_named(const ProgramInfo& program, const std::string& name);
 
+// The commands of a program that proves the layers of another project (verify/prove.h), as help shows them.
+// The examples are of the project's own first case.
+
+/// `called` is the program as a shell finds it. There must be a case.
+ProgramInfo project_program(const std::string& called, const CaseList& cases);
+
 }  // namespace verify

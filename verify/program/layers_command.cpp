@@ -8,7 +8,6 @@
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
-#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
 #include "verify/requests/command_requests.h"
 

@@ -37,7 +37,7 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
 /// Returns the rank of this process if the words may ask for ranks that are processes. It is 0 for a single
 /// process, and if the variables of the launcher contradict each other.
 int rank_of_process(const std::vector<std::string>& arguments) {
-  const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+  const bool may_be = std::ranges::any_of(arguments, [](const std::string& word) {
     return word.starts_with("--backend") || word.starts_with("--spread") || word.ends_with(".ini");
   });
   if (!may_be) return 0;

@@ -21,7 +21,7 @@
 #include "verify/output/stopwatch.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
-#include "verify/recordings/dump_folder_writer.h"
+#include "verify/recordings/dump_writer.h"
 #include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"

@@ -7,7 +7,6 @@
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
-#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/scenario_request.h"

@@ -59,11 +59,8 @@ void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
   table.add({"", "try", refusal.hint});
 }
 
-}  // namespace
-
-std::string replay_text(const ScenarioReport& report, bool colour) {
-  std::string text =
-      fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
+/// Returns the rows of the checks, of the warnings and of what was refused.
+std::string rows_text(const ScenarioReport& report, bool colour) {
   TextTable table({{""}, {""}, {""}});
   for (const CheckResult& check : report.checks) {
     table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
@@ -76,7 +73,15 @@ std::string replay_text(const ScenarioReport& report, bool colour) {
   }
   if (report.refusal) add_refusal(table, *report.refusal, colour);
   for (const sim::Refusal& refusal : report.further_refusals) add_refusal(table, refusal, colour);
-  text += table.text("  ");
+  return table.text("  ");
+}
+
+}  // namespace
+
+std::string replay_text(const ScenarioReport& report, bool colour) {
+  std::string text =
+      fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
+  text += rows_text(report, colour);
   if (report.step) text += step_text(report.step->ledger);
   if (!report.ledger.empty() && !report.has_row("collectives")) text += ledger_text(report.ledger);
   if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");

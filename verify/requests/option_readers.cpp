@@ -13,7 +13,7 @@ bool runs_on_backends(Reader command) { return overlap(command, Reader::replay |
 bool is_read_by_backend(const Settings& given, const OptionInfo& option, Reader command,
                         const BackendKind& backend) {
   return overlap(option.readers, backend.reader) && overlap(option.backend_commands, command) &&
-         (*option.backend_beside == '\0' || given.has(option.backend_beside));
+         (option.backend_beside.empty() || given.has(option.backend_beside));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "verify/run_arguments/launch_command.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <utility>
@@ -12,15 +13,68 @@ namespace verify {
 
 namespace {
 
-using Fields = std::vector<ShellField>;
+using Word = ShellFields::const_iterator;
 
 constexpr std::string_view kBetweenWords = " \t\n";
 
+/// Programs that start the command behind them.
+constexpr std::array<std::string_view, 24> kStarters = {
+    "srun",    "mpirun", "mpiexec", "torchrun", "accelerate",  "deepspeed", "nohup", "exec",
+    "time",    "env",    "setsid",  "timeout",  "numactl",     "sudo",      "nice",  "stdbuf",
+    "command", "docker", "podman",  "kubectl",  "singularity", "apptainer", "ssh",   "pdsh"};
+
+/// What stands in the names of scripts that do not train, and the names of programs that do not.
+constexpr std::array<std::string_view, 10> kOtherWork = {
+    "convert", "conversion", "checkpoint", "2mcore", "2megatron",
+    "2hf",     "to_hf",      "preprocess", "server", "agent"};
+constexpr std::array<std::string_view, 6> kOtherPrograms = {"pip", "pip3", "ray", "conda", "vllm", "serve"};
+
+bool is_one_of(std::string_view word, const auto& words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+const ArgumentRow* row_of(const ShellField& word) {
+  return is_flag(word.text) ? find_argument(run_argument_name(word.text.substr(0, word.text.find('='))))
+                            : nullptr;
+}
+
 /// Whether a word is an argument that says something about the training.
 bool word_says_training(const ShellField& word) {
-  if (!is_flag(word.text)) return false;
-  const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
+  const ArgumentRow* const row = row_of(word);
   return row != nullptr && row->use != ArgumentUse::without_effect;
+}
+
+bool is_value(const ShellFields& words, Word word) {
+  return word != words.begin() && (word - 1)->text.starts_with('-') &&
+         (word - 1)->text.find('=') == std::string::npos;
+}
+
+/// Returns the training script of a command whose name is not known: a word before the first argument, where
+/// arguments follow that say something about the training. The value of an option is none.
+Word unknown_training_script(const ShellFields& words) {
+  for (auto word = words.begin(); word != words.end() && !word_says_training(*word); ++word) {
+    const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
+    const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value(words, word);
+    if (is_script && std::any_of(word, words.end(), word_says_training)) return word;
+  }
+  return words.end();
+}
+
+/// Returns the program that gets the arguments of a command, which is none of Python.
+Word other_program(const ShellFields& words) {
+  const auto is_used = [](const ShellField& word) {
+    const ArgumentRow* const row = row_of(word);
+    return row != nullptr && row->use == ArgumentUse::used;
+  };
+  const auto first = std::ranges::find_if(words, is_used);
+  if (first == words.end()) return first;
+  for (auto word = words.begin(); word != first; ++word) {
+    const std::string_view name = base_name(word->text);
+    const bool is_other = word->text.starts_with('-') || is_value(words, word) || is_shell(name) ||
+                          is_one_of(name, kStarters) || (name.find('=') != std::string::npos);
+    if (!is_other) return word;
+  }
+  return words.begin();
 }
 
 }  // namespace
@@ -42,7 +96,7 @@ bool awaits_value(const ShellField& word) {
 
 bool has_blank(std::string_view word) { return word.find_first_of(kBetweenWords) != std::string_view::npos; }
 
-void append_words(const ShellField& field, std::vector<ShellField>& words) {
+void append_words(const ShellField& field, ShellFields& words) {
   for (std::size_t at = 0; (at = field.text.find_first_not_of(kBetweenWords, at)) != std::string::npos;) {
     const std::size_t end = std::min(field.text.find_first_of(kBetweenWords, at), field.text.size());
     words.push_back({field.text.substr(at, end - at), field.line});
@@ -55,13 +109,16 @@ bool is_shell(std::string_view word) {
   return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
 }
 
-bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
+bool starts_elsewhere(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kNames = {"ssh", "pdsh", "docker", "podman", "kubectl"};
+  return is_one_of(base_name(word), kNames);
+}
 
 bool is_of_swift(const LaunchCommand& launch) {
   return !launch.before.empty() && base_name(launch.before.back().text) == "megatron";
 }
 
-Fields::const_iterator training_script(const Fields& words) {
+Word training_script(const ShellFields& words) {
   for (auto word = words.begin(); word != words.end() && word + 1 != words.end(); ++word) {
     const std::string& task = (word + 1)->text;
     const bool trains = task == "sft" || task == "pt" || task == "rlhf";
@@ -80,19 +137,45 @@ Fields::const_iterator training_script(const Fields& words) {
   return words.end();
 }
 
-Fields::const_iterator unknown_training_script(const Fields& words) {
+Word started_script(const ShellFields& words) {
+  const std::string_view first = base_name(words.front().text);
+  const bool is_starter = is_one_of(first, kStarters) || first == "sbatch" || is_shell(first);
   for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_value = word != words.begin() && awaits_value(*(word - 1));
-    const bool ends = word + 1 != words.end() && is_flag((word + 1)->text);
-    const bool is_script = word->text.starts_with(kUnknownBegin) && ends && !is_value;
-    if (is_script && std::any_of(word, words.end(), word_says_training)) return word;
+    const bool is_behind_shell =
+        word != words.begin() && std::any_of(words.begin(), word, [](const ShellField& one) {
+          const std::string_view name = base_name(one.text);
+          return name == "bash" || name == "sh";
+        });
+    const bool is_plain = !word->text.empty() && word->text.front() != '-' && !has_blank(word->text);
+    const bool is_script = word->text.ends_with(".sh") ||
+                           (first == "sbatch" && !is_value(words, word) && word != words.begin()) ||
+                           (is_behind_shell && !word->has_unknown());
+    const bool is_started = word == words.begin() || is_starter;
+    if (is_plain && is_script && is_started) return word;
   }
   return words.end();
 }
 
+std::optional<LaunchCommand> launch_of(const ShellFields& words, const ShellValues& values) {
+  auto script = training_script(words);
+  bool is_program = false;
+  if (script == words.end() && started_script(words) == words.end()) script = unknown_training_script(words);
+  if (script == words.end()) {
+    script = other_program(words);
+    is_program = script != words.end();
+  }
+  if (script == words.end()) return std::nullopt;
+  LaunchCommand launch{.before = {words.begin(), script},
+                       .arguments = {script + 1, words.end()},
+                       .script = values.shown(script->text),
+                       .is_program = is_program};
+  take_arguments_apart(launch);
+  return launch;
+}
+
 void take_arguments_apart(LaunchCommand& launch) {
-  if (starts_python(launch)) return;  // Python takes the word as it is
-  std::vector<ShellField> words;
+  if (starts_python(launch) || launch.is_program) return;  // the program takes the word as it is
+  ShellFields words;
   for (const ShellField& word : launch.arguments) {
     const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);
     const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
@@ -117,6 +200,16 @@ bool is_named_training(const LaunchCommand& launch) {
     if (begins_a_word || name.substr(0, at).ends_with("pre")) return true;
   }
   return false;
+}
+
+bool is_no_training(const LaunchCommand& launch) {
+  const std::string_view name = base_name(launch.script);
+  const std::string_view folder =
+      std::string_view(launch.script).substr(0, launch.script.size() - name.size());
+  const bool has_other_name = std::ranges::any_of(
+      kOtherWork, [&](std::string_view work) { return name.find(work) != std::string_view::npos; });
+  return !is_named_training(launch) &&
+         (has_other_name || folder.ends_with("checkpoint/") || is_one_of(name, kOtherPrograms));
 }
 
 bool looks_like_a_launch(std::string_view text) {

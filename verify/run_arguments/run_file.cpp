@@ -191,13 +191,13 @@ void require_bytes(std::size_t bytes, std::size_t most) {
 
 }  // namespace
 
-RunArguments read_run_text(const std::string& text, const RunVariables& set) {
+RunArguments read_run_text(const std::string& text, const RunVariables& set, const std::string& path) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
   require_known_format(text);
   require_variables(text, set);
   if (is_yaml(text)) return read_run_yaml(text, set);
-  RunArguments run = read_run_script(text, set);
+  RunArguments run = read_run_script(text, set, path);
   if (run.script.starts_with("megatron ")) {  // of ms-swift
     for (RunArgument& argument : run.given) argument.name = name_of_swift(argument.name);
     for (Unresolved& unknown : run.unresolved) unknown.argument = name_of_swift(unknown.argument);
@@ -208,7 +208,7 @@ RunArguments read_run_text(const std::string& text, const RunVariables& set) {
 namespace {
 
 /// Reads a run from a stream that can go back to its beginning.
-RunArguments read_run(std::istream& stream, const RunVariables& set) {
+RunArguments read_run(std::istream& stream, const RunVariables& set, const std::string& path) {
   if (holds_a_ruler(stream)) {
     stream.clear();
     stream.seekg(0);
@@ -219,7 +219,7 @@ RunArguments read_run(std::istream& stream, const RunVariables& set) {
   std::string text = text_of_stream(stream, kMostScriptBytes);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return read_run_text(text, set);
+  return read_run_text(text, set, path);
 }
 
 RunArguments read_standard_input(const RunVariables& set) {
@@ -232,7 +232,7 @@ RunArguments read_standard_input(const RunVariables& set) {
                  .hint = "--from FILE, which reads longer logs"});
   }
   std::istringstream stream(std::move(text));
-  return read_run(stream, set);
+  return read_run(stream, set, "");
 }
 
 }  // namespace
@@ -250,7 +250,7 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
          .hint = "the path of such a file"});
   }
   std::ifstream file(name, std::ios::binary);
-  return read_run(file, set);
+  return read_run(file, set, name);
 }
 
 }  // namespace verify

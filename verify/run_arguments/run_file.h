@@ -23,7 +23,7 @@ inline constexpr std::size_t kMostPipedBytes = std::size_t{256} << 20U;
 RunArguments read_run_file(const std::string& path, const RunVariables& set);
 
 /// Reads a script, a command line or YAML that is already in memory. The log, which may be larger, has a
-/// reader of its own.
-RunArguments read_run_text(const std::string& text, const RunVariables& set);
+/// reader of its own. `path` is that of the file; "" for a text that is none, beside which no file is read.
+RunArguments read_run_text(const std::string& text, const RunVariables& set, const std::string& path = "");
 
 }  // namespace verify

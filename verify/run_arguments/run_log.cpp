@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/python_value.h"
 
 namespace verify {
@@ -112,7 +114,7 @@ class List {
   List(std::size_t prefix, int line) : begun(line), prefix_(prefix) {}
 
   std::vector<RunArgument> arguments;
-  std::vector<int> lost;  // lines with a part of an argument
+  std::vector<std::string> lost;  // parts of arguments: "'swiglu ....' in line 12"
   int begun = 0;
   int ended = 0;
 
@@ -128,6 +130,7 @@ class List {
   }
   bool goes_on(std::string_view line);
   void leave_part();
+  void lose(std::string_view part, int number);
   void add(std::string_view text, int number);
 
   std::size_t prefix_;
@@ -151,7 +154,7 @@ void List::take(std::string_view line, int number) {
     part_line_ = number;
     parts_ = 1;
   } else if (text.empty()) {
-    lost.push_back(number);
+    lose(rest, number);
   } else {
     add(text, number);
   }
@@ -165,7 +168,9 @@ bool List::goes_on(std::string_view line) {
   std::string joined = part_;
   joined += without_prefix(line);
   const std::optional<Entry> entry = entry_at(joined);
-  const bool is_joined = entry ? entry->width == width_ || has_value : begins_entry(joined);
+  const bool are_dots_joined = part_.ends_with('.') && joined[part_.size()] == '.';
+  const bool is_whole = entry && (has_value || are_dots_joined || entry->width == width_);
+  const bool is_joined = is_whole || (!entry && begins_entry(joined));
   if (!is_joined || joined.size() > kMostLineBytes) return false;
   part_ = std::move(joined);
   if (entry && !is_open(entry->value)) leave_part();
@@ -178,8 +183,13 @@ void List::leave_part() {
   if (entry_at(part)) {
     add(part, part_line_);
   } else if (has_dots(part) && part.size() != width_ + 1) {
-    lost.push_back(part_line_);
+    lose(part, part_line_);
   }
+}
+
+void List::lose(std::string_view part, int number) {
+  constexpr std::size_t kMostLetters = 40;
+  lost.push_back(fmt::format("'{}' in line {}", sim::printable_text(part.substr(0, kMostLetters)), number));
 }
 
 void List::add(std::string_view text, int number) {
@@ -220,11 +230,10 @@ std::vector<std::string> notes_of(const List& list, int lists) {
     notes.push_back(fmt::format("the log has {} lists of arguments; the last one, lines {} to {}, is read",
                                 lists, list.begun, list.ended));
   }
-  if (!list.lost.empty()) {
-    notes.push_back(
-        fmt::format("{} argument{} not read: line {} has a part of one, and the other part is not found",
-                    list.lost.size(), list.lost.size() == 1 ? " is" : "s are", list.lost.front()));
-  }
+  constexpr std::size_t kMostNamed = 6;
+  if (!list.lost.empty())
+    notes.push_back("parts of lines, whose other parts are not found, are not read: " +
+                    first_names(list.lost, kMostNamed));
   return notes;
 }
 

@@ -14,16 +14,16 @@ namespace verify {
 
 namespace {
 
-struct Word {
+struct ManifestWord {
   std::string text;
   int line = 0;
 };
 
 struct Container {
-  std::vector<std::pair<Word, Word>> environment;
-  std::vector<Word> command;
-  std::vector<Word> arguments;
-  std::vector<Word> texts;  // each for a shell
+  std::vector<std::pair<ManifestWord, ManifestWord>> environment;
+  std::vector<ManifestWord> command;
+  std::vector<ManifestWord> arguments;
+  std::vector<ManifestWord> texts;  // each for a shell
 };
 
 /// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
@@ -33,24 +33,24 @@ bool is_text_for_a_shell(std::string_view key, std::string_view text) {
   return is_key && text.find(".py") != std::string_view::npos;
 }
 
-Word word_of(const YamlNode& node) {
+ManifestWord word_of(const YamlNode& node) {
   const int below = node.text.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
   return {node.text == "null" ? "" : node.text, node.line + below};
 }
 
 /// Returns the scalars of a list.
-std::vector<Word> words_in(const YamlNode& node) {
-  std::vector<Word> words;
+std::vector<ManifestWord> words_in(const YamlNode& node) {
+  std::vector<ManifestWord> words;
   for (const YamlEntry& entry : node.entries)
     if (entry.value.kind == YamlNode::Kind::scalar) words.push_back(word_of(entry.value));
   return words;
 }
 
 /// Returns the variables in a list of maps {name: A, value: B}.
-std::vector<std::pair<Word, Word>> variables_in(const YamlNode& node) {
-  std::vector<std::pair<Word, Word>> variables;
+std::vector<std::pair<ManifestWord, ManifestWord>> variables_in(const YamlNode& node) {
+  std::vector<std::pair<ManifestWord, ManifestWord>> variables;
   for (const YamlEntry& variable : node.entries) {
-    Word name, value;
+    ManifestWord name, value;
     for (const YamlEntry& entry : variable.value.entries) {
       if (entry.name == "name") name = word_of(entry.value);
       if (entry.name == "value") value = word_of(entry.value);
@@ -129,17 +129,17 @@ void add(const Container& container, Script& script) {
     script.add(fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line);
     script.end();
   }
-  for (const Word& text : container.texts) {
+  for (const ManifestWord& text : container.texts) {
     script.begin(text.line);
     script.add(text.text, text.line);
     script.end();
   }
-  std::vector<Word> words = container.command;
+  std::vector<ManifestWord> words = container.command;
   words.insert(words.end(), container.arguments.begin(), container.arguments.end());
   if (words.empty()) return;
   script.begin(words.front().line);
   bool is_text = false;
-  for (const Word& word : words) {
+  for (const ManifestWord& word : words) {
     script.add(is_text ? in_single_quotes(word.text) : in_double_quotes(word.text), word.line);
     is_text = hands_text_on(word.text);
   }

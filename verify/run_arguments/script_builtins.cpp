@@ -1,255 +1,297 @@
-// The commands of the shell itself that change variables, take a text apart, or end something.
+// The commands of the shell itself: they change variables, print something, or end something.
 
 #include <algorithm>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <fmt/format.h>
+#include <iterator>
 
 #include "verify/run_arguments/script_reader.h"
-#include "verify/run_arguments/shell_assignment.h"
 #include "verify/run_arguments/shell_condition.h"
-#include "verify/run_arguments/shell_filters.h"
-#include "verify/run_arguments/shell_input.h"
-#include "verify/run_arguments/shell_output.h"
-#include "verify/run_arguments/shell_printf.h"
 #include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
 namespace {
 
-constexpr const char* kOptionIndex = "OPTIND";
+bool is_name(std::string_view text) {
+  return !text.empty() && begins_shell_name(text.front()) && std::ranges::all_of(text, is_of_shell_name);
+}
 
-bool is_option(std::string_view word) { return word.starts_with('-'); }
+/// Returns the letters of the options behind the name of a command, and moves `at` behind them.
+std::string options_of(const ShellFields& words, std::size_t& at) {
+  std::string letters;
+  for (at = 1; at < words.size() && words[at].text.size() > 1 && words[at].text.front() == '-'; ++at)
+    letters += words[at].text.substr(1);
+  return letters;
+}
 
-/// Returns the words behind the name of a command.
-std::vector<std::string> texts_behind(const std::vector<ShellField>& words) {
-  std::vector<std::string> texts;
-  for (auto word = words.begin() + 1; word != words.end(); ++word) texts.push_back(word->text);
-  return texts;
+/// Returns the number behind the name of a command, or `otherwise`; none where it is not known.
+std::optional<std::int64_t> count_of(const ShellFields& words, std::int64_t otherwise) {
+  return words.size() > 1 ? whole_number(words[1].text) : otherwise;
 }
 
 }  // namespace
 
-bool reads_array(std::string_view word) { return word == "mapfile" || word == "readarray"; }
-
-bool is_option_of_shell(std::string_view word) {
-  return word.size() > 1 && (word[0] == '-' || word[0] == '+') && word != "--";
-}
-
-bool ends_by_failure_behind(std::span<const std::string> words, bool before) {
-  for (auto word = words.begin(); word != words.end() && is_option_of_shell(*word); ++word) {
-    const bool is_on = word->front() == '-';
-    const bool names_option = word->ends_with('o') && word + 1 != words.end();
-    const bool has_letter = !word->starts_with("--") && word->find('e') != std::string::npos;
-    if (names_option) ++word;
-    if (has_letter || (names_option && *word == "errexit")) before = is_on;
-  }
-  return before;
-}
-
-/// Whether a command succeeds; none: it is not known.
-std::optional<bool> ScriptReader::success_of(const ShellCommand& command, const Fields& words) {
-  const auto told = [&](std::optional<bool> success) {
-    return success && command.is_negated ? std::optional(!*success) : success;
+ScriptReader::Builtin ScriptReader::builtin(std::string_view name) {
+  struct Row {
+    std::string_view name;
+    Builtin follow;
   };
-  const std::string& name = words.empty() ? "" : words.front().text;
-  if (name == "read" || name == "getopts") return told(input_success_);
-  if (name == "grep" || name == "egrep") return success_of_grep(command, words);
-  const bool assigns = name == "let" || !names_assigned_in(command).empty();
-  return assigns ? told(arithmetic_success_) : shell_condition(command, values_);
+  using Reader = ScriptReader;
+  static constexpr Row kRows[] = {
+      {":", &Reader::succeed},
+      {"true", &Reader::succeed},
+      {"false", &Reader::fail},
+      {"[", &Reader::test},
+      {"test", &Reader::test},
+      {"echo", &Reader::echo},
+      {"cat", &Reader::print_input},
+      {"tee", &Reader::print_input},
+      {"pwd", &Reader::print_path},
+      {"dirname", &Reader::print_path},
+      {"basename", &Reader::print_path},
+      {"cd", &Reader::change_folder},
+      {"export", &Reader::declare},
+      {"declare", &Reader::declare},
+      {"local", &Reader::declare},
+      {"readonly", &Reader::declare},
+      {"typeset", &Reader::declare},
+      {"unset", &Reader::unset},
+      {"shift", &Reader::shift},
+      {"set", &Reader::set},
+      {"read", &Reader::forget_read},
+      {"mapfile", &Reader::forget_read},
+      {"readarray", &Reader::forget_read},
+      {"getopts", &Reader::forget_read},
+      {"printf", &Reader::forget_read},
+      {"let", &Reader::compute},
+      {"eval", &Reader::evaluate},
+      {"source", &Reader::source},
+      {".", &Reader::source},
+      {"exit", &Reader::exit},
+      {"return", &Reader::leave},
+      {"break", &Reader::leave},
+      {"continue", &Reader::leave},
+  };
+  const auto* const row = std::ranges::find(kRows, name, &Row::name);
+  return row == std::end(kRows) ? nullptr : row->follow;
 }
 
-/// Whether a `grep` finds what it looks for in its input: `echo $MODEL | grep -q moe`.
-std::optional<bool> ScriptReader::success_of_grep(const ShellCommand& command, const Fields& words) {
-  const bool is_piped = command.chain == "|";
-  const std::optional<std::string> text = is_piped ? piped_ : own_input(command);
-  const std::optional<bool> success = text ? found_by_grep(words, *text) : std::nullopt;
-  const bool is_negated = is_piped ? is_pipe_negated_ : command.is_negated;
-  return success && is_negated ? std::optional(!*success) : success;
+void ScriptReader::fail(const ShellCommand& /*command*/, const Words& /*words*/) {
+  values_.state.status.success = false;
 }
 
-/// Keeps the text that a `grep` gets from the pipe before it.
-void ScriptReader::follow_pipe(Commands commands, std::size_t at) {
-  piped_.reset();
-  const ShellCommand& command = commands[at];
-  const bool is_grep = !command.words.empty() && (is_literal(command.words.front(), "grep") ||
-                                                  is_literal(command.words.front(), "egrep"));
-  const bool has_other_input = command.input != nullptr || !command.documents.empty() || command.reads_file;
-  if (command.chain != "|" || !is_grep || has_other_input) return;
-  std::size_t begin = at;
-  while (begin > 0 && commands[begin].chain == "|") --begin;
-  std::vector<ShellCommand> before(commands.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   commands.begin() + static_cast<std::ptrdiff_t>(at));
-  is_pipe_negated_ = before.front().is_negated;
-  before.front().is_negated = false;
-  before.front().chain.clear();
-  const bool are_plain =
-      std::ranges::all_of(before, [](const ShellCommand& one) { return one.keyword == ShellKeyword::none; });
-  const ShellOutput output = are_plain ? shell_output(before, values_) : ShellOutput();
-  if (output.text) piped_ = *output.text + output.line_breaks;
+void ScriptReader::test(const ShellCommand& command, const Words& words) {
+  std::vector<ShellWord> tested(command.words.begin() + 1, command.words.end());
+  if (words[0].text == "[" && !tested.empty()) tested.pop_back();
+  values_.state.status = shell_test(tested, false, values_);
 }
 
-/// Follows the commands of the shell that change variables, or end the script.
-void ScriptReader::read_builtin(const ShellCommand& command, const Fields& words, ShellRuns runs) {
-  const std::string& name = words.front().text;
-  const bool is_certain = runs == ShellRuns::yes && command.chain != "|";
-  if (name == "shift") {
-    const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
-    const bool is_known = is_certain && count && *count >= 0;
-    values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
-  } else if (name == "set" && words.size() > 1 && is_option_of_shell(words[1].text)) {
-    ends_by_failure_ = is_certain && ends_by_failure_behind(texts_behind(words), ends_by_failure_);
-  } else if (name == "set" && words.size() > 1 && words[1].text == "--") {
-    values_.set_arguments(is_certain ? std::optional(Fields(words.begin() + 2, words.end())) : std::nullopt,
-                          command.line);
-  } else if (name == "unset") {
-    const std::string option = words.size() > 1 && is_option(words[1].text) ? words[1].text : "";
-    if (option == "-f") return;
-    const bool is_of_reference = option == "-n";
-    for (auto word = words.begin() + 1; word != words.end(); ++word) {
-      const std::string variable = word->text.substr(0, word->text.find('['));
-      const bool is_whole = variable == word->text;
-      if (is_option(variable)) continue;
-      if (is_certain && is_whole && is_of_reference) {
-        values_.unset_reference(variable);
-      } else if (is_certain && is_whole) {
-        values_.unset(variable, command.line);
-      } else {
-        values_.forget(variable, command.line, "it may have been unset");
-      }
+/// Adds to the output of the substitution that is followed. `asked` would tell a text that is not known.
+void ScriptReader::print(const std::optional<std::string>& text, const std::string& asked) {
+  ShellState& state = values_.state;
+  if (substitutions_ == 0) return;
+  if (!text && state.output_asked.empty()) state.output_asked = asked;
+  if (!text) state.output.reset();
+  if (!state.output) return;
+  *state.output += *text;
+  values_.charge(text->size(), 0);
+  if (state.output->size() > kMostShellValueBytes) state.output.reset();
+}
+
+void ScriptReader::echo(const ShellCommand& /*command*/, const Words& words) {
+  std::size_t at = 0;
+  const std::string options = options_of(words, at);
+  const bool has_options = options.find_first_not_of("ne") == std::string::npos;
+  std::string text;
+  for (std::size_t i = has_options ? at : 1; i < words.size(); ++i)
+    text += (i > (has_options ? at : 1) ? " " : "") + words[i].text;
+  const bool has_signs =
+      has_options && options.find('e') != std::string::npos && text.find('\\') != std::string::npos;
+  if (!has_options || options.find('n') == std::string::npos) text += '\n';
+  print(has_signs ? std::nullopt : std::optional(text), "");
+}
+
+/// Follows `pwd`, `dirname` and `basename`.
+void ScriptReader::print_path(const ShellCommand& /*command*/, const Words& words) {
+  const std::optional<std::string>& folder = values_.state.folder;
+  const std::string path = words.size() == 2 ? words[1].text : "";
+  const bool is_plain = words.size() == 2 && !words[1].has_unknown() && !path.empty() &&
+                        path.front() != '-' && path.back() != '/';
+  const std::size_t slash = path.rfind('/');
+  std::optional<std::string> text;
+  if (words[0].text == "pwd" && words.size() == 1 && folder && !folder->empty()) text = *folder;
+  if (words[0].text == "dirname" && is_plain)
+    text = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (words[0].text == "basename" && is_plain) text = path.substr(slash + 1);
+  print(text ? std::optional(*text + "\n") : text, values_.variable_of(words));
+}
+
+/// Returns the text that a command gets from a here-document, a here-string or a pipe; none where it is not
+/// known.
+std::optional<std::string> ScriptReader::input_of(const ShellCommand& command) {
+  if (command.documents.size() == 1) return values_.text_of(*command.documents.front());
+  if (command.input.size() == 1) return values_.whole(command.input.front()).text + "\n";
+  return piped_;
+}
+
+/// Follows `cat` and `tee`, which print what they get, and write it to files.
+void ScriptReader::print_input(const ShellCommand& command, const Words& words) {
+  const std::optional<std::string> input = input_of(command);
+  const bool is_tee = words[0].text == "tee";
+  print(is_tee || words.size() == 1 ? input : std::nullopt, values_.variable_of(words));
+  for (std::size_t i = 1; is_tee && i < words.size() && values_.state.folder; ++i) {
+    const std::string file =
+        words[i].has_unknown() ? "" : files_.path_of(words[i].text, *values_.state.folder);
+    if (!file.empty() && !words[i].text.starts_with('-')) values_.state.files[file] = input;
+  }
+}
+
+/// Follows `cd`. It succeeds where the folder is there, and otherwise that is not known.
+void ScriptReader::change_folder(const ShellCommand& /*command*/, const Words& words) {
+  ShellState& state = values_.state;
+  const bool is_known = words.size() == 2 && !words[1].has_unknown() && state.folder && words[1].text != "-";
+  const std::string folder = is_known ? files_.path_of(words[1].text, *state.folder) : "";
+  state.status.success.reset();
+  state.folder.reset();
+  if (folder.empty()) return;
+  state.folder = folder;
+  if (files_.has_folder(folder)) state.status.success = true;
+}
+
+void ScriptReader::declare(const ShellCommand& command, const Words& words) {
+  std::size_t at = 0;
+  const std::string options = options_of(words, at);
+  for (const ShellAssignment& assignment : command.declared) {
+    if (assignment.index == nullptr) declare(assignment.name, words[0].text, options, true, command.line);
+    values_.assign(assignment);
+    if (words[0].text == "export" || options.find('x') != std::string::npos)
+      values_.export_variable(assignment.name);
+  }
+  for (; at < words.size(); ++at) {
+    const std::string& text = words[at].text;
+    const std::size_t equals = text.find('=');
+    const std::string name =
+        text.substr(0, equals - (equals != std::string::npos && text[equals - 1] == '+' ? 1 : 0));
+    if (words[at].has_unknown() && (equals == std::string::npos || !is_name(name)))
+      launches_.keep_assigning(words[at], command.line);
+    if (!is_name(name)) continue;
+    declare(name, words[0].text, options, equals != std::string::npos, command.line);
+    ShellAssignment assignment{.name = name, .appends = name.size() != equals, .line = command.line};
+    assignment.values.push_back(
+        {{{.is_quoted = true, .text = text.substr(std::min(equals, text.size() - 1) + 1), .source = {}}},
+         command.line});
+    if (equals != std::string::npos) values_.assign(assignment);
+    if (words[0].text == "export" || options.find('x') != std::string::npos) values_.export_variable(name);
+  }
+}
+
+/// Follows what `local`, `declare` and their like say of a variable.
+void ScriptReader::declare(const std::string& name, const std::string& word, const std::string& options,
+                           bool is_assigned, int line) {
+  const auto has = [&](char letter) { return options.find(letter) != std::string::npos; };
+  const bool is_local = word != "export" && word != "readonly" && !has('g') && values_.state.calls.size() > 1;
+  if (is_local) values_.hide(name);
+  if (has('n')) values_.state.references.insert(name);
+  if (has('n')) values_.forget_all(line);
+  if (has('i')) values_.state.integers.insert(name);
+  const bool is_there = values_.state.variables->contains(name);
+  using ValueKind = ShellValue::Kind;
+  if (has('A') && (is_local || !is_there)) values_.keep(name, {.kind = ValueKind::table});
+  if (has('a') && (is_local || !is_there)) values_.keep(name, {.kind = ValueKind::array});
+  if (is_local && !is_assigned && !has('A') && !has('a')) values_.keep(name, {.kind = ValueKind::unset});
+}
+
+void ScriptReader::unset(const ShellCommand& command, const Words& words) {
+  std::size_t at = 0;
+  const std::string options = options_of(words, at);
+  for (; at < words.size() && options != "f"; ++at) {
+    const std::string& name = words[at].text;
+    if (is_name(name) && options != "n") {
+      if (!values_.is_locked(name)) values_.keep(name, {.kind = ShellValue::Kind::unset});
+    } else if (words[at].has_unknown() || options == "n") {
+      values_.forget_all(command.line);
+    } else {
+      values_.forget(name.substr(0, name.find('[')), command.line, "an element of it may have been unset");
     }
-  } else if (name == "printf" && words.size() > 2 && words[1].text == "-v") {
-    Fields printed = words;
-    printed.erase(printed.begin() + 1, printed.begin() + 3);
-    const std::optional<std::string> text = is_certain ? printed_text(printed) : std::nullopt;
-    if (text) values_.define(words[2].text, *text, command.line);
-    if (!text) values_.forget(words[2].text, command.line, "it is printed into it");
-  } else if (name == "read") {
-    read_input(command, words, is_certain);
-  } else if (reads_array(name)) {
-    read_array(command, words, is_certain);
-  } else if (name == "getopts") {
-    read_option(command, words, is_certain);
-  } else if (name == "exit" && is_certain) {
-    ended_ = {command.line, false};
-  } else if (name == "break" || name == "continue") {
-    const std::int64_t loops = words.size() > 1 ? whole_number(words[1].text).value_or(1) : 1;
-    if (runs != ShellRuns::yes) return branches_.may_leave(loops);
-    leaves_ = std::min(std::max<std::int64_t>(loops, 1), branches_.known_loops());
-    continues_ = name == "continue";
-  } else if (name == "return" && open_calls_ > 0) {
-    const bool fails = words.size() > 1 && words[1].text != "0";
-    has_returned_ = is_certain;
-    if (!is_certain && !fails) branches_.may_return();  // where it fails, the run has not gone this way
   }
 }
 
-/// Follows `read`: its variables get the words of a line, and the one of `read -d ''` gets all of the text.
-void ScriptReader::read_input(const ShellCommand& command, const Fields& words, bool is_certain) {
-  const ReadRequest asked = read_request(words);
-  const std::optional<Fields> separators = values_.kept("IFS", command.line);
-  const bool knows_separators = !separators || std::ranges::none_of(*separators, &ShellField::has_unknown);
-  std::optional<ReadText> own;
-  std::optional<ReadText>* const input = input_of(command, own);
-  const bool is_followed = is_certain && asked.is_followed && knows_separators && input != nullptr && *input;
-  InputLine line;
-  if (is_followed) line = take_line(**input, asked.is_whole);
-  // What is not known may hold any number of words, and without -r a backslash is none of the text.
-  const bool is_one = asked.is_whole && !asked.is_array && asked.names.size() == 1;
-  const bool is_known = is_followed && (asked.is_raw || line.text.find('\\') == std::string::npos) &&
-                        (is_one || line.text.find(kUnknownBegin) == std::string::npos);
-  if (!is_known) {
-    constexpr const char* kReason = "it is read from the input";
-    for (const std::string& name : asked.names) values_.forget(name, command.line, kReason);
-    if (asked.names.empty()) values_.forget("REPLY", command.line, kReason);
-    if (input != nullptr) input->reset();
+void ScriptReader::shift(const ShellCommand& /*command*/, const Words& words) {
+  values_.shift(count_of(words, 1));
+}
+
+/// Follows `set`, which gives the script other arguments, or changes options.
+void ScriptReader::set(const ShellCommand& /*command*/, const Words& words) {
+  ShellState& state = values_.state;
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    const bool is_option = word.size() > 1 && (word[0] == '-' || word[0] == '+') && word != "--";
+    if (!is_option) {
+      const auto first = words.begin() + static_cast<std::ptrdiff_t>(at) + (word == "--" ? 1 : 0);
+      ShellArguments& arguments = state.calls.back().arguments;
+      arguments = {.are_known = true, .fields = {first, words.end()}, .name = arguments.name};
+      return;
+    }
+    const bool is_on = word[0] == '-';
+    const bool has_name = word.ends_with('o') && at + 1 < words.size();
+    const std::string name = has_name ? words[++at].text : "";
+    if (word.find('e') != std::string::npos || name == "errexit") state.ends_by_failure = is_on;
+    if (word.find('a') != std::string::npos || name == "allexport") state.exports_all = is_on;
+  }
+}
+
+/// Of what `read`, `mapfile`, `getopts` and `printf` do nothing is followed, but read -d '' with a here-document.
+void ScriptReader::forget_read(const ShellCommand& command, const Words& words) {
+  values_.state.status.success.reset();
+  const bool prints = words[0].text == "printf";
+  const bool has_variable = words.size() > 2 && words[1].text == "-v";
+  if (prints && !has_variable) return print(std::nullopt, values_.variable_of(words));
+  const bool is_whole = words.size() > 3 && words[0].text == "read" && words[words.size() - 2].text.empty() &&
+                        words[words.size() - 3].text.ends_with('d') && command.documents.size() == 1;
+  if (is_whole) {
+    std::string text = values_.text_of(*command.documents.front());
+    const std::size_t begin = std::min(text.find_first_not_of(" \t\n"), text.size());
+    text = text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
+    const bool is_raw = words[1].text.find('r') != std::string::npos || text.find('\\') == std::string::npos;
+    if (is_raw) values_.define(words.back().text, std::move(text), command.line);
+    values_.state.status.success = false;
+    if (is_raw) return;
+  }
+  for (const char* name : {"REPLY", "OPTARG", "OPTIND", "MAPFILE"})
+    if (values_.state.variables->contains(name)) values_.forget(name, command.line, "it is read");
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    if (word->has_unknown()) values_.forget_all(command.line);
+    if (is_name(word->text) && !values_.is_locked(word->text))
+      values_.forget(word->text, command.line,
+                     prints ? "it is printed into it" : "it is read from the input");
+  }
+}
+
+void ScriptReader::compute(const ShellCommand& command, const Words& words) {
+  std::optional<std::int64_t> number;
+  for (auto word = words.begin() + 1; word != words.end(); ++word)
+    number = values_.number_of(word->text, command.line);
+  values_.state.status.success = number ? std::optional(*number != 0) : std::nullopt;
+}
+
+/// Ends the script, or the shell that is followed in it.
+void ScriptReader::exit(const ShellCommand& command, const Words& words) {
+  if (words.size() > 1) values_.state.status.success = words[1].text == "0";
+  if (leaves(Target::Kind::shell, 1, false)) return;
+  ended_ = {command.line, words.empty()};
+  values_.state.goes_on = false;
+  values_.state.has_exited = true;
+}
+
+/// Follows `return`, `break` and `continue`.
+void ScriptReader::leave(const ShellCommand& /*command*/, const Words& words) {
+  const auto count = count_of(words, 1);
+  if (words[0].text != "return") {
+    leaves(Target::Kind::loop, count.value_or(1), words[0].text == "continue");
     return;
   }
-  input_success_ = line.is_ended;
-  if (asked.names.empty()) return values_.define("REPLY", line.text, command.line);
-  const std::string signs = separators && separators->size() == 1 ? separators->front().text : " \t\n";
-  std::string_view rest = line.text;
-  if (asked.is_array) {
-    Fields fields;
-    while (const auto word = next_of_input(rest, signs)) fields.push_back({*word, command.line});
-    return values_.define(asked.names.front(), std::move(fields));
-  }
-  for (std::size_t i = 0; i + 1 < asked.names.size(); ++i)
-    values_.define(asked.names[i], next_of_input(rest, signs).value_or(""), command.line);
-  // A separator at the end of the last word is no part of it, where nothing but this word is left.
-  std::string_view behind = rest;
-  const std::string last = next_of_input(behind, signs).value_or("");
-  values_.define(asked.names.back(), behind.empty() ? last : without_blanks(rest, signs), command.line);
-}
-
-/// Follows `mapfile` and `readarray`.
-void ScriptReader::read_array(const ShellCommand& command, const Fields& words, bool is_certain) {
-  const ArrayRequest asked = array_request(words);
-  std::optional<ReadText> own;
-  std::optional<ReadText>* const input = input_of(command, own);
-  const bool is_known = is_certain && asked.is_followed && input != nullptr && *input &&
-                        (*input)->rest().find(kUnknownBegin) == std::string_view::npos;
-  if (!is_known) {
-    if (input != nullptr) input->reset();
-    return values_.forget(asked.name, command.line, "it is read from the input");
-  }
-  Fields fields;
-  for (std::string& element : elements_of_input((*input)->rest(), asked))
-    fields.push_back({std::move(element), command.line});
-  (*input)->taken = (*input)->text.size();
-  values_.define(asked.name, std::move(fields));
-}
-
-/// Returns the text that a command reads: its own, which it fills in, or that of the block around it; null
-/// where there is none that is known to the file.
-std::optional<ReadText>* ScriptReader::input_of(const ShellCommand& command, std::optional<ReadText>& own) {
-  const bool has_own = command.input != nullptr || !command.documents.empty() || command.reads_file;
-  if (has_own) {
-    if (std::optional<std::string> text = own_input(command)) own = ReadText{std::move(*text)};
-    return &own;
-  }
-  return inputs_.empty() || command.chain == "|" ? nullptr : &inputs_.back();
-}
-
-/// Returns the text of a here-string, a here-document or of < <(...); nothing where it is not known.
-std::optional<std::string> ScriptReader::own_input(const ShellCommand& command) {
-  const bool is_one = (command.input != nullptr) != (command.documents.size() == 1) && !command.reads_file;
-  if (!is_one || command.documents.size() > 1) return std::nullopt;
-  if (command.input == nullptr) return values_.text_of(command.documents.front());
-  if (!command.input_is_output) return values_.whole(*command.input).text + "\n";
-  const ShellOutput output = shell_output(command.input->parts.front().text, command.line, values_);
-  return output.text ? std::optional(*output.text + output.line_breaks) : std::nullopt;
-}
-
-/// Follows `getopts`, where the arguments are known.
-void ScriptReader::read_option(const ShellCommand& command, const Fields& words, bool is_certain) {
-  if (words.size() < 3) return;
-  const auto is_plain = [](const ShellField& word) { return !word.has_unknown() && !word.may_be_many; };
-  const Fields given = words.size() > 3
-                           ? Fields(words.begin() + 3, words.end())
-                           : values_.expand(ShellWordReader("\"$@\"", command.line, 0).whole_word(false));
-  const std::optional<Fields> index = values_.kept(kOptionIndex, command.line);
-  const auto place = !index               ? std::optional<std::int64_t>(1)
-                     : index->size() == 1 ? whole_number(index->front().text)
-                                          : std::nullopt;
-  if (!is_certain || !place || *place < 1 || !is_plain(words[1]) || !std::ranges::all_of(given, is_plain)) {
-    for (const std::string& name : {words[2].text, std::string("OPTARG"), std::string(kOptionIndex)})
-      values_.forget(name, command.line, "it is an option among arguments that are not known");
-    return;
-  }
-  std::vector<std::string> arguments;
-  for (const ShellField& argument : given) arguments.push_back(argument.text);
-  const auto begin = static_cast<std::size_t>(*place);
-  if (option_place_.index != begin) option_place_ = {begin, 0};
-  const FoundOption found = next_option(words[1].text, arguments, option_place_);
-  option_place_ = found.behind;
-  values_.define(words[2].text, found.name, command.line);
-  values_.define("OPTARG", found.value.value_or(""), command.line);
-  values_.define(kOptionIndex, std::to_string(found.behind.index), command.line);
-  input_success_ = found.is_there;
+  if (words.size() > 1) values_.state.status.success = count ? std::optional(*count == 0) : std::nullopt;
+  leaves(Target::Kind::call, 1, false);
 }
 
 }  // namespace verify

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -12,13 +14,12 @@
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_mistakes.h"
 #include "verify/run_arguments/launch_overrides.h"
-#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
 namespace {
 
-constexpr std::size_t kMostSentences = 5;
+constexpr std::size_t kMostSentences = 5, kMostStarted = 100;
 
 /// Whether a word gives torchrun its processes.
 bool is_of_torchrun(std::string_view word) {
@@ -75,39 +76,40 @@ std::string option_to_set(const std::string& name, const ShellField& value) {
 
 }  // namespace
 
-void ScriptLaunches::add(const Fields& words, Fields::const_iterator script, int line,
-                         const std::vector<std::string>& given) {
-  starts_script_ = true;
-  LaunchCommand launch{.before = {words.begin(), script},
-                       .arguments = {script + 1, words.end()},
-                       .script = values_->shown(script->text),
-                       .line = line};
-  for (const std::string& name : given) {
-    const std::optional<Fields> value = values_->kept(name, line);
-    if (value && value->size() == 1 && !value->front().has_unknown())
-      launch.environment[name] = value->front().text;
+void ScriptLaunches::add(const ShellFields& words, int line, const std::vector<std::string>& given) {
+  std::optional<LaunchCommand> launch = launch_of(words, *values_);
+  if (!launch || launch->is_program) keep_started(words, line, given);
+  if (!launch) return;
+  starts_script_ = starts_script_ || !launch->is_program;
+  if (is_no_training(*launch)) {
+    other_work_ = base_name(launch->script);
+    return;
   }
-  take_arguments_apart(launch);
-  if (gives_overrides(launch.arguments, *values_)) overriding_ = launch;
+  launch->line = line;
+  launch->variables = values_->state.variables;
+  if (gives_overrides(launch->arguments, *values_)) overriding_ = launch;
   const bool has_arguments = std::ranges::any_of(
-      launch.arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
-  if (has_arguments) launches_.push_back(std::move(launch));
+      launch->arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
+  if (has_arguments) launches_.push_back(*std::move(launch));
 }
 
-void ScriptLaunches::add_arguments(const Fields& words, int line, bool is_in_document) {
+void ScriptLaunches::add_arguments(const ShellFields& words, int line, bool is_in_document) {
   const bool goes_on = !launches_.empty() && launches_.back().script.empty();
   if (!goes_on) launches_.push_back({.before = {}, .arguments = {}, .script = "", .line = line});
   LaunchCommand& launch = launches_.back();
+  launch.variables = values_->state.variables;
   launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
   launch.is_apart = launch.is_apart || !is_in_document;
 }
 
-void ScriptLaunches::add_launcher_of_last(const Fields& words) {
-  Fields& before = launches_.back().before;
-  before.insert(before.begin(), words.begin(), words.end());
+void ScriptLaunches::add_launcher(std::size_t first, const ShellFields& words) {
+  for (; first < launches_.size(); ++first) {
+    ShellFields& before = launches_[first].before;
+    before.insert(before.begin(), words.begin(), words.end());
+  }
 }
 
-void ScriptLaunches::keep_what_is_not_known(const Fields& words) {
+void ScriptLaunches::keep_what_is_not_known(const ShellFields& words) {
   const auto script = training_script(words);
   for (auto word = words.begin(); word != script; ++word) {
     const std::vector<Unresolved> unknown = values_->unresolved(word->text);
@@ -118,41 +120,60 @@ void ScriptLaunches::keep_what_is_not_known(const Fields& words) {
   }
 }
 
-void ScriptLaunches::keep_started(const Fields& words, int line, const std::vector<std::string>& given) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool is_sourced = i == 1 && (words[0].text == "source" || words[0].text == ".");
-    const bool is_script = words[i].text.ends_with(".sh") || (is_sourced && !sets_up_programs(words[i].text));
-    if (!is_script || has_blank(words[i].text)) continue;
-    const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
-    if (!is_started) continue;
-    started_ = {std::string(base_name(values_->shown(words[i].text))), "", line, is_sourced};
-    started_.may_replace = is_sourced && !sets_up_programs(words[i].text) && !values_->names().empty();
-    for (const std::string& name : given) {
-      const std::optional<Fields> value = values_->kept(name, line);
-      if (value && value->size() == 1) started_.options += option_to_set(name, value->front());
-    }
-    for (std::size_t argument = i + 1; argument < words.size(); ++argument)
-      started_.options += option_to_set(fmt::format("{}", argument - i), words[argument]);
+/// Remembers the shell script that a command starts, and what the file gives it.
+void ScriptLaunches::keep_started(const ShellFields& words, int line, const std::vector<std::string>& given) {
+  const auto script = started_script(words);
+  if (script == words.end() || started_.size() == kMostStarted) return;
+  Started started{
+      .script = std::string(base_name(values_->shown(script->text))), .options = {}, .line = line};
+  for (const std::string& name : given) {
+    const auto value = values_->find(name);
+    if (value != nullptr && value->fields.size() == 1)
+      started.options += option_to_set(name, value->fields.front());
   }
+  for (auto argument = script + 1; argument != words.end(); ++argument)
+    started.options += option_to_set(fmt::format("{}", argument - script), *argument);
+  started_.push_back(std::move(started));
+}
+
+void ScriptLaunches::keep_sourced(const ShellField& file, int line) {
+  if (sets_up_programs(file.text) || started_.size() == kMostStarted) return;
+  const bool may_replace = std::ranges::any_of(*values_->state.variables, [](const auto& entry) {
+    return entry.second->order > 0 && !entry.second->is_exported;
+  });
+  started_.push_back({.script = std::string(base_name(values_->shown(file.text))),
+                      .options = {},
+                      .line = line,
+                      .is_sourced = true,
+                      .may_replace = may_replace});
 }
 
 void ScriptLaunches::keep_assigning(const ShellField& word, int line) {
-  if (assigning_.size() == kMostSentences) return;
-  assigning_.push_back(fmt::format("line {} may give variables other values, which are not known: {}", line,
-                                   sim::printable_text(values_->shown(word.text).substr(0, 80))));
+  keep_sentence(fmt::format("line {} may give variables other values, which are not known: {}", line,
+                            sim::printable_text(values_->shown(word.text).substr(0, 80))));
 }
 
 void ScriptLaunches::keep_sentence(const std::string& sentence) {
-  const bool is_new = std::ranges::find(assigning_, sentence) == assigning_.end();
-  if (!sentence.empty() && is_new && assigning_.size() < kMostSentences) assigning_.push_back(sentence);
+  const bool is_new = std::ranges::find(sentences_, sentence) == sentences_.end();
+  if (is_new && sentences_.size() < kMostSentences) sentences_.push_back(sentence);
 }
 
-/// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
+/// Returns the variables that the file assigns, in the order in which it does.
+std::vector<std::pair<std::string, const ShellValue*>> ScriptLaunches::assigned(
+    const ShellVariables& variables) {
+  std::vector<std::pair<std::string, const ShellValue*>> all;
+  for (const auto& [name, value] : variables)
+    if (name != "BASH_SOURCE") all.emplace_back(name, value.get());
+  std::ranges::sort(all, {}, [](const auto& entry) { return entry.second->order; });
+  return all;
+}
+
+/// For a file without a command: its variables that hold arguments. Those for torchrun give the world size.
 void ScriptLaunches::take_assigned_arguments() {
-  LaunchCommand launch;
-  for (const std::string& name : values_->names()) {
-    Fields words;
-    for (const ShellField& field : values_->value(name)) append_words(field, words);
+  LaunchCommand launch{.before = {}, .arguments = {}, .script = "", .variables = values_->state.variables};
+  for (const auto& [name, value] : assigned(*launch.variables)) {
+    ShellFields words;
+    for (const ShellField& field : value->fields) append_words(field, words);
     const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
     const auto begin = std::find_if(words.begin(), words.end(), is_argument);
     const bool holds_arguments =
@@ -170,17 +191,12 @@ void ScriptLaunches::take_assigned_arguments() {
 }
 
 /// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
-void ScriptLaunches::take_environment(const LaunchCommand& launch, RunArguments& run) const {
-  for (const std::string& name : values_->names()) {
-    const Fields& value = values_->value(name);
-    if (value.size() == 1 && !value.front().has_unknown()) run.environment[name] = value.front().text;
-  }
-  for (const auto& [name, value] : launch.environment) run.environment[name] = value;
-}
-
-void ScriptLaunches::take_what_is_not_known(RunArguments& run) const {
-  for (const ShellField& word : not_known_) {
-    for (Unresolved& unknown : values_->unresolved(word.text)) run.unresolved.push_back(std::move(unknown));
+/// Those that a scheduler gives are no misspelling of another one.
+void ScriptLaunches::take_variables(const LaunchCommand& launch, RunArguments& run) const {
+  for (const auto& [name, value] : assigned(*launch.variables)) {
+    const bool is_known = std::ranges::none_of(value->fields, &ShellField::has_unknown);
+    if (is_known && value->fields.size() == 1) run.environment[name] = value->fields.front().text;
+    if (is_known && !name.starts_with("SLURM_")) run.variables.push_back(name);
   }
 }
 
@@ -224,67 +240,81 @@ void ScriptLaunches::refuse_what_is_not_known() const {
 /// Refuses a text in which no launch is found.
 void ScriptLaunches::refuse_no_launch(const ScriptEnd& ended) const {
   refuse_what_is_not_known();
+  std::vector<std::string> names;
+  for (const Started& started : started_)
+    if (std::ranges::find(names, started.script) == names.end()) names.push_back(started.script);
+  std::string numbers = "a text without a command that gives arguments to a Python file";
+  if (ended.line != 0)
+    numbers = fmt::format("the script ends with {}, before a command that gives arguments to a Python file",
+                          end_of_script(ended));
+  if (!other_work_.empty()) numbers += fmt::format("; {} is no training", sim::printable_text(other_work_));
+  if (names.size() > 1) numbers += fmt::format("; it starts {}", fmt::join(names, ", "));
   sim::refuse({.code = "run_without_arguments",
                .option = "--from",
-               .numbers = ended.line == 0 ? "a text without a command that gives arguments to a Python file"
-                                          : fmt::format("the script ends with {}, before a command that "
-                                                        "gives arguments to a Python file",
-                                                        end_of_script(ended)),
+               .numbers = numbers,
                .rule = "a launch script or a command line holds '--flag value' behind its training script",
-               .hint = started_.script.empty()
+               .hint = started_.empty()
                            ? "the run's log, or the command line that starts the run"
-                           : fmt::format("--from {}{}, which line {} starts", started_.script,
-                                         started_.options, started_.line)});
+                           : fmt::format("--from {}{}, which line {} starts", started_.back().script,
+                                         started_.back().options, started_.back().line)});
 }
 
 /// Adds sentences about how the file was read.
 void ScriptLaunches::add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const {
-  if (launches_.size() > 1) {
-    run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
-                                    launches_.size(), launch.line));
-  }
-  if (!has_command) {
-    run.notes.push_back(fmt::format(
-        "the file has no command; the arguments that it assigns are read{}",
-        started_.script.empty()
-            ? ""
-            : fmt::format(", and may be used by {}, which line {} starts", started_.script, started_.line)));
-  }
-  if (launch.in_one_word != 0) {
-    run.notes.push_back(
+  const auto note = [&](const std::string& sentence) { run.notes.push_back(sentence); };
+  if (launches_.size() > 1)
+    note(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
+                     launches_.size(), launch.line));
+  if (!has_command)
+    note(fmt::format("the file has no command; the arguments that it assigns are read{}",
+                     started_.empty() ? ""
+                                      : fmt::format(", and may be used by {}, which line {} starts",
+                                                    started_.back().script, started_.back().line)));
+  if (launch.is_program)
+    note(fmt::format("line {} gives the arguments to {}, which may change them before a training gets them",
+                     launch.line, sim::printable_text(run.script)));
+  if (launch.in_one_word != 0)
+    note(
         fmt::format("line {} holds many arguments in one word; they are read as a script hands them on that "
                     "drops the quotes",
                     launch.in_one_word));
-  }
-  run.notes.insert(run.notes.end(), assigning_.begin(), assigning_.end());
-  run.notes.insert(run.notes.end(), values_->notes().begin(), values_->notes().end());
-  const auto is_asked = [](const Unresolved& unknown) { return unknown.reason == kNotAssigned; };
-  if (has_command && started_.may_replace && std::ranges::none_of(run.unresolved, is_asked)) {
+  for (const std::vector<std::string>* more : {&sentences_, &values_->notes()})
+    run.notes.insert(run.notes.end(), more->begin(), more->end());
+  if (has_command) add_missing_files(run);
+}
+
+/// Names the files that are sourced, and are not there, where they may change the arguments.
+void ScriptLaunches::add_missing_files(RunArguments& run) const {
+  for (const Started& file : started_) {
+    bool is_asked = false;
+    for (Unresolved& unknown : run.unresolved) {
+      if (!file.is_sourced || unknown.reason != kNotAssigned || unknown.line < file.line) continue;
+      unknown.reason = fmt::format("it is not assigned in the file, and {} of line {} is not there",
+                                   file.script, file.line);
+      is_asked = true;
+    }
+    if (!file.is_sourced || (!is_asked && !file.may_replace && values_->line_of_default() < file.line))
+      continue;
+    run.unresolved.push_back({.text = file.script,
+                              .variable = {},
+                              .argument = {},
+                              .line = file.line,
+                              .reason = "it is sourced, and is not beside the script"});
     run.notes.push_back(
-        fmt::format("{}, which line {} sources, is not read: it may give other values to variables that are "
-                    "assigned before that line",
-                    started_.script, started_.line));
-  }
-  if (has_command && started_.is_sourced && std::ranges::any_of(run.unresolved, is_asked)) {
-    run.notes.push_back(
-        fmt::format("{}, which line {} sources, is not read: a file that has its lines in the "
-                    "place of that line says what it assigns",
-                    started_.script, started_.line));
+        fmt::format("{}, which line {} sources, is not read: {}", file.script, file.line,
+                    is_asked ? "a file that has its lines in the place of that line says what it assigns"
+                             : "it may give other values to variables that are assigned before that line"));
   }
 }
 
 /// ms-swift starts torchrun itself, with the processes that two variables of the environment say.
 void ScriptLaunches::read_world_of_swift(const LaunchCommand& launch, LaunchWorld& world) const {
-  Fields words = {{"torchrun", launch.line}};
+  ShellFields words = {{"torchrun", launch.line}};
   for (const auto& [option, name] :
        {std::pair("--nnodes", "NNODES"), {"--nproc_per_node", "NPROC_PER_NODE"}}) {
-    const auto given = launch.environment.find(name);
-    const std::optional<Fields> value = values_->kept(name, launch.line);
-    if (given != launch.environment.end()) {
-      words.insert(words.end(), {{option, launch.line}, {given->second, launch.line}});
-    } else if (value && value->size() == 1) {
-      words.insert(words.end(), {{option, launch.line}, value->front()});
-    }
+    const auto value = launch.variables->find(name);
+    if (value != launch.variables->end() && value->second->fields.size() == 1)
+      words.insert(words.end(), {{option, launch.line}, value->second->fields.front()});
   }
   if (words.size() > 1) world.read(words, "");
 }
@@ -294,13 +324,14 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   const bool is_overriding = overriding_ && std::ranges::none_of(launches_, says_training);
   if (is_overriding) launches_ = {*overriding_};
   const bool has_command = !launches_.empty();
-  if (!has_command && !ended.has_failed) take_assigned_arguments();
+  if (!has_command && ended.line == 0 && other_work_.empty()) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(ended);
   refuse_arguments_apart();
   keep_those_that(says_training);
+  keep_those_that([](const LaunchCommand& launch) { return !launch.is_program; });
   keep_those_that(is_named_training);
   const LaunchCommand& launch = launches_.back();
-  require_words_in_place(launch, *values_);
+  if (!launch.is_program) require_words_in_place(launch, *values_);
   run.script = base_name(launch.script);
   world.read(launch.before, "");
   if (is_of_swift(launch)) read_world_of_swift(launch, world);
@@ -311,14 +342,11 @@ RunArguments ScriptLaunches::arguments(LaunchWorld& world, const ScriptEnd& ende
   }
   if (is_of_swift(launch)) take_words_of_swift(launch.line, run);
   take_world(world, *values_, run);
+  for (const ShellField& word : not_known_)
+    std::ranges::move(values_->unresolved(word.text), std::back_inserter(run.unresolved));
+  run.unresolved.insert(run.unresolved.end(), values_->needed().begin(), values_->needed().end());
   add_notes(launch, has_command, run);
-  take_environment(launch, run);
-  // Those that a scheduler gives, or whose values are not known, are no misspelling of another one.
-  for (const std::string& name : values_->names()) {
-    const bool is_known = std::ranges::none_of(values_->value(name), &ShellField::has_unknown);
-    if (is_known && !name.starts_with("SLURM_")) run.variables.push_back(name);
-  }
-  take_what_is_not_known(run);
+  take_variables(launch, run);
   const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
   run.contradictions = world.contradictions(visible == run.environment.end() ? "" : visible->second);
   return run;

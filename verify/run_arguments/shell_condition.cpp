@@ -5,317 +5,258 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/shell_expression.h"
 #include "verify/run_arguments/shell_pattern.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
 namespace {
 
-using Truth = std::optional<bool>;
-
 constexpr int kMostNestedTests = 32;
 
-Truth opposite(Truth truth) { return truth ? Truth(!*truth) : truth; }
-
-Truth both(Truth a, Truth b) {
-  if (a == false || b == false) return false;
-  return a && b ? Truth(true) : std::nullopt;
-}
-
-Truth either(Truth a, Truth b) { return opposite(both(opposite(a), opposite(b))); }
-
-/// A word of a test. An operator is a word without quotes.
-struct TestWord {
+/// A word of a test.
+struct Operand {
   std::string text;
   bool is_known = true;
-  bool is_pattern = false;  // it has characters outside of quotes that stand for others
-  std::string pattern;      // the word as one, where it is
-  std::string bare;         // the text, where nothing of it is quoted or expanded
-  std::string expression;   // of a word behind =~: what is quoted stands for itself
+  bool may_be_many = false;
+  std::string bare;      // the text, where nothing of it is quoted or expanded
+  std::string asked;     // would tell what is not known
+  std::string variable;  // has no value from outside where the word is empty, as far as the file says
+  const ShellWord* word = nullptr;
 };
+using Operands = std::vector<Operand>;
 
-bool has_pattern(const ShellPart& part) {
-  return !part.is_quoted && part.text.find_first_of("*?[") != std::string::npos;
+/// Returns the variable of which a word is empty just where nothing gives it a value: $X, ${X:-}, ${X+x}.
+std::string variable_of(const ShellWord& word, ShellValues& values) {
+  using enum ShellChange;
+  if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::parameter) return "";
+  const ShellPart& part = word.parts[0];
+  const bool has_default = part.change == use_default && !part.word->parts.empty();
+  const bool is_other = part.change != none && part.change != use_default && part.change != use_other;
+  if (has_default || is_other || part.is_indirect || part.elements != ShellPart::Elements::one) return "";
+  const bool is_name = std::ranges::all_of(part.text, is_of_shell_name);
+  values.open(part.text);
+  return values.find(part.text) == nullptr && is_name ? part.text : "";
 }
 
-TestWord test_word(const ShellWord& word, ShellValues& values, bool splits) {
-  TestWord result;
-  if (splits) {
-    const std::vector<ShellField> fields = values.expand(word);
-    if (fields.size() != 1)
-      return {.text = "", .is_known = false, .is_pattern = false, .pattern = "", .bare = ""};
-    result.text = fields.front().text;
-    result.is_known = !fields.front().has_unknown();
-  } else {
-    const ShellField field = values.whole(word);
-    result.text = field.text;
-    result.is_known = !field.has_unknown();
-  }
-  const auto is_bare = [](const ShellPart& part) {
-    return part.kind == ShellPart::Kind::literal && !part.is_quoted;
-  };
-  if (std::ranges::all_of(word.parts, is_bare)) result.bare = result.text;
-  // The value of a variable is a pattern, too, unless it is quoted.
-  const bool is_all_quoted = std::ranges::all_of(word.parts, &ShellPart::is_quoted);
-  result.is_pattern = std::ranges::any_of(word.parts, has_pattern) ||
-                      (!is_all_quoted && result.text.find_first_of("*?[") != std::string::npos);
-  if (result.is_pattern && result.is_known && !splits) result.pattern = values.pattern(word);
-  return result;
-}
-
-/// Returns a word behind =~ as a regular expression.
-std::string expression_of(const ShellWord& word, ShellValues& values) {
-  std::string expression;
-  for (const ShellPart& part : word.parts) {
-    for (const char c : values.whole({.parts = {part}, .line = word.line}).text) {
-      const bool is_sign = std::string_view("\\.*[]^$+?(){}|").find(c) != std::string_view::npos;
-      if (part.is_quoted && is_sign) expression += '\\';
-      expression += c;
+Operands operands_of(const std::vector<ShellWord>& words, bool is_double, ShellValues& values) {
+  Operands operands;
+  for (const ShellWord& word : words) {
+    const ShellFields fields = is_double ? ShellFields{values.whole(word)} : values.expand(word);
+    for (const ShellField& field : fields) {
+      const bool is_bare = std::ranges::all_of(word.parts, [](const ShellPart& part) {
+        return part.kind == ShellPart::Kind::literal && !part.is_quoted;
+      });
+      operands.push_back({.text = field.text,
+                          .is_known = !field.has_unknown(),
+                          .may_be_many = field.may_be_many && field.has_unknown(),
+                          .bare = is_bare ? field.text : "",
+                          .asked = values.variable_of(field.text),
+                          .variable = variable_of(word, values),
+                          .word = &word});
     }
   }
-  return expression;
+  return operands;
 }
 
-/// Reads the words of a test, whose brackets are left out.
+ShellStatus known(bool success) { return {.success = success}; }
+
 class Test {
  public:
-  Test(std::vector<TestWord> words, bool is_double, const ShellValues& values)
-      : words_(std::move(words)), is_double_(is_double), values_(values) {}
+  Test(Operands operands, bool is_double, ShellValues& values)
+      : operands_(std::move(operands)), is_double_(is_double), values_(values) {}
 
-  Truth truth() {
-    const Truth truth = any(0);
-    return at_ == words_.size() ? truth : std::nullopt;
+  ShellStatus status() {
+    if (!is_double_) return counted(0, operands_.size(), 0);
+    const ShellStatus status = any(0);
+    return at_ == operands_.size() ? status : unknown(0, operands_.size());
   }
 
-  /// Whether a =~ has been asked, or may have been.
-  bool has_searched() const { return has_searched_; }
-  /// What the last =~ has found, as BASH_REMATCH has it; none where that is not known.
-  const std::optional<std::vector<std::string>>& found() const { return found_; }
-
  private:
-  bool at(std::string_view word) const { return at_ < words_.size() && words_[at_].bare == word; }
+  ShellStatus unknown(std::size_t begin, std::size_t end) const {
+    ShellStatus status;
+    for (; begin < end && status.asked.empty(); ++begin) status.asked = operands_[begin].asked;
+    return status;
+  }
+
   bool takes(std::string_view word) {
-    const bool is_there = at(word);
+    const bool is_there = at_ < operands_.size() && operands_[at_].bare == word;
     if (is_there) ++at_;
     return is_there;
   }
 
-  Truth any(int depth) {
-    Truth truth = all(depth);
-    while (takes(is_double_ ? "||" : "-o")) {
-      const Asked before = asks_behind(truth, true);
-      truth = either(truth, all(depth));
-      asked_ = before;
+  // [[ ... ]]
+  ShellStatus any(int depth) {
+    ShellStatus status = all(depth);
+    while (takes("||")) status = either(status, all(depth));
+    return status;
+  }
+  ShellStatus all(int depth) {
+    ShellStatus status = one(depth);
+    while (takes("&&")) status = both(status, one(depth));
+    return status;
+  }
+  ShellStatus one(int depth) {
+    if (at_ >= operands_.size() || depth == kMostNestedTests) {
+      at_ = operands_.size() + 1;
+      return {};
     }
-    return truth;
-  }
-
-  Truth all(int depth) {
-    Truth truth = one(depth);
-    while (takes(is_double_ ? "&&" : "-a")) {
-      const Asked before = asks_behind(truth, false);
-      truth = both(truth, one(depth));
-      asked_ = before;
-    }
-    return truth;
-  }
-
-  /// Whether the shell asks a part of the test: what stands behind && and || may be decided before it.
-  enum class Asked { no, maybe, yes };
-  Asked asks_behind(Truth truth, bool decides) {
-    const Asked behind = !truth ? Asked::maybe : *truth == decides ? Asked::no : Asked::yes;
-    return std::exchange(asked_, std::min(asked_, behind));
-  }
-
-  Truth one(int depth) {
-    if (depth == kMostNestedTests) return stop();
     if (takes("!")) return opposite(one(depth + 1));
-    if (is_double_ && takes("(")) {
-      const Truth truth = any(depth + 1);
-      return takes(")") ? truth : stop();
+    if (takes("(")) {
+      const ShellStatus status = any(depth + 1);
+      return takes(")") ? status : ShellStatus();
     }
-    return comparison();
-  }
-
-  Truth comparison() {
-    if (at_ == words_.size()) return is_double_ ? stop() : Truth(false);  // [ ] is false
-    if (!is_double_ && words_.size() <= 2 && at_ == 0) return short_test();
-    const TestWord& first = words_[at_++];
-    if (first.bare == "-z" || first.bare == "-n") {
-      if (at_ == words_.size()) return stop();
-      const TestWord& word = words_[at_++];
-      if (!word.is_known) return std::nullopt;
-      return word.text.empty() == (first.bare == "-z");
-    }
-    if (first.bare == "-v" && at_ != words_.size()) return assigned(words_[at_++]);
-    const bool ends =
-        at_ == words_.size() || (is_double_ ? at("&&") || at("||") || at(")") : at("-a") || at("-o"));
-    if (ends) return first.is_known ? Truth(!first.text.empty()) : std::nullopt;
-    const std::string operation = words_[at_++].bare;
-    if (at_ == words_.size()) return stop();
-    return compared(first, operation, words_[at_++]);
-  }
-
-  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator of one word (-f) are an error,
-  /// which is no success: [ -eq 1 ] is what an empty value leaves of [ $X -eq 1 ].
-  Truth short_test() {
-    at_ = words_.size();
-    const TestWord& word = words_.back();
-    const std::string& sign = words_.front().bare;
-    if (words_.size() == 2 && sign == "-v") return assigned(word);
-    if (words_.size() == 2 && sign != "-z" && sign != "-n") {
-      const std::string& text = words_.front().text;
-      const bool may_be_operator = text.size() == 2 && text[0] == '-';
-      return words_.front().is_known && !may_be_operator ? Truth(false) : std::nullopt;
-    }
-    if (!word.is_known) return std::nullopt;
-    return words_.size() == 2 && sign == "-z" ? word.text.empty() : !word.text.empty();
-  }
-
-  Truth compared(const TestWord& first, std::string_view operation, const TestWord& second) {
-    if (operation == "=" || operation == "==" || operation == "!=") {
-      if (!first.is_known || !second.is_known) return std::nullopt;
-      if (is_double_ && second.is_pattern) {
-        const Truth fits = fits_shell_pattern(first.text, second.pattern);
-        return operation == "!=" ? opposite(fits) : fits;
-      }
-      return (first.text == second.text) == (operation != "!=");
-    }
-    if (operation == "=~" && is_double_) {
-      has_searched_ = has_searched_ || asked_ != Asked::no;
-      if (asked_ != Asked::no) found_.reset();
-      if (!first.is_known || !second.is_known) return std::nullopt;
-      const auto found = found_by_expression(first.text, second.expression);
-      if (asked_ == Asked::yes) found_ = found;
-      return found ? Truth(!found->empty()) : std::nullopt;
-    }
-    if (is_double_ && (operation == "<" || operation == ">")) return ordered(first, operation, second);
-    const auto a = whole_number(first.text), b = whole_number(second.text);
-    if (!a || !b) return std::nullopt;
-    if (operation == "-eq") return *a == *b;
-    if (operation == "-ne") return *a != *b;
-    if (operation == "-lt") return *a < *b;
-    if (operation == "-le") return *a <= *b;
-    if (operation == "-gt") return *a > *b;
-    if (operation == "-ge") return *a >= *b;
-    return std::nullopt;
-  }
-
-  /// [[ 10 < 9 ]] compares texts. Digits have the same order everywhere.
-  static Truth ordered(const TestWord& first, std::string_view operation, const TestWord& second) {
-    const auto are_digits = [](const TestWord& word) {
-      return word.is_known && word.text.find_first_not_of("0123456789") == std::string::npos;
+    std::size_t end = at_;
+    const auto ends = [&](std::string_view word) {
+      return end < operands_.size() && operands_[end].bare == word;
     };
-    if (!are_digits(first) || !are_digits(second)) return std::nullopt;
-    return operation == "<" ? first.text < second.text : first.text > second.text;
+    while (end < operands_.size() && !ends("&&") && !ends("||") && !ends(")")) ++end;
+    return simple(std::exchange(at_, end), end);
   }
 
-  /// Whether the file gives a variable a value. Without one, the environment may.
-  Truth assigned(const TestWord& name) const {
-    if (!name.is_known || values_.is_given_nothing(name.text)) return std::nullopt;
-    const bool is_of_file = std::ranges::find(values_.names(), name.text) != values_.names().end();
-    if (is_of_file && std::ranges::any_of(values_.value(name.text), &ShellField::has_unknown))
-      return std::nullopt;
-    return true;
+  /// [ ... ], whose meaning depends on the number of its words.
+  ShellStatus counted(std::size_t begin, std::size_t end, int depth) {
+    if (depth == kMostNestedTests) return unknown(begin, end);
+    const std::size_t count = end - begin;
+    const bool is_compared = count == 3 && is_operator(operands_[begin + 1].text);
+    if (count > 3 || (count == 3 && !is_compared)) {
+      for (const auto& [sign, join] : {std::pair("-o", &either), {"-a", &both}}) {
+        for (std::size_t at = begin + 1; at + 1 < end; ++at) {
+          if (operands_[at].bare == sign)
+            return join(counted(begin, at, depth + 1), counted(at + 1, end, depth + 1));
+        }
+      }
+    }
+    if (count > 1 && !is_compared && operands_[begin].bare == "!")
+      return opposite(counted(begin + 1, end, depth + 1));
+    return simple(begin, end);
   }
 
-  /// What is no test that is read here has no known truth, and neither has the rest.
-  Truth stop() {
-    at_ = words_.size() + 1;
-    return std::nullopt;
+  static bool is_operator(std::string_view text) {
+    constexpr std::string_view kComparisons[] = {"=",   "==",  "!=",  "<",   ">",   "-eq",
+                                                 "-ne", "-lt", "-le", "-gt", "-ge", "=~"};
+    return std::ranges::find(kComparisons, text) != std::end(kComparisons);
   }
 
-  std::vector<TestWord> words_;
+  /// WORD, -z WORD or WORD = WORD. Other words are an error in [ ... ], which does not succeed.
+  ShellStatus simple(std::size_t begin, std::size_t end) {
+    const std::size_t count = end - begin;
+    if (count == 0) return known(false);
+    const Operand& first = operands_[begin];
+    if (count == 1) return opposite(is_empty(first));
+    const Operand& second = operands_[begin + 1];
+    if (count == 2 && first.bare == "-z") return is_empty(second);
+    if (count == 2 && first.bare == "-n") return opposite(is_empty(second, second.may_be_many));
+    if (count == 2 && first.bare == "-v") return opposite(has_no_value(second));
+    if (count == 3) return compared(first, second, operands_[begin + 2]);
+    const bool may_be_operator = !first.is_known || (first.text.size() == 2 && first.text[0] == '-');
+    return is_double_ || may_be_operator || count > 3 ? unknown(begin, end) : known(false);
+  }
+
+  /// Whether a word is empty. One that may be no word at all is not empty in [ -n $X ].
+  static ShellStatus is_empty(const Operand& word, bool may_be_none = false) {
+    ShellStatus status{.success = word.is_known ? std::optional(word.text.empty()) : std::nullopt,
+                       .asked = word.asked};
+    if (!word.variable.empty() && !may_be_none && status.success != false)
+      status.empty_if_true.insert(word.variable);
+    return status;
+  }
+
+  ShellStatus has_no_value(const Operand& name) {
+    if (!name.is_known) return {.asked = name.asked};
+    const auto value = values_.find(name.text);
+    if (value == nullptr) return {.asked = name.text, .empty_if_true = {name.text}};
+    const bool is_unknown = std::ranges::any_of(value->fields, &ShellField::has_unknown);
+    if (is_unknown) return {.asked = values_.variable_of(value->fields)};
+    return known(value->fields.empty());
+  }
+
+  ShellStatus compared(const Operand& first, const Operand& sign, const Operand& second) {
+    const std::string_view operation = is_double_ ? sign.bare : sign.text;
+    if (!is_operator(operation)) return {};
+    const bool is_equality = operation == "=" || operation == "==" || operation == "!=";
+    const ShellStatus open{.asked = !first.is_known ? first.asked : second.asked};
+    if (!is_equality && !first.is_known) return open;
+    if (is_equality && second.is_known && second.text.empty())
+      return operation == "!=" ? opposite(is_empty(first)) : is_empty(first);
+    if (!first.is_known || !second.is_known) return open;
+    if (is_equality) {
+      const std::optional<bool> fits = is_double_
+                                           ? fits_shell_pattern(first.text, values_.pattern(*second.word))
+                                           : std::optional(first.text == second.text);
+      const ShellStatus status{.success = fits};
+      return operation == "!=" ? opposite(status) : status;
+    }
+    if (operation == "<" || operation == ">" || operation == "=~") return {};
+    return compared_numbers(first, operation, second);
+  }
+
+  /// Compares numbers. In [[ ... ]] a text is an expression, and in [ ... ] an error.
+  ShellStatus compared_numbers(const Operand& first, std::string_view operation, const Operand& second) {
+    const auto number = [&](const Operand& word) {
+      return is_double_ ? values_.number_of(word.text, word.word->line) : whole_number(word.text);
+    };
+    const auto a = number(first), b = number(second);
+    if (!a || !b) return is_double_ ? ShellStatus() : known(false);
+    if (operation == "-eq") return known(*a == *b);
+    if (operation == "-ne") return known(*a != *b);
+    if (operation == "-lt") return known(*a < *b);
+    if (operation == "-le") return known(*a <= *b);
+    if (operation == "-gt") return known(*a > *b);
+    if (operation == "-ge") return known(*a >= *b);
+    return {};
+  }
+
+  Operands operands_;
   bool is_double_;
-  const ShellValues& values_;
+  ShellValues& values_;
   std::size_t at_ = 0;
-  Asked asked_ = Asked::yes;  // of the part that is read
-  bool has_searched_ = false;
-  std::optional<std::vector<std::string>> found_;
 };
-
-Truth truth_of(const ShellCommand& command, ShellValues& values) {
-  if (command.words.empty()) return true;
-  const TestWord first = test_word(command.words.front(), values, true);
-  const std::string_view name = first.bare;
-  if (name == "true" || name == ":") return true;
-  if (name == "false") return false;
-  if (name == "((" && command.words.size() == 2) {
-    const auto number = whole_number(values.whole(command.words[1]).text);
-    return number ? Truth(*number != 0) : std::nullopt;
-  }
-  const bool is_double = name == "[[";
-  if (!is_double && name != "[" && name != "test") return std::nullopt;
-  std::vector<TestWord> words;
-  for (std::size_t i = 1; i < command.words.size(); ++i) {
-    // Without quotes, a value that is empty is no word of [ ... ].
-    if (!is_double && values.expand(command.words[i]).empty()) continue;
-    const bool is_expression = is_double && words.size() > 0 && words.back().bare == "=~";
-    words.push_back(test_word(command.words[i], values, !is_double));
-    if (is_expression) words.back().expression = expression_of(command.words[i], values);
-  }
-  if (name != "test") {
-    if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
-    words.pop_back();
-  }
-  Test test(std::move(words), is_double, values);
-  const Truth truth = test.truth();
-  if (!test.has_searched()) return truth;
-  if (!test.found()) {
-    values.forget(kFoundByExpression, command.line, "what =~ has found is not known");
-    return truth;
-  }
-  std::vector<ShellField> found;
-  for (const std::string& text : *test.found()) found.push_back({text, command.line});
-  values.define(kFoundByExpression, std::move(found));
-  return truth;
-}
 
 }  // namespace
 
-bool finds_by_expression(const ShellCommand& command) {
-  return std::ranges::any_of(command.words, [](const ShellWord& word) { return is_literal(word, "=~"); });
+ShellStatus opposite(ShellStatus status) {
+  if (status.success) status.success = !*status.success;
+  std::swap(status.empty_if_true, status.empty_if_false);
+  return status;
 }
 
-std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values) {
-  const Truth truth = truth_of(command, values);
-  return command.is_negated ? opposite(truth) : truth;
+ShellStatus either(const ShellStatus& a, const ShellStatus& b) {
+  ShellStatus status;
+  if (a.success == true || b.success == true) status.success = true;
+  if (a.success == false && b.success == false) status.success = false;
+  status.asked = a.success || a.asked.empty() ? b.asked : a.asked;
+  status.empty_if_true = a.empty_if_true;
+  status.empty_if_true.insert(b.empty_if_true.begin(), b.empty_if_true.end());
+  for (const ShellStatus* one : {&a, &b})
+    if (one->success == true && one->empty_if_true.empty()) status.empty_if_true.clear();
+  if (a.success == false) status.empty_if_false = b.empty_if_false;
+  if (b.success == false) status.empty_if_false = a.empty_if_false;
+  return status;
 }
 
-std::string name_tested_as_empty(const ShellCommand& command, const ShellValues& values) {
-  const std::vector<ShellWord>& words = command.words;
-  if (words.size() != 4 || command.is_negated) return "";
-  const bool is_test = (is_literal(words[0], "[") && is_literal(words[3], "]")) ||
-                       (is_literal(words[0], "[[") && is_literal(words[3], "]]"));
-  if (!is_test || !is_literal(words[1], "-z")) return "";
-  const ShellPart* tested = nullptr;
-  for (const ShellPart& part : words[2].parts) {
-    if (part.kind == ShellPart::Kind::literal && part.text.empty()) continue;  // an opening quote
-    const bool is_value = part.kind == ShellPart::Kind::variable && !part.replaced &&
-                          (!part.fallback || part.fallback->parts.empty());
-    if (tested != nullptr || !is_value) return "";
-    tested = &part;
-  }
-  return tested != nullptr && values.is_given_nothing(tested->text) ? tested->text : "";
+ShellStatus both(const ShellStatus& a, const ShellStatus& b) {
+  return opposite(either(opposite(a), opposite(b)));
 }
 
-std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,
-                                       ShellValues& values) {
-  const TestWord word = test_word(subject, values, false);
-  Truth fits = false;
-  for (const ShellWord& pattern : patterns) {
-    const TestWord text = test_word(pattern, values, false);
-    if (text.bare == "*") return true;
-    if (!word.is_known || !text.is_known) {
-      fits = either(fits, std::nullopt);
-    } else {
-      fits = either(fits, text.is_pattern ? fits_shell_pattern(word.text, text.pattern)
-                                          : Truth(word.text == text.text));
-    }
+ShellStatus shell_test(std::vector<ShellWord> words, bool is_double, ShellValues& values) {
+  const Operands operands = operands_of(words, is_double, values);
+  return Test(operands, is_double, values).status();
+}
+
+std::optional<bool> fits_one_of(const std::vector<ShellWord>& patterns, const ShellField& text,
+                                ShellValues& values) {
+  std::optional<bool> fits = false;
+  for (const ShellWord& word : patterns) {
+    const std::string pattern = values.pattern(word);
+    const bool is_known = pattern.find(kUnknownBegin) == std::string::npos && !text.has_unknown();
+    const auto one = pattern == "*" ? std::optional(true)
+                     : is_known     ? fits_shell_pattern(text.text, pattern)
+                                    : std::nullopt;
+    if (one == true) return true;
+    if (!one) fits = std::nullopt;
   }
   return fits;
 }

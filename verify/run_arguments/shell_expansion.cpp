@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "verify/run_arguments/shell_arithmetic.h"
+#include "sim/base/error.h"
 #include "verify/run_arguments/shell_pattern.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_word_reader.h"
@@ -16,517 +16,387 @@ namespace verify {
 
 namespace {
 
+using ValueKind = ShellValue::Kind;
+using Elements = ShellPart::Elements;
+
+constexpr std::string_view kSeparators = " \t\n";
+
+bool may_be_many(const ShellField& field) { return field.may_be_many; }
+
+/// Whether nothing of a text is known, so that it may be empty.
+bool may_be_empty(std::string_view text) {
+  for (std::size_t end = 0; text.starts_with(kUnknownBegin); text.remove_prefix(end + 1))
+    if ((end = text.find(kUnknownEnd)) == std::string_view::npos) break;
+  return text.empty();
+}
+
 /// Whether each byte of a text is a character, as lengths and slices count characters.
 bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) == 0; });
 }
 
-/// Returns a text in the quotes of ${NAME@Q}; nothing for signs that a shell writes in another way.
-std::optional<std::string> in_quotes_of_expansion(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || !is_ascii({&c, 1})) return std::nullopt;
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+std::string cased(std::string text, ShellChange change) {
+  const bool is_upper = change == ShellChange::upper || change == ShellChange::upper_first;
+  const bool is_first = change == ShellChange::upper_first || change == ShellChange::lower_first;
+  const std::size_t count = is_first ? std::min<std::size_t>(text.size(), 1) : text.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    text[i] = static_cast<char>(is_upper ? std::toupper(c) : std::tolower(c));
   }
-  return quoted + "'";
-}
-
-constexpr int kMostOpenExpansions = 32;
-constexpr const char* kSeparatorsNotKnown = "what separates the words is not known";
-
-/// Returns the fields of a value that an expansion takes: all, the first one, or that of its index.
-std::vector<ShellField> chosen_of(const ShellPart& part, const std::vector<ShellField>& value) {
-  if (part.kind == ShellPart::Kind::elements) return value;
-  const auto index = part.kind == ShellPart::Kind::element ? static_cast<std::size_t>(part.index) : 0;
-  if (index >= value.size()) return {};
-  return {value[index]};
-}
-
-/// Whether the fields before one are as many as they seem to be.
-bool is_placed(const std::vector<ShellField>& fields, std::int64_t index) {
-  const auto end = fields.begin() + std::min<std::int64_t>(index, std::ssize(fields));
-  return std::none_of(fields.begin(), end, [](const ShellField& field) { return field.may_be_many; });
-}
-
-/// Whether an expansion is a list of words: "${ARRAY[@]}" or "$@".
-bool is_list(const ShellPart& part) {
-  if (part.joins) return false;
-  return part.kind == ShellPart::Kind::elements || part.kind == ShellPart::Kind::keys || part.text == "$@" ||
-         part.text == "${@}";
-}
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-/// Whether a text has a number with a fraction.
-bool has_fraction(std::string_view text) {
-  for (std::size_t dot = text.find('.'); dot != std::string_view::npos; dot = text.find('.', dot + 1)) {
-    const bool is_between = dot > 0 && is_digit(text[dot - 1]);
-    if (is_between || (dot + 1 < text.size() && is_digit(text[dot + 1]))) return true;
-  }
-  return false;
-}
-
-/// Returns the first number of a text that begins with 0 and has a digit 8 or 9; "" where there is none.
-std::string_view odd_octal(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;
-    while (end < text.size() &&
-           (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '#'))
-      ++end;
-    const std::string_view word = text.substr(at, end - at);
-    const bool are_digits = std::ranges::all_of(word, is_digit);
-    if (word.size() > 1 && are_digits && word[0] == '0' && word.find_first_of("89") != std::string_view::npos)
-      return word;
-    at = end + 1;
-  }
-  return "";
-}
-
-/// Returns why an expression of $((...)) has no value. `texts` are the expression and the values of names.
-std::string reason_without_number(std::string_view expression, const std::string& asked,
-                                  std::string_view texts) {
-  if (!asked.empty()) return "its numbers are not all known";
-  if (has_fraction(texts)) return "a shell computes with whole numbers alone, and stops at a fraction";
-  if (const std::string_view number = odd_octal(texts); !number.empty())
-    return fmt::format("a shell reads {}, which begins with 0, as a number of base 8, and it is none",
-                       number);
-  return expression.find_first_not_of(" \t\n") == std::string_view::npos ? "it has no number"
-                                                                         : "only a shell can tell its value";
-}
-
-bool is_blank(char c) { return std::string_view(kShellBlanks).find(c) != std::string_view::npos; }
-
-/// Returns the fields as one, with this text between them.
-ShellField one_of(const std::vector<ShellField>& fields, const std::string& between) {
-  ShellField one = fields.front();
-  for (auto field = fields.begin() + 1; field != fields.end(); ++field) one.text += between + field->text;
-  return one;
+  return text;
 }
 
 }  // namespace
 
-/// Returns the characters that separate words: the value of IFS; none where it is not known.
-std::optional<std::string> ShellValues::separators() const {
-  const Fields* value = known("IFS");
-  if (value == nullptr || value->empty()) return kShellBlanks;
-  const std::string& text = value->front().text;
-  const bool is_plain = value->size() == 1 && !value->front().has_unknown() &&
-                        std::ranges::none_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!is_plain) return std::nullopt;
-  return text == " \t\n" ? kShellBlanks : text;
-}
-
 std::string ShellValues::joined(const ShellWord& word) {
-  ShellWord quoted = word;
-  for (ShellPart& part : quoted.parts) part.is_quoted = true;
   std::string text;
-  for (const ShellField& field : expand(quoted)) text += (text.empty() ? "" : " ") + field.text;
+  bool is_first = true;
+  for (const Piece& piece : pieces(word)) {
+    text += (piece.begins_field && !is_first ? " " : "") + piece.text;
+    is_first = false;
+    if (text.size() > kMostShellValueBytes) refuse_size(word.line, "a word of more than 1 MiB");
+  }
+  charge(text.size(), word.line);
   return text;
 }
 
 std::string ShellValues::text_of(const HereDocument& document) {
   if (document.is_literal) return document.text;
-  return whole(ShellWordReader(document.text, document.line, 0).document()).text;
-}
-
-/// Returns the text of a word inside of an expansion.
-ShellValues::Fields ShellValues::expand_nested(const ShellWord& word, int line) {
-  if (depth_ == kMostOpenExpansions)
-    return {{mark("${...}", "", line, "its defaults are nested too deep"), line}};
-  ++depth_;
-  std::string text = joined(word);
-  --depth_;
-  return {{std::move(text), line}};
-}
-
-ShellOutput ShellValues::output_of(const ShellPart& part, int line) {
-  if (depth_ == kMostOpenExpansions) return {};
-  ++depth_;
-  ShellOutput output = shell_output(part.text, line, *this);
-  --depth_;
-  return output;
-}
-
-/// Returns the fields of $@, $* and $#.
-ShellValues::Fields ShellValues::fields_of_arguments(const ShellPart& part, int line) {
-  std::size_t shifted = 0;
-  std::vector<Fields> given;
-  const std::vector<Fields>* all = arguments(shifted);
-  if (all == nullptr && shifted_ && set_.contains("1")) {  // --set gives them, from the first one on
-    for (std::size_t i = 1; set_.contains(fmt::format("{}", i)); ++i)
-      given.push_back(set_.at(fmt::format("{}", i)));
-    shifted += static_cast<std::size_t>(*shifted_);
-    all = &given;
+  ShellWord word;
+  try {
+    word = ShellWordReader(document.text, document.line).document();
+  } catch (const sim::Error&) {
+    return mark("<<", "", document.line, "an expansion in it does not end");
   }
-  const auto is_open = [](const Fields& argument) { return argument.front().may_be_many; };
-  const bool counts = part.text == "$#" || part.text == "${#}";
-  if (all == nullptr || (counts && std::ranges::any_of(*all, is_open)))
-    return {{mark(part.source, "", line, "only a shell can tell its value"), line, !counts}};
-  const std::size_t begin = std::min(shifted, all->size());
-  if (counts) return {{fmt::format("{}", all->size() - begin), line}};
-  Fields fields;
-  for (std::size_t i = begin; i < all->size(); ++i) fields.push_back((*all)[i].front());
-  return fields;
+  return joined(word);
 }
 
-/// Returns the number of an offset or a length.
-std::optional<std::int64_t> ShellValues::number_of(const ShellWord& word, int line) {
-  const Fields text = expand_nested(word, line);
-  if (text.front().has_unknown()) return std::nullopt;
-  if (text.front().text.find_first_not_of(kShellBlanks) == std::string::npos) return 0;
-  return index_or_negative(text.front().text);
+std::string ShellValues::pattern(const ShellWord& word) {
+  std::string text;
+  for (const Piece& piece : pieces(word))
+    text += piece.kind == Piece::Kind::quoted ? pattern_of_text(piece.text) : piece.text;
+  return text;
+}
+
+ShellValues::Pieces ShellValues::pieces(const ShellWord& word) {
+  Pieces pieces;
+  for (const ShellPart& part : word.parts) {
+    if (pieces.size() > kMostRunArguments) refuse_size(word.line, "a word that becomes too many words");
+    add(part, word.line, pieces);
+  }
+  return pieces;
+}
+
+/// Adds what is not known.
+void ShellValues::add_unknown(const ShellPart& part, const std::string& asked, int line, Pieces& pieces,
+                              const char* reason) {
+  pieces.push_back({.kind = part.is_quoted ? Piece::Kind::quoted : Piece::Kind::value,
+                    .text = mark(part.source, asked, line, reason),
+                    .line = line,
+                    .may_be_many = part.elements == Elements::all});
+}
+
+/// Adds what a part of a word becomes.
+void ShellValues::add(const ShellPart& part, int line, Pieces& pieces) {
+  using enum ShellPart::Kind;
+  constexpr const char* kOnlyShell = "only a shell can tell its value";
+  const Piece::Kind kind = part.is_quoted ? Piece::Kind::quoted : Piece::Kind::value;
+  if (part.kind == literal) {
+    pieces.push_back({.kind = part.is_quoted ? kind : Piece::Kind::literal, .text = part.text, .line = line});
+  } else if (part.kind == arithmetic) {
+    const auto number = number_of(joined(*part.word), line);
+    const std::string asked = asked_;
+    if (number) pieces.push_back({.kind = kind, .text = fmt::format("{}", *number), .line = line});
+    if (!number)
+      add_unknown(part, asked, line, pieces, asked.empty() ? kOnlyShell : "its numbers are not all known");
+  } else if (part.kind == output && output_of) {
+    auto [text, asked] = output_of(*part.commands);
+    if (text) pieces.push_back({.kind = kind, .text = std::move(*text), .line = line});
+    if (!text) add_unknown(part, asked, line, pieces, kOnlyShell);
+  } else if (part.kind == parameter && !part.is_indirect) {
+    add_parameter(part, line, pieces);
+  } else if (part.kind == parameter) {
+    const auto name = find(part.text);
+    const std::string text = name != nullptr && name->fields.size() == 1 ? name->fields.front().text : "";
+    const bool is_name = !text.empty() && std::ranges::all_of(text, is_of_shell_name);
+    ShellPart other = part;
+    other.is_indirect = false;
+    other.text = text;
+    if (is_name) return add_parameter(other, line, pieces);
+    add_unknown(part, name == nullptr ? part.text : variable_of(text), line, pieces, kNotAssigned);
+  } else {
+    add_unknown(part, "", line, pieces, kOnlyShell);
+  }
+}
+
+/// Adds the word of an expansion. Its text is split where the expansion is not quoted.
+void ShellValues::add_word(const ShellPart& part, Pieces& pieces) {
+  Pieces inner = this->pieces(*part.word);
+  if (inner.empty() && part.is_quoted) inner.push_back({.kind = Piece::Kind::quoted, .text = {}});
+  for (Piece& piece : inner) {
+    if (part.is_quoted) piece.kind = Piece::Kind::quoted;
+    if (piece.kind == Piece::Kind::literal) piece.kind = Piece::Kind::value;
+    pieces.push_back(std::move(piece));
+  }
+}
+
+/// Returns the values of $@, $#, $? and their like; none where they are not known.
+std::optional<ShellFields> ShellValues::special(const ShellPart& part, int line) {
+  const ShellArguments& arguments = state.calls.back().arguments;
+  ShellFields given;
+  bool are_known = arguments.are_known;
+  if (are_known) given = arguments.fields;
+  const bool are_set = !are_known && arguments.shifted && set_.contains("1");  // --set gives them
+  for (std::int64_t i = 1; are_set && set_.contains(fmt::format("{}", i)); ++i)
+    if (i > *arguments.shifted) given.push_back(set_.at(fmt::format("{}", i))->fields.front());
+  are_known = are_known || are_set;
+  const bool are_placed = are_known && std::ranges::none_of(given, may_be_many);
+  if (part.text == "@" || part.text == "*") {
+    if (part.change == ShellChange::length && !are_placed) return std::nullopt;
+    return are_known ? std::optional(given) : std::nullopt;
+  }
+  if (part.text == "#" && are_placed) return ShellFields{{fmt::format("{}", given.size()), line}};
+  if (part.text == "?" && state.status.success == true) return ShellFields{{"0", line}};
+  if (part.text == "0" && !arguments.name.empty()) return ShellFields{{arguments.name, line}};
+  return std::nullopt;
+}
+
+/// Returns the fields of a value that an expansion takes: all, the first one, or that of its index. None where
+/// they are not known.
+std::optional<ShellFields> ShellValues::chosen(const ShellPart& part, const ShellValue& value, int line) {
+  const auto is_placed = [&](std::int64_t end) {
+    return std::none_of(value.fields.begin(), value.fields.begin() + std::min(end, std::ssize(value.fields)),
+                        may_be_many);
+  };
+  const bool is_list = part.elements != Elements::one;
+  if (part.change == ShellChange::keys || (is_list && part.change == ShellChange::length)) {
+    if (!is_placed(std::ssize(value.fields))) return std::nullopt;
+    if (part.change == ShellChange::length)
+      return ShellFields{{fmt::format("{}", value.fields.size()), line}};
+  }
+  if (is_list && value.kind == ValueKind::table && value.keys.size() > 1) {
+    const std::string note = fmt::format(
+        "line {}: the {} of {} are taken in {}, and a shell has an order of its own", line,
+        part.change == ShellChange::keys ? "keys" : "elements", part.text,
+        part.change == ShellChange::keys ? "alphabetical order" : "the alphabetical order of its keys");
+    if (std::ranges::find(notes_, note) == notes_.end() && notes_.size() < 5) notes_.push_back(note);
+  }
+  if (part.change == ShellChange::keys) {
+    ShellFields keys;
+    for (std::size_t i = 0; i < value.fields.size(); ++i)
+      keys.push_back({value.kind == ValueKind::table ? value.keys[i] : fmt::format("{}", i), line});
+    return keys;
+  }
+  if (is_list) return value.fields;
+  if (part.index == nullptr) {
+    if (value.kind == ValueKind::table) return std::nullopt;
+    return value.fields.empty() ? ShellFields() : ShellFields{value.fields.front()};
+  }
+  const std::string key = joined(*part.index);
+  if (key.find(kUnknownBegin) != std::string::npos) return std::nullopt;
+  if (value.kind == ValueKind::table) {
+    const auto found = std::ranges::lower_bound(value.keys, key);
+    const bool is_there = found != value.keys.end() && *found == key;
+    return is_there ? ShellFields{value.fields[static_cast<std::size_t>(found - value.keys.begin())]}
+                    : ShellFields();
+  }
+  auto index = number_of(key, line);
+  if (index && *index < 0 && is_placed(std::ssize(value.fields))) *index += std::ssize(value.fields);
+  if (!index || *index < 0 || !is_placed(*index + 1)) return std::nullopt;
+  if (*index >= std::ssize(value.fields)) return ShellFields();
+  return ShellFields{value.fields[static_cast<std::size_t>(*index)]};
+}
+
+/// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it does,
+/// or whether nobody knows.
+bool ShellValues::add_default(const ShellPart& part, bool is_outside, const ShellFields& fields, int line,
+                              Pieces& pieces) {
+  using enum ShellChange;
+  const std::string text = fields.size() == 1 ? fields.front().text : fields.empty() ? "" : "-";
+  const bool is_there = !is_outside && (part.replaces_empty ? !text.empty() : !fields.empty());
+  const bool may_lack = is_outside || (is_there && !text.empty() && may_be_empty(text));
+  if (part.change == use_other && may_lack) {
+    const std::string asked = is_outside ? name_outside(part.text) : variable_of(text);
+    add_unknown(part, asked, line, pieces, "whether it has a value is not known");
+    return true;
+  }
+  if (part.change == use_other) {
+    if (is_there) add_word(part, pieces);
+    if (!is_there && part.is_quoted) pieces.push_back({.kind = Piece::Kind::quoted, .text = {}});
+    return true;
+  }
+  if (part.change == demand) {
+    if (!is_there) need(part.text, line);
+    if (!is_outside && !is_there)
+      add_unknown(part, "", line, pieces, "the script ends here, since it is empty");
+    return !is_outside && !is_there;
+  }
+  if (is_there) return false;
+  if (is_outside) line_of_default_ = line;
+  const std::size_t begin = pieces.size();
+  add_word(part, pieces);
+  if (part.change != assign_default) return true;
+  std::string all;
+  for (std::size_t i = begin; i < pieces.size(); ++i) all += pieces[i].text;
+  open(part.text);
+  if (part.index == nullptr) define(part.text, all, line);
+  if (part.index != nullptr) forget(part.text, line, "an element of it is a default");
+  return true;
+}
+
+void ShellValues::add_parameter(const ShellPart& part, int line, Pieces& pieces) {
+  using enum ShellChange;
+  const bool is_special =
+      !begins_shell_name(part.text.front()) &&
+      (part.text == "0" || part.text.find_first_not_of("0123456789") != std::string::npos);
+  const auto value = is_special ? nullptr : find(part.text);
+  const bool is_outside = value == nullptr && !is_special;
+  std::optional<ShellFields> fields = is_special         ? special(part, line)
+                                      : value != nullptr ? chosen(part, *value, line)
+                                                         : ShellFields();
+  const bool has_word = part.change == use_default || part.change == assign_default ||
+                        part.change == use_other || part.change == demand;
+  if (has_word && fields && add_default(part, is_outside, *fields, line, pieces)) return;
+  if (is_outside) return add_unknown(part, name_outside(part.text), line, pieces, kNotAssigned);
+  std::string asked = fields ? variable_of(*fields) : value != nullptr ? variable_of(value->fields) : "";
+  const bool is_changed = part.change != none && part.change != keys && !has_word &&
+                          !(part.change == length && part.elements != Elements::one && !is_special);
+  if (fields && is_changed) fields = changed(part, *std::move(fields), line);
+  const bool is_one_text = part.elements == Elements::joined && part.is_quoted;
+  if (!fields || (is_one_text && fields->size() > 1 && !splits_at_blanks()))
+    return add_unknown(part, asked, line, pieces, "only a shell can tell its value");
+  const bool is_list =
+      part.elements == Elements::all || (part.elements == Elements::joined && !part.is_quoted);
+  Piece piece{.kind = part.is_quoted ? Piece::Kind::quoted : Piece::Kind::value, .text = {}};
+  for (ShellField& field : *fields) {
+    const bool is_first = &field == &fields->front();
+    if (is_list || is_first) piece.text.clear();
+    if (!is_list && !is_first) piece.text += ' ';
+    piece.text += field.text;
+    piece.line = field.line != 0 ? field.line : line;
+    piece.begins_field = !is_first;
+    piece.may_be_many = field.may_be_many && (is_list || !part.is_quoted);
+    if (is_list) pieces.push_back(piece);
+  }
+  piece.begins_field = false;
+  if (!is_list && (!fields->empty() || part.is_quoted)) pieces.push_back(std::move(piece));
 }
 
 /// Returns the elements of ${ARRAY[@]:offset:length} and "${@:offset}".
-std::optional<ShellValues::Fields> ShellValues::sliced(const ShellPart& part, const Fields& fields,
-                                                       int line) {
-  const auto offset = number_of(*part.pattern, line);
-  const auto length = part.replacement ? number_of(*part.replacement, line) : std::ssize(fields);
-  if (!offset || !length || *length < 0 || !is_placed(fields, std::ssize(fields))) return std::nullopt;
-  // The argument 0 of a script is its name.
-  if (part.kind == ShellPart::Kind::unknown && *offset < 1) return std::nullopt;
-  const std::int64_t first = part.kind == ShellPart::Kind::unknown ? *offset - 1 : *offset;
+std::optional<ShellFields> ShellValues::sliced(const ShellPart& part, const ShellFields& fields, int line) {
+  const auto number = [&](const ShellWord& word) { return number_of(joined(word), line); };
+  const auto offset = number(*part.word);
+  const auto length = part.second ? number(*part.second) : std::ssize(fields);
+  const bool is_of_arguments = part.text == "@" || part.text == "*";  // the argument 0 is the script
+  if (!offset || !length || *length < 0 || std::ranges::any_of(fields, may_be_many)) return std::nullopt;
+  if (is_of_arguments && *offset < 1) return std::nullopt;
   const std::int64_t count = std::ssize(fields);
+  const std::int64_t first = is_of_arguments ? *offset - 1 : *offset;
   const std::int64_t begin = first < 0 ? count + first : std::min(first, count);
-  if (begin < 0) return Fields();
+  if (begin < 0) return ShellFields();
   const std::int64_t end = std::min(count, begin + std::min(*length, count));
-  return Fields(fields.begin() + begin, fields.begin() + end);
+  return ShellFields(fields.begin() + begin, fields.begin() + end);
 }
 
 /// Returns what a change makes of a text.
 std::optional<std::string> ShellValues::changed_text(const ShellPart& part, const std::string& text,
                                                      int line) {
   using enum ShellChange;
-  const auto cased = [&](bool is_upper, std::size_t count) {
-    std::string other = text;
-    for (std::size_t i = 0; i < std::min(count, other.size()); ++i) {
-      const auto c = static_cast<unsigned char>(other[i]);
-      other[i] = static_cast<char>(is_upper ? std::toupper(c) : std::tolower(c));
-    }
-    return other;
-  };
-  const auto replaced = [&](PatternPlace place) -> std::optional<std::string> {
-    const std::string wanted = pattern(*part.pattern);
-    const std::string word = part.replacement ? joined(*part.replacement) : "";
-    if (wanted.find(kUnknownBegin) != std::string::npos || word.find(kUnknownBegin) != std::string::npos)
-      return std::nullopt;
-    const std::size_t starts =
-        place == PatternPlace::first || place == PatternPlace::all ? text.size() + 1 : 1;
-    constexpr std::size_t kStepsOfAByte = 64;
-    charge(std::min(text.size(), kMostMatchedBytes) * std::min(starts, kMostReplacedBytes) *
-               std::min(wanted.size(), kMostPatternBytes) / kStepsOfAByte,
-           line);
-    if (!wanted.empty()) return with_pattern_replaced(text, wanted, place, word);
-    // An empty pattern fits at the begin and at the end, and nowhere else.
-    if (place == PatternPlace::first || place == PatternPlace::all) return text;
-    const bool is_at_begin = place == PatternPlace::shortest_begin || place == PatternPlace::longest_begin;
-    return is_at_begin ? word + text : text + word;
-  };
-  switch (part.change) {
-    case none:
-      return text;
-    case length:
-      return is_ascii(text) ? std::optional(fmt::format("{}", text.size())) : std::nullopt;
-    case upper_first:
-      return cased(true, 1);
-    case upper:
-      return cased(true, text.size());
-    case lower_first:
-      return cased(false, 1);
-    case lower:
-      return cased(false, text.size());
-    case quote:
-      return in_quotes_of_expansion(text);
-    case cut_begin:
-      return replaced(PatternPlace::shortest_begin);
-    case cut_longest_begin:
-    case replace_begin:
-      return replaced(PatternPlace::longest_begin);
-    case cut_end:
-      return replaced(PatternPlace::shortest_end);
-    case cut_longest_end:
-    case replace_end:
-      return replaced(PatternPlace::longest_end);
-    case replace:
-      return replaced(PatternPlace::first);
-    case replace_all:
-      return replaced(PatternPlace::all);
-    case slice: {
-      const auto offset = number_of(*part.pattern, line);
-      const auto size = std::ssize(text);
-      const auto count = part.replacement ? number_of(*part.replacement, line) : size;
-      if (!offset || !count || !is_ascii(text)) return std::nullopt;
-      const std::int64_t begin = *offset < 0 ? size + *offset : std::min(*offset, size);
-      if (begin < 0) return "";
-      const std::int64_t end = *count < 0 ? size + *count : std::min(size, begin + std::min(*count, size));
-      if (end < begin) return std::nullopt;
-      return text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    }
+  if (part.change == length)
+    return is_ascii(text) ? std::optional(fmt::format("{}", text.size())) : std::nullopt;
+  if (part.change >= upper_first && part.change <= lower) return cased(text, part.change);
+  if (part.change == slice) {
+    const auto offset = number_of(joined(*part.word), line);
+    const auto size = std::ssize(text);
+    const auto count = part.second ? number_of(joined(*part.second), line) : size;
+    if (!offset || !count || !is_ascii(text)) return std::nullopt;
+    const std::int64_t begin = *offset < 0 ? size + *offset : std::min(*offset, size);
+    if (begin < 0) return "";
+    const std::int64_t end = *count < 0 ? size + *count : std::min(size, begin + std::min(*count, size));
+    if (end < begin) return std::nullopt;
+    return text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   }
-  return std::nullopt;
+  const std::string wanted = pattern(*part.word);
+  const std::string other = part.second ? joined(*part.second) : "";
+  if ((wanted + other).find(kUnknownBegin) != std::string::npos) return std::nullopt;
+  const bool is_anywhere = part.change == replace || part.change == replace_all;
+  if (wanted.empty() && is_anywhere) return text;
+  constexpr std::size_t kStepsOfAByte = 64;
+  charge(text.size() * (is_anywhere ? std::min(text.size(), kMostMatchedBytes) : 1) *
+             std::min(wanted.size(), kMostPatternBytes) / kStepsOfAByte,
+         line);
+  return with_pattern_replaced(text, wanted, part.change, other);
 }
 
-/// Returns the fields that a change makes of those of an expansion.
-ShellValues::Fields ShellValues::changed(const ShellPart& part, Fields fields, int line) {
-  if (part.change == ShellChange::none) return fields;
-  const auto unknown = [&] {
-    const std::string asked = first_variable(fields);
-    return Fields{
-        {mark(part.source, asked, line, "only a shell can tell its value"), line, fields.size() > 1}};
-  };
-  if (std::ranges::any_of(fields, &ShellField::has_unknown)) return unknown();
-  const bool is_of_list = part.kind == ShellPart::Kind::elements || part.kind == ShellPart::Kind::unknown;
-  if (is_of_list && part.change == ShellChange::slice) {
-    std::optional<Fields> some = sliced(part, fields, line);
-    return some ? std::move(*some) : unknown();
-  }
-  if (fields.empty() && !is_of_list) fields = {{"", line}};
+/// Returns the fields that a change makes of those of an expansion; none where they are not known.
+std::optional<ShellFields> ShellValues::changed(const ShellPart& part, ShellFields fields, int line) {
+  if (std::ranges::any_of(fields, &ShellField::has_unknown)) return std::nullopt;
+  const bool is_list = part.elements != Elements::one;
+  if (is_list && part.change == ShellChange::length)
+    return ShellFields{{fmt::format("{}", fields.size()), line}};
+  if (is_list && part.change == ShellChange::slice) return sliced(part, fields, line);
+  if (fields.empty() && !is_list) fields = {{"", line}};
   for (ShellField& field : fields) {
     std::optional<std::string> text = changed_text(part, field.text, line);
-    if (!text) return unknown();
+    if (!text) return std::nullopt;
     field.text = std::move(*text);
   }
   return fields;
 }
 
-/// Returns the fields of an expansion, before its words are split.
-ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
-  using Kind = ShellPart::Kind;
-  const auto unknown = [&](const std::string& variable, const std::string& reason) {
-    return Fields{{mark(part.source, variable, line, reason), line}};
-  };
-  if (part.kind == Kind::literal) return {{part.text, line}};
-  const bool is_of_arguments =
-      part.kind == Kind::unknown && (part.text == "$@" || part.text == "$*" || part.text == "${@}" ||
-                                     part.text == "${*}" || part.text == "$#" || part.text == "${#}");
-  if (is_of_arguments) return changed(part, fields_of_arguments(part, line), line);
-  if (part.kind == Kind::unknown) {
-    const ShellOutput output = output_of(part, line);
-    if (output.text) return {{*output.text, line}};
-    return unknown(output.asked, "only a shell can tell its value");
-  }
-  if (part.kind == Kind::arithmetic) {
-    const Fields text = expand_nested(*part.expression, line);
-    std::string asked = text.front().has_unknown() ? first_variable(text) : "";
-    std::string kept = text.front().text;  // the expression, and the values of its names
-    const auto number = shell_arithmetic(text.front().text, [&](const std::string& name) {
-      const Fields* value = known(name);
-      const bool is_there = value != nullptr && !value->empty();
-      if (asked.empty()) asked = is_there ? first_variable(*value) : name;
-      if (is_there) kept += " " + value->front().text;
-      return is_there ? std::optional(value->front().text) : std::nullopt;
-    });
-    if (number) return {{fmt::format("{}", *number), line}};
-    const bool is_expanded = part.source.starts_with('$');  // ((...)) is followed as a command
-    for (const std::string& name :
-         is_expanded ? names_assigned_by(text.front().text) : std::vector<std::string>())
-      forget(name, line, "it is assigned by arithmetic");
-    return unknown(asked, reason_without_number(text.front().text, asked, kept));
-  }
-  if (part.is_indirect) {
-    const Fields* name = known(part.text);
-    const bool is_known = name != nullptr && name->size() == 1 && !name->front().has_unknown();
-    if (!is_known) return unknown(name == nullptr ? part.text : first_variable(*name), kNotAssigned);
-    ShellPart other = part;
-    other.is_indirect = false;
-    other.text = name->front().text;
-    return fields_of_variable(other, line);
-  }
-  if (const std::string name = referred(part.text); name != part.text) {
-    if (name.empty()) return unknown("", "the variable that it stands for is not known");
-    ShellPart other = part;
-    other.text = name;
-    return fields_of_variable(other, line);
-  }
-  return fields_of_variable(part, line);
+/// Whether IFS has the value that it has when a shell begins.
+bool ShellValues::splits_at_blanks() const {
+  const auto own = state.variables->find("IFS");
+  return own == state.variables->end() || own->second->kind == ValueKind::unset ||
+         (own->second->fields.size() == 1 && own->second->fields.front().text == kSeparators);
 }
 
-/// Returns all keys or all elements of an associative array, in the order of the alphabet.
-ShellValues::Fields ShellValues::fields_of_table(const ShellPart& part, const Table& table, int line) {
-  Fields fields;
-  for (const auto& [key, element] : table)
-    fields.push_back({part.kind == ShellPart::Kind::keys ? key : element, line});
-  const std::string note = fmt::format(
-      "line {}: the {} of {} are taken in {}, and a shell has an order of its own", line,
-      part.kind == ShellPart::Kind::keys ? "keys" : "elements", part.text,
-      part.kind == ShellPart::Kind::keys ? "alphabetical order" : "the alphabetical order of its keys");
-  if (table.size() > 1) keep_note(note);
-  return fields;
-}
-
-void ShellValues::keep_note(const std::string& note) {
-  constexpr std::size_t kMostNotes = 5;
-  const bool is_new = std::ranges::find(notes_, note) == notes_.end();
-  if (is_new && notes_.size() < kMostNotes) notes_.push_back(note);
-}
-
-/// Notes that $ARRAY is not all of an array of arguments.
-void ShellValues::note_first_element(const ShellPart& part, const Fields& value, int line) {
-  if (!value.front().text.starts_with("--")) return;
-  keep_note(
-      fmt::format("line {}: ${} is the first of the {} elements of an array alone; ${{{}[@]}} is all of them",
-                  line, part.text, value.size(), part.text));
-}
-
-/// Returns the fields of an expansion of a variable, before its words are split.
-ShellValues::Fields ShellValues::fields_of_variable(const ShellPart& part, int line) {
-  using Kind = ShellPart::Kind;
-  const auto unknown = [&](const std::string& variable, const char* reason) {
-    return Fields{{mark(part.source, variable, line, reason), line}};
-  };
-  const auto table = set_.contains(part.text) ? tables_.end() : tables_.find(part.text);
-  if (table != tables_.end() && part.kind == Kind::count)
-    return {{fmt::format("{}", table->second.size()), line}};
-  const bool is_of_all = part.kind == Kind::elements || part.kind == Kind::keys;
-  if (table != tables_.end() && is_of_all)
-    return changed(part, fields_of_table(part, table->second, line), line);
-  if (table != tables_.end() && part.kind != Kind::keyed)
-    return unknown("", "it is an associative array, and has no value without a key");
-  const Fields* value = known(part.text);
-  if (part.kind == Kind::keys) {
-    if (value == nullptr) return unknown("", "the array is not assigned");
-    if (!is_placed(*value, std::ssize(*value)))
-      return unknown(first_variable(*value), "the number of its elements is not known");
-    Fields indices;
-    for (std::size_t i = 0; i < value->size(); ++i) indices.push_back({fmt::format("{}", i), line});
-    return indices;
-  }
-  Fields of_key;  // the element of a key, as the value of a variable
-  if (part.kind == Kind::keyed) {
-    const Fields key = expand_nested(*part.key, line);
-    const bool is_known = !key.front().has_unknown();
-    if (table != tables_.end()) {
-      const auto element = is_known ? table->second.find(key.front().text) : table->second.end();
-      const bool is_there = element != table->second.end();
-      const bool has_other_word =
-          is_known && (part.fallback || part.replaced) && !part.assigns_fallback && !part.replaces_empty;
-      if (!is_there && !has_other_word)
-        return unknown(first_variable(key), "the element of this key is not known");
-      if (is_there) of_key = {{element->second, line}};
-    } else {
-      auto index = is_known ? index_or_negative(key.front().text) : std::nullopt;
-      const bool counts_from_end = index && *index < 0 && value != nullptr;
-      if (counts_from_end && is_placed(*value, std::ssize(*value))) *index += std::ssize(*value);
-      if (!index || *index < 0 || value == nullptr || *index >= std::ssize(*value) ||
-          !is_placed(*value, *index))
-        return unknown(first_variable(key), "the element of this index is not known");
-      of_key = {(*value)[static_cast<std::size_t>(*index)]};
-    }
-    value = &of_key;
-  }
-  if (part.kind == Kind::count) {
-    if (value == nullptr) return unknown("", "the array is not assigned");
-    if (!is_placed(*value, std::ssize(*value)))
-      return unknown(first_variable(*value), "the number of its elements is not known");
-    return {{fmt::format("{}", value->size()), line}};
-  }
-  if (part.kind == Kind::element && value != nullptr && !is_placed(*value, part.index))
-    return unknown(first_variable(*value), "the element of this index is not known");
-  Fields chosen = value != nullptr ? chosen_of(part, *value) : Fields();
-  const bool is_there = value != nullptr && (part.kind != Kind::element || !chosen.empty());
-  const bool is_empty = chosen.empty() || (chosen.size() == 1 && chosen.front().text.empty());
-  if (part.replaced) {
-    const bool may_be_empty = chosen.size() == 1 && chosen.front().has_unknown();
-    if (value == nullptr || may_be_empty) {
-      const std::string asked = first_variable(chosen);
-      return unknown(asked.empty() ? part.text : asked, "whether it has a value is not known");
-    }
-    return is_empty && !part.replaces_empty ? Fields() : expand_nested(*part.replaced, line);
-  }
-  if (is_empty && part.fallback) {
-    Fields fallback = expand_nested(*part.fallback, line);
-    if (part.assigns_fallback && !set_.contains(part.text)) define(part.text, fallback.front().text, line);
-    return fallback;
-  }
-  if (part.kind == Kind::variable && value != nullptr && value->size() > 1 &&
-      part.change == ShellChange::none)
-    note_first_element(part, *value, line);
-  if (is_there) return changed(part, std::move(chosen), line);
-  if (value == nullptr && left_unassigned_.contains(part.text))
-    return is_list(part) ? Fields() : Fields{{"", line}};
-  return unknown(given_name(part.text), kNotAssigned);
-}
-
-std::string ShellValues::pattern(const ShellWord& word) {
-  std::string text;
-  for (const ShellPart& part : word.parts) {
-    for (const ShellField& field : fields_of(part, word.line)) {
-      const bool is_plain = part.is_quoted && !field.has_unknown();
-      text += is_plain ? pattern_of_text(field.text) : field.text;
-      charge(field.text.size(), word.line);
-      if (text.size() > kMostShellValueBytes) refuse_size(word.line, "a word of more than 1 MiB");
-    }
-  }
-  return text;
-}
-
-std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
-  Fields fields;
+/// Takes the pieces of a word apart where a shell does. Where IFS has another value, that is not followed.
+ShellFields ShellValues::split(const Pieces& pieces, int line) {
+  ShellFields fields;
   bool is_open = false;  // the next text continues the last field
-  bool has_no_element = false;
-  const auto append = [&](std::string_view text, int line) {
-    if (!is_open) fields.push_back({"", line});
-    if (fields.back().text.empty()) fields.back().line = line;
+  const auto append = [&](std::string_view text, const Piece& piece, bool is_many) {
+    if (!is_open) fields.push_back({"", piece.line});
+    if (fields.back().text.empty()) fields.back().line = piece.line;
     fields.back().text += text;
+    fields.back().may_be_many = fields.back().may_be_many || is_many;
     is_open = true;
-    charge(text.size() + sizeof(ShellField), line);
+    charge(text.size() + sizeof(ShellField), piece.line);
     if (fields.back().text.size() > kMostShellValueBytes) refuse_size(line, "a word of more than 1 MiB");
   };
-  const std::optional<std::string> separators = this->separators();
-  const auto takes_blanks = [&](std::string_view& text) {
-    while (!text.empty() && is_blank(text.front()) && separators->find(text.front()) != std::string::npos)
-      text.remove_prefix(1);
-  };
-  // Blanks separate words as often as they stand there; each other separator ends a word, which may be empty.
-  const auto append_split = [&](std::string_view text, int line) {
-    if (!separators) append(text, line);
-    while (separators && !text.empty()) {
-      const std::size_t end = std::min(text.find_first_of(*separators), text.size());
-      if (end > 0) append(text.substr(0, end), line);
-      text.remove_prefix(end);
-      if (text.empty()) return;
-      takes_blanks(text);
-      const bool is_sign =
-          !text.empty() && !is_blank(text.front()) && separators->find(text.front()) != std::string::npos;
-      if (is_sign && !is_open) append("", line);
-      if (is_sign) text.remove_prefix(1);
-      takes_blanks(text);
-      is_open = false;
-    }
-  };
-  for (const ShellPart& part : word.parts) {
-    Fields values = fields_of(part, word.line);
-    if (part.joins && part.is_quoted && values.size() > 1)
-      values = {one_of(values, separators ? separators->substr(0, 1)
-                                          : mark("$IFS", "IFS", word.line, kSeparatorsNotKnown))};
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i > 0) is_open = false;
-      const bool is_literal = part.kind == ShellPart::Kind::literal;
-      const std::string& text = values[i].text;
-      if (is_literal || part.is_quoted) {
-        append(text, values[i].line != 0 ? values[i].line : word.line);
-      } else {
-        append_split(text, values[i].line != 0 ? values[i].line : word.line);
+  const bool is_plain = splits_at_blanks();
+  for (const Piece& piece : pieces) {
+    if (piece.begins_field) is_open = false;
+    const bool is_literal = piece.kind == Piece::Kind::literal;
+    std::string_view text = piece.text;
+    if (piece.kind == Piece::Kind::value && !is_plain) {
+      append(
+          mark(shown(text), variable_of(text), line, "IFS separates its words in a way that is not followed"),
+          piece, true);
+    } else if (piece.kind == Piece::Kind::value) {
+      const bool is_many = piece.may_be_many || text.find(kUnknownBegin) != std::string_view::npos;
+      while (!text.empty()) {
+        const std::size_t end = std::min(text.find_first_of(kSeparators), text.size());
+        if (end > 0) append(text.substr(0, end), piece, is_many);
+        text.remove_prefix(end);
+        if (!text.empty()) is_open = false;
+        text.remove_prefix(std::min(text.find_first_not_of(kSeparators), text.size()));
       }
-      const bool is_changed =
-          is_literal ? text.find_first_of(kPatternSigns) != std::string::npos : values[i].has_unknown();
-      const bool may_be_split = !separators && !is_literal && !part.is_quoted;
-      if (!fields.empty() && (values[i].may_be_many || may_be_split || (is_changed && !part.is_quoted)))
-        fields.back().may_be_many = true;
+    } else if (!text.empty() || piece.kind == Piece::Kind::quoted) {
+      append(text, piece,
+             piece.may_be_many || (is_literal && text.find_first_of("*?[") != std::string_view::npos));
     }
-    has_no_element = has_no_element || (values.empty() && is_list(part));
-    if (fields.size() > kMostRunArguments) refuse_size(word.line, "a word that becomes too many words");
+    if (fields.size() > kMostRunArguments) refuse_size(line, "a word that becomes too many words");
   }
-  // "${ARRAY[@]}" without elements is no word, and not an empty one.
-  if (has_no_element && fields.size() == 1 && fields.front().text.empty()) fields.clear();
   return fields;
 }
 
-std::vector<ShellField> ShellValues::expand(const std::vector<ShellWord>& words) {
-  Fields all;
+ShellFields ShellValues::expand(const ShellWord& word) { return split(pieces(word), word.line); }
+
+ShellFields ShellValues::expand(const std::vector<ShellWord>& words) {
+  ShellFields all;
   for (const ShellWord& word : words) {
-    Fields fields = expand(word);
-    all.insert(all.end(), std::make_move_iterator(fields.begin()), std::make_move_iterator(fields.end()));
+    std::ranges::move(expand(word), std::back_inserter(all));
     if (all.size() > kMostRunArguments) refuse_size(word.line, "a command of too many words");
   }
   return all;

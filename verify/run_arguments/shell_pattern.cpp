@@ -7,62 +7,47 @@ namespace verify {
 
 namespace {
 
-/// One place of a pattern: any text (*), any character (?), a character, or one of a set.
+/// One place of a pattern: any text (*), or a character of a set.
 struct Piece {
-  enum class Kind { any_text, any_character, character, set };
-  Kind kind = Kind::character;
-  char character = '\0';
-  std::string set;  // pairs of first and last characters
+  bool is_any_text = false;
   bool is_negated = false;
+  std::string set;  // pairs of first and last characters
 };
 
-/// Returns the set that begins behind "[", and moves behind its "]"; nothing where it is no set that is read.
-std::optional<Piece> set_at(std::string_view pattern, std::size_t& at) {
-  Piece piece{.kind = Piece::Kind::set, .set = {}};
-  std::size_t end = at;
-  if (end < pattern.size() && (pattern[end] == '!' || pattern[end] == '^')) {
-    piece.is_negated = true;
-    ++end;
+/// Reads a set, behind its "[". Returns whether it is one that is followed.
+bool reads_set(std::string_view pattern, std::size_t& at, Piece& piece) {
+  piece.is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
+  if (piece.is_negated) ++at;
+  const std::size_t first = at;
+  for (; at < pattern.size() && (pattern[at] != ']' || at == first); ++at) {
+    if (pattern[at] == '[' || pattern[at] == '\\') return false;
+    const bool is_range = at + 2 < pattern.size() && pattern[at + 1] == '-' && pattern[at + 2] != ']';
+    piece.set += pattern[at];
+    if (is_range) at += 2;
+    piece.set += pattern[at];
   }
-  const std::size_t first = end;
-  for (; end < pattern.size() && (pattern[end] != ']' || end == first); ++end) {
-    if (pattern[end] == '[' || pattern[end] == '\\') return std::nullopt;
-    const bool is_range = end + 2 < pattern.size() && pattern[end + 1] == '-' && pattern[end + 2] != ']';
-    piece.set += pattern[end];
-    piece.set += is_range ? pattern[end + 2] : pattern[end];
-    if (is_range) end += 2;
-  }
-  if (end >= pattern.size()) return std::nullopt;
-  at = end + 1;
-  return piece;
+  return at++ < pattern.size();
 }
 
 std::optional<std::vector<Piece>> pieces_of(std::string_view pattern) {
   if (pattern.size() > kMostPatternBytes) return std::nullopt;
   std::vector<Piece> pieces;
   for (std::size_t at = 0; at < pattern.size();) {
-    const char c = pattern[at++];
+    char c = pattern[at++];
     const bool has_bracket = at < pattern.size() && pattern[at] == '(';
     if (has_bracket && std::string_view("?*+@!").find(c) != std::string_view::npos) return std::nullopt;
-    if (c == '*') {
-      pieces.push_back({.kind = Piece::Kind::any_text, .set = {}});
-    } else if (c == '?') {
-      pieces.push_back({.kind = Piece::Kind::any_character, .set = {}});
-    } else if (c == '[') {
-      const std::optional<Piece> set = set_at(pattern, at);
-      if (!set) return std::nullopt;
-      pieces.push_back(*set);
-    } else {
-      const bool is_escaped = c == '\\' && at < pattern.size();
-      pieces.push_back({.character = is_escaped ? pattern[at++] : c, .set = {}});
-    }
+    Piece& piece = pieces.emplace_back();
+    piece.is_any_text = c == '*';
+    piece.is_negated = c == '?';  // a character that is none of no set
+    if (c == '[' && !reads_set(pattern, at, piece)) return std::nullopt;
+    if (c == '*' || c == '?' || c == '[') continue;
+    if (c == '\\' && at < pattern.size()) c = pattern[at++];
+    piece.set = {c, c};
   }
   return pieces;
 }
 
 bool fits_one(const Piece& piece, char c) {
-  if (piece.kind == Piece::Kind::any_character) return true;
-  if (piece.kind == Piece::Kind::character) return piece.character == c;
   bool is_in = false;
   for (std::size_t at = 0; at + 1 < piece.set.size(); at += 2)
     is_in = is_in || (piece.set[at] <= c && c <= piece.set[at + 1]);
@@ -76,42 +61,21 @@ std::vector<bool> fitting_lengths(std::string_view text, const std::vector<Piece
   for (const Piece& piece : pieces) {
     std::vector<bool> next(text.size() + 1, false);
     for (std::size_t length = 0; length <= text.size(); ++length) {
-      if (piece.kind == Piece::Kind::any_text) {
-        next[length] = fits[length] || (length > 0 && next[length - 1]);
-      } else {
-        next[length] = length > 0 && fits[length - 1] && fits_one(piece, text[length - 1]);
-      }
+      next[length] = piece.is_any_text ? fits[length] || (length > 0 && next[length - 1])
+                                       : length > 0 && fits[length - 1] && fits_one(piece, text[length - 1]);
     }
     fits = std::move(next);
   }
   return fits;
 }
 
-std::optional<std::size_t> longest_of(const std::vector<bool>& lengths) {
-  const auto longest = std::find(lengths.rbegin(), lengths.rend(), true);
-  if (longest == lengths.rend()) return std::nullopt;
-  return static_cast<std::size_t>(lengths.rend() - longest) - 1;
-}
-
-std::string with_begin_replaced(std::string_view text, const std::vector<Piece>& pieces, bool is_longest,
-                                std::string_view replacement) {
+/// Returns how much of the beginning of a text fits; none where nothing does.
+std::optional<std::size_t> fitting(std::string_view text, const std::vector<Piece>& pieces, bool is_longest) {
   const std::vector<bool> lengths = fitting_lengths(text, pieces);
-  const auto shortest = static_cast<std::size_t>(std::ranges::find(lengths, true) - lengths.begin());
-  const std::optional<std::size_t> longest = longest_of(lengths);
-  if (!longest) return std::string(text);
-  return std::string(replacement).append(text.substr(is_longest ? *longest : shortest));
-}
-
-std::string with_end_replaced(std::string_view text, std::vector<Piece> pieces, bool is_longest,
-                              std::string_view replacement) {
-  std::string turned(text.rbegin(), text.rend());
-  std::ranges::reverse(pieces);
-  const std::vector<bool> lengths = fitting_lengths(turned, pieces);
-  const auto shortest = static_cast<std::size_t>(std::ranges::find(lengths, true) - lengths.begin());
-  const std::optional<std::size_t> longest = longest_of(lengths);
-  if (!longest) return std::string(text);
-  const std::size_t cut = is_longest ? *longest : shortest;
-  return std::string(text.substr(0, text.size() - cut)).append(replacement);
+  const auto shortest = std::ranges::find(lengths, true);
+  if (shortest == lengths.end()) return std::nullopt;
+  const auto longest = std::find(lengths.rbegin(), lengths.rend(), true);
+  return static_cast<std::size_t>(is_longest ? lengths.rend() - longest - 1 : shortest - lengths.begin());
 }
 
 std::string with_parts_replaced(std::string_view text, const std::vector<Piece>& pieces, bool is_once,
@@ -119,15 +83,11 @@ std::string with_parts_replaced(std::string_view text, const std::vector<Piece>&
   std::string result;
   bool is_done = false;
   while (!text.empty()) {
-    const auto length = is_done ? std::nullopt : longest_of(fitting_lengths(text, pieces));
-    if (!length || *length == 0) {
-      result += text.front();
-      text.remove_prefix(1);
-      continue;
-    }
-    result += replacement;
-    text.remove_prefix(*length);
-    is_done = is_once;
+    const std::size_t length = is_done ? 0 : fitting(text, pieces, true).value_or(0);
+    if (length == 0) result += text.front();
+    if (length > 0) result += replacement;
+    is_done = is_done || (is_once && length > 0);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return result;
 }
@@ -150,22 +110,23 @@ std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view p
 }
 
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
-                                                 PatternPlace place, std::string_view replacement) {
-  const auto pieces = pieces_of(pattern);
-  const bool is_anywhere = place == PatternPlace::first || place == PatternPlace::all;
-  if (!pieces || text.size() > (is_anywhere ? kMostReplacedBytes : kMostMatchedBytes)) return std::nullopt;
-  switch (place) {
-    case PatternPlace::shortest_begin:
-    case PatternPlace::longest_begin:
-      return with_begin_replaced(text, *pieces, place == PatternPlace::longest_begin, replacement);
-    case PatternPlace::shortest_end:
-    case PatternPlace::longest_end:
-      return with_end_replaced(text, *pieces, place == PatternPlace::longest_end, replacement);
-    case PatternPlace::first:
-    case PatternPlace::all:
-      return with_parts_replaced(text, *pieces, place == PatternPlace::first, replacement);
+                                                 ShellChange change, std::string_view replacement) {
+  using enum ShellChange;
+  auto pieces = pieces_of(pattern);
+  if (!pieces || text.size() > kMostMatchedBytes) return std::nullopt;
+  if (change == replace || change == replace_all)
+    return with_parts_replaced(text, *pieces, change == replace, replacement);
+  const bool is_longest = change != cut_begin && change != cut_end;
+  const bool is_at_begin = change == cut_begin || change == cut_longest_begin || change == replace_begin;
+  std::string turned(text);
+  if (!is_at_begin) {
+    std::ranges::reverse(turned);
+    std::ranges::reverse(*pieces);
   }
-  return std::nullopt;
+  const auto fits = fitting(turned, *pieces, is_longest);
+  if (!fits) return std::string(text);
+  if (is_at_begin) return std::string(replacement).append(text.substr(*fits));
+  return std::string(text.substr(0, text.size() - *fits)).append(replacement);
 }
 
 }  // namespace verify

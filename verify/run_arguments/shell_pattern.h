@@ -11,11 +11,12 @@
 #include <string>
 #include <string_view>
 
+#include "verify/run_arguments/shell_words.h"
+
 namespace verify {
 
 inline constexpr std::size_t kMostPatternBytes = 128;
-inline constexpr std::size_t kMostMatchedBytes = 4096;
-inline constexpr std::size_t kMostReplacedBytes = 1024;
+inline constexpr std::size_t kMostMatchedBytes = 1024;
 
 /// Returns the pattern that a text alone fits.
 std::string pattern_of_text(std::string_view text);
@@ -23,13 +24,9 @@ std::string pattern_of_text(std::string_view text);
 /// Whether all of a text fits a pattern.
 std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view pattern);
 
-/// The part of a text that is cut or replaced: the shortest or longest one that fits at its beginning or
-/// its end, the first one anywhere, or all.
-enum class PatternPlace { shortest_begin, longest_begin, shortest_end, longest_end, first, all };
-
-/// Returns the text with another one in the place of the parts that fit a pattern. It takes as many steps as
-/// the bytes of the text, squared where parts are replaced, times those of the pattern.
+/// Returns the text with another one in the place of the parts that fit a pattern, at the place that a change
+/// of cut_begin to replace_end names.
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
-                                                 PatternPlace place, std::string_view replacement);
+                                                 ShellChange change, std::string_view replacement);
 
 }  // namespace verify

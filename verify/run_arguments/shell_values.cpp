@@ -1,7 +1,6 @@
 #include "verify/run_arguments/shell_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <fmt/format.h>
 #include <utility>
@@ -13,16 +12,10 @@ namespace verify {
 
 namespace {
 
-constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all words and values together
+constexpr std::size_t kMostBytes = std::size_t{64} << 20U;  // of all words, values and copies together
 constexpr std::size_t kMostUnknowns = 100'000;
-constexpr std::size_t kMostSourceBytes = 400;      // of what is shown of an expansion that is not known
-constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
-constexpr std::size_t kMostShifted = 1'000'000;    // arguments of a script
-
-std::string reason_of_branch(const char* done, const std::string& asked) {
-  return fmt::format("it is {} in a branch{}", done,
-                     asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
-}
+constexpr std::size_t kMostSourceBytes = 400;     // of what is shown of an expansion that is not known
+constexpr std::int64_t kMostShifted = 1'000'000;  // arguments of a script
 
 /// Cuts a text that is shown to a reader. A value that is not known may hold others, twice as much each time.
 std::string cut(std::string text) {
@@ -31,6 +24,12 @@ std::string cut(std::string text) {
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside of a character
   return text.substr(0, end) + " ...";
 }
+
+std::string reason_of_any(int line) {
+  return fmt::format("line {} may assign it, in a way that is not followed", line);
+}
+
+bool may_be_several(const ShellField& field) { return field.may_be_many; }
 
 }  // namespace
 
@@ -43,8 +42,14 @@ void ShellValues::refuse_size(int line, const char* what) {
 }
 
 ShellValues::ShellValues(const RunVariables& set) {
-  for (const auto& [name, value] : set) set_[name] = {{value, 0}};
-  values_["IFS"] = {{" \t\n", 0}};
+  for (const auto& [name, text] : set)
+    set_[name] = std::make_shared<const ShellValue>(ShellValue{.fields = {{text, 0}}, .is_exported = true});
+}
+
+void ShellValues::charge(std::size_t bytes, int line) {
+  bytes_ += bytes;
+  if (line != 0) line_ = line;
+  if (bytes_ > kMostBytes) refuse_size(line_, "words and values of more than 64 MiB in all");
 }
 
 std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
@@ -57,425 +62,10 @@ std::string ShellValues::mark(std::string source, std::string variable, int line
   return fmt::format("{}{}{}", kUnknownBegin, unknowns_.size() - 1, kUnknownEnd);
 }
 
-void ShellValues::define(const std::string& name, std::string value, int line) {
-  define(name, {{std::move(value), line}});
-}
-
-void ShellValues::define(const std::string& name_or_reference, Fields fields) {
-  const std::string name = referred(name_or_reference);
-  if (name.empty()) return forget_all(fields.empty() ? 0 : fields.front().line);
-  if (!values_.contains(name)) order_.push_back(name);
-  values_[name] = std::move(fields);
-}
-
-void ShellValues::forget(const std::string& name_or_reference, int line, const std::string& reason) {
-  const std::string name = referred(name_or_reference);
-  if (name.empty()) return forget_all(line);
-  tables_.erase(name);
-  define(name, mark("${" + name + "}", name, line, reason), line);
-  values_[name].front().may_be_many = true;
-}
-
-/// Follows a change of the variable that a reference stands for, where nobody knows which one it is.
-void ShellValues::forget_all(int line) {
-  const std::string reason = fmt::format("line {} may assign it, by another name", line);
-  const std::vector<std::string> names = order_;
-  for (const std::string& name : names) {
-    if (!referred(name).empty()) forget(name, line, reason);
-  }
-}
-
-ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
-  Fields fields;
-  for (const ShellWord& word : assignment.values) {
-    const Fields expanded = assignment.is_array ? expand(word) : Fields{{joined(word), assignment.line}};
-    fields.insert(fields.end(), expanded.begin(), expanded.end());
-  }
-  return fields;
-}
-
-std::optional<ShellValues::Fields> ShellValues::kept(const std::string& name, int line) {
-  const auto value = values_.find(name);
-  if (value == values_.end()) return std::nullopt;
-  for (const ShellField& field : value->second) charge(field.text.size() + sizeof(ShellField), line);
-  return value->second;
-}
-
-void ShellValues::unset(const std::string& name_or_reference, int line) {
-  const std::string name = referred(name_or_reference);
-  if (name.empty()) return forget_all(line);
-  tables_.erase(name);
-  if (!set_.contains(name)) give_back(name, std::nullopt);
-}
-
-ShellValues::Scope ShellValues::scope(int line) {
-  for (const auto& [name, value] : values_) {
-    for (const ShellField& field : value) charge(field.text.size() + sizeof(ShellField), line);
-  }
-  for (const auto& [name, table] : tables_) charge((table.size() + 1) * sizeof(ShellField), line);
-  for (const Call& call : calls_)
-    charge((call.arguments.size() + call.outer.size() + 1) * sizeof(ShellField), line);
-  if (arguments_) charge(arguments_->size() * sizeof(ShellField), line);
-  return {values_, order_, tables_, references_, calls_, arguments_, shifted_};
-}
-
-void ShellValues::leave(Scope before) {
-  values_ = std::move(before.values);
-  order_ = std::move(before.order);
-  tables_ = std::move(before.tables);
-  references_ = std::move(before.references);
-  calls_ = std::move(before.calls);
-  arguments_ = std::move(before.arguments);
-  shifted_ = before.shifted;
-  first_of_arguments_ = unknowns_.size();
-}
-
-void ShellValues::give_back(const std::string& name, std::optional<Fields> value) {
-  if (value) {
-    values_[name] = std::move(*value);
-  } else {
-    values_.erase(name);
-    const auto newest = std::find(order_.rbegin(), order_.rend(), name);
-    if (newest != order_.rend()) order_.erase(newest.base() - 1);
-  }
-}
-
-ShellValues::Commands ShellValues::function(const std::string& name) const {
-  const auto found = functions_.find(name);
-  return found == functions_.end() ? nullptr : found->second;
-}
-
-void ShellValues::begin_call(const Fields& arguments) {
-  const Unresolved* all = arguments.size() == 1 ? whole_unknown(arguments.front().text) : nullptr;
-  const bool is_present =
-      all != nullptr && all >= unknowns_.data() + static_cast<std::ptrdiff_t>(first_of_arguments_);
-  calls_.emplace_back();
-  calls_.back().references = references_;
-  calls_.back().hands_on = is_present && (all->text == "$@" || all->text == "${@}");
-  if (calls_.back().hands_on) return;
-  first_of_arguments_ = unknowns_.size();
-  for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
-}
-
-void ShellValues::end_call() {
-  for (auto& [name, value] : calls_.back().outer) give_back(name, std::move(value));
-  references_ = std::move(calls_.back().references);
-  calls_.pop_back();
-  first_of_arguments_ = unknowns_.size();
-}
-
-void ShellValues::set_arguments(std::optional<Fields> given, int line) {
-  Fields arguments =
-      given ? std::move(*given) : Fields{{mark("$@", "", line, "they may have been set"), line, true}};
-  first_of_arguments_ = unknowns_.size();
-  std::vector<Fields> each;
-  for (ShellField& argument : arguments) each.push_back({std::move(argument)});
-  if (calls_.empty()) {
-    arguments_ = std::move(each);
-  } else {
-    calls_.back().arguments = std::move(each);
-    calls_.back().hands_on = false;
-  }
-}
-
-const std::vector<ShellValues::Fields>* ShellValues::arguments(std::size_t& shifted) const {
-  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
-    if (!call->hands_on) return &call->arguments;
-    shifted += call->shifted;
-  }
-  return arguments_ ? &*arguments_ : nullptr;
-}
-
-std::string ShellValues::referred(const std::string& name) const {
-  std::string found = name;
-  for (std::size_t i = 0; i <= references_.size(); ++i) {
-    const auto reference = references_.find(found);
-    if (reference == references_.end() || reference->second == found) break;
-    found = reference->second;
-  }
-  const auto subscript = found.find('[');
-  return subscript == std::string::npos ? found : "";  // of an element, which is not followed
-}
-
-void ShellValues::shift(std::optional<std::size_t> count, int line) {
-  first_of_arguments_ = unknowns_.size();
-  const bool is_handed_on = !calls_.empty() && calls_.back().hands_on;
-  if (is_handed_on && count) {
-    calls_.back().shifted += std::min(*count, kMostShifted);
-    return;
-  }
-  if (is_handed_on) {
-    set_arguments(std::nullopt, line);
-    return;
-  }
-  if (calls_.empty() && !arguments_) {
-    if (shifted_ && count) *shifted_ += static_cast<std::int64_t>(std::min(*count, kMostShifted));
-    if (!count) shifted_ = std::nullopt;
-    return;
-  }
-  std::vector<Fields>& arguments = calls_.empty() ? *arguments_ : calls_.back().arguments;
-  const auto first_open =
-      std::ranges::find_if(arguments, [](const Fields& argument) { return argument.front().may_be_many; });
-  const auto known_ones = static_cast<std::size_t>(first_open - arguments.begin());
-  if (count && (*count <= known_ones || first_open == arguments.end())) {
-    const std::size_t dropped = std::min(*count, arguments.size());
-    arguments.erase(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(dropped));
-    return;
-  }
-  for (Fields& argument : arguments)
-    argument = {{mark("$1", "", line, "the arguments of the function may have been shifted"), line, true}};
-}
-
-/// Remembers the value that a variable has outside of the function whose local variable it becomes.
-void ShellValues::keep_outer(const ShellAssignment& assignment) {
-  if (!assignment.is_local || calls_.empty()) return;
-  calls_.back().outer.try_emplace(assignment.name, kept(assignment.name, assignment.line));
-}
-
-const Unresolved* ShellValues::whole_unknown(std::string_view text) const {
-  if (!text.starts_with(kUnknownBegin) || text.find(kUnknownEnd) != text.size() - 1) return nullptr;
-  const auto index = whole_number(text.substr(1, text.size() - 2));
-  return index ? &unknowns_.at(static_cast<std::size_t>(*index)) : nullptr;
-}
-
-bool ShellValues::is_given_nothing(const std::string& name) const {
-  const Fields* value = known(name);
-  if (value == nullptr) return true;
-  const Unresolved* unknown = value->size() == 1 ? whole_unknown(value->front().text) : nullptr;
-  return unknown != nullptr && unknown->reason == kNotAssigned;
-}
-
-/// Follows NAME[key]=value. Where the key, or the array, is not known, no element is known any more.
-void ShellValues::assign_element(const ShellAssignment& assignment) {
-  if (set_.contains(assignment.name)) return;
-  const std::string key = joined(*assignment.key);
-  const bool is_one = !assignment.is_array && assignment.values.size() == 1;
-  const std::string value = is_one ? joined(assignment.values.front()) : "";
-  const auto table = tables_.find(assignment.name);
-  if (table != tables_.end() && is_one && key.find(kUnknownBegin) == std::string::npos) {
-    std::string& element = table->second[key];
-    element = (assignment.appends ? element : "") + value;
-    return charge(element.size() + key.size(), assignment.line);
-  }
-  const auto index = table == tables_.end() ? index_of(key) : std::nullopt;
-  Fields* fields = index && is_one ? list(assignment.name) : nullptr;
-  if (fields == nullptr || *index > std::ssize(*fields))
-    return forget(assignment.name, assignment.line, "not all indices of its elements are known");
-  if (*index == std::ssize(*fields)) fields->push_back({"", assignment.line});
-  ShellField& element = (*fields)[static_cast<std::size_t>(*index)];
-  element.text = (assignment.appends ? element.text : "") + value;
-  charge(element.text.size() + sizeof(ShellField), assignment.line);
-}
-
-/// Returns the elements of an array to change one of them; null where one is not known. A variable that is
-/// not assigned becomes an array without elements.
-ShellValues::Fields* ShellValues::list(const std::string& name) {
-  if (!values_.contains(name)) {
-    order_.push_back(name);
-    return &values_[name];
-  }
-  Fields& fields = values_[name];
-  const auto is_open = [](const ShellField& field) { return field.has_unknown() || field.may_be_many; };
-  return std::ranges::any_of(fields, is_open) ? nullptr : &fields;
-}
-
-/// Returns the number that a key of an array says, or arithmetic; none where it is not known.
-std::optional<std::int64_t> ShellValues::index_or_negative(const std::string& key) const {
-  return shell_arithmetic(key, [&](const std::string& name) {
-    const Fields* value = known(name);
-    const bool is_there = value != nullptr && !value->empty();
-    return is_there ? std::optional(value->front().text) : std::nullopt;
-  });
-}
-
-/// Returns the index that a key of an array says; none where it is not known, or counts from the end.
-std::optional<std::int64_t> ShellValues::index_of(const std::string& key) const {
-  const auto index = index_or_negative(key);
-  return index && *index >= 0 ? index : std::nullopt;
-}
-
-/// Follows the assignment of an associative array as a whole. Its elements are assignments of their own.
-bool ShellValues::assigns_table(const ShellAssignment& assignment) {
-  const bool is_declared = assignment.is_associative && !(assignment.is_local && !calls_.empty());
-  if (is_declared && !values_.contains(assignment.name)) tables_.try_emplace(assignment.name);
-  const auto table = tables_.find(assignment.name);
-  if (table == tables_.end()) return false;
-  if (!assignment.is_array || !assignment.values.empty()) {
-    forget(assignment.name, assignment.line, "its keys are not all known");
-  } else if (!assignment.appends) {
-    table->second.clear();
-  }
-  return true;
-}
-
-void ShellValues::charge(std::size_t bytes, int line) {
-  expanded_bytes_ += bytes;
-  if (expanded_bytes_ > kMostExpandedBytes) refuse_size(line, "words and values of more than 64 MiB in all");
-}
-
-void ShellValues::assign(const ShellAssignment& assignment) {
-  if (assignment.is_reference && assignment.key == nullptr) {
-    const std::string name = assignment.values.size() == 1 ? joined(assignment.values.front()) : "";
-    references_[assignment.name] = name.find(kUnknownBegin) == std::string::npos ? name : "";
-    return;
-  }
-  if (const std::string name = referred(assignment.name); name != assignment.name) {
-    if (name.empty()) return forget_all(assignment.line);
-    ShellAssignment other = assignment;
-    other.name = name;
-    return assign(other);
-  }
-  if (assignment.key != nullptr) return assign_element(assignment);
-  if (assigns_table(assignment)) return;
-  Fields fields = fields_of(assignment);
-  keep_outer(assignment);
-  const bool is_one = !assignment.is_array && !assignment.appends && fields.size() == 1;
-  const Unresolved* unknown = is_one ? whole_unknown(fields.front().text) : nullptr;
-  // A variable that has the output of a command is the one to set.
-  if (unknown != nullptr && unknown->variable.empty())
-    unknowns_[static_cast<std::size_t>(unknown - unknowns_.data())].variable = assignment.name;
-  keep(assignment, std::move(fields));
-}
-
-/// Keeps the value of a variable, with what an assignment that may run puts behind or before it. Returns
-/// whether the assignment is of this form.
-bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::string& asked,
-                                 const Fields& fields) {
-  const Fields* value = known(assignment.name);
-  if (assignment.is_array || fields.size() != 1 || value == nullptr || value->size() != 1) return false;
-  const std::string before = value->front().text;
-  std::string_view more = fields.front().text;
-  const bool is_behind = assignment.appends || more.starts_with(before);
-  if (before.empty() || (!is_behind && !more.ends_with(before))) return false;
-  if (!assignment.appends) {
-    if (is_behind) more.remove_prefix(before.size());
-    if (!is_behind) more.remove_suffix(before.size());
-  }
-  const std::size_t begin = std::min(more.find_first_not_of(kShellBlanks), more.size());
-  const std::size_t end = more.find_last_not_of(kShellBlanks) + 1;
-  if (begin == more.size()) return true;
-  const bool is_apart = begin > 0 || kSeparators.find(more[begin]) != std::string_view::npos;
-  // A value of one word is one to set; arguments have others beside them.
-  const bool is_word = asked.empty() && before.find_first_of(kShellBlanks) == std::string::npos;
-  const std::string marked =
-      mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
-           is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
-  const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
-  keep({.name = assignment.name, .line = assignment.line},
-       {{is_behind ? before + text : text + before, assignment.line}});
-  return true;
-}
-
-void ShellValues::leave_unassigned(const ShellAssignment& assignment) {
-  const bool gives_arguments = std::ranges::any_of(assignment.values, [](const ShellWord& word) {
-    return std::ranges::any_of(word.parts, [](const ShellPart& part) {
-      return part.kind == ShellPart::Kind::literal && part.text.find("--") != std::string::npos;
-    });
-  });
-  if (gives_arguments && assignment.key == nullptr) left_unassigned_.insert(assignment.name);
-}
-
-void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
-  if (assignment.is_reference && assignment.key == nullptr) {
-    references_[assignment.name] = "";
-    return;
-  }
-  if (const std::string name = referred(assignment.name); name != assignment.name) {
-    if (name.empty()) return forget_all(assignment.line);
-    ShellAssignment other = assignment;
-    other.name = name;
-    return assign_perhaps(other, asked);
-  }
-  if (assignment.key != nullptr || tables_.contains(assignment.name))
-    return forget(assignment.name, assignment.line, reason_of_branch("assigned", asked));
-  const Fields fields = fields_of(assignment);
-  keep_outer(assignment);
-  if (keep_with_more(assignment, asked, fields)) return;
-  std::string text;
-  for (const ShellField& field : fields) {
-    text += (text.empty() ? "" : " ") + shown(field.text);
-    if (text.size() > kMostSourceBytes) break;
-  }
-  const std::string& name = assignment.name;
-  const bool extends = assignment.appends && assignment.is_array;
-  const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
-  const std::string reason = reason_of_branch(extends ? "appended" : "assigned", asked);
-  const std::string variable = asked.empty() && !extends ? name : asked;
-  const std::string marked = mark(source, variable, assignment.line, reason);
-  if (extends) return keep(assignment, {{marked, assignment.line, true}});
-  define(name, marked, assignment.line);
-  values_[name].front().may_be_many = true;
-}
-
-/// Gives a variable these fields, or appends them.
-void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
-  const std::string& name = assignment.name;
-  if (!values_.contains(name)) order_.push_back(name);
-  Fields& value = values_[name];
-  if (!assignment.appends) {
-    value = std::move(fields);
-  } else if (assignment.is_array) {
-    value.insert(value.end(), fields.begin(), fields.end());
-  } else if (value.empty()) {
-    value = std::move(fields);
-  } else {
-    value.front().text += fields.front().text;
-  }
-  std::size_t bytes = 0;
-  for (const ShellField& field : value) bytes += field.text.size() + 1;
-  if (bytes > kMostShellValueBytes) refuse_size(assignment.line, "a value of more than 1 MiB");
-}
-
-/// Returns the name that --set has for a variable: an argument of the script has another number before a
-/// `shift`, and none behind one that may not run.
-std::string ShellValues::given_name(const std::string& name) const {
-  const auto position = whole_number(name);
-  if (!position || *position < 1 || *position > std::int64_t{kMostShifted}) return name;
-  std::size_t handed_on = 0;
-  if (arguments(handed_on) != nullptr || !shifted_) return "";
-  return fmt::format("{}", *position + *shifted_ + static_cast<std::int64_t>(handed_on));
-}
-
-const ShellValues::Fields* ShellValues::known(const std::string& name) const {
-  const auto position = whole_number(name);
-  if (position && *position > 0) {
-    std::size_t index = static_cast<std::size_t>(*position) - 1;
-    if (const std::vector<Fields>* const all = arguments(index)) {
-      static const Fields kNone;
-      const auto end = all->begin() + static_cast<std::ptrdiff_t>(std::min(index + 1, all->size()));
-      const bool is_placed = std::none_of(
-          all->begin(), end, [](const Fields& argument) { return argument.front().may_be_many; });
-      if (!is_placed) return nullptr;
-      return index < all->size() ? &(*all)[index] : &kNone;
-    }
-  }
-  if (const auto given = set_.find(given_name(name)); given != set_.end()) return &given->second;
-  if (const auto value = values_.find(referred(name)); value != values_.end()) return &value->second;
-  return nullptr;
-}
-
-std::string ShellValues::first_variable(const Fields& words) const {
-  const std::vector<std::string> variables = unknown_variables(words);
-  return variables.empty() ? "" : variables.front();
-}
-
-std::vector<std::string> ShellValues::unknown_variables(const std::vector<ShellField>& words) const {
-  std::vector<std::string> variables;
-  for (const ShellField& field : words) {
-    for (const Unresolved& unknown : unresolved(field.text)) {
-      if (!unknown.variable.empty()) variables.push_back(unknown.variable);
-    }
-  }
-  return variables;
-}
-
 std::vector<Unresolved> ShellValues::unresolved(std::string_view text) const {
   std::vector<Unresolved> found;
-  for (std::size_t at = text.find(kUnknownBegin); at != std::string_view::npos;
-       at = text.find(kUnknownBegin, at + 1)) {
-    const std::size_t end = text.find(kUnknownEnd, at);
-    if (end == std::string_view::npos) break;
-    const auto index = whole_number(text.substr(at + 1, end - at - 1));
+  for (std::size_t at = 0; (at = text.find(kUnknownBegin, at)) != std::string_view::npos; ++at) {
+    const auto index = whole_number(text.substr(at + 1, text.find(kUnknownEnd, at) - at - 1));
     if (index && *index >= 0 && *index < std::ssize(unknowns_))
       found.push_back(unknowns_[static_cast<std::size_t>(*index)]);
   }
@@ -487,14 +77,251 @@ std::string ShellValues::shown(std::string_view text) const {
   while (!text.empty()) {
     const std::size_t begin = std::min(text.find(kUnknownBegin), text.size());
     result += text.substr(0, begin);
-    if (begin == text.size()) break;
     const std::size_t end = text.find(kUnknownEnd, begin);
     if (end == std::string_view::npos) break;
-    const std::vector<Unresolved> unknown = unresolved(text.substr(begin, end + 1 - begin));
-    if (!unknown.empty()) result += unknown.front().text;
+    for (const Unresolved& unknown : unresolved(text.substr(begin, end + 1 - begin))) result += unknown.text;
     text.remove_prefix(end + 1);
   }
   return result;
+}
+
+std::string ShellValues::variable_of(std::string_view text) const {
+  for (const Unresolved& unknown : unresolved(text))
+    if (!unknown.variable.empty()) return unknown.variable;
+  return "";
+}
+
+std::string ShellValues::variable_of(const ShellFields& fields) const {
+  std::string variable;
+  for (const ShellField& field : fields)
+    if (variable.empty()) variable = variable_of(field.text);
+  return variable;
+}
+
+void ShellValues::need(const std::string& name, int line) {
+  const std::string outside = name_outside(name);
+  const bool is_new = std::ranges::find(needed_, outside, &Unresolved::variable) == needed_.end();
+  if (!is_new || outside.empty()) return;
+  needed_.push_back({.text = "$" + name,
+                     .variable = outside,
+                     .argument = {},
+                     .line = line,
+                     .reason = "the script ends before its training without it"});
+}
+
+/// Returns the variables of the state to change them.
+ShellVariables& ShellValues::variables() {
+  constexpr std::size_t kBytesOfEntry = 32;
+  if (state.variables.use_count() > 1) {
+    charge(state.variables->size() * kBytesOfEntry, 0);
+    state.variables = std::make_shared<ShellVariables>(*state.variables);
+  }
+  return *state.variables;
+}
+
+/// Gives a variable a value. A value that is not known as a whole is asked for by the name of the variable.
+void ShellValues::keep(const std::string& name, ShellValue value) {
+  std::size_t bytes = 0;
+  for (const ShellField& field : value.fields) bytes += field.text.size() + 1;
+  const int line = value.fields.empty() ? 0 : value.fields.back().line;
+  if (bytes > kMostShellValueBytes) refuse_size(line, "a value of more than 1 MiB");
+  charge(bytes + sizeof(ShellValue), line);
+  constexpr std::size_t kMostBytesOfMarks = std::size_t{1} << 16U;
+  if (bytes > kMostBytesOfMarks && value.kind == ShellValue::Kind::text && value.fields.front().has_unknown())
+    value.fields.front().text =
+        mark(cut(shown(value.fields.front().text)), variable_of(value.fields), line, "it is long");
+  const std::string text = value.fields.size() == 1 ? value.fields.front().text : "";
+  const bool is_whole = text.starts_with(kUnknownBegin) && text.find(kUnknownEnd) + 1 == text.size();
+  const auto index = is_whole ? whole_number(text.substr(1, text.size() - 2)) : std::nullopt;
+  if (index && unknowns_.at(static_cast<std::size_t>(*index)).variable.empty())
+    unknowns_[static_cast<std::size_t>(*index)].variable = name;
+  std::shared_ptr<const ShellValue>& place = variables()[name];
+  value.is_exported = value.is_exported || state.exports_all || (place != nullptr && place->is_exported);
+  value.order = place != nullptr ? place->order : ++assigned_;
+  place = std::make_shared<const ShellValue>(std::move(value));
+}
+
+void ShellValues::define(const std::string& name, std::string text, int line) {
+  if (is_locked(name)) return;
+  keep(name, {.fields = {{std::move(text), line}}});
+}
+
+void ShellValues::open(const std::string& name) {
+  const auto value = set_.find(name);
+  if (value != set_.end() && value->second->fields.front().text.empty()) open_.insert(name);
+}
+
+void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
+  keep(name, {.fields = {{mark("${" + name + "}", name, line, reason), line, true}}});
+}
+
+void ShellValues::forget_all(int line) {
+  state.line_of_any = line;
+  const std::shared_ptr<ShellVariables> all = state.variables;
+  for (const auto& [name, value] : *all) forget(name, line, reason_of_any(line));
+}
+
+void ShellValues::export_variable(const std::string& name) {
+  const auto found = state.variables->find(name);
+  if (found == state.variables->end() || found->second->is_exported) return;
+  ShellValue value = *found->second;
+  value.is_exported = true;
+  keep(name, std::move(value));
+}
+
+void ShellValues::hide(const std::string& name) {
+  const auto found = state.variables->find(name);
+  const bool is_there = found != state.variables->end();
+  if (state.calls.size() > 1) state.calls.back().outer.try_emplace(name, is_there ? found->second : nullptr);
+}
+
+void ShellValues::end_call() {
+  give_back(state.calls.back().outer);
+  state.calls.pop_back();
+}
+
+void ShellValues::give_back(const ShellVariables& values) {
+  for (const auto& [name, value] : values) {
+    if (value == nullptr) variables().erase(name);
+    if (value != nullptr) variables()[name] = value;
+  }
+}
+
+void ShellValues::leave_exported(bool is_elsewhere) {
+  std::erase_if(variables(), [&](const auto& entry) { return is_elsewhere || !entry.second->is_exported; });
+}
+
+void ShellValues::shift(std::optional<std::int64_t> count) {
+  ShellArguments& arguments = state.calls.back().arguments;
+  const bool is_placed =
+      count && *count >= 0 && *count <= std::ssize(arguments.fields) &&
+      std::none_of(arguments.fields.begin(), arguments.fields.begin() + *count, may_be_several);
+  if (arguments.are_known && is_placed) {
+    arguments.fields.erase(arguments.fields.begin(), arguments.fields.begin() + *count);
+  } else if (!arguments.are_known && count && *count >= 0 && arguments.shifted) {
+    arguments.shifted = std::min(*arguments.shifted + std::min(*count, kMostShifted), kMostShifted);
+  } else if (!arguments.are_known || !count || std::ranges::any_of(arguments.fields, may_be_several)) {
+    arguments = {.shifted = std::nullopt, .name = arguments.name};
+  }
+}
+
+/// Returns the name that --set has for a variable: an argument of the script has another number before a
+/// `shift`, and none behind one that may not run.
+std::string ShellValues::name_outside(const std::string& name) const {
+  const auto position = whole_number(name);
+  if (!position || *position < 1 || *position > kMostShifted) return name;
+  const ShellArguments& arguments = state.calls.back().arguments;
+  return arguments.shifted && !arguments.are_known ? fmt::format("{}", *position + *arguments.shifted) : "";
+}
+
+std::shared_ptr<const ShellValue> ShellValues::find(const std::string& name) {
+  const ShellArguments& arguments = state.calls.back().arguments;
+  const auto position = whole_number(name);
+  if (position && *position > 0 && arguments.are_known) {
+    const std::int64_t end = std::min(*position, std::ssize(arguments.fields));
+    const bool is_placed =
+        std::none_of(arguments.fields.begin(), arguments.fields.begin() + end, may_be_several);
+    if (!is_placed)
+      return std::make_shared<const ShellValue>(
+          ShellValue{.fields = {{mark("$" + name, "", arguments.fields.front().line, kNotAssigned), 0}}});
+    if (*position > end)
+      return std::make_shared<const ShellValue>(ShellValue{.kind = ShellValue::Kind::unset});
+    return std::make_shared<const ShellValue>(
+        ShellValue{.fields = {arguments.fields[static_cast<std::size_t>(end) - 1]}});
+  }
+  const auto given = set_.find(name_outside(name));
+  const auto value = state.variables->find(name);
+  const bool has_value = value != state.variables->end();
+  if (given != set_.end() && !(has_value && open_.contains(name))) return given->second;
+  const bool may_be_any = state.line_of_any != 0 && !position;
+  if (may_be_any && (!has_value || state.references.contains(name)))
+    return std::make_shared<const ShellValue>(ShellValue{
+        .fields = {{mark("$" + name, name, state.line_of_any, reason_of_any(state.line_of_any)), 0}}});
+  if (has_value) return value->second;
+  static const auto kUnset = std::make_shared<const ShellValue>(ShellValue{.kind = ShellValue::Kind::unset});
+  return state.own.contains(name) ? kUnset : nullptr;
+}
+
+std::optional<std::int64_t> ShellValues::number_of(const std::string& expression, int line) {
+  asked_ = variable_of(expression);
+  return shell_arithmetic(expression, {.value = [&](const std::string& name) -> std::optional<std::string> {
+                                         const auto value = find(name);
+                                         if (value == nullptr && asked_.empty()) asked_ = name_outside(name);
+                                         if (value == nullptr) return std::nullopt;
+                                         if (value->fields.empty()) return "";
+                                         if (asked_.empty()) asked_ = variable_of(value->fields.front().text);
+                                         return value->fields.front().text;
+                                       },
+                                       .assign =
+                                           [&](const std::string& name, std::optional<std::int64_t> number) {
+                                             if (number)
+                                               return define(name, fmt::format("{}", *number), line);
+                                             if (!is_locked(name))
+                                               forget(name, line, "it is assigned by arithmetic");
+                                           }});
+}
+
+void ShellValues::assign(const ShellAssignment& assignment) {
+  const std::string& name = assignment.name;
+  if (state.references.contains(name)) return forget_all(assignment.line);
+  if (is_locked(name)) return;
+  if (assignment.index != nullptr) return assign_element(assignment);
+  ShellValue value;
+  if (assignment.is_array) {
+    value.kind = ShellValue::Kind::array;
+    value.fields = expand(assignment.values);
+  } else {
+    value.fields = {{joined(assignment.values.front()), assignment.line}};
+  }
+  const auto place = state.variables->find(name);
+  const std::shared_ptr<const ShellValue> old = place != state.variables->end() ? place->second : nullptr;
+  if (old != nullptr && old->kind == ShellValue::Kind::table) {
+    if (!assignment.is_array || !value.fields.empty())
+      return forget(name, assignment.line, "its keys are not all known");
+    value = assignment.appends ? *old : ShellValue{.kind = ShellValue::Kind::table};
+  } else if (assignment.appends && old != nullptr && assignment.is_array) {
+    value.fields.insert(value.fields.begin(), old->fields.begin(), old->fields.end());
+  } else if (assignment.appends && old != nullptr && !old->fields.empty()) {
+    const std::string more = value.fields.front().text;
+    value = *old;
+    value.fields.front().text += state.integers.contains(name) ? "+(" + more + ")" : more;
+  }
+  if (state.integers.contains(name) && !value.fields.empty()) {
+    const auto number = number_of(value.fields.front().text, assignment.line);
+    if (!number) return forget(name, assignment.line, "it is computed");
+    value.fields.front().text = fmt::format("{}", *number);
+  }
+  keep(name, std::move(value));
+}
+
+/// Follows NAME[key]=value. Where the key, or the array, is not known, no element is known any more.
+void ShellValues::assign_element(const ShellAssignment& assignment) {
+  const std::string key = joined(*assignment.index);
+  const std::string text = assignment.is_array ? "" : joined(assignment.values.front());
+  const auto place = state.variables->find(assignment.name);
+  ShellValue value = place != state.variables->end() ? *place->second : ShellValue{};
+  charge(value.fields.size() * sizeof(ShellField), assignment.line);
+  std::ptrdiff_t at = 0;
+  bool is_new = false;
+  bool is_known = !assignment.is_array && key.find(kUnknownBegin) == std::string::npos;
+  if (value.kind == ShellValue::Kind::table) {
+    const auto found = std::ranges::lower_bound(value.keys, key);
+    at = found - value.keys.begin();
+    is_new = found == value.keys.end() || *found != key;
+    if (is_new && is_known) value.keys.insert(found, key);
+  } else {
+    const auto index = is_known ? number_of(key, assignment.line) : std::nullopt;
+    is_known = index && *index >= 0 && *index <= std::ssize(value.fields) &&
+               std::ranges::none_of(value.fields, may_be_several);
+    at = index.value_or(0);
+    is_new = at == std::ssize(value.fields);
+    value.kind = ShellValue::Kind::array;
+  }
+  if (!is_known) return forget(assignment.name, assignment.line, "not all indices of its elements are known");
+  if (is_new) value.fields.insert(value.fields.begin() + at, {"", assignment.line});
+  ShellField& field = value.fields[static_cast<std::size_t>(at)];
+  field.text = (assignment.appends ? field.text : "") + text;
+  keep(assignment.name, std::move(value));
 }
 
 }  // namespace verify

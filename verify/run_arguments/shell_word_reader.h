@@ -5,7 +5,6 @@
 /// Errors  script_syntax: a quote or bracket that does not end, or one nested too deep.
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,47 +21,61 @@ bool is_of_shell_name(char c);
 
 class ShellWordReader {
  public:
-  ShellWordReader(std::string_view text, int line, int depth);
+  /// In the text of another file, all lines have the number of the line that names the file.
+  ShellWordReader(std::string_view text, int line, bool counts_lines = true)
+      : text_(text), line_(line), counts_lines_(counts_lines) {}
 
-  /// Reads a word, up to a blank or an operator.
-  ShellWord word();
-  /// Reads all of the text as one word, in which blanks are literal.
-  ShellWord whole_word(bool is_quoted);
   /// Reads all of the text as a here-document, in which quotes are literal.
   ShellWord document();
+  /// Reads all of the text as an expression of arithmetic.
+  ShellWord expression();
 
  protected:
   [[noreturn]] static void refuse(int line, std::string problem);
+  /// Counts what is nested in something else as long as it is read.
+  class Nested {
+   public:
+    explicit Nested(ShellWordReader& reader);
+    ~Nested() { --reader_.depth_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
 
-  bool at_end() const { return at_ == text_.size(); }
+   private:
+    ShellWordReader& reader_;
+  };
+
+  bool at_end() const { return at_ >= text_.size(); }
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  bool looking_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  bool looking_at(std::string_view word) const { return text_.substr(at_).starts_with(word); }
+  bool takes(std::string_view word);
   char next();
-  void add(ShellWord& word, char c, bool is_quoted) const;
-  /// Returns the part of $((...)) or ((...)), whose text between the outermost brackets is "(...)".
-  ShellPart arithmetic(std::string_view inner, std::string source, bool is_quoted) const;
-  /// Returns the text from an opening bracket to the one that closes it, without the two.
-  std::string_view balanced(char open, char close);
+  static void add(ShellWord& word, char c, bool is_quoted);
+  /// Reads a word, up to a blank or an operator.
+  ShellWord word();
+  /// Reads a word inside of brackets, up to one of these characters.
+  ShellWord word_to(std::string_view ends, bool is_quoted);
   /// Reads the next character or quoted text or expansion of a word.
   void piece(ShellWord& word, bool is_quoted);
+  /// Returns the length of what stands here up to the bracket that closes the one that begins it; 0: none does.
+  std::size_t bracketed() const;
 
   std::string_view text_;
   std::size_t at_ = 0;
   int line_;
+  bool counts_lines_;
+  int depth_ = 0;
 
  private:
   void single_quotes(ShellWord& word);
   void quotes_with_signs(ShellWord& word);
-  std::optional<char> sign_behind_backslash();
   void double_quotes(ShellWord& word);
-  void escape(ShellWord& word);
   void expansion(ShellWord& word, bool is_quoted);
-  void braces(ShellWord& word, bool is_quoted);
-  static std::size_t end_at(std::string_view text, char character);
-  bool change(ShellPart& part, std::string_view inner, int line) const;
-  std::string_view backquoted();
-
-  int depth_;
+  void backquotes(ShellPart& part);
+  void bracket(ShellPart& part);
+  void parameter(ShellPart& part);
+  bool name_of_parameter(ShellPart& part);
+  void index_of_parameter(ShellPart& part);
+  bool change_of_parameter(ShellPart& part);
 };
 
 }  // namespace verify

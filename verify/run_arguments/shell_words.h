@@ -1,20 +1,16 @@
 #pragma once
 
-/// The commands of a shell script, as words whose parts are literal text or expansions. Nothing is expanded
-/// and nothing is executed: what a word means is the business of run_script.h.
+/// The syntax of a shell script: lists of commands, whose words have literal parts and expansions. Nothing is
+/// expanded here, and nothing is executed.
 ///
-/// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
-/// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
-/// functions, subshells (and what runs in one: shell_jobs.h), and the keywords of branches and loops, which
-/// become commands of their own.
-/// Of redirections a command, or the end of a block, has its input, and whether its output goes elsewhere.
-/// Other constructs ($(...), `...`) become parts of the kind `unknown`. A command ((...)) has the words "(("
-/// and one of the kind `arithmetic`.
+///   for (const ShellCommand& command : parse_shell(text).commands) ...
 ///
-/// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep, and a
-///         '(' without quotes among the arguments of a command.
+/// Shapes  An `elif` is a branch in the last list of another branch. The words of [[ ... ]] and of a `case`
+///         are those that are written; `source` is an expansion as it is written.
+/// Errors  script_syntax: a quote, bracket, block or here-document that does not end or has not begun, and
+///         more than 100 of them one in the other; bare_bracket: a '(' without quotes among the arguments of
+///         a Python file. In a text that does not begin with "#!", what has not begun is passed over.
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,10 +20,16 @@
 namespace verify {
 
 struct ShellWord;
+struct ShellCommand;
+using ShellList = std::vector<ShellCommand>;
 
 /// What an expansion makes of a value.
 enum class ShellChange {
   none,
+  use_default,        // ${NAME:-word}
+  assign_default,     // ${NAME:=word}
+  use_other,          // ${NAME:+word}
+  demand,             // ${NAME:?word}
   cut_begin,          // ${NAME#pattern}
   cut_longest_begin,  // ${NAME##pattern}
   cut_end,            // ${NAME%pattern}
@@ -42,37 +44,30 @@ enum class ShellChange {
   lower,              // ${NAME,,}
   slice,              // ${NAME:offset:length}
   length,             // ${#NAME}
-  quote,              // ${NAME@Q}
+  keys,               // ${!NAME[@]}
 };
 
 struct ShellPart {
   enum class Kind {
     literal,     // text
-    variable,    // the value of a variable, or of the element 0 of an array
-    elements,    // all elements of an array: ${NAME[@]}, ${NAME[*]}
-    element,     // one element of an array: ${NAME[3]}
-    keyed,       // one whose index is no number: ${NAME[key]}, ${NAME[$i]}
-    count,       // the number of elements: ${#NAME[@]}
-    keys,        // the indices or the keys of an array: ${!NAME[@]}
-    arithmetic,  // $((...)): `text` is the expression, `expression` the same as a word
-    unknown,     // what only a shell could tell: `text` is the source
+    parameter,   // the value of the variable or parameter `text`
+    arithmetic,  // $((word))
+    output,      // $(commands)
+    unknown,     // what only a shell could tell
   };
+  enum class Elements { one, all, joined };  // ${NAME}, ${NAME[@]}, ${NAME[*]}
   Kind kind = Kind::literal;
-  bool is_quoted = false;                       // a value is not split at its blanks
-  bool joins = false;                           // ${NAME[*]}, "$*": in quotes, all elements are one word
-  std::string text;                             // the literal, the name, the expression, or the source
-  std::string source;                           // an expansion as it is written
-  std::int64_t index = 0;                       // of an element
-  std::shared_ptr<const ShellWord> key;         // of ${NAME[key]}
-  std::shared_ptr<const ShellWord> fallback;    // of ${NAME:-fallback} and ${NAME:=fallback}; null: none
-  std::shared_ptr<const ShellWord> expression;  // of $((...))
-  bool assigns_fallback = false;                // ${NAME:=fallback}
-  std::shared_ptr<const ShellWord> replaced;    // by this word, in ${NAME:+word}; null: none
-  bool replaces_empty = false;                  // ${NAME+word}: a value that is empty is replaced, too
+  bool is_quoted = false;  // a value is not split at its blanks
+  std::string text;
+  std::string source;
+  Elements elements = Elements::one;
+  bool is_indirect = false;                // ${!NAME}
+  bool replaces_empty = false;             // ${NAME:-word} and its like; not ${NAME-word}
+  std::shared_ptr<const ShellWord> index;  // of ${NAME[index]}; null: none
   ShellChange change = ShellChange::none;
-  std::shared_ptr<const ShellWord> pattern;      // of a change, or the offset of a slice
-  std::shared_ptr<const ShellWord> replacement;  // of a pattern, or the length of a slice; null: none
-  bool is_indirect = false;                      // ${!NAME}: the value of the variable that NAME names
+  std::shared_ptr<const ShellWord> word;    // of a change, or the expression
+  std::shared_ptr<const ShellWord> second;  // the word behind a pattern, or the length of a slice; null: none
+  std::shared_ptr<const ShellList> commands;
 };
 
 struct ShellWord {
@@ -80,20 +75,14 @@ struct ShellWord {
   int line = 0;
 };
 
-/// Whether a word is this text, with nothing in it that is expanded.
-inline bool is_literal(const ShellWord& word, std::string_view text) {
-  return word.parts.size() == 1 && word.parts[0].kind == ShellPart::Kind::literal &&
-         word.parts[0].text == text;
-}
+/// Whether a word is this text, with nothing in it that is quoted or expanded.
+bool is_literal(const ShellWord& word, std::string_view text);
 
 struct ShellAssignment {
   std::string name;
-  bool appends = false;                  // NAME+=...
-  bool is_array = false;                 // NAME=( ... )
-  bool is_local = false;                 // of a function: behind local, declare or typeset
-  bool is_associative = false;           // behind declare -A
-  bool is_reference = false;             // behind local -n: NAME stands for the variable of the value
-  std::shared_ptr<const ShellWord> key;  // of NAME[key]=..., or of [key]=... in an array; null: none
+  bool appends = false;                    // NAME+=...
+  bool is_array = false;                   // NAME=( ... )
+  std::shared_ptr<const ShellWord> index;  // of NAME[index]=..., and of [index]=... in an array; null: none
   std::vector<ShellWord> values;
   int line = 0;
 };
@@ -104,55 +93,50 @@ struct HereDocument {
   bool is_literal = false;  // its last word is quoted, and nothing in it is expanded
 };
 
-/// What a keyword of the shell does; `none` for a command.
-enum class ShellKeyword {
-  none,
-  if_begins,
-  condition_ends,  // then
-  elif_begins,
-  else_begins,
-  if_ends,
-  case_begins,     // its word is the subject
-  pattern_begins,  // its words are the patterns of the commands that follow
-  case_ends,
-  loop_begins,  // for, while, until, select; its words are the list of a `for`
-  body_begins,  // do
-  loop_ends,
-  subshell_begins,  // "(": what is assigned up to its end is gone behind it
-  subshell_ends,
-  group_begins,  // "{"
-  group_ends,
-  function_begins,  // its word is the name; the commands up to its end are run by a call
-  function_ends,
+struct ShellPattern {
+  std::vector<ShellWord> words;
+  std::string ending;  // of its commands: ";;", ";&", ";;&", or "" at the end of the `case`
 };
 
 struct ShellCommand {
-  ShellKeyword keyword = ShellKeyword::none;
-  std::vector<ShellAssignment> assignments;  // those before the first word
-  std::vector<ShellWord> words;
-  std::vector<ShellWord> declared;  // of export and its like: what becomes an assignment, as in export "$A=1"
-  bool declares_local = false;      // they are of local, declare or typeset
-  std::vector<HereDocument> documents;
-  std::shared_ptr<const ShellWord> input;  // behind <<< and in < <(...); null: none
-  bool input_is_output = false;            // it is what stands in < <(...), as $(...)
-  bool reads_file = false;                 // behind <
-  bool is_redirected = false;              // its output goes elsewhere
-  bool redirects_inside_test = false;      // a > or < stands before the ] of [ ... ]
+  enum class Kind {
+    simple,      // assignments and words
+    arithmetic,  // ((words[0]))
+    test,        // [[ words ]]
+    group,       // { lists[0] }, or the commands that an & sends into the background
+    subshell,    // ( lists[0] )
+    pipeline,    // lists[0] | lists[1]
+    branch,      // if lists[0]; then lists[1]; else lists[2]; fi
+    choice,      // case words[0] in patterns[0]) lists[0] ;; esac
+    each,        // for name in words; do lists[0]; done
+    counted,     // for ((words[0]; words[1]; words[2])); do lists[0]; done
+    repeat,      // while lists[0]; do lists[1]; done
+    function,    // name() lists[0]
+  };
+  Kind kind = Kind::simple;
   int line = 0;
-  std::string loop;                // "for", "while", "until" or "select"; "" otherwise
-  std::string loop_variable;       // of a `for`; "" otherwise
-  std::vector<std::string> steps;  // the three expressions of for ((I = 0; I < 4; I++))
-  std::string chain;               // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
-  bool is_negated = false;         // it stands behind a "!"
-  bool is_background = false;      // it stands before an "&"
+  std::string chain;         // "&&" or "||" where it stands behind one; "" otherwise
+  bool is_negated = false;   // it stands behind a "!"
+  bool is_opposite = false;  // `until`
+  std::string name;
+  std::vector<ShellAssignment> assignments;  // those before the words
+  std::vector<ShellAssignment> declared;     // those behind export, local, declare and their like
+  std::vector<ShellWord> words;
+  std::vector<ShellList> lists;
+  std::vector<ShellPattern> patterns;
+  std::vector<std::shared_ptr<HereDocument>> documents;
+  std::vector<ShellWord> input;             // behind <<<
+  std::shared_ptr<const ShellWord> output;  // the file that its output goes to; null: none
+  bool appends = false;                     // behind >>
 };
 
 struct ShellScript {
-  std::vector<ShellCommand> commands;
+  ShellList commands;
   std::vector<std::pair<int, std::string>> directives;  // "#SBATCH ..." lines, without the sign
 };
 
 /// Reads a script. `first_line` is the number of its first line, for text that stands inside of another file.
-ShellScript parse_shell(std::string_view text, int first_line = 1);
+/// All lines of a file that another one names have the number of the line that names it: they are not counted.
+ShellScript parse_shell(std::string_view text, int first_line = 1, bool counts_lines = true);
 
 }  // namespace verify

@@ -103,9 +103,9 @@ std::string seconds_text(double seconds) {
 std::string estimate_text(const EstimatedStep& step) {
   constexpr double kPercent = 100;
   std::string text = fmt::format(
-      "Estimate for {} ({}), held against no measured step:\n  a step takes {}; the bubble is {}, {:.1f} % "
-      "of the "
-      "work of the rank that works most\n  its critical path computes for {}",
+      "Estimate for {} ({}), not validated against measured steps:\n  a step takes {}; the bubble is {}, "
+      "{:.1f} % "
+      "of the busiest rank's compute time\n  its critical path computes for {}",
       step.machine.name, step.machine.source.empty() ? "no source given" : step.machine.source,
       seconds_text(step.seconds), seconds_text(step.bubble_seconds),
       kPercent * static_cast<double>(step.timeline.bubble()) / static_cast<double>(step.timeline.work),

@@ -1,7 +1,7 @@
 #pragma once
 
 /// The time of a training step on a machine, as an estimate: the counted multiply-adds and bytes of
-/// step_work.h, divided by the four numbers of machine.h. It was held against no measured step.
+/// step_work.h, divided by the four numbers of machine.h. It is not validated against measured steps.
 ///
 /// Shapes  times are seconds. A pass takes its multiply-adds, and one after the other its calls: nothing
 ///         overlaps, and nothing but matrix products takes time to compute. A call over n ranks takes the

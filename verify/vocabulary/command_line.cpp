@@ -99,21 +99,16 @@ std::string text_of_command(const std::vector<std::string>& words) {
   return text;
 }
 
-}  // namespace
-
-CommandLine parse_command_line(const std::vector<std::string>& all_words) {
-  const auto separator = std::find(all_words.begin(), all_words.end(), "--");
-  const std::vector<std::string> arguments(all_words.begin(), separator);
+/// Reads words with Boost. `help` is the call that explains the options.
+std::vector<po::option> parsed_options(const std::vector<std::string>& words, const std::string& help) {
   po::options_description known = describe_options();
   known.add_options()("positional", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add("positional", -1);
-  const std::string help = help_call(arguments.empty() ? "" : arguments.front());
-  CommandLine line;
   po::parsed_options parsed(nullptr);
   try {
     namespace style = po::command_line_style;
-    parsed = po::command_line_parser(arguments)
+    parsed = po::command_line_parser(words)
                  .options(known)
                  .positional(positional)
                  .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
@@ -125,38 +120,57 @@ CommandLine parse_command_line(const std::vector<std::string>& all_words) {
     refuse_value("command line", error.what(), help);
   }
   require_known_options(parsed, help);
+  return parsed.options;
+}
+
+/// Takes a word that is no option, or a value of none.
+void take_word(const po::option& option, const std::string& help, CommandLine& line) {
+  if (option.position_key < 0) refuse_unknown_option("--positional", "", help);
+  if (option.value.at(0).starts_with('-'))
+    refuse_unknown_option(option.value.at(0), "", help);  // a word with a single dash is not a scenario
+  add_argument(line, option.value.at(0));
+}
+
+void take_option(const po::option& option, OptionCollector& collector, CommandLine& line) {
+  std::vector<std::string> values = option.value;
+  const bool is_flag = option_named(option.string_key).kind == OptionKind::flag;
+  if (is_flag && !values.empty() && is_argument(option, values.front())) {
+    add_argument(line, values.front());
+    values.clear();
+  }
+  line.help = line.help || option.string_key == "help";
+  line.version = line.version || option.string_key == "version";
+  if (option.string_key == "help" || option.string_key == "version") return;
+  collector.add(option.string_key, without_scenarios(option.string_key, values, line.scenarios));
+}
+
+/// Takes the words after "--".
+void take_rest(const std::vector<std::string>& words, const std::string& help, CommandLine& line) {
+  if (are_dumps(line, words)) {
+    line.scenarios = words;
+    return;
+  }
+  if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
+  line.settings.append("command", {text_of_command(words)});
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& all_words) {
+  const auto separator = std::find(all_words.begin(), all_words.end(), "--");
+  const std::vector<std::string> arguments(all_words.begin(), separator);
+  const std::string help = help_call(arguments.empty() ? "" : arguments.front());
+  CommandLine line;
   OptionCollector collector(" on the command line");
-  for (const po::option& option : parsed.options) {
-    const bool is_positional = option.string_key == "positional";
-    const bool is_flag = !is_positional && option_named(option.string_key).kind == OptionKind::flag;
-    std::vector<std::string> values = option.value;
-    if (is_flag && !values.empty() && is_argument(option, values.front())) {
-      add_argument(line, values.front());
-      values.clear();
-    }
-    if (option.string_key == "help") {
-      line.help = true;
-    } else if (option.string_key == "version") {
-      line.version = true;
-    } else if (is_positional && option.position_key < 0) {
-      refuse_unknown_option("--positional", "", help);
-    } else if (!is_positional) {
-      collector.add(option.string_key, without_scenarios(option.string_key, values, line.scenarios));
-    } else if (option.value.at(0).starts_with('-')) {
-      refuse_unknown_option(option.value.at(0), "", help);  // a word with a single dash is not a scenario
+  for (const po::option& option : parsed_options(arguments, help)) {
+    if (option.string_key == "positional") {
+      take_word(option, help, line);
     } else {
-      add_argument(line, option.value.at(0));
+      take_option(option, collector, line);
     }
   }
   line.settings = collector.settings();
-  if (separator == all_words.end()) return line;
-  const std::vector<std::string> behind(separator + 1, all_words.end());
-  if (are_dumps(line, behind)) {
-    line.scenarios = behind;
-  } else {
-    if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
-    line.settings.append("command", {text_of_command(behind)});
-  }
+  if (separator != all_words.end()) take_rest({separator + 1, all_words.end()}, help, line);
   return line;
 }
 

@@ -1,6 +1,8 @@
 #include "verify/vocabulary/decimal_ratio.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 
@@ -26,38 +28,48 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// Takes the exponent off the end of a number: 0 where there is none. Returns nothing where it is no exponent.
+std::optional<std::int64_t> take_exponent(std::string_view& text) {
+  const std::size_t at = text.find_first_of("eE");
+  if (at == std::string_view::npos) return 0;
+  const auto exponent = whole(text.substr(at + 1));
+  text = text.substr(0, at);
+  return exponent && *exponent <= 100 && *exponent >= -100 ? exponent : std::nullopt;
+}
+
+/// A whole number that is multiplied by a power of ten.
+struct Decimal {
+  std::int64_t digits, exponent;
+};
+
+/// Reads digits with at most one point. Zeros at the end become a part of the exponent.
+std::optional<Decimal> decimal_of(std::string_view text, std::int64_t exponent) {
+  const std::size_t point = text.find('.');
+  std::string digits(text.substr(0, point));
+  if (point != std::string_view::npos) {
+    digits += text.substr(point + 1);
+    exponent -= static_cast<std::int64_t>(text.size() - point - 1);
+  }
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  for (; digits.size() > 1 && digits.back() == '0'; ++exponent) digits.pop_back();
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  if (digits.size() > kMostDigits) return std::nullopt;
+  return Decimal{*whole(digits), digits == "0" ? 0 : exponent};
+}
 
 }  // namespace
 
 std::optional<sim::Ratio> decimal_ratio(std::string_view text) {
-  std::int64_t exponent = 0;
-  if (const std::size_t at = text.find_first_of("eE"); at != std::string_view::npos) {
-    const auto given = whole(text.substr(at + 1));
-    if (!given || *given > 100 || *given < -100) return std::nullopt;
-    exponent = *given;
-    text = text.substr(0, at);
-  }
+  const std::optional<std::int64_t> exponent = take_exponent(text);
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
-  std::string digits;
-  const std::size_t point = text.find('.');
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i == point) continue;
-    if (!is_digit(text[i])) return std::nullopt;
-    digits += text[i];
-  }
-  if (digits.empty()) return std::nullopt;
-  if (point != std::string_view::npos) exponent -= static_cast<std::int64_t>(text.size() - point - 1);
-  for (; digits.size() > 1 && digits.back() == '0'; ++exponent) digits.pop_back();
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  if (digits.size() > kMostDigits) return std::nullopt;
-  if (digits == "0") return sim::Ratio{0, 1};
-  const auto power = power_of_ten(exponent < 0 ? -exponent : exponent);
+  const std::optional<Decimal> decimal = exponent ? decimal_of(text, *exponent) : std::nullopt;
+  if (!decimal) return std::nullopt;
+  const auto power = power_of_ten(std::abs(decimal->exponent));
   if (!power) return std::nullopt;
-  std::int64_t numerator = *whole(digits), denominator = 1;
-  if (exponent < 0) denominator = *power;
-  if (exponent > 0 && __builtin_mul_overflow(numerator, *power, &numerator)) return std::nullopt;
+  std::int64_t numerator = decimal->digits, denominator = 1;
+  if (decimal->exponent < 0) denominator = *power;
+  if (decimal->exponent > 0 && __builtin_mul_overflow(numerator, *power, &numerator)) return std::nullopt;
   const std::int64_t divisor = std::gcd(numerator, denominator);
   numerator /= divisor;
   denominator /= divisor;

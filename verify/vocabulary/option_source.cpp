@@ -39,7 +39,8 @@ po::value_semantic* value_of(const OptionInfo& option) {
 
 po::options_description describe_options() {
   po::options_description all;
-  for (const OptionInfo& option : option_vocabulary()) all.add_options()(option.name, value_of(option));
+  for (const OptionInfo& option : option_vocabulary())
+    all.add_options()(option.name.c_str(), value_of(option));
   return all;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
-/// The rows of option_vocabulary(), in two tables of their own, and the names of their sections.
+/// The rows of option_vocabulary(), which are options.tsv, and the names of their sections.
+///
+/// Errors  A row that cannot be read breaks an invariant (CHECK).
 
 #include <string_view>
 #include <vector>
@@ -19,10 +21,7 @@ inline constexpr std::string_view kMemory = "memory";
 inline constexpr std::string_view kShards = "shards";
 inline constexpr std::string_view kExpect = "expectations";
 
-/// Returns the options that say what is proved: the layout, the model, its schedule and its training.
-std::vector<OptionInfo> options_of_the_model();
-
-/// Returns the options that say how it is proved and shown.
-std::vector<OptionInfo> options_of_the_proof();
+/// Reads the rows of a table.
+std::vector<OptionInfo> read_options(std::string_view table);
 
 }  // namespace verify

@@ -36,7 +36,7 @@ OptionInfo OptionInfo::as_read_by(Reader command) const {
 }
 
 std::string value_text(const OptionInfo& option) {
-  if (*option.value != '\0') return option.value;
+  if (!option.value.empty()) return option.value;
   switch (option.kind) {
     case OptionKind::flag:
       return "";

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The table of all options: Megatron's flag names, and some of this project. A row names the commands and
-/// backends that read the option, and what help, the manual page and the completion of shells say of it
-/// (verify/program/command_help.h). The command line and scenario files share this vocabulary; a scenario
-/// writes the names without "--". Options of the sections "output" and "process" are allowed only on the
-/// command line.
+/// The table of all options (options.tsv): Megatron's flag names, and some of this project. A row names the
+/// commands and backends that read the option, and what help, the manual page and the completion of shells
+/// say of it (verify/program/command_help.h). The command line and scenario files share this vocabulary; a
+/// scenario writes the names without "--". Options of the sections "output" and "process" are allowed only on
+/// the command line.
 ///
 /// Errors  option_without_effect: an option given to a command or backend that does not read it.
 
@@ -80,25 +80,25 @@ inline constexpr Reader kEverybody = ~Reader{};
 /// What an option means to some of its readers, where that is not what its row says.
 struct OptionMeaning {
   Reader readers;
-  const char* fallback;
-  const char* help;
+  std::string fallback;
+  std::string help;
   std::vector<std::string> choices = {};
 };
 
 struct OptionInfo {
-  const char* name;
-  OptionKind kind;
-  std::string_view section;
-  Reader readers;
-  const char* fallback;  // the default, as help shows it; "" where help shows none
-  const char* help;      // a sentence about what the option does
-  /// How help writes the value. A name that known_values.h knows, such as "CASE", stands for one of a set of
+  std::string name;
+  OptionKind kind = OptionKind::text;
+  std::string section;
+  Reader readers = Reader{};
+  std::string fallback;  // the default, as help shows it; "" where help shows none
+  std::string help;      // a sentence about what the option does
+  /// How help writes the value. A name that command_help.h knows, such as "CASE", stands for one of a set of
   /// words, and "FILE" for a path; ",..." makes it a list. "": the kind says how.
-  const char* value = "";
+  std::string value;
   std::vector<std::string> choices = {};  // the words of a `choice`, the first is the default; or of `words`
   bool needs_virtual_ranks = false;       // replay reads the option only where ranks are virtual, on the CPU
   Reader backend_commands = Reader::replay | Reader::check;  // the commands in which its backends read it
-  const char* backend_beside = "";  // the option without which its backends do not read it; "": none
+  std::string backend_beside;  // the option without which its backends do not read it; "": none
   std::vector<OptionMeaning> meanings = {};
   /// Whether the option belongs to a single call of the program. A scenario must not give such an option.
   bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }

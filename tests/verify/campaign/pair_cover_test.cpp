@@ -1,8 +1,8 @@
 // Proves which open pairs a value would close, which pairs a row closes, and when all pairs open again.
 
-#include "verify/campaign/pair_cover.h"
-
 #include <gtest/gtest.h>
+
+#include "verify/campaign/drawn_settings.h"
 
 namespace {
 

@@ -1,10 +1,9 @@
 // Proves that a failing setting shrinks until no single step from it fails.
 
-#include "verify/campaign/shrinking.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "verify/campaign/campaign_work.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/gpt_plan.h"
 

@@ -18,6 +18,9 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "tests/support/run.h"
+#include "tests/verify/megatron_rules/broken_rows.h"
+#include "verify/megatron_rules/rule_facts.h"
+#include "verify/megatron_rules/rule_table.h"
 #include "verify/requests/scenario.h"
 #include "verify/requests/scenario_request.h"
 #include "verify/vocabulary/command_line.h"
@@ -115,8 +118,10 @@ const std::map<std::string, std::string>& own_codes() {
 std::string own_code(const std::string& code) {
   const auto found = own_codes().find(code);
   if (found != own_codes().end()) return found->second;
-  const std::vector<std::string> table = verify::megatron_rule_codes();
-  return std::find(table.begin(), table.end(), code) == table.end() ? "" : code;
+  const bool is_known = std::ranges::any_of(verify::megatron_rules(), [&](const verify::MegatronRule& rule) {
+    return rule.is_of_options && rule.code == code;
+  });
+  return is_known ? code : "";
 }
 
 /// What the program refuses although Megatron's checks let it pass, with the reason.
@@ -211,16 +216,9 @@ TEST(MegatronValidation, DerivesWhatMegatronDerives) {
   EXPECT_EQ(checked, 378);
 }
 
-/// A configuration that Megatron accepts, and further words with which it breaks rules of the table.
-struct Broken {
-  const char* words;
-  Codes codes;
-};
-
 constexpr const char* kDense =
     "replay --world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers 4 "
     "--hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --global-batch-size 8";
-constexpr const char* kWithout = "expert_options_without_experts";
 constexpr const char* kExperts =
     "replay --world-size 8 --tensor-model-parallel-size 2 --expert-model-parallel-size 2 "
     "--expert-tensor-parallel-size 2 --num-experts 4 --disable-bias-linear --sequence-parallel "
@@ -233,7 +231,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 /// Returns the words of `base`, where the options of `more` come in place of its own.
-std::vector<std::string> with(const char* base, const char* more) {
+std::vector<std::string> with(const char* base, const std::string& more) {
   std::vector<std::string> words = split(base);
   for (const std::string& word : split(more)) {
     const auto same = std::find(words.begin(), words.end(), word.substr(0, word.find('=')));
@@ -246,112 +244,16 @@ std::vector<std::string> with(const char* base, const char* more) {
   return words;
 }
 
-void expect_broken(const char* base, const std::vector<Broken>& all, Codes& met) {
-  EXPECT_EQ(text_of(judged(split(base)).refused), "");
-  for (const Broken& one : all) {
-    EXPECT_EQ(text_of(judged(with(base, one.words)).refused), text_of(one.codes)) << one.words;
-    met.insert(one.codes.begin(), one.codes.end());
+TEST(MegatronValidation, EveryRuleIsBrokenByOneChangeOfALayoutThatHolds) {
+  const std::map<std::string, const char*> bases = {{"dense", kDense}, {"experts", kExperts}};
+  for (const auto& [name, base] : bases) EXPECT_EQ(text_of(judged(split(base)).refused), "") << name;
+  std::set<std::size_t> met;
+  for (const test::Broken& one : test::broken_rows("broken_options.tsv")) {
+    const std::vector<std::string> words = with(bases.at(one.base), one.words);
+    EXPECT_EQ(text_of(judged(words).refused), text_of(one.codes)) << one.words;
+    met.merge(test::broken_rules(verify::RuleFacts(verify::parse_command_line(words).settings)));
   }
-}
-
-TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHolds) {
-  Codes met;
-  expect_broken(
-      kDense,
-      {{"--hidden-size 60", {"heads_div"}},
-       {"--num-attention-heads 8 --num-query-groups 6", {"groups_div"}},
-       {"--tensor-model-parallel-size 4 --num-attention-heads 2", {"attention_heads"}},
-       {"--ffn-hidden-size 33", {"ffn_tp_div"}},
-       {"--sequence-parallel --seq-length 15", {"sequence_tp_div"}},
-       {"--context-parallel-size 2 --seq-length 14", {"sequence_cp_div"}},
-       {"--max-position-embeddings 15", {"max_positions_below_seq"}},
-       {"--mtp-num-layers 1", {"mtp_position_embedding"}},
-       {"--num-layers-per-virtual-pipeline-stage 1 --num-virtual-stages-per-pipeline-rank 2",
-        {"vpp_more_than_one_flag"}},
-       {"--num-layers-per-virtual-pipeline-stage 1 --decoder-first-pipeline-num-layers 2",
-        {"uneven_with_layers_per_vp"}},
-       {"--num-layers 8 --num-layers-per-virtual-pipeline-stage 3", {"layers_per_stage_vp"}},
-       {"--expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --sequence-parallel",
-        {"ep_without_experts"}},
-       {"--moe-ffn-hidden-size 64", {"moe_ffn_without_experts", kWithout}},
-       {"--moe-router-topk 1", {"topk1_needs_pre_softmax", kWithout}},
-       {"--moe-router-group-topk 1 --moe-router-num-groups 2", {"group_topk_without_experts", kWithout}},
-       {"--moe-token-dispatcher-type alltoall --moe-aux-loss-coeff 0.25 --num-experts 0", {kWithout}},
-       {"--moe-shared-expert-gate=false", {}},
-       {"--recompute-granularity full --recompute-num-layers 1", {"full_recompute_needs_method"}},
-       {"--recompute-granularity full --recompute-method uniform", {"full_recompute_needs_layers"}},
-       {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 0",
-        {"uniform_recompute_without_layers"}},
-       {"--recompute-granularity selective --recompute-method block", {"selective_with_method"}},
-       {"--recompute-granularity selective --recompute-num-layers 1", {"selective_with_num_layers"}},
-       {"--hidden-size 60 --kv-channels 8", {}},
-       {"--fp16 --bf16", {"fp16_and_bf16"}},
-       {"--fp16", {}},
-       {"--use-precision-aware-optimizer --main-grads-dtype bf16 --accumulate-allreduce-grads-in-fp32",
-        {"fp32_reduce_main_grads"}},
-       {"--exp-avg-dtype fp8 --main-params-dtype fp16", {"optimizer_dtype"}},
-       {"--exp-avg-dtype fp8 --main-params-dtype fp16 --use-precision-aware-optimizer", {}}},
-      met);
-  expect_broken(
-      kExperts,
-      {{"--num-experts 5", {"experts_ep"}},
-       {"--sequence-parallel=false", {"moe_tp_needs_sp"}},
-       {"--disable-bias-linear=false", {"moe_bias_etp"}},
-       {"--moe-ffn-hidden-size 33", {"moe_ffn_etp_div"}},
-       {"--moe-layer-freq [0]*1+[1]*2", {"moe_freq_length"}},
-       {"--moe-layer-freq ([0]+[2])*2", {"moe_freq_entry"}},
-       {"--moe-layer-freq ([0]+[1]*3", {"layer_pattern"}},
-       {"--moe-layer-freq [1]*99999999", {"layer_pattern"}},
-       {"--moe-layer-freq 0", {"layer_pattern"}},
-       {"--moe-router-topk 5", {"topk_above_experts"}},
-       {"--moe-router-group-topk 1", {"group_topk_needs_groups"}},
-       {"--moe-router-group-topk 1 --moe-router-num-groups 3", {"experts_groups"}},
-       {"--moe-router-group-topk 3 --moe-router-num-groups 2", {"group_topk_above_groups"}},
-       {"--moe-router-group-topk 1 --moe-router-num-groups 4", {"topk_above_group_experts"}},
-       {"--moe-token-drop-policy position", {"drop_policy_without_capacity"}},
-       {"--moe-token-drop-policy position --moe-expert-capacity-factor -1", {"drop_policy_without_capacity"}},
-       {"--moe-token-drop-policy position --moe-expert-capacity-factor 1.0", {}},
-       {"--moe-shared-expert-intermediate-size 7", {"moe_shared_tp_div"}},
-       {"--moe-router-enable-expert-bias", {"expert_bias_score"}},
-       {"--moe-router-load-balancing-type aux_loss,seq_aux_loss --moe-aux-loss-coeff 0.25",
-        {"aux_loss_list_length"}},
-       {"--moe-aux-loss-coeff -1", {"not_a_number"}},
-       {"--moe-z-loss-coeff 0.1234567891234", {"not_a_number"}},
-       {"--moe-router-topk-scaling-factor two", {"not_a_number"}},
-       {"--moe-router-bias-update-rate 1e", {"not_a_number"}},
-       {"--moe-token-drop-policy first", {"bad_choice"}},
-       {"--moe-expert-capacity-factor 1.0 --moe-router-load-balancing-type sinkhorn",
-        {"capacity_balancing_type"}},
-       {"--moe-expert-capacity-factor one", {"not_a_number"}},
-       {"--moe-expert-capacity-factor nan", {"not_a_number"}},
-       {"--moe-expert-capacity-factor 0", {"not_a_number"}},
-       {"--moe-expert-capacity-factor -1 --moe-pad-expert-input-to-capacity", {"pad_without_capacity"}},
-       {"--moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap --moe-token-dispatcher-type "
-        "allgather",
-        {"shared_overlap_dispatcher"}},
-       {"--moe-shared-expert-intermediate-size 8 --disable-bias-linear=false --expert-tensor-parallel-size 1",
-        {"shared_expert_bias"}},
-       {"--overlap-moe-expert-parallel-comm --pipeline-model-parallel-size 2", {"overlap_needs_vpp"}},
-       {"--overlap-moe-expert-parallel-comm --expert-model-parallel-size 1", {"ep_overlap_needs_ep"}},
-       {"--overlap-moe-expert-parallel-comm --moe-token-dispatcher-type allgather",
-        {"ep_overlap_dispatcher"}},
-       {"--overlap-moe-expert-parallel-comm --recompute-granularity full --recompute-method uniform "
-        "--recompute-num-layers 1",
-        {"ep_overlap_full_recompute", "ep_overlap_recompute_layers", "ep_overlap_recompute_method"}},
-       {"--overlap-moe-expert-parallel-comm --moe-shared-expert-overlap", {"ep_overlap_shared_overlap"}},
-       {"--overlap-moe-expert-parallel-comm --mtp-num-layers 2 --position-embedding-type rope",
-        {"ep_overlap_mtp_layers"}},
-       // Everything is told in one run: what the layout, the table, the placement and the batch refuse.
-       {"--num-experts 5 --num-layers 5 --pipeline-model-parallel-size 2 --global-batch-size 9 "
-        "--sequence-parallel=false",
-        {"experts_ep", "moe_tp_needs_sp", "layers_pp_div", "microbatches_div"}},
-       {"--num-experts 5 --moe-router-topk 6 --moe-ffn-hidden-size 33 --moe-token-drop-policy probs "
-        "--moe-router-group-topk 3 --moe-router-num-groups 2 --moe-shared-expert-intermediate-size 7",
-        {"experts_ep", "topk_above_experts", "moe_ffn_etp_div", "drop_policy_without_capacity",
-         "experts_groups", "group_topk_above_groups", "moe_shared_tp_div"}},
-       {"--world-size 9 --num-experts 5", {"dense_div", "expert_div", "experts_ep"}}},
-      met);
-  for (const std::string& code : verify::megatron_rule_codes()) EXPECT_TRUE(met.contains(code)) << code;
+  EXPECT_EQ(test::rules_but(met, &verify::MegatronRule::is_of_options), "");
 }
 
 TEST(MegatronValidation, JudgesOnlyWhatIsSaid) {

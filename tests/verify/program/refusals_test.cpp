@@ -468,7 +468,7 @@ const std::vector<Case>& cases() {
       {"missing_option", "layers"},
       {"missing_option", "memory --world-size 8 --hidden-size 64"},
       {"missing_option",
-       "memory --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 32"},
+       "memory --sweep --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32"},
       {"memory_size",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --gpu-memory 80XB"},

@@ -82,6 +82,11 @@ TEST(RunLog, ALineThatIsBrokenIsJoined) {
   EXPECT_EQ(text_of(read("0: " + kBegin + "0:   micro_batch_size ....\n1: a warning\n0: ............\n" +
                          "0: ................ 2\n0: " + kEnd)),
             "micro-batch-size=2");
+  // Dots that go on need not be as many as in other lines.
+  EXPECT_EQ(text_of(read("0: " + kBegin + "0:   swiglu ....\n0: .... True\n0: " + kEnd)), "swiglu=True");
+  EXPECT_EQ(
+      text_of(read("0: " + kBegin + "0: " + line("bf16", "True") + "0:   swiglu ....\n0:  True\n0: " + kEnd)),
+      "bf16=True");
 }
 
 TEST(RunLog, AValueMayBeEmpty) {
@@ -103,8 +108,10 @@ TEST(RunLog, PartsThatAreNotJoinedAreNamed) {
            "0: ......................... 2\n0:   another line\n0: " + kEnd);
   EXPECT_EQ(text_of(run), "seq-length=64");
   ASSERT_EQ(run.notes.size(), 1U);
-  EXPECT_EQ(run.notes[0],
-            "2 arguments are not read: line 2 has a part of one, and the other part is not found");
+  EXPECT_EQ(
+      run.notes[0],
+      "parts of lines, whose other parts are not found, are not read: 'micro_batch_size .....' in line 2, "
+      "'......................... 2' in line 4");
 }
 
 TEST(RunLog, ThePaddedVocabularyBehindTheListIsAnArgument) {
