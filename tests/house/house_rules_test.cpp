@@ -293,8 +293,8 @@ TEST(HouseRules, TheRatchetTurnsOneWay) {
 TEST(HouseRules, ComplexityIsThatOfBodies) {
   const auto complexity = [](const std::string& source) {
     std::string text;
-    for (const auto& [name, complexity] : test::complexities_of(source))
-      text += name + " " + std::to_string(complexity) + " ";
+    for (const auto& [name, branches] : test::complexities_of(source))
+      text += name + " " + std::to_string(branches) + " ";
     return text;
   };
   EXPECT_EQ(complexity("namespace a {\nint f(int x) { return x ? 1 : 2; }\n}\n"), "f 2 ");

@@ -68,7 +68,7 @@ void add_step(const ScenarioRequest& request, const std::optional<Machine>& mach
 SweptLayout swept(const Scenario& scenario, const SweepPoint& point, const std::optional<Machine>& machine,
                   GridTraffic& grids) {
   const Scenario changed = at_point(scenario, point);
-  const ScenarioRequest request = scenario_request(changed, Asked::sizes);
+  const ScenarioRequest request = scenario_request(changed);
   require_memory(changed, request);
   SweptLayout layout{.point = point,
                      .dp = request.layout.dp,

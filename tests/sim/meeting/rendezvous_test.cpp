@@ -173,6 +173,7 @@ TEST(Rendezvous, ANameIsListenedAtOnEveryAddressAndANumberOnItsOwn) {
   const Socket v6(::socket(AF_INET6, SOCK_STREAM, 0));
   if (v6.is_open()) {
     EXPECT_EQ(outcome("::1", "::1"), "none");
+    EXPECT_EQ(outcome("localhost", "::1"), "none");
   }
 }
 

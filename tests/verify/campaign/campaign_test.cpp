@@ -3,6 +3,7 @@
 
 #include "verify/campaign/campaign.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
