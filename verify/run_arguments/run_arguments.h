@@ -65,6 +65,7 @@ struct RunArguments {
   std::optional<std::int64_t> gpus_per_node;
   std::map<std::string, std::string> environment;  // variables that the file sets for the run
   std::vector<std::string> variables;              // those that a script gives known values
+  std::vector<std::string> other_texts;            // of files that a script names, and that are read in it
   std::string world_size_source;                   // "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12"
   std::string name;  // of what was read: the path of a file, "standard input" or "the command"
   RunVariables set;  // by --set

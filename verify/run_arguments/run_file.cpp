@@ -157,10 +157,12 @@ bool names(std::string_view text, std::string_view name) {
 
 /// Refuses a value for a variable that the file does not have: it would change nothing. An argument of the
 /// script ($1) may have its number by `shift`, and stands for itself.
-void require_variables(std::string_view text, const RunVariables& set) {
+void require_variables(std::string_view text, const RunArguments& run, const RunVariables& set) {
   for (const auto& [name, value] : set) {
     const bool is_number = name.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number || names(text, name)) continue;
+    const bool is_of_other_file =
+        std::ranges::any_of(run.other_texts, [&](const std::string& other) { return names(other, name); });
+    if (is_number || is_of_other_file || names(text, name)) continue;
     sim::refuse(
         {.code = "bad_set",
          .option = fmt::format("--set {}", sim::printable_text(name)),
@@ -210,9 +212,8 @@ RunArguments read_run_text(const std::string& text, const RunVariables& set, con
     return read_run_document(text);
   }
   require_known_format(text);
-  require_variables(text, set);
-  if (is_yaml(text)) return read_run_yaml(text, set);
-  RunArguments run = read_run_script(text, set, path);
+  RunArguments run = is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set, path);
+  require_variables(text, run, set);
   if (run.script.starts_with("megatron ")) {  // of ms-swift
     for (RunArgument& argument : run.given) argument.name = name_of_swift(argument.name);
     for (Unresolved& unknown : run.unresolved) unknown.argument = name_of_swift(unknown.argument);

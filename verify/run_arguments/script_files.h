@@ -28,6 +28,8 @@ class ScriptFiles {
   bool has_folder(const std::string& path) const;
   /// Returns the text of a file; none where it is not read.
   std::optional<std::string> text_of(const std::string& path);
+  /// The texts that were read, by their paths.
+  const std::map<std::string, std::string>& texts() const { return texts_; }
 
  private:
   bool is_beside(const std::string& path) const;

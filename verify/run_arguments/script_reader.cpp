@@ -69,7 +69,9 @@ void ScriptReader::read(std::string_view text) {
 }
 
 RunArguments ScriptReader::arguments() {
-  return launches_.arguments(world_, values_.state.goes_on ? ScriptEnd() : ended_);
+  RunArguments run = launches_.arguments(world_, values_.state.goes_on ? ScriptEnd() : ended_);
+  for (const auto& [path, text] : files_.texts()) run.other_texts.push_back(text);
+  return run;
 }
 
 void ScriptReader::run(const ShellList& commands) {

@@ -128,16 +128,20 @@ TEST(RunScript, TheOutputOfConditionsAndEchoIsFollowed) {
   EXPECT_EQ(read("python train.py --a $(case 7b in (7b) echo 1;; (*) echo 2;; esac) --b $(echo $(echo 5))"),
             "a=1 b=5");
   EXPECT_EQ(read("python train.py --a \"$(echo 1; echo 2)\""), "a=1\n2");
-  EXPECT_EQ(read("python train.py --a 1 $(echo 1 >&2) $({ echo 2; } >&2; echo --b) $(for i in 3; do echo $i; done)"),
-            "a=1 b=3");
+  EXPECT_EQ(
+      read(
+          "python train.py --a 1 $(echo 1 >&2) $({ echo 2; } >&2; echo --b) $(for i in 3; do echo $i; done)"),
+      "a=1 b=3");
   // The output of other commands is not known.
-  for (const char* other : {"$(echo 1 | sort)", "$(hostname; echo 1)", "$(<echo.txt)", "$(printf %d 010)",
-                            "$(echo -e '1\\t')", "$(X=2 f; echo $X)", "$(test -f x && echo 1)", "$(seq 3)",
-                            "$(echo 4*8 | bc)", "$(cut -d: -f1 <<< x:y)", "$(awk 'BEGIN{print 3}')",
-                            "$(echo a | sed s/a/b/)", "$(python3 -c 'print(4)')", "$(expr 4 + 4)", "$(cat list.txt)"})
+  for (const char* other :
+       {"$(echo 1 | sort)", "$(hostname; echo 1)", "$(<echo.txt)", "$(printf %d 010)", "$(echo -e '1\\t')",
+        "$(X=2 f; echo $X)", "$(test -f x && echo 1)", "$(seq 3)", "$(echo 4*8 | bc)",
+        "$(cut -d: -f1 <<< x:y)", "$(awk 'BEGIN{print 3}')", "$(echo a | sed s/a/b/)",
+        "$(python3 -c 'print(4)')", "$(expr 4 + 4)", "$(cat list.txt)"})
     EXPECT_EQ(read_run_script(std::string("python train.py --a ") + other, {}).unresolved.size(), 1U)
         << other;
-  EXPECT_EQ(read_run_script("python train.py --a $(echo $X | cut -d, -f2)", {}).unresolved.at(0).variable, "X");
+  EXPECT_EQ(read_run_script("python train.py --a $(echo $X | cut -d, -f2)", {}).unresolved.at(0).variable,
+            "X");
 }
 
 /// What a reference is given in a way that only a shell follows, the variable that it names has.
@@ -446,8 +450,8 @@ TEST(RunScript, TheNumberOfElementsIsKnownWhereNoneMayBeSeveral) {
   EXPECT_EQ(nodes("N=(a b 'c d')"), 24);
   EXPECT_EQ(nodes("N=(a \"$X\" \"$(hostname)\")"), 24);
   EXPECT_EQ(nodes("M=(a b)\nN=(\"${M[@]}\" c)"), 24);
-  for (const char* some : {"N=( $( scontrol show hostnames $LIST ) )", "N=(a $X)", "N=(*.txt)",
-                           "N=({0..7})", "M=($X)\nN=(\"${M[@]}\")", "IFS=, read -ra N <<< \"$X\"", "mapfile -t N < hosts",
+  for (const char* some : {"N=( $( scontrol show hostnames $LIST ) )", "N=(a $X)", "N=(*.txt)", "N=({0..7})",
+                           "M=($X)\nN=(\"${M[@]}\")", "IFS=, read -ra N <<< \"$X\"", "mapfile -t N < hosts",
                            "N=(a)\nif [ -n \"$X\" ]; then N=(a b); fi", "N=(a)\n[ -f x ] && N+=(b)"})
     EXPECT_EQ(nodes(some), 0) << some;
   EXPECT_EQ(read("N=($X b)\ntrain.py --a ${N[1]}"), "a=${N[1]}");
@@ -611,9 +615,9 @@ TEST(RunScript, ReadKeepsAHereDocument) {
 
 /// What `read` and its like take from an input is asked for, with the line and the variable.
 TEST(RunScript, WhatIsReadFromAnInputIsAskedFor) {
-  for (const char* reads : {"read X <<< 4", "read -r Y X <<< '2 4'", "while read -r X; do :; done < f", "mapfile -t X < f",
-                            "readarray X <<< 4", "printf -v X %d 4", "while getopts X: X; do :; done",
-                            "echo 4 | { read X; python x.py --a $X; }"}) {
+  for (const char* reads : {"read X <<< 4", "read -r Y X <<< '2 4'", "while read -r X; do :; done < f",
+                            "mapfile -t X < f", "readarray X <<< 4", "printf -v X %d 4",
+                            "while getopts X: X; do :; done", "echo 4 | { read X; python x.py --a $X; }"}) {
     const RunArguments run = read_run_script("X=1\n" + std::string(reads) + "\npython x.py --a $X --n 1", {});
     if (std::string(reads).starts_with("echo")) continue;
     ASSERT_EQ(run.unresolved.size(), 1U) << reads;
@@ -748,8 +752,9 @@ TEST(RunScript, ArgumentsThatAreKeptAreThoseOfTheirTime) {
 TEST(RunScript, OtherSeparatorsOfWordsAreNotFollowed) {
   EXPECT_EQ(read("IFS=,\nX=1,2\npython x.py --a $X --b \"$X\""), "a=1,2 b=1,2");
   EXPECT_EQ(read_run_script("IFS=,\nX=1,2\npython x.py --a $X --b \"$X\"", {}).unresolved.size(), 1U);
-  EXPECT_EQ(read("join() { local IFS=\"$1\"; shift; echo \"$*\"; }\nX='1 2'\npython x.py --a $(join , 1 2) --b $X"),
-            "a=$* b=1=2");
+  EXPECT_EQ(
+      read("join() { local IFS=\"$1\"; shift; echo \"$*\"; }\nX='1 2'\npython x.py --a $(join , 1 2) --b $X"),
+      "a=$* b=1=2");
   EXPECT_EQ(read("X=$'a\\tb'\npython x.py --a $X"), "a=a=b");
 }
 

@@ -1,7 +1,6 @@
 // Proves that a script whose blocks no shell takes is refused at the line that mends it, and that text which
 // is no script is not.
 
-
 #include <gtest/gtest.h>
 #include <ostream>
 #include <string>

@@ -1,7 +1,6 @@
 // Proves that the branches of a launch script are followed as bash follows them where their conditions are
 // known, and that nothing is guessed where they are not.
 
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <ostream>
@@ -63,8 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"T=1\n(( T > 1 )) && A+=(--sp)\n(( T == 1 && ${N:-2} != 1 )) && A+=(--bf16)", "begin bf16"},
         {"T=1\n(( T++ ))\nif (( T == 1 )); then A+=(--sp); fi", "begin"},
         {"if (( N > 1 )); then A+=(--sp); fi", "begin | A+=--sp"},
-        {"B='--x 1'\nif [ $1 = x ]; then B=\"$B --tp 2\"; B+=' --pp 2'; fi",
-         "begin x=1 | B+=--tp 2 --pp 2"},
+        {"B='--x 1'\nif [ $1 = x ]; then B=\"$B --tp 2\"; B+=' --pp 2'; fi", "begin x=1 | B+=--tp 2 --pp 2"},
         {"B='--x 1'\nif [ $1 = x ]; then B=\"--tp 2 $B\"; fi", "begin x=1 | B+=--tp 2"},
         {"if [ -z \"$T\" ]; then T=2; fi\n[[ -z ${P} ]] && P=3\nA+=(--tp $T --pp $P)", "begin tp=2 pp=3"},
         {"T=$1\nif [ -z $T ]; then T=2; else T=3; fi\nA+=(--tp $T)", "begin tp=T=3 | T=3"},
@@ -84,8 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"S=7b\nfor i in 1 2; do if [ $S = 7b ]; then A+=(--tp $i); fi; done", "begin tp=1 tp=2"},
         {"for i in 1 2; do for j in 3 4; do A+=(--a$i $j); done; done", "begin a1=3 a1=4 a2=3 a2=4"},
         {"for i in 1 2; do [ $i = 2 ] && break; A+=(--tp 1); done", "begin tp=1"},
-        {"for i in 1 2; do [ $N = 2 ] && break; A+=(--tp 1); done",
-         "begin | A+=--tp 1 | A+=--tp 1 --tp 1"},
+        {"for i in 1 2; do [ $N = 2 ] && break; A+=(--tp 1); done", "begin | A+=--tp 1 | A+=--tp 1 --tp 1"},
         {"for i in 1 $N; do A+=(--tp 1); done", "begin | A+=--tp 1"},
         {"for f in *.txt; do A+=(--tp 1); done", "begin | A+=--tp 1"},
         {"for i in; do A+=(--tp 1); done", "begin"},

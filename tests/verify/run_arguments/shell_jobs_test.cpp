@@ -1,7 +1,6 @@
 // Proves that what a shell of its own runs changes no variable of the script: the commands of a pipeline, and
 // those before an `&`.
 
-
 #include <gtest/gtest.h>
 #include <string>
 
