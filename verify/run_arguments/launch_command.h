@@ -57,8 +57,8 @@ ShellFields::const_iterator training_script(const ShellFields& words);
 ShellFields::const_iterator started_script(const ShellFields& words);
 
 /// Returns the launch of a command. A program that is none of Python counts where its arguments say something
-/// about the training: it may hand them on. A word that is not known may be the script, as in `$LAUNCH $SCRIPT
-/// --num-layers 4`.
+/// about the training: it may hand them on. A word that is not known may be the script, as in `$LAUNCH
+/// $SCRIPT --num-layers 4`.
 std::optional<LaunchCommand> launch_of(const ShellFields& words, const ShellValues& values);
 
 /// Takes a word that holds many arguments apart, where a script stands between the launcher and Python and

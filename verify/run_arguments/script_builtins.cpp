@@ -207,7 +207,7 @@ void ScriptReader::unset(const ShellCommand& command, const Words& words) {
   for (; at < words.size() && options != "f"; ++at) {
     const std::string& name = words[at].text;
     if (is_name(name) && options != "n") {
-      if (!values_.is_locked(name)) values_.keep(name, {.kind = ShellValue::Kind::unset});
+      if (!values_.is_locked(name)) values_.unset(name);
     } else if (words[at].has_unknown() || options == "n") {
       values_.forget_all(command.line);
     } else {
@@ -240,7 +240,8 @@ void ScriptReader::set(const ShellCommand& /*command*/, const Words& words) {
   }
 }
 
-/// Of what `read`, `mapfile`, `getopts` and `printf` do nothing is followed, but read -d '' with a here-document.
+/// Of what `read`, `mapfile`, `getopts` and `printf` do nothing is followed, but read -d '' with a
+/// here-document.
 void ScriptReader::forget_read(const ShellCommand& command, const Words& words) {
   values_.state.status.success.reset();
   const bool prints = words[0].text == "printf";

@@ -4,8 +4,8 @@
 ///
 /// Shapes  A path is absolute, with "." and ".." taken out. Relative ones begin at the folder of the script,
 ///         unless a `cd` has changed it.
-/// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the one
-///         above it and those below these; 50 at most, and none while it is read.
+/// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the
+///         one above it and those below these; 50 at most, and none while it is read.
 
 #include <map>
 #include <optional>

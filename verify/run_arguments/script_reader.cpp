@@ -403,7 +403,8 @@ void ScriptReader::run_unknown_rounds(const Loop& loop) {
   }
 }
 
-/// Runs commands in a shell of their own. Of what they change, their output and the files they write are left.
+/// Runs commands in a shell of their own. Of what they change, their output and the files they write are
+/// left.
 void ScriptReader::in_shell(const Step& commands) {
   const ShellState before = values_.state;
   targets_.push_back({.kind = Target::Kind::shell, .leaves = {}, .continues = {}});
@@ -521,8 +522,8 @@ void ScriptReader::run_words(const ShellCommand& command, const Words& words) {
   (this->*follow)(command, words);
 }
 
-/// Leaves loops, a function or a shell: what is behind runs with the state from here. Returns whether there is
-/// something to leave.
+/// Leaves loops, a function or a shell: what is behind runs with the state from here. Returns whether there
+/// is something to leave.
 bool ScriptReader::leaves(Target::Kind kind, std::int64_t levels, bool continues) {
   auto target = targets_.rbegin();
   if (kind == Target::Kind::loop) {

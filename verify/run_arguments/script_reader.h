@@ -1,9 +1,9 @@
 #pragma once
 
-/// The reader of a launch script (run_script.h): what its commands do to variables, and which of them run. Its
-/// functions stand in files by what they are about: script_reader.cpp lists, branches, loops and functions,
-/// script_builtins.cpp the commands of the shell itself, and script_children.cpp texts inside of a script,
-/// other scripts, and the commands that start something.
+/// The reader of a launch script (run_script.h): what its commands do to variables, and which of them run.
+/// Its functions stand in files by what they are about: script_reader.cpp lists, branches, loops and
+/// functions, script_builtins.cpp the commands of the shell itself, and script_children.cpp texts inside of a
+/// script, other scripts, and the commands that start something.
 
 #include <cstddef>
 #include <cstdint>

@@ -122,10 +122,10 @@ class Test {
     const std::size_t count = end - begin;
     const bool is_compared = count == 3 && is_operator(operands_[begin + 1].text);
     if (count > 3 || (count == 3 && !is_compared)) {
-      for (const auto& [sign, join] : {std::pair("-o", &either), {"-a", &both}}) {
+      for (const auto& [sign, combine] : {std::pair("-o", &either), {"-a", &both}}) {
         for (std::size_t at = begin + 1; at + 1 < end; ++at) {
           if (operands_[at].bare == sign)
-            return join(counted(begin, at, depth + 1), counted(at + 1, end, depth + 1));
+            return combine(counted(begin, at, depth + 1), counted(at + 1, end, depth + 1));
         }
       }
     }

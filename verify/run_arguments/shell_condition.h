@@ -2,8 +2,8 @@
 
 /// Whether a test of a shell succeeds: [ ... ], [[ ... ]], `test` and the patterns of a `case`.
 ///
-/// Exact   There is no answer where a value is not known, and for what asks the machine (-f x) or has a regular
-///         expression (=~).
+/// Exact   There is no answer where a value is not known, and for what asks the machine (-f x) or has a
+///         regular expression (=~).
 
 #include <optional>
 #include <vector>

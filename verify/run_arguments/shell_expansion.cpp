@@ -161,8 +161,8 @@ std::optional<ShellFields> ShellValues::special(const ShellPart& part, int line)
   return std::nullopt;
 }
 
-/// Returns the fields of a value that an expansion takes: all, the first one, or that of its index. None where
-/// they are not known.
+/// Returns the fields of a value that an expansion takes: all, the first one, or that of its index. None
+/// where they are not known.
 std::optional<ShellFields> ShellValues::chosen(const ShellPart& part, const ShellValue& value, int line) {
   const auto is_placed = [&](std::int64_t end) {
     return std::none_of(value.fields.begin(), value.fields.begin() + std::min(end, std::ssize(value.fields)),
@@ -207,8 +207,8 @@ std::optional<ShellFields> ShellValues::chosen(const ShellPart& part, const Shel
   return ShellFields{value.fields[static_cast<std::size_t>(*index)]};
 }
 
-/// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it does,
-/// or whether nobody knows.
+/// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it
+/// does, or whether nobody knows.
 bool ShellValues::add_default(const ShellPart& part, bool is_outside, const ShellFields& fields, int line,
                               Pieces& pieces) {
   using enum ShellChange;

@@ -51,8 +51,8 @@ ShellFields words_of(std::string_view text, int line) {
 
 }  // namespace
 
-/// Returns marks NAME+=... for fields that a branch appends to a value, without those of which `known` has the
-/// same. Marks that inner branches have made stay as they are.
+/// Returns marks NAME+=... for fields that a branch appends to a value, without those of which `known` has
+/// the same. Marks that inner branches have made stay as they are.
 std::vector<std::string> ShellValues::marks_of(const std::string& name, const ShellFields& fields,
                                                const std::string& known, const std::string& asked) {
   std::vector<std::string> marks;

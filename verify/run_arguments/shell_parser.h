@@ -1,8 +1,8 @@
 #pragma once
 
-/// The reader of a text that parse_shell (shell_words.h) gives its commands. Its functions stand in two files:
-/// shell_parser.cpp simple commands, the signs between commands and here-documents, shell_blocks.cpp what
-/// begins with a keyword.
+/// The reader of a text that parse_shell (shell_words.h) gives its commands. Its functions stand in two
+/// files: shell_parser.cpp simple commands, the signs between commands and here-documents, shell_blocks.cpp
+/// what begins with a keyword.
 
 #include <cstddef>
 #include <memory>

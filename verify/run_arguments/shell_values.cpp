@@ -146,6 +146,14 @@ void ShellValues::define(const std::string& name, std::string text, int line) {
   keep(name, {.fields = {{std::move(text), line}}});
 }
 
+void ShellValues::unset(const std::string& name) {
+  keep(name, {.kind = ShellValue::Kind::unset});
+  std::shared_ptr<const ShellValue>& place = variables()[name];
+  ShellValue value = *place;
+  value.is_exported = false;
+  place = std::make_shared<const ShellValue>(std::move(value));
+}
+
 void ShellValues::open(const std::string& name) {
   const auto value = set_.find(name);
   if (value != set_.end() && value->second->fields.front().text.empty()) open_.insert(name);

@@ -9,9 +9,9 @@
 ///         default of the file counts as its value, and otherwise it is not known.
 /// Calls   Of branches of which one runs, each is followed on its own copy of the state; joined() then makes
 ///         one state of them. A value that is not the same in all of them is not known from there on.
-/// Errors  run_file_size: a value or a word of more than 1 MiB, words, values and copies of more than 64 MiB in
-///         all, a word or a command of more than kMostRunArguments words, or too many expansions that are not
-///         known.
+/// Errors  run_file_size: a value or a word of more than 1 MiB, words, values and copies of more than 64 MiB
+///         in all, a word or a command of more than kMostRunArguments words, or too many expansions that are
+///         not known.
 
 #include <cstddef>
 #include <cstdint>
@@ -113,6 +113,8 @@ class ShellValues {
   void assign(const ShellAssignment& assignment);
   void define(const std::string& name, std::string text, int line);
   void keep(const std::string& name, ShellValue value);
+  /// Leaves no value, which is not exported either.
+  void unset(const std::string& name);
   void forget(const std::string& name, int line, const std::string& reason);
   void forget_all(int line);
   void export_variable(const std::string& name);

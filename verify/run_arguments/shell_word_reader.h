@@ -56,7 +56,8 @@ class ShellWordReader {
   ShellWord word_to(std::string_view ends, bool is_quoted);
   /// Reads the next character or quoted text or expansion of a word.
   void piece(ShellWord& word, bool is_quoted);
-  /// Returns the length of what stands here up to the bracket that closes the one that begins it; 0: none does.
+  /// Returns the length of what stands here up to the bracket that closes the one that begins it; 0: none
+  /// does.
   std::size_t bracketed() const;
 
   std::string_view text_;

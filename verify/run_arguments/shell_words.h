@@ -136,7 +136,8 @@ struct ShellScript {
 };
 
 /// Reads a script. `first_line` is the number of its first line, for text that stands inside of another file.
-/// All lines of a file that another one names have the number of the line that names it: they are not counted.
+/// All lines of a file that another one names have the number of the line that names it: they are not
+/// counted.
 ShellScript parse_shell(std::string_view text, int first_line = 1, bool counts_lines = true);
 
 }  // namespace verify

@@ -28,7 +28,8 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-/// Takes the exponent off the end of a number: 0 where there is none. Returns nothing where it is no exponent.
+/// Takes the exponent off the end of a number: 0 where there is none. Returns nothing where it is no
+/// exponent.
 std::optional<std::int64_t> take_exponent(std::string_view& text) {
   const std::size_t at = text.find_first_of("eE");
   if (at == std::string_view::npos) return 0;

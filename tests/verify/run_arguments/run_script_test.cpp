@@ -370,8 +370,8 @@ TEST(RunScript, KeysOfAConfigurationAreReadByTheNamesOfArguments) {
   EXPECT_NE(verl.notes[0].find("not used: trainer.nnodes"), std::string::npos) << verl.notes[0];
   EXPECT_EQ(read("torchrun --nproc_per_node 8 x.py " + keys),
             "tensor-model-parallel-size=4 context-parallel-size=$C");
-  EXPECT_EQ(read("torchrun x.py model.pp=2 ++model.tp=4 model.optim.lr=1e-4 'model.kinds=[a,b]' -x"),
-            "pipeline-model-parallel-size=2 tensor-model-parallel-size=4 lr=1e-4");
+  EXPECT_EQ(read("torchrun x.py model.pp=2 ++model.tp=4 model.optim.lr=0.5 'model.kinds=[a,b]' -x"),
+            "pipeline-model-parallel-size=2 tensor-model-parallel-size=4 lr=0.5");
   // Two keys that say two sizes: nobody has said which one counts.
   EXPECT_EQ(unresolved_of(
                 read_run_script("torchrun x.py actor.tp_size=2 rollout.tensor_model_parallel_size=4", {})),

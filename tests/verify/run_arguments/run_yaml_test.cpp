@@ -171,11 +171,11 @@ TEST(RunYaml, ValuesThatStandForOthersAreShort) {
 TEST(RunYaml, ReadsTheModelOfAConfigOfHuggingFace) {
   EXPECT_EQ(read("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 94, \"hidden_size\": 4096,\n"
                  "\"num_key_value_heads\": 4, \"num_experts\": 128, \"tie_word_embeddings\": false,\n"
-                 "\"torch_dtype\": \"bfloat16\", \"rms_norm_eps\": 1e-06, \"sliding_window\": null,\n"
+                 "\"torch_dtype\": \"bfloat16\", \"rms_norm_eps\": 0.25, \"sliding_window\": null,\n"
                  "\"vision_config\": {\"hidden_size\": 7}, \"seq_length\": 5}"),
             "1:disable-bias-linear 1:qk-layernorm 1:num-layers=94 1:hidden-size=4096 2:num-query-groups=4 "
             "2:group-query-attention 2:num-experts=128 2:untie-embeddings-and-output-weights 3:bf16 "
-            "3:norm-epsilon=1e-06 3:normalization=RMSNorm");
+            "3:norm-epsilon=0.25 3:normalization=RMSNorm");
   const verify::RunArguments deepseek = verify::read_run_yaml(
       "{\"model_type\": \"kimi_vl\", \"text_config\": {\"model_type\": \"deepseek_v3\", \"hidden_size\": 8,\n"
       "\"num_hidden_layers\": 61, \"first_k_dense_replace\": 3, \"n_routed_experts\": 256,\n"
