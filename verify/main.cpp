@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "verify/backends/gpu_backends.h"
+#include "verify/output/output.h"
 #include "verify/output/phrases.h"
-#include "verify/output/terminal.h"
 #include "verify/program/program.h"
 #include "verify/program_build.h"
 

@@ -10,19 +10,19 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/case_rules.h"
 #include "verify/checks/case_replay.h"
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
+#include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
-#include "verify/output/terminal.h"
 #include "verify/output/text_table.h"
 #include "verify/program/command_help.h"
+#include "verify/program/command_info.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
-#include "verify/program/project_commands.h"
 #include "verify/program/version.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
 
 namespace verify {
 
@@ -68,7 +68,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
         const Output& output) {
   require_cases(cases);
   CommandLine line = parse_command_line(arguments);
-  require_readable(line);
+  line.settings.check();
   const ProgramInfo program = project_program(called, cases);
   if (line.help) {
     output.out << help_page(program, line, output.columns);

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "gpu/device/refusals.h"
+#include "sim/base/deadline.h"
 #include "sim/base/error.h"
 #include "sim/comm/reduction_order.h"
 #include "sim/cpu/cpu_device.h"
-#include "sim/meeting/deadline.h"
 #include "sim/tensor/ops.h"
 
 namespace gpu {

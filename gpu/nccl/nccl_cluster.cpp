@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "sim/base/content_hash.h"
+#include "sim/base/deadline.h"
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
-#include "sim/meeting/deadline.h"
 #include "sim/tensor/running_device.h"
 
 namespace gpu {

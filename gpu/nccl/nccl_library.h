@@ -21,7 +21,7 @@
 
 #include "gpu/device/gpu_device.h"
 #include "gpu/nccl/nccl_steps.h"
-#include "sim/meeting/frame.h"
+#include "sim/base/byte_order.h"
 #include "sim/tensor/device.h"
 
 namespace gpu {

@@ -15,6 +15,10 @@ using Steps = std::vector<NcclStep>;
 NcclSpot input(std::int64_t offset = 0) { return {NcclBuffer::input, offset}; }
 NcclSpot output(std::int64_t offset = 0) { return {NcclBuffer::output, offset}; }
 NcclSpot none() { return {}; }
+NcclSpot input_if(bool has_one) { return has_one ? input() : none(); }
+NcclSpot output_if(bool has_one) { return has_one ? output() : none(); }
+/// The root of a broadcast writes its own input again.
+NcclSpot broadcast_to(bool is_root) { return is_root ? input() : output(); }
 
 /// Returns the single step of a call that NCCL has as a collective, or no step if the call has no elements.
 Steps whole(NcclOperation operation, const Call& call, NcclSpot from, NcclSpot to) {
@@ -63,6 +67,10 @@ std::vector<Block> uneven(const std::vector<std::int64_t>& rows, std::int64_t ro
   return blocks;
 }
 
+std::vector<Block> even_if(bool are_exchanged, std::int64_t count, int members) {
+  return are_exchanged ? even(count, members) : std::vector<Block>();
+}
+
 /// Returns blocks of which only that of `peer` has elements.
 std::vector<Block> only(std::int64_t count, int members, int peer) {
   std::vector<Block> blocks(static_cast<std::size_t>(members));
@@ -82,15 +90,15 @@ Steps nccl_steps(const Call& call, int members, int place) {
     case Operation::all_gather:
       return whole(NcclOperation::all_gather, call, input(), output());
     case Operation::broadcast:
-      return whole(NcclOperation::broadcast, call, is_root ? input() : none(), is_root ? input() : output());
+      return whole(NcclOperation::broadcast, call, input_if(is_root), broadcast_to(is_root));
     case Operation::reduce:
-      return whole(NcclOperation::reduce, call, input(), is_root ? output() : none());
+      return whole(NcclOperation::reduce, call, input(), output_if(is_root));
     case Operation::gather:
-      return exchanged(only(call.count, members, call.root),
-                       is_root ? even(call.count, members) : std::vector<Block>(), members, place);
+      return exchanged(only(call.count, members, call.root), even_if(is_root, call.count, members), members,
+                       place);
     case Operation::scatter:
-      return exchanged(is_root ? even(call.count, members) : std::vector<Block>(),
-                       only(call.count, members, call.root), members, place);
+      return exchanged(even_if(is_root, call.count, members), only(call.count, members, call.root), members,
+                       place);
     case Operation::all_to_all:
       return exchanged(even(call.count, members), even(call.count, members), members, place);
     case Operation::all_to_all_uneven:
@@ -106,7 +114,7 @@ Steps nccl_steps(const Call& call, int members, int place) {
     case Operation::new_group:
       break;
   }
-  CHECK(false && "groups are made otherwise");
+  CHECK(false);  // groups are made otherwise
   return {};
 }
 

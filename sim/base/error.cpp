@@ -24,6 +24,12 @@ Error::Error(Refusal refusal)
       what_(fmt::format("{} [{}]: {}; rule: {}; try: {}", refusal_.option, refusal_.code, refusal_.numbers,
                         refusal_.rule, refusal_.hint)) {}
 
+std::string text_of(const SizeToTry& to_try) {
+  const std::string tried = to_try.size ? fmt::format("{} {}", to_try.option, *to_try.size)
+                                        : fmt::format("another {}", to_try.option);
+  return to_try.instead.empty() ? tried : fmt::format("{}, or {}", to_try.instead, tried);
+}
+
 std::string text_of(const Refusal& given) {
   const Refusal refusal = printable(given);
   return fmt::format("{}: {}\n  given  {}\n  rule   {}\n  try    {}\n", refusal.code, refusal.option,
@@ -31,6 +37,7 @@ std::string text_of(const Refusal& given) {
 }
 
 void refuse(Refusal refusal) {
+  if (refusal.to_try) refusal.hint = text_of(*refusal.to_try);
   constexpr std::size_t kLongest = 400;
   for (std::string* field : {&refusal.option, &refusal.numbers, &refusal.rule, &refusal.hint}) {
     if (field->size() <= kLongest) continue;

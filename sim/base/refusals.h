@@ -32,6 +32,18 @@ class SeveralRefused : public Error {
 /// Returns the refusals that follow the first one of an error; most errors have none.
 std::vector<Refusal> further_refusals(const Error& error);
 
+/// Does a piece of work. Its refusals are thrown as `named` returns them, with the options of the user.
+template <typename Work, typename Named>
+auto with_refusals_named(const Work& work, const Named& named) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    std::vector<Refusal> further = further_refusals(error);
+    for (Refusal& refusal : further) refusal = named(std::move(refusal));
+    throw SeveralRefused(named(error.refusal()), std::move(further));
+  }
+}
+
 class Refusals {
  public:
   /// Does a piece of work. If it is refused, the refusal is kept, and the next piece can be tried. Returns

@@ -44,13 +44,21 @@ inline const Tensor& whole_of(Operation operation, const Call& call) {
   if (!is_usable(tensor)) require_usable_tensor(call, tensor, access);
 }
 
+/// Whether a call works in place, on one tensor; and whether one that may not has tensors that overlap.
+[[gnu::always_inline]] inline bool has_one_tensor(Operation operation, const Call& call) {
+  return is_in_place(operation) && &*call.input == &*call.output;
+}
+[[gnu::always_inline]] inline bool has_overlap(Operation operation, const Call& call) {
+  return !is_in_place(operation) && call.input->overlaps(call.output);
+}
+
 /// Replaces the tensors that this member neither reads nor writes by Tensor(), and checks the others.
 [[gnu::always_inline]] inline void Communicator::require_tensors(Operation operation, Call& call) const {
   const bool is_root = has_root(operation) && place_ == call.root;
   const bool has_input = gives(operation, is_root);
   const bool has_output = gets(operation, is_root);
-  if (has_input && has_output && is_in_place(operation) && &*call.input == &*call.output &&
-      is_usable(call.input)) {
+  const bool has_both = has_input && has_output;
+  if (has_both && has_one_tensor(operation, call) && is_usable(call.input)) {
     call.dtype = call.input->dtype();
     return;
   }
@@ -59,44 +67,56 @@ inline const Tensor& whole_of(Operation operation, const Call& call) {
   if (has_input) require_tensor(call, call.input, Access::read);
   if (has_output) require_tensor(call, call.output, Access::write);
   call.dtype = has_input ? call.input->dtype() : call.output->dtype();
-  if (!has_input || !has_output) return;
+  if (!has_both) return;
   if (call.input->dtype() != call.output->dtype()) refuse_dtypes(call);
-  if (!is_in_place(operation) && call.input->overlaps(call.output) && !is_own_block(call))
-    refuse_overlap(call);
+  if (has_overlap(operation, call) && !is_own_block(call)) refuse_overlap(call);
 }
 
-[[gnu::always_inline]] inline void Communicator::require_counts(Operation operation, Call& call) const {
-  const std::int64_t n = size();
+inline std::int64_t count_of_either(const Call& call) {
+  return call.input->is_none() ? call.output->count() : call.input->count();
+}
+
+/// Returns the count of a call of n members: of a block, if it has blocks.
+[[gnu::always_inline]] inline std::int64_t count_of(Operation operation, const Call& call, std::int64_t n) {
   switch (operation) {
     case Operation::all_reduce:
     case Operation::broadcast:
     case Operation::reduce:
     case Operation::send:
     case Operation::recv:
-      call.count = call.input->is_none() ? call.output->count() : call.input->count();
-      return;
+      return count_of_either(call);
     case Operation::all_to_all_uneven:
-      call.count = call.input->count();
-      return require_uneven(call);
+      return call.input->count();
     case Operation::all_to_all:
-      call.count = call.input->count() / n;
-      if (call.count * n != call.input->count() || call.input->count() != call.output->count())
-        refuse_blocks(call);
-      return;
+      return call.input->count() / n;
     case Operation::reduce_scatter:
     case Operation::all_gather:
     case Operation::gather:
-    case Operation::scatter: {
-      call.count = count_or_zero(block_of(operation, call));
-      const Tensor& whole = whole_of(operation, call);
-      if (!whole.is_none() && whole.count() != n * call.count) refuse_blocks(call);
-      return;
-    }
+    case Operation::scatter:
+      return count_or_zero(block_of(operation, call));
     case Operation::barrier:
     case Operation::split:
     case Operation::new_group:
-      return;
+      break;
   }
+  return 0;
+}
+
+/// Whether the tensors of a call with blocks have as many elements as n blocks.
+[[gnu::always_inline]] inline bool has_whole_blocks(Operation operation, const Call& call, std::int64_t n) {
+  if (operation == Operation::all_to_all)
+    return call.count * n == call.input->count() && call.input->count() == call.output->count();
+  const bool has_blocks = operation == Operation::reduce_scatter || operation == Operation::all_gather ||
+                          operation == Operation::gather || operation == Operation::scatter;
+  if (!has_blocks) return true;
+  const Tensor& whole = whole_of(operation, call);
+  return whole.is_none() || whole.count() == n * call.count;
+}
+
+[[gnu::always_inline]] inline void Communicator::require_counts(Operation operation, Call& call) const {
+  call.count = count_of(operation, call, size());
+  if (operation == Operation::all_to_all_uneven) require_uneven(call);
+  if (!has_whole_blocks(operation, call, size())) refuse_blocks(call);
 }
 
 [[gnu::always_inline]] inline std::int64_t Communicator::next_sequence(Operation operation,

@@ -18,335 +18,230 @@ namespace sim {
 
 namespace {
 
+using std::string_literals::operator""s;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
-constexpr std::int64_t kMostPort = 65535;
-/// Slurm's batch, interactive and extern steps have numbers from this one on.
-constexpr std::int64_t kFirstOtherStep = 0xfffffff0;
-constexpr const char* kThisMachine = "127.0.0.1";
-constexpr const char* kHint =
-    "start all processes with one launcher (torchrun, mpirun or srun), or give --rank and --world-size";
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;  // and jobs
 
-/// A value, and the name of the option or variable that holds it.
-struct Named {
+/// The names in which a launcher tells the rank, the world size, the local rank and the local world size.
+struct Launcher {
   std::string name;
-  std::string text;
-};
-using Value = std::optional<Named>;
-
-/// A number, and the name of the option or variable that holds it.
-struct Number {
-  std::string name;
-  std::int64_t value = 0;
+  std::array<std::string, 4> names;
 };
 
-/// The rank and the sizes that one source gives for this process.
-struct Identity {
-  std::string launcher;
-  Number rank;
-  Number world_size;
-  std::optional<std::pair<Number, Number>> local;
-};
-
-[[noreturn]] void refuse_launch(const char* code, std::string option, std::string numbers, std::string rule,
-                                const char* hint = kHint) {
-  refuse({.code = code,
-          .option = std::move(option),
-          .numbers = std::move(numbers),
-          .rule = std::move(rule),
-          .hint = hint});
+/// The command line decides first, and then the innermost launcher.
+const std::vector<Launcher>& launchers() {
+  static const std::vector<Launcher> table = {
+      {"explicit", {"--rank", "--world-size", "--local-rank", "--local-world-size"}},
+      {"RANK and WORLD_SIZE", {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}},
+      {"Open MPI",
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE"}},
+      {"MPICH or Intel MPI", {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}},
+      {"MVAPICH2",
+       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE"}},
+      {"Slurm", {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", ""}}};
+  return table;
 }
 
-Number number_of(const Named& value, std::int64_t least, std::int64_t most) {
+void require_launch(bool holds, const char* code, const std::string& option, const std::string& numbers,
+                    const std::string& rule,
+                    const char* hint =
+                        "start all processes with one launcher (torchrun, mpirun or srun), or "
+                        "give --rank and --world-size") {
+  if (!holds) refuse({.code = code, .option = option, .numbers = numbers, .rule = rule, .hint = hint});
+}
+
+std::int64_t number_in(const Environment& all, const std::string& name, std::int64_t least,
+                       std::int64_t most) {
+  const std::string& text = all.at(name);
+  const char* const end = text.data() + text.size();
   std::int64_t number = 0;
-  const char* end = value.text.data() + value.text.size();
-  const auto [stop, error] = std::from_chars(value.text.data(), end, number);
-  const bool is_number = stop == end && !value.text.empty() && error != std::errc::invalid_argument;
-  if (!is_number) {
-    refuse_launch("launch_number", value.name, fmt::format("'{}'", value.text),
-                  "the value is a whole number in digits");
-  }
-  if (error == std::errc::result_out_of_range || number < least || number > most) {
-    refuse_launch("launch_range", value.name, value.text,
-                  fmt::format("the value is from {} to {}", least, most));
-  }
-  return {value.name, number};
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  require_launch(stop == end && error != std::errc::invalid_argument, "launch_number", name, "'" + text + "'",
+                 "the value is a whole number in digits");
+  require_launch(error == std::errc() && least <= number && number <= most, "launch_range", name, text,
+                 fmt::format("the value is from {} to {}", least, most));
+  return number;
 }
 
-/// Reads variables of an environment.
-class Reader {
- public:
-  explicit Reader(const Environment& environment) : environment_(environment) {}
-
-  Value operator()(const std::string& name) const {
-    const auto found = environment_.find(name);
-    if (found == environment_.end()) return std::nullopt;
-    return Named{name, found->second};
-  }
-  bool has(const std::string& name) const { return environment_.contains(name); }
-
- private:
-  const Environment& environment_;
-};
-
-/// The four values of one source: rank, world size, local rank and local world size. The first two must be
-/// present together or not at all, and so must the last two, which may not be present without the first two.
-struct Four {
-  std::string launcher;
-  std::array<std::string, 4> names;  // the options or variables of the values, for messages
-  std::array<Value, 4> values;
-  bool tells_local_size = true;  // if false, a local rank may be present alone, and is then not used
-};
-
-[[noreturn]] void refuse_missing(const Four& four, std::size_t set, std::size_t missing) {
-  refuse_launch("launch_partly_set", four.names[missing],
-                fmt::format("not set, while {} is {}", four.values[set]->name, four.values[set]->text),
-                "a launcher sets a rank and a world size, and a local rank only with a local world size");
-}
-
-std::optional<Identity> identity_of(const Four& four) {
-  const auto& [rank, world, local_rank, local_world] = four.values;
-  for (std::size_t i = 0; i < four.values.size(); ++i) {
-    if (!four.values[i]) continue;
-    if (!rank) refuse_missing(four, i, 0);
-    if (!world) refuse_missing(four, i, 1);
-    if (i == 3 && !local_rank) refuse_missing(four, 3, 2);
-    if (i == 2 && !local_world && four.tells_local_size) refuse_missing(four, 2, 3);
-  }
-  if (!rank) return std::nullopt;
-  Identity identity{four.launcher, number_of(*rank, 0, kMostRanks), number_of(*world, 1, kMostRanks), {}};
-  if (local_rank && local_world) {
-    identity.local = {number_of(*local_rank, 0, kMostRanks), number_of(*local_world, 1, kMostRanks)};
-  } else if (local_rank) {
-    number_of(*local_rank, 0, kMostRanks);  // The value is not used, but it is still checked.
-  }
-  return identity;
-}
-
-// ---- the sources ------------------------------------------------------------------------------------------
-
-std::optional<Identity> explicit_identity(const ExplicitLaunch& given) {
-  const std::array<const std::optional<std::string>*, 4> texts = {&given.rank, &given.world_size,
-                                                                  &given.local_rank, &given.local_world_size};
-  Four four{"explicit", {"--rank", "--world-size", "--local-rank", "--local-world-size"}, {}};
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (*texts[i]) four.values[i] = Named{four.names[i], **texts[i]};
-  }
-  return identity_of(four);
-}
-
-Four from(const Reader& read, std::string launcher, const std::array<std::string, 4>& names) {
-  return {std::move(launcher), names, {read(names[0]), read(names[1]), read(names[2]), read(names[3])}};
-}
-
-std::optional<Identity> torchrun(const Reader& read) {
-  const bool is_torchrun = read.has("TORCHELASTIC_RUN_ID");
-  return identity_of(from(read, is_torchrun ? "torchrun" : "RANK and WORLD_SIZE",
-                          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}));
-}
-
-std::optional<Identity> open_mpi(const Reader& read) {
-  return identity_of(from(read, "Open MPI",
-                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                           "OMPI_COMM_WORLD_LOCAL_SIZE"}));
-}
-
-std::optional<Identity> mvapich(const Reader& read) {
-  Four four = from(read, "MVAPICH2",
-                   {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-                    "MV2_COMM_WORLD_LOCAL_SIZE"});
-  four.tells_local_size = false;  // Not every version of MVAPICH2 sets the local size.
-  return identity_of(four);
-}
-
-std::optional<Identity> mpich(const Reader& read) {
-  Four four =
-      from(read, "MPICH or Intel MPI", {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  // Under PMIx the rank has another name. PMIx has no variable for the size, so without PMI_SIZE this is no
-  // world.
-  if (!four.values[0] && four.values[1]) four.values[0] = read("PMIX_RANK");
-  // srun --mpi=pmi2 and others may set neither of the two. That is no error: this launcher is then absent.
-  if (!four.values[0] && !four.values[1]) return std::nullopt;
-  return identity_of(four);
-}
-
-/// Whether srun started this process as a task of a step.
-bool is_slurm_task(const Reader& read) {
-  const Value step = read("SLURM_STEP_ID");
-  if (!step || !read.has("SLURM_PROCID")) return false;
-  return number_of(*step, 0, std::int64_t{1} << 32).value < kFirstOtherStep;
-}
-
-std::optional<std::pair<Number, Number>> slurm_local(const Reader& read) {
-  const Value local = read("SLURM_LOCALID");
-  const Value node = read("SLURM_NODEID");
-  const Value per_node = read("SLURM_STEP_TASKS_PER_NODE");
-  if (!local || !node || !per_node) return std::nullopt;
-  const std::vector<int> tasks = expand_tasks_per_node(per_node->name, per_node->text);
-  const Number index = number_of(*node, 0, kMostRanks);
-  if (index.value >= static_cast<std::int64_t>(tasks.size())) {
-    refuse_launch("launch_range", node->name,
-                  fmt::format("{}, while {} has {} nodes", index.value, per_node->name, tasks.size()),
-                  "the value is the number of a node of the step");
-  }
-  return std::pair{number_of(*local, 0, kMostRanks),
-                   Number{per_node->name, tasks[static_cast<std::size_t>(index.value)]}};
-}
-
-std::optional<Identity> slurm(const Reader& read) {
-  if (!is_slurm_task(read)) return std::nullopt;
-  // SLURM_NTASKS counts the tasks of the allocation, and a step may use only a part of it.
-  const char* size = read.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  Four four{"Slurm", {"SLURM_PROCID", size, "", ""}, {read("SLURM_PROCID"), read(size), {}, {}}};
-  std::optional<Identity> identity = identity_of(four);
-  if (identity) identity->local = slurm_local(read);
-  return identity;
-}
-
-// ---- checks of the sources --------------------------------------------------------------------------------
-
-void require_places(const Identity& identity) {
-  const auto below = [](const Number& rank, const Number& size) {
-    if (rank.value < size.value) return;
-    refuse_launch("launch_range", rank.name,
-                  fmt::format("{}, while {} is {}", rank.value, size.name, size.value),
-                  "ranks count from 0 and end below the size");
-  };
-  below(identity.rank, identity.world_size);
-  if (!identity.local) return;
-  const auto& [rank, size] = *identity.local;
-  below(rank, size);
-  if (size.value > identity.world_size.value) {
-    refuse_launch(
-        "launch_range", size.name,
-        fmt::format("{}, while {} is {}", size.value, identity.world_size.name, identity.world_size.value),
-        "a node has at most all ranks");
-  }
-}
-
-void require_agree(const Identity& a, const Identity& b) {
-  const auto same = [&](const Number& x, const Number& y) {
-    if (x.value == y.value) return;
-    refuse_launch(
-        "launch_contradiction", x.name,
-        fmt::format("{} ({}), while {} is {} ({})", x.value, a.launcher, y.name, y.value, b.launcher),
-        "one process has one rank in one world",
-        "unset the variables of the launcher that did not start it, or give --rank and --world-size");
-  };
-  same(a.rank, b.rank);
-  same(a.world_size, b.world_size);
-}
-
-/// Whether a PMI identity only repeats that of a Slurm step. srun's PMI plugins (--mpi=pmi2) set Hydra's
-/// variables for the rank and the size, and no others. Slurm's own variables say more about the process.
-bool speaks_of_step(const Identity& pmi, const Identity& step) {
-  return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
-         pmi.rank.value == step.rank.value && pmi.world_size.value == step.world_size.value;
-}
-
-/// Returns the identity that the innermost launcher gives, which is the one that started this process.
-std::optional<Identity> environment_identity(const Reader& read) {
-  std::vector<Identity> found;
-  for (const auto source : {torchrun, open_mpi, mpich, mvapich, slurm}) {
-    std::optional<Identity> identity = source(read);
-    if (!identity) continue;
-    require_places(*identity);
-    found.push_back(std::move(*identity));
-  }
-  if (found.empty()) return std::nullopt;
-  const Identity last = found.back();  // Slurm's identity, if there is one
-  std::erase_if(found, [&](const Identity& identity) { return speaks_of_step(identity, last); });
-  const Identity& first = found.front();
-  // Any other launcher may have started torchrun's agents, one on each node, and srun may have started the
-  // processes of an MPI launcher. The variables of such an outer launcher do not describe this process.
-  // Neither do those of a Slurm step with one task, in which a user started another launcher by hand.
-  const bool is_nested = first.launcher == "torchrun";
-  for (std::size_t i = 1; i < found.size() && !is_nested; ++i) {
-    const bool is_outer = found[i].launcher == "Slurm" &&
-                          (first.launcher != "RANK and WORLD_SIZE" || found[i].world_size.value == 1);
-    if (!is_outer) require_agree(first, found[i]);
-  }
-  return first;
-}
-
-// ---- the address of the world -----------------------------------------------------------------------------
-
-void require_address(const Named& address) {
-  constexpr std::size_t kLongest = 253;  // the longest name in the DNS, in characters
-  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
-  if (!address.text.empty() && address.text.size() <= kLongest &&
-      std::all_of(address.text.begin(), address.text.end(), is_plain)) {
-    return;
-  }
-  refuse_launch("launch_address", address.name, fmt::format("'{}'", address.text),
-                "the value is a host name or an address of at most 253 characters without blanks",
-                "--master-addr with the name of the node of rank 0");
-}
-
-void find_address(const ExplicitLaunch& given, const Reader& read, Launch& launch) {
-  Value address;
-  if (given.master_addr) {
-    address = Named{"--master-addr", *given.master_addr};
-  } else if (read.has("MASTER_ADDR")) {
-    address = read("MASTER_ADDR");
-  } else if (launch.launcher == "Slurm" && read.has("SLURM_STEP_NODELIST")) {
-    // SLURM_LAUNCH_NODE_IPADDR does not serve, because srun may have run on a login node. Rank 0 is on the
-    // first node of the step.
-    const Value nodes = read("SLURM_STEP_NODELIST");
-    address = Named{nodes->name, expand_host_list(nodes->name, nodes->text).front()};
-  }
-  if (address) {
-    require_address(*address);
-    launch.master_addr = address->text;
-    launch.read.push_back(address->name);
-    return;
-  }
-  const bool is_one_machine =
-      launch.world_size == 1 || (launch.local && launch.local->world_size == launch.world_size);
-  if (!is_one_machine) {
-    refuse_launch("launch_partly_set", "MASTER_ADDR",
-                  fmt::format("not set, while rank {} of {} ({}) has to meet others", launch.rank,
-                              launch.world_size, launch.launcher),
-                  "ranks that may be on several nodes need the address of the node of rank 0",
-                  "--master-addr with the name of the node of rank 0, the same on all ranks");
-  }
-  launch.master_addr = kThisMachine;
-}
-
-void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) {
-  // Jobs use ports 20,000 to 29,999, which lie below the ephemeral ports of the system.
-  constexpr std::int64_t kFirstJobPort = 20'000;
-  constexpr std::int64_t kJobPorts = 10'000;
-  // The distance between steps is a prime, because jobs that run at the same time have consecutive numbers.
-  constexpr std::int64_t kBetweenSteps = 1'009;
-  Number port{"", kDefaultPort};
-  if (given.master_port) {
-    port = number_of({"--master-port", *given.master_port}, 0, kMostRanks);
-  } else if (read.has("MASTER_PORT")) {
-    port = number_of(*read("MASTER_PORT"), 0, kMostRanks);
-    // torchrun's agent has its own store at MASTER_PORT.
-    const Value agent = read("TORCHELASTIC_USE_AGENT_STORE");
-    if (agent && agent->text == "True") {
-      launch.read.push_back(agent->name);
-      ++port.value;
+/// Refuses a set of variables of which one is missing that another one needs.
+void require_whole(const Environment& all, const Launcher& launcher) {
+  const auto& names = launcher.names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const std::size_t needed : {std::size_t{0}, std::size_t{1}, i ^ 1U}) {
+      const bool is_optional = needed == 3 && launcher.name == "MVAPICH2";  // some versions do not set it
+      if (!all.contains(names[i]) || all.contains(names[needed]) || is_optional) continue;
+      require_launch(
+          false, "launch_partly_set", names[needed],
+          fmt::format("not set, while {} is {}", names[i], all.at(names[i])),
+          "a launcher sets a rank and a world size, and a local rank only with a local world size");
     }
-  } else if (launch.launcher == "Slurm" && read.has("SLURM_JOB_ID")) {
-    // Two jobs on one node, or two steps of one job, must not meet each other.
-    const Number job = number_of(*read("SLURM_JOB_ID"), 0, std::int64_t{1} << 32);
-    const Number step = number_of(*read("SLURM_STEP_ID"), 0, std::int64_t{1} << 32);
-    launch.read.push_back(job.name);
-    port = {step.name, kFirstJobPort + (job.value + kBetweenSteps * step.value) % kJobPorts};
-  } else if (const Value job = read("PMIX_NAMESPACE"); launch.launcher == "Open MPI" && job) {
+  }
+}
+
+/// Whether srun started this process as a task of a step. Batch scripts and interactive shells have steps
+/// with the last numbers.
+bool is_slurm_task(const Environment& all) {
+  constexpr std::int64_t kOthers = 16;
+  return all.contains("SLURM_STEP_ID") && all.contains("SLURM_PROCID") &&
+         number_in(all, "SLURM_STEP_ID", 0, kMostSteps) < kMostSteps - kOthers;
+}
+
+/// Sets the local place of a task of Slurm, if it has all variables that tell it.
+void find_slurm_place(const Environment& all, Launch& launch) {
+  const std::string name = "SLURM_STEP_TASKS_PER_NODE";
+  if (!all.contains("SLURM_LOCALID") || !all.contains("SLURM_NODEID") || !all.contains(name)) return;
+  const std::vector<int> tasks = expand_tasks_per_node(name, all.at(name));
+  const std::int64_t node = number_in(all, "SLURM_NODEID", 0, kMostRanks);
+  require_launch(node < std::ssize(tasks), "launch_range", "SLURM_NODEID",
+                 fmt::format("{}, while {} has {} nodes", node, name, tasks.size()),
+                 "the value is the number of a node of the step");
+  launch.local = {static_cast<int>(number_in(all, "SLURM_LOCALID", 0, kMostRanks)),
+                  tasks[static_cast<std::size_t>(node)]};
+  launch.read.insert(launch.read.end(), {"SLURM_LOCALID", name});
+}
+
+void require_places(const Launch& launch) {
+  const auto require = [&](bool holds, std::size_t name, int value, std::size_t of, int size,
+                           const char* rule) {
+    require_launch(holds, "launch_range", launch.read[name],
+                   fmt::format("{}, while {} is {}", value, launch.read[of], size), rule);
+  };
+  const char* const ranks = "ranks count from 0 and end below the size";
+  require(launch.rank < launch.world_size, 0, launch.rank, 1, launch.world_size, ranks);
+  if (!launch.local) return;
+  const auto [rank, size] = *launch.local;
+  require(rank < size, 2, rank, 3, size, ranks);
+  require(size <= launch.world_size, 3, size, 1, launch.world_size, "a node has at most all ranks");
+}
+
+/// Returns what one launcher tells; nothing if it did not start this process.
+std::optional<Launch> launch_by(Launcher launcher, const Environment& all) {
+  auto& [rank, size, local, local_size] = launcher.names;
+  if (launcher.name == "Slurm" && !is_slurm_task(all)) return std::nullopt;
+  // SLURM_NTASKS counts the tasks of the allocation, and a step may use only a part of it.
+  if (launcher.name == "Slurm" && !all.contains(size)) size = "SLURM_NTASKS";
+  // PMIx has another name for the rank and none for the size, and srun --mpi=pmi2 may set neither.
+  if (launcher.name == "MPICH or Intel MPI" && !all.contains(rank)) {
+    if (!all.contains(size)) return std::nullopt;
+    if (all.contains("PMIX_RANK")) rank = "PMIX_RANK";
+  }
+  if (rank == "RANK" && all.contains("TORCHELASTIC_RUN_ID")) launcher.name = "torchrun";
+  require_whole(all, launcher);
+  if (!all.contains(rank)) return std::nullopt;
+  const auto number = [&](const std::string& name, int least) {
+    return static_cast<int>(number_in(all, name, least, kMostRanks));
+  };
+  Launch launch{.launcher = launcher.name,
+                .rank = number(rank, 0),
+                .world_size = number(size, 1),
+                .read = {rank, size}};
+  if (all.contains(local)) number(local, 0);  // MVAPICH2 may set it alone
+  if (all.contains(local_size)) {
+    launch.local = {number(local, 0), number(local_size, 1)};
+    launch.read = {rank, size, local, local_size};
+  }
+  if (launcher.name == "Slurm") find_slurm_place(all, launch);
+  require_places(launch);
+  return launch;
+}
+
+/// Whether a launcher of the outside, which started the one that started this process, may differ from it.
+/// srun may have started the launcher of an MPI, and a user may start any launcher in a step of one task.
+bool is_outer(const Launch& outer, const Launch& inner) {
+  return inner.launcher == "torchrun" ||  // any launcher may start its agents, one on each node
+         (outer.launcher == "Slurm" && (inner.launcher != "RANK and WORLD_SIZE" || outer.world_size == 1));
+}
+
+/// Whether variables of PMI only repeat a step of Slurm: its plugin (--mpi=pmi2) sets the rank and the size.
+bool repeats(const Launch& pmi, const Launch& step) {
+  return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
+         pmi.rank == step.rank && pmi.world_size == step.world_size;
+}
+
+/// Returns what the command line or the innermost launcher tells.
+Launch innermost(const Environment& all) {
+  std::vector<Launch> found;
+  for (const Launcher& launcher : launchers()) {
+    if (std::optional<Launch> launch = launch_by(launcher, all)) found.push_back(std::move(*launch));
+    if (!found.empty() && found[0].launcher == "explicit") return found[0];
+  }
+  if (found.empty()) return {.launcher = "none"};
+  const Launch last = found.back();
+  std::erase_if(found, [&](const Launch& launch) { return repeats(launch, last); });
+  const Launch& inner = found.front();
+  for (const Launch& other : found) {
+    const auto require_same = [&](int own, int its, std::size_t name) {
+      require_launch(
+          own == its || is_outer(other, inner), "launch_contradiction", inner.read[name],
+          fmt::format("{} ({}), while {} is {} ({})", own, inner.launcher, other.read[name], its,
+                      other.launcher),
+          "one process has one rank in one world",
+          "unset the variables of the launcher that did not start it, or give --rank and --world-size");
+    };
+    require_same(inner.rank, other.rank, 0);
+    require_same(inner.world_size, other.world_size, 1);
+  }
+  return inner;
+}
+
+void find_address(const Environment& all, Launch& launch) {
+  const std::string nodes = launch.launcher == "Slurm" ? "SLURM_STEP_NODELIST" : "";
+  for (const std::string& name : {"--master-addr"s, "MASTER_ADDR"s, nodes}) {
+    if (!all.contains(name)) continue;
+    // Rank 0 is on the first node of the step. srun itself may have run on a login node.
+    launch.master_addr = name == nodes ? first_host(name, all.at(name)) : all.at(name);
+    const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+    require_launch(!launch.master_addr.empty() && launch.master_addr.size() <= 253 &&
+                       std::all_of(launch.master_addr.begin(), launch.master_addr.end(), is_plain),
+                   "launch_address", name, "'" + launch.master_addr + "'",
+                   "the value is a host name or an address of at most 253 characters without blanks",
+                   "--master-addr with the name of the node of rank 0");
+    launch.read.push_back(name);
+    return;
+  }
+  const bool is_one_machine = launch.local && launch.local->world_size == launch.world_size;
+  require_launch(is_one_machine, "launch_partly_set", "MASTER_ADDR",
+                 fmt::format("not set, while rank {} of {} ({}) has to meet others", launch.rank,
+                             launch.world_size, launch.launcher),
+                 "ranks that may be on several nodes need the address of the node of rank 0",
+                 "--master-addr with the name of the node of rank 0, the same on all ranks");
+  launch.master_addr = "127.0.0.1";
+}
+
+/// A port of a job lies below the ephemeral ports of the system.
+std::int64_t port_of_job(std::uint64_t number) { return 20'000 + static_cast<std::int64_t>(number % 10'000); }
+
+void find_port(const Environment& all, Launch& launch) {
+  constexpr std::int64_t kBetweenSteps = 1'009;  // a prime, because jobs of one time have consecutive numbers
+  const std::string agent = "TORCHELASTIC_USE_AGENT_STORE", job = "SLURM_JOB_ID", step = "SLURM_STEP_ID",
+                    pmix = "PMIX_NAMESPACE";
+  std::int64_t port = kDefaultPort;
+  std::vector<std::string> read;
+  if (all.contains("--master-port")) {
+    read = {"--master-port"};
+    port = number_in(all, "--master-port", 0, kMostRanks);
+  } else if (all.contains("MASTER_PORT")) {
+    const bool is_taken = all.contains(agent) && all.at(agent) == "True";  // by the store of torchrun's agent
+    if (is_taken) read.push_back(agent);
+    read.push_back("MASTER_PORT");
+    port = number_in(all, "MASTER_PORT", 0, kMostRanks) + (is_taken ? 1 : 0);
+  } else if (launch.launcher == "Slurm" && all.contains(job)) {
+    read = {job, step};
+    port = port_of_job(static_cast<std::uint64_t>(number_in(all, job, 0, kMostSteps) +
+                                                  kBetweenSteps * number_in(all, step, 0, kMostSteps)));
+  } else if (launch.launcher == "Open MPI" && all.contains(pmix)) {
+    read = {pmix};
     ContentHash hash;
-    hash.add(std::string_view(job->text));
-    port = {job->name,
-            kFirstJobPort + static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(kJobPorts))};
+    hash.add(std::string_view(all.at(pmix)));
+    port = port_of_job(hash.value());
   }
-  if (port.value < 1 || port.value > kMostPort) {
-    refuse_launch("launch_range", port.name, fmt::format("port {}", port.value), "a port is from 1 to 65535",
-                  "--master-port with a port that is free on the node of rank 0");
-  }
-  launch.master_port = static_cast<int>(port.value);
-  if (!port.name.empty()) launch.read.push_back(port.name);
+  launch.read.insert(launch.read.end(), read.begin(), read.end());
+  require_launch(1 <= port && port <= 65535, "launch_range", launch.read.empty() ? "" : launch.read.back(),
+                 fmt::format("port {}", port), "a port is from 1 to 65535",
+                 "--master-port with a port that is free on the node of rank 0");
+  launch.master_port = static_cast<int>(port);
 }
 
 }  // namespace
@@ -361,31 +256,13 @@ Environment environment_of_process() {
   return environment;
 }
 
-Launch detect_launch(const ExplicitLaunch& given, const Environment& environment) {
-  const Reader read(environment);
-  std::optional<Identity> identity = explicit_identity(given);
-  if (identity) {
-    require_places(*identity);
-  } else {
-    identity = environment_identity(read);
-  }
-  Launch launch;
-  launch.launcher = "none";
-  if (identity) {
-    launch.launcher = identity->launcher;
-    launch.rank = static_cast<int>(identity->rank.value);
-    launch.world_size = static_cast<int>(identity->world_size.value);
-    launch.read = {identity->rank.name, identity->world_size.name};
-    if (identity->local) {
-      const auto& [rank, size] = *identity->local;
-      launch.local = LocalPlace{static_cast<int>(rank.value), static_cast<int>(size.value)};
-      launch.read.push_back(rank.name);
-      launch.read.push_back(size.name);
-    }
-  }
+Launch detect_launch(const Environment& options, const Environment& environment) {
+  Environment all = options;
+  all.insert(environment.begin(), environment.end());
+  Launch launch = innermost(all);
   if (launch.world_size == 1 && !launch.local) launch.local = LocalPlace{};
-  find_address(given, read, launch);
-  find_port(given, read, launch);
+  find_address(all, launch);
+  find_port(all, launch);
   return launch;
 }
 

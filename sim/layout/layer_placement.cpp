@@ -128,12 +128,17 @@ LayerPlacement place_even(const LayerRequest& request, std::int64_t vpp) {
   return placement;
 }
 
-LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
+/// The ranks between the first and the last, of which one or both have their own numbers of layers.
+struct Middle {
+  std::int64_t ranks, layers;
+};
+
+/// Refuses a middle that Megatron cannot build.
+void require_middle(const LayerRequest& request, std::int64_t vpp, const Middle& middle) {
   const std::int64_t pp = request.pipeline_model_parallel_size;
   const auto& first = request.num_layers_in_first_pipeline_stage;
   const auto& last = request.num_layers_in_last_pipeline_stage;
-  const std::int64_t middle_ranks = pp - (first ? 1 : 0) - (last ? 1 : 0);
-  const std::int64_t middle_layers = request.num_layers - first.value_or(0) - last.value_or(0);
+  const auto [middle_ranks, middle_layers] = middle;
   const std::string numbers =
       fmt::format("{} layers on {} ranks, {} on the first, {} on the last: {} layers for {} ranks between",
                   request.num_layers, pp, first ? fmt::format("{}", *first) : "as many as between",
@@ -164,11 +169,20 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
          .rule = "the ranks between need at least one layer each, and no ranks between means no layers left",
          .hint = "other numbers for the first and last rank, that add up with the rest to --num-layers"});
   }
-  const std::int64_t middle = middle_ranks == 0 ? 0
-                                                : per_rank(request, middle_layers, middle_ranks,
-                                                           fmt::format("{} layers left", middle_layers));
-  LayerPlacement placement = place_by_rank(pp, vpp, pp == 1 ? request.num_layers : first.value_or(middle),
-                                           middle, pp == 1 ? request.num_layers : last.value_or(middle));
+}
+
+LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  const auto& first = request.num_layers_in_first_pipeline_stage;
+  const auto& last = request.num_layers_in_last_pipeline_stage;
+  const Middle middle{.ranks = pp - (first ? 1 : 0) - (last ? 1 : 0),
+                      .layers = request.num_layers - first.value_or(0) - last.value_or(0)};
+  require_middle(request, vpp, middle);
+  const std::int64_t each = middle.ranks == 0 ? 0
+                                              : per_rank(request, middle.layers, middle.ranks,
+                                                         fmt::format("{} layers left", middle.layers));
+  LayerPlacement placement = place_by_rank(pp, vpp, pp == 1 ? request.num_layers : first.value_or(each), each,
+                                           pp == 1 ? request.num_layers : last.value_or(each));
   placement.mode = "uneven";
   return placement;
 }

@@ -131,6 +131,14 @@ void require_hierarchical_cp(const ParallelSizes& sizes) {
 PerAxis<int> dense_sizes_of(const Derived& d) { return {{d.tp, d.cp, 1, d.dp, d.pp}}; }
 PerAxis<int> expert_sizes_of(const Derived& d) { return {{d.etp, 1, d.ep, d.edp, d.pp}}; }
 
+/// Checks the expert grid, and returns whether it and the dense grid can be built. One of the dense sizes is
+/// not refused a second time.
+bool expert_grid_divides(const ParallelSizes& sizes, bool dense_divides, Refusals& refusals) {
+  const bool has_own_sizes = sizes.expert_model_parallel_size > 1 || sizes.expert_tensor_parallel_size;
+  if (!dense_divides && !has_own_sizes) return false;
+  return refusals.keep([&] { require_expert_division(sizes); }) && dense_divides;
+}
+
 /// Checks the sizes by every rule, in the order of Megatron's own checks. A rule about the ranks of a grid is
 /// checked only if the sizes divide the grid, and a rule about axes only if the order can be read.
 void require_all_rules(const ParallelSizes& sizes) {
@@ -147,10 +155,7 @@ void require_all_rules(const ParallelSizes& sizes) {
     return refusals.keep([&] { require_axes_present(sizes.order, order, grid); });
   };
   bool has_grids = dense_divides && has_order && has_axes(dense_sizes_of(d));
-  // An expert grid of the dense sizes is not refused a second time.
-  const bool has_expert_sizes = sizes.expert_model_parallel_size > 1 || sizes.expert_tensor_parallel_size;
-  const bool expert_divides = (dense_divides || has_expert_sizes) &&
-                              refusals.keep([&] { require_expert_division(sizes); }) && dense_divides;
+  const bool expert_divides = expert_grid_divides(sizes, dense_divides, refusals);
   has_grids = expert_divides && has_order && has_axes(expert_sizes_of(d)) && has_grids;
   if (expert_divides && has_order) {
     has_grids = refusals.keep([&] { require_pipeline_order(sizes, d); }) && has_grids;

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
@@ -23,20 +22,13 @@ namespace {
 constexpr int kRefused = 2;
 constexpr int kBrokenContract = 3;
 
-std::uint64_t configuration_of(const ClusterSpec& spec) {
-  ContentHash hash;
-  hash.add(spec.configuration);
-  hash.add(static_cast<std::uint64_t>(spec.reductions));
-  return hash.value();
-}
-
 RendezvousSpec rendezvous_spec(const ClusterSpec& spec) {
   return {.rank = spec.launch.rank,
           .world_size = spec.launch.world_size,
           .master_addr = spec.launch.master_addr,
           .master_port = spec.launch.master_port,
           .program_version = spec.program_version,
-          .configuration = configuration_of(spec),
+          .configuration = spec.configuration,
           .payload = {},
           .deadline = spec.deadline};
 }
@@ -51,17 +43,6 @@ Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezv
   }
   mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
   require_wire();
-  if (spec_.reductions == MpiReductions::native) open_native();
-}
-
-/// Opens MPI's reductions. If that fails, it ends all processes, because the others wait there for this one.
-void Cluster::open_native() {
-  try {
-    const Watch watch(watched("the start of MPI's reductions"));
-    native_ = spec_.open_native();
-  } catch (const Error& error) {
-    end_all(text_of(error.refusal()), kRefused);
-  }
 }
 
 void Cluster::require_wire() {
@@ -115,15 +96,12 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
   ProcessRun run{.mailbox = *mailbox_,
                  .number = runs_++,
                  .rank = rank(),
-                 .deadline = spec_.deadline,
                  .layout = world.layout,
                  .nodes = world.nodes,
                  .reduction_order = world.reduction_order,
                  .eager_bytes = world.eager_bytes,
                  .device = device.for_rank(rank()),
                  .recorder = recorder,
-                 .native = native_.get(),
-                 .native_queue = {},
                  .groups = {}};
   const KeyedRandom random(world.seed);
   try {
@@ -140,10 +118,6 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
     if (world.on_broken_run)
       world.on_broken_run({.rank = rank(), .published = {}, .calls = recorder->calls()});
     throw;
-  }
-  if (native_ != nullptr) {
-    const Watch watch(watched("the end of MPI's groups"));
-    native_->close_groups();
   }
   return {{.rank = rank(), .published = recorder->take_published(), .calls = recorder->take_calls()},
           std::move(run.groups)};

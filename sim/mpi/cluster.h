@@ -12,19 +12,16 @@
 ///
 /// Calls   all processes make the same calls. The constructor meets the others over TCP (rendezvous.h) and
 ///         starts MPI only then, because MPI would wait forever for a process that never comes. Programs run
-///         one after the other. The choice of native or folded reductions is part of the configuration, which
-///         must be the same on all processes.
+///         one after the other.
 /// Errors  the constructor throws the codes of rendezvous.h and mpi_wire.h. It writes these to standard error
 ///         and ends all processes with exit code 2: launch_contradiction (MPI gives this process another rank
-///         or world size than the launcher), mpi_failed (native reductions cannot be opened). process_silent
-///         (watch.h): other processes do not come while MPI starts, makes groups, or ends. During run(), an
-///         error of the program, or of another rank that does not answer or has ended, is written to standard
-///         error with this rank's number, and ends all processes with exit code 3: the codes of
-///         mpi_communicator.h; backend_world (the number of ranks of the layout differs from the number of
-///         processes); rank_threw, pending_work, unmatched_send. A rank that refuses only because
-///         another rank has refused (refused_elsewhere.h) lets that rank write its error first.
-/// Exact   published values and records are the same as on virtual ranks of the same world. With native
-///         reductions this holds where native_reductions.h says that the bits are the same.
+///         or world size than the launcher). process_silent (watch.h): other processes do not come while MPI
+///         starts or ends. During run(), an error of the program, or of another rank that does not answer or
+///         has ended, is written to standard error with this rank's number, and ends all processes with exit
+///         code 3: the codes of mpi_communicator.h; backend_world (the number of ranks of the layout differs
+///         from the number of processes); rank_threw, pending_work, unmatched_send. A rank that refuses only
+///         because another rank has refused (refused_elsewhere.h) lets that rank write its error first.
+/// Exact   published values and records are the same as on virtual ranks of the same world.
 
 #include <memory>
 #include <string>
@@ -36,7 +33,6 @@
 #include "sim/meeting/rendezvous.h"
 #include "sim/mpi/mailbox.h"
 #include "sim/mpi/mpi_wire.h"
-#include "sim/mpi/native_reductions.h"
 #include "sim/mpi/watch.h"
 
 namespace sim {
@@ -47,8 +43,6 @@ struct ClusterSpec {
   std::uint64_t configuration = 0;             // a hash of everything that must be the same on every rank
   std::chrono::milliseconds deadline{60'000};  // the longest time of each wait for other processes
   OpenWire open_wire = [] { return open_mpi_wire(); };
-  MpiReductions reductions = MpiReductions::folded;
-  OpenNativeReductions open_native = [] { return open_mpi_reductions(); };
 };
 
 struct ProcessRun;
@@ -58,8 +52,6 @@ class Cluster {
   explicit Cluster(ClusterSpec spec);
 
   int rank() const { return spec_.launch.rank; }
-  /// Returns the number of reductions that this process has started in MPI.
-  std::int64_t native_reductions() const { return native_ == nullptr ? 0 : native_->started(); }
   ProcessReport run(const ClusterWorld& world, Device& device, const RankProgram& program);
   Conclusion finish(const Report& report);
   void close();
@@ -69,7 +61,6 @@ class Cluster {
  private:
   void require_wire();
   WatchedCall watched(const char* what) const { return {rank(), spec_.deadline, what}; }
-  void open_native();
   ProcessReport run_program(const ClusterWorld& world, Device& device, const RankProgram& program);
   void end_program(const ProcessRun& run);
 
@@ -77,7 +68,6 @@ class Cluster {
   Rendezvous rendezvous_;
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<Mailbox> mailbox_;
-  std::unique_ptr<NativeReductions> native_;  // null if reductions are folded
   std::uint32_t runs_ = 0;
 };
 

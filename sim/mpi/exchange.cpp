@@ -104,22 +104,17 @@ void take_from(const Call& call, const ProcessGroup& group, int place, int from,
   }
 }
 
-}  // namespace
-
-Bytes payload_for(const Call& call, int members, int place, int to) {
-  CHECK(to != place && to < members);
+/// Returns what a member that has an input sends to the one at `to`.
+Bytes given_to(const Call& call, int to) {
   switch (call.operation) {
     case Operation::all_reduce:
     case Operation::all_gather:
     case Operation::send:
-      return bytes_of(call.input);
     case Operation::broadcast:
-      return place == call.root ? bytes_of(call.input) : Bytes();
     case Operation::reduce:
     case Operation::gather:
-      return to == call.root ? bytes_of(call.input) : Bytes();
+      return bytes_of(call.input);
     case Operation::scatter:
-      return place == call.root ? bytes_of(block(call.input, call.count, to)) : Bytes();
     case Operation::reduce_scatter:
     case Operation::all_to_all:
       return bytes_of(block(call.input, call.count, to));
@@ -132,6 +127,15 @@ Bytes payload_for(const Call& call, int members, int place, int to) {
       break;
   }
   return {};
+}
+
+}  // namespace
+
+Bytes payload_for(const Call& call, int members, int place, int to) {
+  CHECK(to != place && to < members);
+  const bool goes_to_root = call.operation == Operation::reduce || call.operation == Operation::gather;
+  if (!gives(call.operation, place == call.root) || (goes_to_root && to != call.root)) return {};
+  return given_to(call, to);
 }
 
 void take_in(const Call& call, const ProcessGroup& group, int place, const ReductionOrder& order,
@@ -154,17 +158,6 @@ void take_in(const Call& call, const ProcessGroup& group, int place, const Reduc
     if (from != place && is_asked && gets(call.operation, is_root))
       take_from(call, group, place, from, letters[static_cast<std::size_t>(from)].payload);
   }
-}
-
-NativeReduction native_reduction_of(const Call& call) {
-  return {call.operation, call.dtype, call.reduce_op, call.root, call.count, bytes_of(call.input)};
-}
-
-void take_in_native(const Call& call, int members, const Bytes& result) {
-  if (call.output->is_none()) return;
-  Tensor output = call.output;
-  write(result, output);
-  if (call.reduce_op == ReduceOp::average) output.device().scale(output, {1, members}, output);
 }
 
 }  // namespace sim

@@ -5,14 +5,12 @@
 ///
 /// Shapes  payloads are bytes as elements lie in memory. `letters` has one element for each place of the
 ///         group; the payload of this rank's own letter is empty.
-/// Exact   the results are those of sim/world/transfer.h; for a native reduction, those that
-///         native_reductions.h describes.
+/// Exact   the results are those of sim/world/transfer.h.
 
 #include <vector>
 
 #include "sim/comm/reduction_order.h"
 #include "sim/mpi/letter.h"
-#include "sim/mpi/native_reductions.h"
 
 namespace sim {
 
@@ -22,10 +20,5 @@ Bytes payload_for(const Call& call, int members, int place, int to);
 /// Writes the output of a collective or of a recv. The letter of a recv is at its peer's place.
 void take_in(const Call& call, const ProcessGroup& group, int place, const ReductionOrder& order,
              const std::vector<Letter>& letters);
-
-/// native_reduction_of() returns what a member gives to MPI's own reduction. take_in_native() writes the
-/// output from MPI's result.
-NativeReduction native_reduction_of(const Call& call);
-void take_in_native(const Call& call, int members, const Bytes& result);
 
 }  // namespace sim

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "sim/base/check.h"
-#include "sim/meeting/byte_order.h"
 
 namespace sim {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/byte_order.h"
 #include "sim/comm/call.h"
-#include "sim/meeting/frame.h"
 
 namespace sim {
 

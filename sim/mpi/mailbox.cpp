@@ -6,10 +6,9 @@
 #include <thread>
 
 #include "sim/base/check.h"
+#include "sim/base/deadline.h"
 #include "sim/base/error.h"
-#include "sim/meeting/deadline.h"
-#include "sim/meeting/meeting.h"
-#include "sim/meeting/rank_ranges.h"
+#include "sim/comm/process_group.h"
 
 namespace sim {
 
@@ -70,7 +69,7 @@ void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const
     if (deadline->has_passed()) {
       refuse({.code = "rank_silent",
               .option = waiting,
-              .numbers = fmt::format("waited {} for {}", text_of(deadline_), named_ranks(ranks)),
+              .numbers = fmt::format("waited {} for {}", text_of(deadline_), text_of_ranks(ranks)),
               .rule = "all members of a call make it within the deadline",
               .hint = "look at what those ranks wrote last and where they wait; on slow machines set a "
                       "longer --deadline"});
@@ -79,41 +78,28 @@ void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const
   }
 }
 
-std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting,
-                                  const std::function<void()>& meanwhile) {
-  wait_until(
-      [&] {
-        meanwhile();
-        return missing(keys, waiting);
-      },
-      waiting);
-  return take_out(keys);
+std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting) {
+  wait_until([&] { return missing(keys, waiting); }, waiting);
+  std::vector<Letter> taken;
+  taken.reserve(keys.size());
+  for (const LetterKey& key : keys) taken.push_back(std::move(letters_.extract(key).mapped()));
+  return taken;
 }
 
+/// Returns the ranks whose letters have not arrived. It refuses if the program of such a rank has ended.
 std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std::string& waiting) const {
   std::vector<int> missing, gone;
   for (const LetterKey& key : keys) {
     if (letters_.contains(key)) continue;
     missing.push_back(key.from);
-    if (has_ended(key.run, key.from)) gone.push_back(key.from);
+    if (ended_.contains({key.run, key.from})) gone.push_back(key.from);
   }
   if (gone.empty()) return missing;
   refuse({.code = "left_early",
           .option = waiting,
-          .numbers = fmt::format("the program of {} has ended without making this call", named_ranks(gone)),
+          .numbers = fmt::format("the program of {} has ended without making this call", text_of_ranks(gone)),
           .rule = "every member of a group makes the same calls in the same order",
           .hint = "look for a call that those ranks skip"});
-}
-
-bool Mailbox::has(const std::vector<LetterKey>& keys) const {
-  return std::all_of(keys.begin(), keys.end(), [&](const LetterKey& key) { return letters_.contains(key); });
-}
-
-std::vector<Letter> Mailbox::take_out(const std::vector<LetterKey>& keys) {
-  std::vector<Letter> taken;
-  taken.reserve(keys.size());
-  for (const LetterKey& key : keys) taken.push_back(std::move(letters_.extract(key).mapped()));
-  return taken;
 }
 
 std::vector<Letter> Mailbox::take_rest(std::uint32_t run, int own_rank, const std::string& waiting) {

@@ -31,25 +31,17 @@ class Mailbox {
     wire_.send(to, encoded_letter(letter));
   }
   /// Waits for the letter of each key and returns them in the order of the keys. `waiting` says, for
-  /// messages, which rank waits in which call. `meanwhile` is called whenever letters may have arrived.
-  std::vector<Letter> take(
-      const std::vector<LetterKey>& keys, const std::string& waiting,
-      const std::function<void()>& meanwhile = [] {});
-  /// Waits until `missing`, which returns the ranks that are still waited for, returns none.
-  void wait_until(const std::function<std::vector<int>()>& missing, const std::string& waiting);
-  /// Returns the ranks whose letters have not arrived. It refuses (left_early) if the program of such a
-  /// rank has ended.
-  std::vector<int> missing(const std::vector<LetterKey>& keys, const std::string& waiting) const;
-  bool has(const std::vector<LetterKey>& keys) const;
-  /// Removes and returns letters, all of which must have arrived.
-  std::vector<Letter> take_out(const std::vector<LetterKey>& keys);
-  bool has_ended(std::uint32_t run, int rank) const { return ended_.contains({run, rank}); }
+  /// messages, which rank waits in which call.
+  std::vector<Letter> take(const std::vector<LetterKey>& keys, const std::string& waiting);
   /// Waits until the programs of all other ranks have ended, and returns the letters of this run that nobody
   /// took.
   std::vector<Letter> take_rest(std::uint32_t run, int own_rank, const std::string& waiting);
 
  private:
   bool receive();
+  /// Waits until `missing`, which returns the ranks that are still waited for, returns none.
+  void wait_until(const std::function<std::vector<int>()>& missing, const std::string& waiting);
+  std::vector<int> missing(const std::vector<LetterKey>& keys, const std::string& waiting) const;
 
   Wire& wire_;
   std::chrono::milliseconds deadline_;

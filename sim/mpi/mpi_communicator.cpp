@@ -12,7 +12,6 @@
 #include "sim/comm/waiting.h"
 #include "sim/mpi/exchange.h"
 #include "sim/mpi/letter_agreement.h"
-#include "sim/mpi/watch.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/running_device.h"
 
@@ -71,8 +70,7 @@ class SentCall : public Pending {
       places.push_back(from);
       keys.push_back({group_.rank_at(from), run_.number, own.key.group, answer_kind(), call_.sequence});
     }
-    std::vector<Letter> letters = run_.mailbox.take(keys, text_of_waiting(call_, group_, run_.rank),
-                                                    [this] { run_.native_queue.ask(run_.mailbox); });
+    std::vector<Letter> letters = run_.mailbox.take(keys, text_of_waiting(call_, group_, run_.rank));
     for (const Letter& letter : letters) require_agreement(own, letter);
     for (std::size_t i = 0; i < letters.size(); ++i)
       by_place[static_cast<std::size_t>(places[i])] = std::move(letters[i]);
@@ -105,84 +103,6 @@ class SentCall : public Pending {
   bool is_done_ = false;
 };
 
-/// A started reduction that MPI computes. The constructor sends its letters, which carry no data.
-class NativeCall : public Pending {
- public:
-  NativeCall(ProcessRun& run, const ProcessGroup& group, NativeGroup& native, Call&& call)
-      : run_(run), group_(group), device_(run.device.get()) {
-    const Letter own = letter_of(call, group, run.rank, run.number);
-    std::vector<LetterKey> answers;
-    for (const int member : group.members) {
-      if (member == run.rank) continue;
-      run.mailbox.send(member, own);
-      answers.push_back(own.key);
-      answers.back().from = member;
-    }
-    queued_ =
-        std::make_shared<QueuedReduction>(QueuedReduction{std::move(call), own, std::move(answers), native});
-    run.native_queue.add(queued_);
-  }
-
-  void wait() override {
-    if (is_done_) return;
-    require_waits_for_own(queued_->call, device_);
-    const std::string waiting = text_of_waiting(queued_->call, group_, run_.rank);
-    run_.mailbox.wait_until(
-        [&] {
-          run_.native_queue.ask(run_.mailbox);
-          if (queued_->request != nullptr) return std::vector<int>();
-          return run_.mailbox.missing(queued_->answers, waiting);
-        },
-        waiting);
-    run_.mailbox.wait_until(
-        [&] {
-          run_.native_queue.ask(run_.mailbox);
-          return queued_->request->is_done() ? std::vector<int>() : running_others();
-        },
-        waiting + ", which all members have made and MPI has not finished");
-    take_in_native(queued_->call, group_.size(), queued_->request->result());
-    is_done_ = true;
-  }
-
- private:
-  /// Returns the other members whose programs still run, or all other members if none runs. MPI does not tell
-  /// which rank is late, so these are the ranks that may be.
-  std::vector<int> running_others() const {
-    std::vector<int> all, running;
-    for (const LetterKey& key : queued_->answers) {
-      all.push_back(key.from);
-      if (!run_.mailbox.has_ended(run_.number, key.from)) running.push_back(key.from);
-    }
-    return running.empty() ? all : running;
-  }
-
-  ProcessRun& run_;
-  const ProcessGroup& group_;
-  const Device* device_;
-  std::shared_ptr<QueuedReduction> queued_;
-  bool is_done_ = false;
-};
-
-/// Waits, with a deadline, until all ranks are about to make the same groups. Making a group in MPI has no
-/// deadline, and after this no rank waits there for one that has not come.
-void meet_before_groups(ProcessRun& run, const std::vector<int>& ranks) {
-  const LetterKey key{run.rank, run.number, "groups of the layout", LetterKind::collective, 0};
-  std::vector<LetterKey> keys;
-  for (const int rank : ranks) {
-    if (rank == run.rank) continue;
-    run.mailbox.send(rank, {.key = key});
-    keys.push_back(key);
-    keys.back().from = rank;
-  }
-  run.mailbox.take(keys, fmt::format("rank {} before the groups of the layout are made in MPI", run.rank));
-}
-
-const ProcessGroup& world_of(ProcessRun& run) {
-  const std::vector<int> ranks = ranks_of_grid(run.layout);
-  if (run.native != nullptr) meet_before_groups(run, ranks);
-  return run.add_group("world", 0, ranks);
-}
-
 /// Makes this rank's group of a split. The index of the group is that of its color among all colors, so every
 /// member computes the same index.
 std::unique_ptr<MpiCommunicator> split_group(ProcessRun& run, const ProcessGroup& parent, const Call& call,
@@ -207,23 +127,10 @@ const ProcessGroup& ProcessRun::add_group(std::string kind, int index, std::vect
   return *groups.back();
 }
 
-namespace {
-
-NativeGroup& open_native(ProcessRun& run, const ProcessGroup& group) {
-  const Watch watch({run.rank, run.deadline, fmt::format("the making of {} in MPI", text_of(group))});
-  return run.native->open_group(group.members);
-}
-
-}  // namespace
-
 MpiCommunicator::MpiCommunicator(ProcessRun& run, const ProcessGroup& group)
-    : Communicator(group, group.place_of(run.rank), *run.device, run.recorder),
-      run_(run),
-      native_(run.native == nullptr || group.size() == 1 ? nullptr : &open_native(run, group)) {}
+    : Communicator(group, group.place_of(run.rank), *run.device, run.recorder), run_(run) {}
 
 std::unique_ptr<Pending> MpiCommunicator::do_call(Call&& call) {
-  if (native_ != nullptr && has_native_reduction(call.operation, call.dtype, call.count, size()))
-    return std::make_unique<NativeCall>(run_, group(), *native_, std::move(call));
   auto sent = std::make_unique<SentCall>(run_, group(), std::move(call));
   sent->send();
   return sent;
@@ -249,10 +156,8 @@ std::unique_ptr<MpiCommunicator> MpiCommunicator::new_group(std::string name, co
       run_, run_.add_group(sent.call().rare->name, static_cast<int>(sent.call().sequence), members));
 }
 
-MpiGroups::MpiGroups(ProcessRun& run) : run_(run), world_(run, world_of(run)) {
-  if (run.native == nullptr) return;
-  for (const GroupKind& kind : run.layout.kinds) find(kind.name());
-}
+MpiGroups::MpiGroups(ProcessRun& run)
+    : run_(run), world_(run, run.add_group("world", 0, ranks_of_grid(run.layout))) {}
 
 Communicator* MpiGroups::find(std::string_view kind) {
   if (kind == "world") return &world_;

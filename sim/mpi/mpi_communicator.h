@@ -5,18 +5,12 @@
 ///
 /// Calls   a call sends its letters when it is made, before it waits. Started calls of all groups therefore
 ///         proceed side by side, and a program that does not deadlock on virtual ranks does not deadlock
-///         here. A send waits for its recv, unless its tensor has at most eager_bytes. With native
-///         reductions, the letters of a reduction that MPI supports carry no data, and the reduction is
-///         started in MPI when all letters have arrived and agree (native_queue.h). A group is made in MPI
-///         when all members are known to come at once: the groups of the layout before the program begins,
-///         by all ranks in the order of the layout's kinds; other groups when the letters of the call that
-///         makes them have arrived.
+///         here. A send waits for its recv, unless its tensor has at most eager_bytes. Making a group needs
+///         no communication.
 /// Errors  the codes of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that
-///         left its rank's program; mpi_failed.
+///         left its rank's program.
 /// Exact   a reduction gathers the inputs of all members and folds them in the world's order, as virtual
-///         ranks do, so its bits are the same. With native reductions MPI computes those that it supports
-///         (native_reductions.h: f64, f32, i32, in an order of its own). bf16 and the field are not types of
-///         MPI and are still folded.
+///         ranks do, so its bits are the same.
 
 #include <map>
 #include <memory>
@@ -28,8 +22,6 @@
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
 #include "sim/mpi/mailbox.h"
-#include "sim/mpi/native_queue.h"
-#include "sim/mpi/native_reductions.h"
 
 namespace sim {
 
@@ -38,15 +30,12 @@ struct ProcessRun {
   Mailbox& mailbox;
   std::uint32_t number;  // number of the program
   int rank;
-  std::chrono::milliseconds deadline;
   const Layout& layout;
   NodePlacement nodes;
   ReductionOrder reduction_order;
   std::int64_t eager_bytes;
   std::shared_ptr<Device> device;
   std::shared_ptr<Recorder> recorder;
-  NativeReductions* native;  // null if all reductions are folded
-  NativeQueue native_queue;
   std::vector<std::shared_ptr<const ProcessGroup>>
       groups;  // shared, because call records outlive the program
 
@@ -55,7 +44,6 @@ struct ProcessRun {
 
 class MpiCommunicator : public Communicator {
  public:
-  /// If reductions are native, all members must construct it at once.
   MpiCommunicator(ProcessRun& run, const ProcessGroup& group);
 
   /// Makes a new group. It may be called on the world's communicator only, and by all ranks. Returns null on
@@ -67,12 +55,9 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
   ProcessRun& run_;
-  NativeGroup* native_;  // null if all reductions are folded, or if the group has one member
 };
 
-/// The groups of a process. A group is made when it is first asked for, which needs no communication. With
-/// native reductions it does need some, so all ranks make all groups of the layout at once, before the
-/// program begins.
+/// The groups of a process. A group is made when it is first asked for.
 class MpiGroups : public Groups {
  public:
   explicit MpiGroups(ProcessRun& run);

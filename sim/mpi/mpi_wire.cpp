@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sim/base/check.h"
-#include "sim/meeting/byte_order.h"
 
 namespace sim {
 

@@ -2,7 +2,7 @@
 
 /// A wire between the processes of MPI_COMM_WORLD. It uses only non-blocking sends and probes, and neither
 /// collectives nor further communicators of MPI, so that every wait for a process that does not answer can
-/// have a deadline. MPI's own reductions are in native_reductions.h.
+/// have a deadline.
 ///
 /// Shapes  a letter of any length is sent in pieces of at most `most_piece` bytes, because counts of MPI have
 ///         31 bits.

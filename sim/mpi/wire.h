@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-#include "sim/meeting/frame.h"
+#include "sim/base/byte_order.h"
 
 namespace sim {
 

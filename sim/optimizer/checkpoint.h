@@ -21,7 +21,7 @@
 ///         checkpoint_shard: a file is missing, is cut short, or was changed; checkpoint_elsewhere
 ///         (RefusedElsewhere): another rank refused, which it names; checkpoint_names: two tensors of the
 ///         model have the same name, or a name is not UTF-8; those of checkpoint_index.h (an
-///         iteration that no load would accept is one), checkpoint_store.h and safetensors.h. If one rank
+///         iteration that no load would accept is one) and safetensors.h. If one rank
 ///         refuses, every rank does, before any of them has changed a value. The shards of a refused save
 ///         stay until the next save.
 /// Exact   Values are kept bit for bit, so training that is resumed on the same layout gives the same bits as

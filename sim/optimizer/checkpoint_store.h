@@ -1,17 +1,13 @@
 #pragma once
 
-/// A store of checkpoint files, found by name, in a folder or in memory.
+/// A store of checkpoint files, found by name.
 ///
 /// Calls   Ranks of one world may call a store at once, each with its own names; only one rank at once may
 ///         call `replace` and `remove`.
-/// Errors  checkpoint_store: the system refuses to read or to write; the message has the path and the
-///         system's reason.
 /// Exact   A file written by `replace` is either the old one or the new one, complete, whenever the program
-///         ends. A file written by `write` may be cut short. Each file is created anew: anything that
-///         had its name (a link, a pipe) is removed and never written to.
+///         ends. A file written by `write` may be cut short.
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -32,10 +28,7 @@ class CheckpointStore {
   virtual std::vector<std::string> names() = 0;
 };
 
-/// Returns a store in a folder, which is created if it does not exist. When `replace` returns, everything
-/// written before has reached the disk.
-std::unique_ptr<CheckpointStore> folder_store(const std::string& path);
-
+/// A store in memory.
 class MemoryStore : public CheckpointStore {
  public:
   void write(const std::string& name, std::string_view bytes) override;

@@ -83,6 +83,25 @@ Json parsed(std::string_view text, const std::string& name) {
   return Json::parse(text, visit, false);
 }
 
+/// Whether the entry of a tensor in a header has its members, of their kinds.
+bool is_entry(const Json& entry) {
+  const auto has = [&](const char* name, Json::value_t kind) {
+    return entry.is_object() && entry.contains(name) && entry.at(name).type() == kind;
+  };
+  return has("dtype", Json::value_t::string) && has("shape", Json::value_t::array) &&
+         has("data_offsets", Json::value_t::array) && entry.at("data_offsets").size() == 2;
+}
+
+/// Turns a tensor whose last dimension is the numbers of an element of the field into one of the field.
+template <typename Says>
+void become_field(StoredTensor& tensor, const Says& says) {
+  const bool is_field =
+      tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
+  if (!is_field) says("a tensor of the field has a last dimension of four F64");
+  tensor.dtype = DType::field;
+  tensor.shape.pop_back();
+}
+
 /// Reads the entries of a header.
 struct Reader {
   std::string_view values;         // the bytes after the header
@@ -108,11 +127,7 @@ struct Reader {
 
   StoredTensor tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
     const auto says = [&](const char* rule) { refuse_bytes(file, "tensor " + name, rule); };
-    const bool is_entry = entry.is_object() && entry.contains("dtype") && entry.at("dtype").is_string() &&
-                          entry.contains("shape") && entry.at("shape").is_array() &&
-                          entry.contains("data_offsets") && entry.at("data_offsets").is_array() &&
-                          entry.at("data_offsets").size() == 2;
-    if (!is_entry) says("a tensor has dtype, shape and two data_offsets");
+    if (!is_entry(entry)) says("a tensor has dtype, shape and two data_offsets");
     StoredTensor tensor;
     const auto known = std::find_if(kNames.begin(), kNames.end(),
                                     [&](const StoredName& n) { return entry.at("dtype") == n.text; });
@@ -130,12 +145,7 @@ struct Reader {
     const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
     tensor.values.assign(own.begin(), own.end());
     end += static_cast<std::uint64_t>(bytes);
-    if (!of_field.contains(name)) return tensor;
-    const bool is_field =
-        tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
-    if (!is_field) says("a tensor of the field has a last dimension of four F64");
-    tensor.dtype = DType::field;
-    tensor.shape.pop_back();
+    if (of_field.contains(name)) become_field(tensor, says);
     return tensor;
   }
 };

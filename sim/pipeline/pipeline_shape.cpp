@@ -16,7 +16,8 @@ void require_sizes(const PipelineShape& shape) {
             .option = option,
             .numbers = fmt::format("the size is {}", size),
             .rule = fmt::format("a size is from 1 to {}", kMostSteps),
-            .hint = fmt::format("{} 8", option)});
+            .hint = {},
+            .to_try = SizeToTry{option, 8}});
   };
   require_size("--pipeline-model-parallel-size", shape.pipeline_model_parallel_size);
   require_size("--num-microbatches", shape.num_microbatches);
@@ -41,7 +42,8 @@ void require_without_chunks(const PipelineShape& shape) {
           .option = "--overlap-moe-expert-parallel-comm",
           .numbers = "no virtual pipeline size is given",
           .rule = "on a pipeline, only the interleaved schedule has a step to overlap with",
-          .hint = "leave it out, or --virtual-pipeline-model-parallel-size 2"});
+          .hint = {},
+          .to_try = SizeToTry{"--virtual-pipeline-model-parallel-size", 2, "leave it out"}});
 }
 
 void require_groups(const PipelineShape& shape) {
@@ -55,8 +57,9 @@ void require_groups(const PipelineShape& shape) {
             .rule =
                 "a group has at least as many microbatches as there are pipeline ranks, and at most all of "
                 "them",
-            .hint = m < p ? fmt::format("--num-microbatches {}", p)
-                          : fmt::format("--microbatch-group-size-per-virtual-pipeline-stage {}", p)});
+            .hint = {},
+            .to_try = SizeToTry{
+                m < p ? "--num-microbatches" : "--microbatch-group-size-per-virtual-pipeline-stage", p}});
   }
   const std::int64_t rest = m % n;
   if (rest == 0 || rest >= p) return;
@@ -66,7 +69,8 @@ void require_groups(const PipelineShape& shape) {
               "{} microbatches in groups of {}: the last group has {}, and there are {} pipeline ranks", m, n,
               rest, p),
           .rule = "the last group is full, or has at least as many microbatches as there are pipeline ranks",
-          .hint = fmt::format("--num-microbatches {}", m - rest)});
+          .hint = {},
+          .to_try = SizeToTry{"--num-microbatches", m - rest}});
 }
 
 /// Returns the number of a stage of the model, counted in the forward direction.

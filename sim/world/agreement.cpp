@@ -38,19 +38,22 @@ bool agree(const PostedCall& a, const PostedCall& b) {
          a.call.rare->name == b.call.rare->name && a.call.rare->factor == b.call.rare->factor;
 }
 
+/// How two calls of different operations disagree. `where` begins the text.
+Disagreement other_operation(const PostedCall& first, const PostedCall& other, const std::string& where) {
+  const Operation a = first.call.operation, b = other.call.operation;
+  const bool group_call = makes_group(a) || makes_group(b);
+  return {group_call ? "group_not_created_by_all" : "collective_type_mismatch",
+          where + both(first, name_of(a), other, name_of(b)),
+          group_call ? "every rank makes the same new_group and split calls, member or not" : kSameCalls,
+          "look for an earlier call that some ranks skip or make twice"};
+}
+
 std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& other) {
   const Call& a = first.call;
   const Call& b = other.call;
   const std::string where =
       fmt::format("members of {} disagree at call {}: ", first.group_state.group.kind, a.sequence);
-  if (a.operation != b.operation) {
-    const bool group_call = makes_group(a.operation) || makes_group(b.operation);
-    return Disagreement{
-        group_call ? "group_not_created_by_all" : "collective_type_mismatch",
-        where + both(first, name_of(a.operation), other, name_of(b.operation)),
-        group_call ? "every rank makes the same new_group and split calls, member or not" : kSameCalls,
-        "look for an earlier call that some ranks skip or make twice"};
-  }
+  if (a.operation != b.operation) return other_operation(first, other, where);
   if (a.operation == Operation::new_group &&
       (a.rare->members != b.rare->members || a.rare->name != b.rare->name)) {
     return Disagreement{

@@ -102,6 +102,7 @@ std::vector<FoldSegment> segments_of_blocks(Calls calls, const ProcessGroup& gro
   return all;
 }
 
+/// Folds all blocks at once, and copies each to its place.
 void reduce_scatter_small(Calls calls, const ProcessGroup& group, const ReductionOrder& order) {
   const Call& call = calls.front()->call;
   Device& device = call.input->device();
@@ -117,6 +118,7 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
 /// same for all blocks.
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
+  if (parts == 1 && is_small(calls)) return reduce_scatter_small(calls, group, order);
   const Call& call = calls.front()->call;
   const TensorList inputs = inputs_of(calls, fold_plan(order, call, group, 0).base);
   for (std::size_t place = 0; place < calls.size(); ++place) {
@@ -140,6 +142,7 @@ void all_gather_small(Calls calls) {
 /// Reads each block once, and writes it to all outputs: a fold of one input is a copy. A block that works in
 /// place is in its own output already.
 void all_gather(Calls calls) {
+  if (is_small(calls)) return all_gather_small(calls);
   const std::int64_t count = calls.front()->call.count;
   const FoldSegment whole{.begin = 0, .end = count};
   for (std::size_t place = 0; place < calls.size(); ++place) {
@@ -208,25 +211,15 @@ bool has_elements(const Call& call) {
   return tensor.is_none() || tensor.device().has_elements(call.dtype);
 }
 
-}  // namespace
-
-int parts_of(Calls calls, int most) {
-  const Call& call = calls.front()->call;
-  if (!has_reduce_op(call.operation) || !has_elements(call)) return 1;
-  const std::int64_t bytes = call.count * size_of(call.dtype) * static_cast<std::int64_t>(calls.size());
-  return static_cast<int>(std::clamp<std::int64_t>(bytes / kWorthAPart, 1, most));
-}
-
-void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
-  if (!has_elements(calls.front()->call)) return;
+/// Moves the elements of a collective.
+void move(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   switch (calls.front()->call.operation) {
     case Operation::all_reduce:
       return all_reduce(calls, group, order, part, parts);
     case Operation::reduce_scatter:
-      if (parts == 1 && is_small(calls)) return reduce_scatter_small(calls, group, order);
       return reduce_scatter(calls, group, order, part, parts);
     case Operation::all_gather:
-      return is_small(calls) ? all_gather_small(calls) : all_gather(calls);
+      return all_gather(calls);
     case Operation::broadcast:
       return broadcast(calls);
     case Operation::reduce:
@@ -242,12 +235,24 @@ void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& orde
     case Operation::barrier:
     case Operation::split:
     case Operation::new_group:
-      return;
     case Operation::send:
     case Operation::recv:
-      break;
+      return;
   }
-  CHECK(false && "messages are matched in pairs");
+}
+
+}  // namespace
+
+int parts_of(Calls calls, int most) {
+  const Call& call = calls.front()->call;
+  if (!has_reduce_op(call.operation) || !has_elements(call)) return 1;
+  const std::int64_t bytes = call.count * size_of(call.dtype) * static_cast<std::int64_t>(calls.size());
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / kWorthAPart, 1, most));
+}
+
+void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
+  CHECK(!is_point_to_point(calls.front()->call.operation));  // messages are matched in pairs
+  if (has_elements(calls.front()->call)) move(calls, group, order, part, parts);
 }
 
 void transfer(const Call& send, const Call& receive) { copy_elements(send.input, receive.output); }

@@ -22,7 +22,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/kind_table.h"
 #include "sim/layout/layout.h"
-#include "verify/recordings/dump_folder_writer.h"
+#include "verify/recordings/dump_writer.h"
 #include "verify/recordings/run_dump_writer.h"
 
 namespace {

@@ -30,7 +30,7 @@ inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
   return sim::host_bytes(answer).front() != std::byte{0};
 }
 
-/// Reports the seconds that one item of an iteration takes, as growth_picture.h draws them.
+/// Reports the seconds that one item of an iteration takes, as counter "each".
 inline void count_each(benchmark::State& state, double items) {
   state.counters["each"] =
       benchmark::Counter(items, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -18,7 +18,7 @@
 #include "tests/defects/wrong_training.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
-#include "verify/options/scenario.h"
+#include "verify/requests/scenario.h"
 
 namespace test {
 

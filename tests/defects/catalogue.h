@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "verify/cases/case.h"
+#include "verify/exam/fault_catalogue.h"
 #include "verify/properties/bench.h"
-#include "verify/properties/fault_catalogue.h"
 
 namespace test {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tests/defects/catalogue.h"
-#include "verify/properties/campaign.h"
+#include "verify/campaign/campaign.h"
 
 namespace test {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/defects/catalogue.h"
-#include "verify/properties/campaign.h"
+#include "verify/campaign/campaign.h"
 
 namespace {
 

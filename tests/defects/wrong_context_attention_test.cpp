@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/defects/with_program.h"
-#include "verify/properties/campaign.h"
+#include "verify/campaign/campaign.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "sim/experts/token_permutation.h"
 #include "sim/tensor/ops.h"
 #include "tests/defects/faulty_communicator.h"
-#include "verify/cases/aux_loss_plan.h"
+#include "verify/cases/router_plan.h"
 #include "verify/cases/token_dispatch.h"
 
 namespace test {

@@ -51,8 +51,8 @@ std::vector<std::string> unnamed_packages(const std::string& script, const std::
 /// would allow a circle.
 std::vector<std::string> rooms_out_of_order();
 
-/// Finds error codes that the sources refuse with, or that a manual lists under Errors, but that the
-/// refusal tests never provoke.
+/// Finds error codes that the sources or the tables of rules refuse with, or that a manual lists under Errors,
+/// but that the refusal tests never provoke.
 std::vector<std::string> unprovoked_refusals(const std::vector<SourceFile>& files,
                                              const std::string& refusal_tests);
 

@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <set>
 #include <sstream>
+#include <utility>
 
+#include "tests/house/complexity.h"
 #include "tests/house/included_names.h"
+#include "tests/house/ratchet.h"
 
 namespace {
 
@@ -40,12 +43,14 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction(sources()), Lines{});
   EXPECT_EQ(test::include_direction({{"sim/base/a.h", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(
-      test::include_direction({{"sim/layout/a.cpp", "#include \"verify/options/settings.h\"\n"}}).size(), 1U);
+      test::include_direction({{"sim/layout/a.cpp", "#include \"verify/vocabulary/settings.h\"\n"}}).size(),
+      1U);
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "#include <Eigen/Dense>\n"}}).size(), 1U);
   EXPECT_EQ(
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(
-      test::include_direction({{"sim/layout/a.cpp", "  #include <verify/options/settings.h>\n"}}).size(), 1U);
+      test::include_direction({{"sim/layout/a.cpp", "  #include <verify/vocabulary/settings.h>\n"}}).size(),
+      1U);
   EXPECT_EQ(test::include_direction({{"sim/mpi/a.cpp", "#include \"sim/world/finding.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"gpu/cuda/a.cu", "#include \"sim/tensor/tensor.h\"\n"}}).size(), 1U);
@@ -109,10 +114,10 @@ TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "const auto now = std::time(nullptr);"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/socket.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/deadline.cpp", "const auto now = std::time(nullptr);"}}).size(),
+  EXPECT_EQ(test::banned_names({{"sim/meeting/rendezvous.cpp", "std::chrono::steady_clock::now()"}}).size(),
             1U);
-  EXPECT_EQ(test::banned_names({{"sim/meeting/deadline.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
+  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "const auto now = std::time(nullptr);"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/base/deadline.h", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
 }
@@ -239,25 +244,108 @@ TEST(HouseRules, ReadmeNamesEveryPackage) {
             1U);
 }
 
+TEST(HouseRules, RoomsOnlyBecomeSmaller) {
+  const std::string table = root_file("tests/house/ratchet.tsv");
+  EXPECT_EQ(test::above_or_below_ratchet(sources(), table), Lines{})
+      << "The rows of tests/house/ratchet.tsv as the sources are; a number that rises needs a reason in its "
+         "last "
+         "column:\n"
+      << test::ratchet_rows(sources(), table);
+}
+
+/// Returns what the ratchet says of a room of 100 lines with two functions and two floors.
+Lines ratcheted(const std::string& row) {
+  std::string body = "int f(int x) {\n";
+  for (int i = 0; i < 15; ++i) body += "if (x == 0) return 1;\n";
+  const std::string upper = "#include \"sim/base/a.h\"\n" + body + "}\n" + std::string(80, '\n');
+  const std::string lower = "#include \"sim/base/b.h\"\nint g();\n";
+  return test::above_or_below_ratchet({{"sim/base/a.h", lower}, {"sim/base/b.cpp", upper}},
+                                      "room\tlines\tcomplex\tfloors\twhy\n" + row);
+}
+
+TEST(HouseRules, TheRatchetTurnsOneWay) {
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t1\t\n"), Lines{});  // a and b include each other
+  EXPECT_EQ(ratcheted("sim/base\t120\t1\t1\ta reason\n"), Lines{});
+  EXPECT_EQ(ratcheted("sim/base\t99\t1\t1\t\n"), Lines{"sim/base: 100 lines; its row allows 99"});
+  EXPECT_EQ(ratcheted("sim/base\t121\t1\t1\t\n"),
+            Lines{"sim/base: 100 lines; lower its row, which still has 121"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t0\t1\t\n"),
+            Lines{"sim/base: 1 functions with a complexity above 15; its row allows 0"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t2\t1\t\n").size(), 1U);
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t0\t\n"), Lines{"sim/base: 1 floors; its row allows 0"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t2\t\n").size(), 1U);
+  EXPECT_EQ(ratcheted(""), Lines{"sim/base: it has no row in ratchet.tsv"});
+  EXPECT_EQ(ratcheted("sim/base\t100\t1\t1\t\nsim/gone\t1\t0\t1\t\n"),
+            Lines{"sim/gone: it has a row in ratchet.tsv, and no file"});
+  const std::string above_a_circle = "#include \"sim/base/b.h\"\n",
+                    in_a_circle = "#include \"sim/base/c.h\"\n";
+  EXPECT_EQ(test::ratchet_rows({{"sim/base/a.cpp", above_a_circle},
+                                {"sim/base/b.h", in_a_circle},
+                                {"sim/base/c.h", above_a_circle}},
+                               ""),
+            "room\tlines\tcomplex\tfloors\twhy\nsim/base\t3\t0\t2\t\n");
+  const std::string table = "room\tlines\tcomplex\tfloors\twhy\nsim/base\t2\t0\t1\ta reason\n";
+  EXPECT_EQ(
+      test::ratchet_rows({{"sim/base/c.h", "#include \"sim/base/a.h\"\n"}, {"sim/base/a.h", "\n"}}, table),
+      "room\tlines\tcomplex\tfloors\twhy\nsim/base\t2\t0\t2\ta reason\n");
+}
+
+TEST(HouseRules, ComplexityIsThatOfBodies) {
+  const auto complexity = [](const std::string& source) {
+    std::string text;
+    for (const auto& [name, branches] : test::complexities_of(source))
+      text += name + " " + std::to_string(branches) + " ";
+    return text;
+  };
+  EXPECT_EQ(complexity("namespace a {\nint f(int x) { return x ? 1 : 2; }\n}\n"), "f 2 ");
+  EXPECT_EQ(
+      complexity("struct A : B {\n A() : b_{1}, c_(2) { if (b_ && c_ || d_) for (;;) while (1) {} }\n};\n"),
+      "A 6 ");
+  EXPECT_EQ(complexity("void f(A&& a) { switch (a) { case 1: case 2: try {} catch (...) {} } }\n"), "f 4 ");
+  EXPECT_EQ(complexity("bool A::operator()(int x) const { return x && x; }\nint g() { return 0; }\n"),
+            "operator 2 g 1 ");
+  EXPECT_EQ(complexity("constexpr int kA[] = {f(1) ? 1 : 2};\nclass A {\n public:\n  int b{2};\n  int f() { "
+                       "return 1; }\n};\n"),
+            "f 1 ");
+  EXPECT_EQ(complexity("int f() { return g(\"if (a && b)\"); }  // if (c)\n"), "f 1 ");
+}
+
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }
 
+/// The words of the last column of a table, in the quotes that C++ has.
+std::string quoted_last_column(const std::string& table) {
+  std::string quoted;
+  for (const std::string& line : test::lines_with(table, {"\t"})) {
+    std::istringstream words(line.substr(line.rfind('\t') + 1));
+    for (std::string word; words >> word;) quoted += "\"" + word + "\" ";
+  }
+  return quoted;
+}
+
 TEST(HouseRules, EveryRefusalIsProvoked) {
-  // Refusals of the program are provoked through the program, Megatron's rules through their table, and those
+  // Refusals of the program are provoked through the program, Megatron's rules through tables, and those
   // of a project's cases through prove(). Refusals of rank programs are provoked in the tests of their rooms.
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
-                              root_file("tests/verify/options/megatron_validation_test.cpp") +
-                              root_file("tests/verify/options/run_rules_test.cpp") +
+                              root_file("tests/verify/megatron_rules/megatron_validation_test.cpp") +
+                              root_file("tests/verify/megatron_rules/run_rules_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
                               root_file("tests/verify/full_size/full_size_step_test.cpp") +
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
-                              root_file("tests/verify/properties/fault_catalogue_test.cpp") +
+                              root_file("tests/verify/exam/fault_catalogue_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/estimate",
+  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/sweep",
                                              "tests/verify/recordings", "tests/verify/run_arguments"},
                                             {".cpp"}))
     refusal_tests += file.text;
-  EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
+  for (const SourceFile& file : files_under({"tests/verify/megatron_rules"}, {".tsv"}))
+    refusal_tests += quoted_last_column(file.text);
+  std::vector<SourceFile> files = sources();
+  for (SourceFile& table : files_under({"verify"}, {".tsv"})) files.push_back(std::move(table));
+  EXPECT_EQ(test::unprovoked_refusals(files, refusal_tests), Lines{});
+  EXPECT_EQ(
+      test::unprovoked_refusals({{"verify/a.tsv", "# A.\ncode\trule\nnever_8_seen\tb\n"}}, refusal_tests),
+      Lines{"never_8_seen: no refusal test provokes this code"});
   EXPECT_EQ(
       test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),
       1U);

@@ -1,13 +1,11 @@
 #pragma once
 
 /// The rooms of the tree. A room is a folder of sources, with the other folders whose headers it may include.
-/// The rules of the house hold the sources to this table (house_rules.h), and a picture shows it
-/// (room_picture.h).
+/// The rules of the house hold the sources to this table (house_rules.h).
 ///
 /// Calls   A new room is a row of the table in rooms.cpp. A folder of sources that is in no row breaks a
 ///         rule.
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +15,6 @@ namespace test {
 
 struct Room {
   std::string folder;
-  std::string holds;  // at most 25 characters, for the picture
   std::vector<std::string> sees;
 };
 
@@ -30,9 +27,5 @@ const Room* room_of(const std::string& path);
 
 /// Returns the files of this tree that a file includes, by their path from the root.
 std::vector<std::string> included_files(const SourceFile& file);
-
-/// Returns the number of #include lines by which each room includes each other room, by (room, included
-/// room). The room tests is left out.
-std::map<std::string, std::map<std::string, int>> include_counts(const std::vector<SourceFile>& files);
 
 }  // namespace test

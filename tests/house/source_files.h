@@ -1,6 +1,6 @@
 #pragma once
 
-/// The files of the checkout, as the rules of the house and the pictures read them.
+/// The files of the checkout, as the rules of the house read them.
 
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "sim/base/keyed_random.h"
-#include "verify/options/case_options.h"
+#include "verify/requests/case_options.h"
 
 namespace test {
 

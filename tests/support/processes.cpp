@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-#include <variant>
 
 #include "sim/base/check.h"
-#include "sim/meeting/socket.h"
+#include "sim/base/deadline.h"
+#include "tests/support/loopback.h"
 
 namespace test {
 
@@ -124,7 +124,7 @@ int free_port() {
   static std::atomic<int> next = getpid() * 16;
   for (;;) {
     const int port = kFirst + next++ % kPorts;
-    if (std::holds_alternative<sim::Socket>(sim::listen_at("127.0.0.1", port))) return port;
+    if (listen_at(port).is_open()) return port;
   }
 }
 

@@ -17,7 +17,7 @@ verify::ScenarioRequest scenario_request(const verify::NamedValues& options) {
 }
 
 verify::CaseOptions case_options(const verify::NamedValues& options) {
-  return verify::case_options(line_of(options));
+  return verify::case_options(line_of(options).settings);
 }
 
 }  // namespace test

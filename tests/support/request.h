@@ -2,8 +2,8 @@
 
 /// Typed requests from options by name, read as the command line reads them.
 
-#include "verify/options/case_options.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/scenario_request.h"
 
 namespace test {
 

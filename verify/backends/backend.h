@@ -3,7 +3,7 @@
 /// A backend runs rank programs outside of the simulator: on real processes, or on another device. The result
 /// of each rank is compared with that of its twin, a virtual rank on the CPU (twin_program.h).
 ///
-///   mpi    this process is one rank of a world of processes, and computes on its CPU (mpi_backend.h)
+///   mpi    this process is one rank of a world of processes, and computes on its CPU (open_backend.cpp)
 ///   nccl   this process is one rank of a world of processes, and computes on a GPU (gpu_backends.h)
 ///   cuda   all ranks are virtual ranks in this process, and compute on one GPU (gpu_backends.h)
 ///
@@ -24,9 +24,9 @@
 #include "sim/comm/rank_report.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/launch/process_world.h"
-#include "sim/meeting/meeting.h"
+#include "sim/meeting/rendezvous.h"
 #include "sim/world/world_spec.h"
-#include "verify/options/backend_choice.h"
+#include "verify/requests/backend_choice.h"
 
 namespace verify {
 

@@ -16,7 +16,7 @@
 ///         group of a kind leaves the kind out. A plan must have (CHECK) the dtype f32 or i32, at least one
 ///         iteration, and operations of kBandwidthOperations.
 /// Exact   timed calls move zeros. The checked call sums positive whole numbers, which are added exactly in
-///         every order (exact_values.h), into memory of zeros. Every element that this rank receives is
+///         every order (below), into memory of zeros. Every element that this rank receives is
 ///         compared bit for bit with the definition. The clock influences only `seconds`. The program waits
 ///         for the device by reading an element before and after the timed calls.
 /// Source  nccl-tests.
@@ -30,6 +30,41 @@
 #include "sim/comm/rank.h"
 
 namespace verify {
+
+// Whole numbers for a collective whose result is known without a reference: what each rank contributes, and
+// the sum of all contributions.
+//
+//   element i of rank r = scale(r) * draw(i) + offset(r)
+//
+// Shapes  draws, scales and offsets are keyed, so that every rank can compute those of every other rank. A
+//         sum over ranks has the same form as an element.
+// Exact   every element is positive, and so small that any sum over `ranks` ranks is a whole number below
+//         2^24. In f32 and i32 such a sum is the same in every order of addition.
+
+struct ExactTerms {
+  std::int64_t scale = 0;
+  std::int64_t offset = 0;
+  ExactTerms& operator+=(const ExactTerms& other) {
+    scale += other.scale;
+    offset += other.offset;
+    return *this;
+  }
+};
+
+class ExactValues {
+ public:
+  /// Draws `count` numbers, for groups of `ranks` ranks.
+  ExactValues(int ranks, std::int64_t count);
+
+  ExactTerms terms_of(int rank) const;
+  /// Appends the elements `first` to first + count - 1 of the tensor that has these terms.
+  void append(std::vector<std::int32_t>& values, const ExactTerms& terms, std::int64_t first,
+              std::int64_t count) const;
+
+ private:
+  std::uint32_t span_;  // draws are from 0 to span - 1, offsets from 1 to span
+  std::vector<std::int32_t> draws_;
+};
 
 /// Returns the seconds since some fixed moment.
 using Clock = std::function<double()>;

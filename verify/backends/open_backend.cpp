@@ -5,12 +5,43 @@
 #include <string_view>
 
 #include "sim/base/error.h"
+#include "sim/mpi/cluster.h"
 #include "sim/mpi/mpi_wire.h"
-#include "verify/backends/mpi_backend.h"
+#include "verify/backends/backend.h"
+#include "verify/backends/process_backend.h"
 
 namespace verify {
 
 namespace {
+
+// ---- processes of MPI
+//
+// The backend "mpi": this process is one rank and computes on its CPU. The processes of its world form the
+// cluster of sim/mpi/cluster.h.
+//
+// Errors  those of sim/mpi/cluster.h; backend_unavailable in a program that was built without MPI.
+
+class MpiBackend : public ProcessBackend<sim::Cluster> {
+ public:
+  explicit MpiBackend(const BackendRequest& request)
+      : ProcessBackend(request, sim::ClusterSpec{.launch = request.choice.launch,
+                                                 .program_version = SHARDPROOF_VERSION,
+                                                 .configuration = request.configuration,
+                                                 .deadline = request.deadline()}) {}
+
+  const char* name() const override { return "mpi"; }
+  bool has(sim::DType) const override { return true; }
+  SameBits same_bits() const override { return {}; }
+  RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
+    return own_rank(cluster_.run(cluster_world(world, *this), cpu, program));
+  }
+};
+
+std::unique_ptr<Backend> open_mpi_backend(const BackendRequest& request) {
+  return std::make_unique<MpiBackend>(request);
+}
+
+// ---- open backend
 
 const BackendOpeners& own_openers() {
   static const BackendOpeners openers = {

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Opens the backend that is asked for (verify/options/backend_choice.h). A table has a row for each kind of
+/// Opens the backend that is asked for (verify/requests/backend_choice.h). A table has a row for each kind of
 /// backend that this library holds; `more` are the rows of the program, for the backends that it adds.
 ///
 /// Errors  backend_unavailable: a backend that this program was built without; those of the backends.

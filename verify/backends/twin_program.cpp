@@ -122,8 +122,7 @@ Json report_json(const std::vector<TwinRow>& rows, const std::string& note) {
   constexpr std::size_t kWords = 1200;  // bytes of words for all rows
   constexpr std::size_t kMostRows = 12;
   Json failed = Json::array();
-  const auto count =
-      std::count_if(rows.begin(), rows.end(), [](const TwinRow& row) { return !row.is_equal(); });
+  const auto count = std::ranges::count_if(rows, [](const TwinRow& row) { return !row.is_equal(); });
   const std::size_t each =
       kWords / std::min(kMostRows, static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 1)));
   for (std::size_t i = 0; i < rows.size() && failed.size() < kMostRows; ++i) {
@@ -145,8 +144,7 @@ std::string add_report(std::vector<TwinRow>& rows, const sim::Report& report, st
       if (row.is_equal()) row.difference = failed[1].text();
     }
   }
-  const bool is_told =
-      std::any_of(rows.begin(), rows.end(), [](const TwinRow& row) { return !row.is_equal(); });
+  const bool is_told = std::ranges::any_of(rows, [](const TwinRow& row) { return !row.is_equal(); });
   if (!report.is_equal && !is_told && !is_whole && !rows.empty())
     rows.front().difference = fmt::format("rank {} found differences, but its report cannot be read", rank);
   return note;
@@ -186,7 +184,7 @@ std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>&
 
 TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right, const std::string& note) {
   const bool is_equal =
-      is_right && std::all_of(rows.begin(), rows.end(), [](const TwinRow& row) { return row.is_equal(); });
+      is_right && std::ranges::all_of(rows, [](const TwinRow& row) { return row.is_equal(); });
   const std::string text = report_json(rows, note).dump_ascii();
   const sim::Conclusion conclusion = backend.finish({is_equal, text});
   TwinVerdict verdict{std::move(rows), conclusion.exit_code, {}};

@@ -62,19 +62,23 @@ class AttentionCase : public CaseOf<AttentionCase> {
  public:
   std::string name() const override { return "self_attention"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 3, true},
+    return {{.name = "sequence", .least = 1, .most = 3, .is_a_rank = true},
             {"batch", 1, 2},
             {"hidden", 1, 5},
-            {"queries", 1, 2, false, at_scenario::queries},
+            {.name = "queries", .least = 1, .most = 2, .at = at_scenario::queries},
             {"groups_a_rank", 1, 2},
-            {"ranks_a_group", 1, 3, false, at_scenario::ranks_a_group, true},
+            {.name = "ranks_a_group",
+             .least = 1,
+             .most = 3,
+             .at = at_scenario::ranks_a_group,
+             .is_an_axis = true},
             {"half_channels", 1, 2},
-            {"rotary", 0, 1, false, at_scenario::rotary},
-            {"causal", 0, 1, false, at_scenario::on},
-            {"window", 0, 2, false, at_scenario::window},
-            {"bias", 0, 2, false, at_scenario::biases},
-            {"head_norm", 0, 2, false, at_scenario::head_norm},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "rotary", .least = 0, .most = 1, .at = at_scenario::rotary},
+            {.name = "causal", .least = 0, .most = 1, .at = at_scenario::on},
+            {.name = "window", .least = 0, .most = 2, .at = at_scenario::window},
+            {.name = "bias", .least = 0, .most = 2, .at = at_scenario::biases},
+            {.name = "head_norm", .least = 0, .most = 2, .at = at_scenario::head_norm},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
   }
@@ -187,24 +191,19 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .k_norm = norm("attention.k_layernorm")},
         inputs.matrix("input", sizes.tokens(), sizes.hidden));
     const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
-    Wholes<Scalar> wholes = {{"queries", layer.queries()},
-                             {"probabilities", layer.probabilities()},
-                             {"proj.input", layer.context()},
-                             {"output", layer.output()},
-                             {"grad_input", gradients.x},
-                             {"qkv.weight_grad", gradients.qkv.weight},
-                             {"proj.weight_grad", gradients.proj.weight}};
-    if (s["head_norm"] != 0) {
-      wholes["q_layernorm.weight_grad"] = gradients.q_norm.weight;
-      wholes["k_layernorm.weight_grad"] = gradients.k_norm.weight;
-    }
-    if (is_layer_norm(s)) {
-      wholes["q_layernorm.bias_grad"] = gradients.q_norm.bias;
-      wholes["k_layernorm.bias_grad"] = gradients.k_norm.bias;
-    }
-    if (s["bias"] != 0) wholes["qkv.bias_grad"] = gradients.qkv.bias;
-    if (s["bias"] == 1) wholes["proj.bias_grad"] = gradients.proj.bias;
-    return wholes;
+    return {{"queries", layer.queries()},
+            {"probabilities", layer.probabilities()},
+            {"proj.input", layer.context()},
+            {"output", layer.output()},
+            {"grad_input", gradients.x},
+            {"qkv.weight_grad", gradients.qkv.weight},
+            {"qkv.bias_grad", gradients.qkv.bias},
+            {"proj.weight_grad", gradients.proj.weight},
+            {"proj.bias_grad", gradients.proj.bias},
+            {"q_layernorm.weight_grad", gradients.q_norm.weight},
+            {"q_layernorm.bias_grad", gradients.q_norm.bias},
+            {"k_layernorm.weight_grad", gradients.k_norm.weight},
+            {"k_layernorm.bias_grad", gradients.k_norm.bias}};
   }
 };
 

@@ -14,7 +14,7 @@ int CaseOutput::part(int rank, int group_size) const {
 }
 
 int CaseOutput::parts(int group_size) const {
-  if (!part_of.empty()) return *std::max_element(part_of.begin(), part_of.end()) + 1;
+  if (!part_of.empty()) return *std::ranges::max_element(part_of) + 1;
   return placement == Placement::rows || placement == Placement::columns ? group_size : 1;
 }
 
@@ -50,8 +50,7 @@ std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting
 
 const Case* find_case(const std::string& name) {
   const auto& cases = all_cases();
-  const auto found =
-      std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c->name() == name; });
+  const auto found = std::ranges::find_if(cases, [&](const auto& c) { return c->name() == name; });
   return found == cases.end() ? nullptr : found->get();
 }
 

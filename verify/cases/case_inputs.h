@@ -93,7 +93,8 @@ class Inputs {
   std::shared_ptr<sim::CpuDevice> device_;
 };
 
-/// The outputs of a reference, as wholes, by their names.
+/// The outputs of a reference, as wholes, by their names. Those that the case does not declare at a setting,
+/// such as the gradient of a bias that a layer does not have, are not compared.
 template <typename Scalar>
 struct Wholes : std::map<std::string, reference::Matrix<Scalar>> {
   struct Named {
@@ -136,5 +137,17 @@ sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const st
 sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                               std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
+
+// Outputs that follow from a choice of the reference which an error may have exchanged with another one.
+//
+// Exact   in the field every choice is certain.
+
+/// Makes every element of the outputs unknown (Bounded::is_unknown), so that none is judged.
+inline void leave_unjudged(const reference::Number<sim::Field>&, Wholes<sim::Field>&) {}
+inline void leave_unjudged(const reference::Number<reference::Bounded>& number,
+                           Wholes<reference::Bounded>& wholes) {
+  for (auto& [name, whole] : wholes)
+    for (Eigen::Index i = 0; i < whole.size(); ++i) whole.data()[i] = number.unknown(whole.data()[i].value());
+}
 
 }  // namespace verify

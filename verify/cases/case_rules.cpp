@@ -39,7 +39,7 @@ struct Rule {
 
 /// Whether a name can stand in a list of names, in a file name and before a "=".
 bool is_word(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
   });
 }
@@ -99,8 +99,8 @@ std::string output_is_not_named(const Declaration& declared) {
     if (output.name.empty()) return "an output has no name";
     names.push_back(output.name);
   }
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
   return twice == names.end() ? "" : fmt::format("two outputs are named '{}'", *twice);
 }
 
@@ -126,7 +126,7 @@ std::string part_has_no_rank(const Declaration& declared) {
   for (const CaseOutput& output : declared.outputs) {
     if (output.part_of.empty()) continue;
     parts = output.part_of;
-    std::sort(parts.begin(), parts.end());
+    std::ranges::sort(parts);
     parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
     int next = parts.front() == -1 ? -1 : 0;
     for (const int part : parts) {
@@ -149,7 +149,7 @@ std::string sum_has_parts(const Declaration& declared) {
 }
 
 bool is_output(const std::vector<CaseOutput>& outputs, const std::string& name) {
-  return std::any_of(outputs.begin(), outputs.end(), [&](const auto& output) { return output.name == name; });
+  return std::ranges::any_of(outputs, [&](const auto& output) { return output.name == name; });
 }
 
 std::string identity_has_no_terms(const Declaration& declared) {

@@ -7,6 +7,7 @@
 ///         multiple of the group's size is given per rank. A failing case can therefore shrink one number at
 ///         a time.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -82,5 +83,14 @@ const char* name_of(Ranks ranks);
 
 /// Returns the setting as text: "tp 4, f32, seed 7, hidden 3, ...".
 std::string text_of(const CaseSetting& setting);
+
+// The largest divisor of a number that does not exceed another one: how a drawn size becomes one that
+// divides the world.
+
+inline int largest_divisor(std::int64_t of, std::int64_t most) {
+  auto divisor = static_cast<int>(std::clamp<std::int64_t>(most, 1, of));
+  while (of % divisor != 0) --divisor;
+  return divisor;
+}
 
 }  // namespace verify

@@ -82,7 +82,7 @@ struct ContextPlan {
   std::int64_t offset() const { return is_packed() ? 0 : s["offset"]; }
   std::int64_t longest() const {
     const Numbers all = lengths(0);
-    return *std::max_element(all.begin(), all.end());
+    return *std::ranges::max_element(all);
   }
   /// One row more than there are tokens, so that a table of the packed rows is always longer than the longest
   /// document.

@@ -1,10 +1,10 @@
 #include "sim/context/context_rows.h"
 #include "sim/context/core_attention.h"
 #include "sim/tensor/permutation.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/cp_plan.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/context_attention.h"
 
 namespace verify {
@@ -32,8 +32,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     return sizes;
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"cp", 1, 8, false, at_scenario::cp, true},
-            {"kind", 0, 3, false, at_scenario::cp_comm_type, false, "cp"},
+    return {{.name = "cp", .least = 1, .most = 8, .at = at_scenario::cp, .is_an_axis = true},
+            {.name = "kind", .least = 0, .most = 3, .at = at_scenario::cp_comm_type, .most_needs = "cp"},
             {"inner", 1, 4},
             {"rows", 1, 2},
             {"documents", 1, 3},
@@ -43,7 +43,7 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
             {"queries", 1, 2},
             {"channels", 1, 3},
             {"value_channels", 1, 3},
-            {"causal", 0, 1, false, at_scenario::on},
+            {.name = "causal", .least = 0, .most = 1, .at = at_scenario::on},
             {"window", 0, 3}};
   }
 

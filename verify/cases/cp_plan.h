@@ -12,8 +12,8 @@
 #include "sim/context/cp_comm_type.h"
 #include "sim/context/sequence_cut.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/case_setting.h"
 #include "verify/cases/cp_calls.h"
-#include "verify/cases/largest_divisor.h"
 
 namespace verify {
 

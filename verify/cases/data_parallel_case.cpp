@@ -37,8 +37,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
             {"size2", 0, 300},
             {"bucket", 0, 200},
             {"full", 0, 1},
-            {"experts", 0, 4, false, at_scenario::experts, true},
-            {"instances", 1, 4, false, at_scenario::instances, true},
+            {.name = "experts", .least = 0, .most = 4, .at = at_scenario::experts, .is_an_axis = true},
+            {.name = "instances", .least = 1, .most = 4, .at = at_scenario::instances, .is_an_axis = true},
             {"microbatches", 1, 3},
             {"steps", 1, 10},
             {"schedule", 0, 1},
@@ -257,58 +257,69 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return buckets;
   }
 
+  using Calls = std::vector<ExpectedCall>;
+
+  static std::string group_of(const DataParallelPlan& plan, const PlannedBucket& bucket) {
+    return fmt::format("{}{}", plan.instances() > 1 ? "intra-" : "", bucket.of_experts ? "edp" : "dp-cp");
+  }
+  static void add_sum(const char* site, Operation operation, std::int64_t elements, std::string group,
+                      sim::ReduceOp reduce_op, Calls& all) {
+    all.push_back({.site = site,
+                   .operation = operation,
+                   .elements = elements,
+                   .of_sums = true,
+                   .group = std::move(group),
+                   .reduce_op = reduce_op});
+  }
+
   static void add_step(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets,
-                       bool is_skipped, std::vector<ExpectedCall>& all) {
-    const auto add = [&](const char* site, Operation operation, std::int64_t elements, bool of_sums,
-                         std::string group, sim::ReduceOp reduce_op = sim::ReduceOp::sum) {
-      all.push_back({.site = site,
-                     .operation = operation,
-                     .elements = elements,
-                     .of_sums = of_sums,
-                     .group = std::move(group),
-                     .reduce_op = reduce_op});
-    };
-    const auto of_gradients = plan.averages_in_collective() ? sim::ReduceOp::average : sim::ReduceOp::sum;
-    const auto group_of = [&](const PlannedBucket& bucket) -> std::string {
-      const std::string whole = bucket.of_experts ? "edp" : "dp-cp";
-      return plan.instances() > 1 ? "intra-" + whole : whole;
-    };
-    std::vector<PlannedBucket> by_arrival = buckets;
-    if (plan.overlaps()) {
-      std::stable_sort(by_arrival.begin(), by_arrival.end(),
-                       [](const auto& a, const auto& b) { return a.last_to_come > b.last_to_come; });
-    }
-    for (const PlannedBucket& bucket : by_arrival) {
-      if (bucket.ranks == 1) continue;
-      if (plan.distributed()) {
-        add("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / bucket.ranks, true,
-            group_of(bucket), of_gradients);
-      } else {
-        add("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true, group_of(bucket),
-            of_gradients);
-      }
-    }
-    for (const PlannedBucket& bucket : buckets) {
-      if (plan.instances() == 1) break;
-      add("data_parallel.all_reduce_across", Operation::all_reduce, bucket.elements / bucket.ranks, true,
-          "inter-edp", of_gradients);
-    }
+                       bool is_skipped, Calls& all) {
+    reduce(plan, buckets, all);
     const bool shares_norm = plan.s.group_size / plan.instances() > 1;
     const bool has_experts = plan.parameters() > 1 && plan.is_expert(1);
     // Without ZeRO-1, ranks that hold the same gradients find the same without a call.
     const bool shares_search = plan.distributed() ? shares_norm : has_experts && plan.ep() > 1;
     const char* sharers = plan.distributed() ? "intra-dist-opt" : "tp-ep-pp";
     if (plan.is_scaled() && shares_search)
-      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, sharers, sim::ReduceOp::max);
+      add_sum("optimizer.found_nonfinite", Operation::all_reduce, 1, sharers, sim::ReduceOp::max, all);
     if (is_skipped) return;
     if (plan.s["clip"] == 1 && shares_search)
-      add("optimizer.grad_norm", Operation::all_reduce, 1, true, sharers);
-    if (!plan.distributed()) return;
+      add_sum("optimizer.grad_norm", Operation::all_reduce, 1, sharers, sim::ReduceOp::sum, all);
+    if (plan.distributed()) gather(plan, buckets, all);
+  }
+
+  static void reduce(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets, Calls& all) {
+    const auto of_gradients = plan.averages_in_collective() ? sim::ReduceOp::average : sim::ReduceOp::sum;
+    std::vector<PlannedBucket> by_arrival = buckets;
+    if (plan.overlaps()) {
+      std::ranges::stable_sort(by_arrival,
+                               [](const auto& a, const auto& b) { return a.last_to_come > b.last_to_come; });
+    }
+    for (const PlannedBucket& bucket : by_arrival) {
+      if (bucket.ranks == 1) continue;
+      if (plan.distributed()) {
+        add_sum("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / bucket.ranks,
+                group_of(plan, bucket), of_gradients, all);
+      } else {
+        add_sum("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, group_of(plan, bucket),
+                of_gradients, all);
+      }
+    }
+    for (const PlannedBucket& bucket : buckets) {
+      if (plan.instances() == 1) break;
+      add_sum("data_parallel.all_reduce_across", Operation::all_reduce, bucket.elements / bucket.ranks,
+              "inter-edp", of_gradients, all);
+    }
+  }
+
+  static void gather(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets, Calls& all) {
     for (const bool of_experts : {false, true}) {
       for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
         if (bucket->of_experts != of_experts || bucket->ranks == 1) continue;
-        add("optimizer.gather_params", Operation::all_gather, bucket->elements / bucket->ranks, false,
-            group_of(*bucket));
+        all.push_back({.site = "optimizer.gather_params",
+                       .operation = Operation::all_gather,
+                       .elements = bucket->elements / bucket->ranks,
+                       .group = group_of(plan, *bucket)});
       }
     }
   }

@@ -17,8 +17,7 @@
 #include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
-#include "verify/cases/largest_divisor.h"
-#include "verify/cases/loss_scaling.h"
+#include "verify/cases/case_setting.h"
 #include "verify/cases/stretches.h"
 #include "verify/reference/learning_rate.h"
 

@@ -29,7 +29,7 @@ class Dimensions {
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
   const_iterator find(std::string_view name) const {
-    return std::find_if(begin(), end(), [&](const value_type& entry) { return entry.first == name; });
+    return std::ranges::find(entries_, name, &value_type::first);
   }
   bool contains(std::string_view name) const { return find(name) != end(); }
   /// Returns the number of this name. A name that is not there throws std::out_of_range.
@@ -42,9 +42,7 @@ class Dimensions {
   std::int64_t& operator[](std::string_view name) { return emplace(std::string(name), 0).first->second; }
   /// Adds a number, unless there is one of this name. Returns the one that is there, and whether it is new.
   std::pair<std::vector<value_type>::iterator, bool> emplace(std::string name, std::int64_t value) {
-    const auto place =
-        std::lower_bound(entries_.begin(), entries_.end(), name,
-                         [](const value_type& entry, const std::string& own) { return entry.first < own; });
+    const auto place = std::ranges::lower_bound(entries_, name, {}, &value_type::first);
     if (place != entries_.end() && place->first == name) return {place, false};
     return {entries_.emplace(place, std::move(name), value), true};
   }

@@ -13,7 +13,11 @@ class DropoutCase : public CaseOf<DropoutCase> {
  public:
   std::string name() const override { return "parallel_dropout"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 6, true}, {"hidden", 1, 9}, {"dropout", 0, 3}, {"pass", 0, 2}, {"sharded", 0, 1}};
+    return {{.name = "tokens", .least = 1, .most = 6, .is_a_rank = true},
+            {"hidden", 1, 9},
+            {"dropout", 0, 3},
+            {"pass", 0, 2},
+            {"sharded", 0, 1}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sharded"] == 1 ? Placement::rows : Placement::replicated;

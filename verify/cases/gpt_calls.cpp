@@ -8,7 +8,7 @@
 
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/expert_calls.h"
-#include "verify/cases/latent_calls.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
 #include "verify/reference/pipeline_order.h"
@@ -135,8 +135,8 @@ class RankCalls {
 
   /// This rank's tied parameter, or null. Two stages have one, each in a chunk of its own.
   const OwnParameter* tied_parameter() const {
-    const auto tied = std::find_if(parameters_.begin(), parameters_.end(),
-                                   [](const OwnParameter& parameter) { return parameter.is_tied; });
+    const auto tied =
+        std::ranges::find_if(parameters_, [](const OwnParameter& parameter) { return parameter.is_tied; });
     return tied == parameters_.end() ? nullptr : &*tied;
   }
 
@@ -222,8 +222,7 @@ class RankCalls {
     std::vector<OwnBucket> completed;
     std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(completed),
                  [&](const OwnBucket& bucket) { return bucket.completed_by == chunk; });
-    std::sort(completed.begin(), completed.end(),
-              [](const OwnBucket& a, const OwnBucket& b) { return a.complete < b.complete; });
+    std::ranges::sort(completed, {}, &OwnBucket::complete);
     for (const OwnBucket& bucket : completed) reduce(bucket, calls);
   }
 
@@ -306,9 +305,7 @@ class RankCalls {
   LatentCalls latent() const {
     return {.tokens = model_.tokens(),
             .hidden = model_.hidden_size,
-            .q_lora_rank = model_.latent->q_lora_rank,
-            .kv_lora_rank = model_.latent->kv_lora_rank,
-            .positions = model_.latent->qk_pos_emb_head_dim,
+            .sizes = *model_.latent,
             .tp = tp_,
             .sequence_parallel = tokens_.sequence_parallel};
   }

@@ -119,24 +119,25 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   std::vector<Dimension> dimensions() const override {
     std::vector<Dimension> all = dense_dimensions();
     if (drawn_ == Drawn::dense) return all;
-    if (drawn_ == Drawn::context) add_context(all);
     // What has nothing to do with experts or context parallelism is drawn by gpt_training.
-    if (drawn_ == Drawn::experts)
+    Dimensions fixed = {{"vocabulary", 2}, {"padding", 0},      {"tied", 0},
+                        {"window", 0},     {"qk_layernorm", 0}, {"rms_norm", 1}};
+    Dimensions most = {{"scaled", 1}};
+    if (drawn_ == Drawn::context) {
+      fixed["gated"] = 1;
+      most.insert({{"latent", 1}, {"sequence", 2}, {"tp", 2}, {"pp", 2}});
+      add_context(all);
+    } else {
+      fixed.insert({{"queries", 1}, {"latent", 0}, {"rotary", 1}});
       std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
+    }
     for (Dimension& d : all) {
-      const bool is_of_attention = d.name == "queries" || d.name == "rotary" || d.name == "latent";
-      if (drawn_ == Drawn::context && d.name == "latent") d.most = 1;  // gpt_training draws latent queries
-      if (drawn_ == Drawn::context && is_of_attention) continue;
-      if (drawn_ == Drawn::context && d.name == "gated") d = {d.name, 1, 1};
-      if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
-      if (d.name == "padding" || d.name == "tied" || d.name == "window") d = {d.name, 0, 0};
-      if (d.name == "qk_layernorm" || d.name == "latent") d = {d.name, 0, 0};
-      if (d.name == "rotary" || d.name == "rms_norm") d = {d.name, 1, 1};
-      if (d.name == "scaled") d.most = 1;
+      if (fixed.contains(d.name)) d = {d.name, fixed.at(d.name), fixed.at(d.name)};
+      if (most.contains(d.name)) d.most = most.at(d.name);
     }
     const std::vector<Dimension> of_experts = {
-        {"ep", 1, 4, false, at_scenario::experts, true},
-        {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, false, "tp"},
+        {.name = "ep", .least = 1, .most = 4, .at = at_scenario::experts, .is_an_axis = true},
+        {.name = "etp", .least = 1, .most = 2, .at = at_scenario::expert_tensor_parallel, .most_needs = "tp"},
         {"local_experts", 1, 2},
         {"topk", 1, 2},
         {"dispatcher", 0, 2},
@@ -153,26 +154,22 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Adds context parallelism, packed documents, and whether the model has experts. A sequence has at least
   /// 2 cp tokens.
   static void add_context(std::vector<Dimension>& all) {
-    for (Dimension& d : all) {
-      if (d.name == "sequence") d.most = 2;
-      if (d.name == "tp" || d.name == "pp") d.most = 2;
-    }
-    all.insert(all.end(), {{"cp", 1, 4, false, at_scenario::cp, true},
-                           {"cp_comm_type", 0, 4, false, nullptr, false, "cp"},
+    all.insert(all.end(), {{.name = "cp", .least = 1, .most = 4, .at = at_scenario::cp, .is_an_axis = true},
+                           {.name = "cp_comm_type", .least = 0, .most = 4, .most_needs = "cp"},
                            {"whole_sequence_loss", 0, 1},
                            {"documents", 1, 3},
-                           {"experts", 0, 1, false, at_scenario::has_experts}});
+                           {.name = "experts", .least = 0, .most = 1, .at = at_scenario::has_experts}});
   }
   static std::vector<Dimension> dense_dimensions() {
-    return {{"tp", 1, 4, false, at_scenario::tp, true},
-            {"pp", 1, 4, false, at_scenario::pp, true},
-            {"schedule", 0, 3, false, at_scenario::schedule, false, "pp"},
+    return {{.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
+            {.name = "pp", .least = 1, .most = 4, .at = at_scenario::pp, .is_an_axis = true},
+            {.name = "schedule", .least = 0, .most = 3, .at = at_scenario::schedule, .most_needs = "pp"},
             {"layers", 1, 2},
             {"microbatches", 1, 3},
             {"micro_batch", 1, 2},
             {"sequence", 1, 3},
             {"hidden", 1, 4},
-            {"queries", 1, 2, false, at_scenario::queries},
+            {.name = "queries", .least = 1, .most = 2, .at = at_scenario::queries},
             {"half_channels", 1, 1},
             {"ffn", 1, 2},
             {"vocabulary", 2, 4},
@@ -180,15 +177,19 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"steps", 1, 3},
             {"loss", 0, 2},
             {"ignored", 0, 1},
-            {"tied", 0, 1, false, at_scenario::tied},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel, false, "tp"},
-            {"rotary", 0, 1, false, at_scenario::rotary},
-            {"rms_norm", 0, 1, false, at_scenario::rms_norm},
-            {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
-            {"window", 0, 2, false, at_scenario::window},
-            {"latent", 0, 2, false, at_scenario::latent},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 2, false, at_scenario::biases},
+            {.name = "tied", .least = 0, .most = 1, .at = at_scenario::tied},
+            {.name = "sequence_parallel",
+             .least = 0,
+             .most = 1,
+             .at = at_scenario::sequence_parallel,
+             .most_needs = "tp"},
+            {.name = "rotary", .least = 0, .most = 1, .at = at_scenario::rotary},
+            {.name = "rms_norm", .least = 0, .most = 1, .at = at_scenario::rms_norm},
+            {.name = "qk_layernorm", .least = 0, .most = 1, .at = at_scenario::qk_layernorm},
+            {.name = "window", .least = 0, .most = 2, .at = at_scenario::window},
+            {.name = "latent", .least = 0, .most = 2, .at = at_scenario::latent},
+            {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+            {.name = "bias", .least = 0, .most = 2, .at = at_scenario::biases},
             {"recompute", 0, 1},
             {"distributed", 0, 1},
             {"overlap", 0, 1},
@@ -202,15 +203,11 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const GptPlan plan{s};
     const std::vector<GptPlan::Place> places = plan.places();
-    const int last = plan.pp() - 1;
     std::vector<CaseOutput> outputs;
-    for (std::int64_t step = first_step(s); step < end_step(s); ++step) {
-      CaseOutput loss{.name = fmt::format("loss of step {}", step)};
-      for (const GptPlan::Place& place : places) loss.part_of.push_back(place.pp == last ? 0 : -1);
-      outputs.push_back(std::move(loss));
-    }
+    for (std::int64_t step = first_step(s); step < end_step(s); ++step)
+      outputs.push_back(on_stage(plan.pp() - 1, fmt::format("loss of step {}", step), places));
     std::vector<GptParameter> parameters = plan.parameters();
-    std::reverse(parameters.begin(), parameters.end());
+    std::ranges::reverse(parameters);
     const bool adds = s["distributed"] == 1;
     for (const GptParameter& parameter : parameters) {
       if (plan.shows_gradients()) outputs.push_back(plan.output(parameter, ".grad", adds, places));
@@ -218,12 +215,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (std::int64_t step = first_step(s); step < end_step(s); ++step) {
       if (!plan.skips(step)) outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
     }
-    for (const GptPlan::BiasedRouter& router : plan.biased_routers()) {
-      CaseOutput bias{.name = router.name + ".expert_bias"};
-      for (const GptPlan::Place& place : places)
-        bias.part_of.push_back(router.stage % plan.pp() == place.pp ? 0 : -1);
-      outputs.push_back(std::move(bias));
-    }
+    for (const GptPlan::BiasedRouter& router : plan.biased_routers())
+      outputs.push_back(on_stage(router.stage % plan.pp(), router.name + ".expert_bias", places));
     if (plan.is_scaled()) outputs.push_back({.name = "loss_scale"});
     if (!s.stretch) {
       CaseOutput most{.name = "most_in_flight", .placement = Placement::columns};
@@ -341,6 +334,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
 
  private:
+  /// The declaration of an output that all ranks of a pipeline stage publish.
+  static CaseOutput on_stage(std::int64_t pp_rank, std::string name,
+                             const std::vector<GptPlan::Place>& places) {
+    CaseOutput output{.name = std::move(name)};
+    for (const GptPlan::Place& place : places) output.part_of.push_back(place.pp == pp_rank ? 0 : -1);
+    return output;
+  }
+
   /// Returns the setting with the sizes of the model and of the batch fixed, so that other layouts can train
   /// the same model.
   CaseSetting of_fixed_model(const CaseSetting& s) const {
@@ -421,22 +422,23 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
   /// Returns whether the twin's layout divides the sizes that are fixed for all twins.
   static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {
-    const GptPlan plan{twin};
+    const GptPlan plan{twin}, own{first};
     const std::int64_t batch = first["global_batch"], of_ranks = twin["micro_batch"] * plan.dp();
     if (first["whole"] % plan.tp() != 0 || first["num_layers"] % plan.stages() != 0) return false;
     if (batch % of_ranks != 0) return false;
     if (!divides_sequences(plan)) return false;
     // Context-parallel ranks are replicas of experts, so that only orders that end with pp are allowed.
     if (plan.cp() > 1 && plan.pp() > 1 && !std::string_view(plan.order()).ends_with("pp")) return false;
-    if (plan.has_experts()) {
-      const GptExpertsPlan experts = plan.experts();
-      if (experts.number() % experts.ep() != 0 || experts.whole_etp() % experts.etp() != 0) return false;
-      const bool depends_on_dp = experts.balance() == GptExpertsPlan::Balance::global_aux_loss;
-      if (depends_on_dp && plan.dp() != GptPlan{first}.dp()) return false;
-      const GptPlan own{first};
-      if (counts_ranks(plan) && (plan.tp() != own.tp() || plan.cp() != own.cp())) return false;
-    }
+    if (plan.has_experts() && !divides_experts(own, plan)) return false;
     return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
+  }
+
+  static bool divides_experts(const GptPlan& first, const GptPlan& plan) {
+    const GptExpertsPlan experts = plan.experts();
+    if (experts.number() % experts.ep() != 0 || experts.whole_etp() % experts.etp() != 0) return false;
+    const bool depends_on_dp = experts.balance() == GptExpertsPlan::Balance::global_aux_loss;
+    if (depends_on_dp && plan.dp() != first.dp()) return false;
+    return !counts_ranks(plan) || (plan.tp() == first.tp() && plan.cp() == first.cp());
   }
 
   /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many
@@ -444,8 +446,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   static bool divides_sequences(const GptPlan& plan) {
     const std::vector<std::int64_t> documents = plan.documents();
     const std::int64_t cp = plan.cp();
-    if (cp > 1 && std::any_of(documents.begin(), documents.end(),
-                              [=](std::int64_t length) { return length % (2 * cp) != 0; }))
+    if (cp > 1 && std::ranges::any_of(documents, [=](std::int64_t length) { return length % (2 * cp) != 0; }))
       return false;
     if (plan.divides_sequences() && plan.seq_length() / cp % plan.tp() != 0) return false;
     if (plan.has_loss_of_ranks() && plan.s.fixed("pad", 0) == 1) return false;

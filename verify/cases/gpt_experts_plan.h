@@ -10,7 +10,7 @@
 
 #include "sim/model/gpt_training.h"
 #include "verify/cases/case_inputs.h"
-#include "verify/cases/largest_divisor.h"
+#include "verify/cases/case_setting.h"
 #include "verify/reference/expert_capacity.h"
 #include "verify/reference/gpt.h"
 

@@ -21,11 +21,10 @@
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/case_setting.h"
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
-#include "verify/cases/largest_divisor.h"
-#include "verify/cases/latent_parameters.h"
-#include "verify/cases/loss_scaling.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/stretches.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/pipeline_order.h"
@@ -139,7 +138,7 @@ struct GptPlan {
     std::vector<std::int64_t> lengths;
     for (std::int64_t d = 0; d < number; ++d)
       lengths.push_back((units / number + (d < units % number ? 1 : 0)) * unit);
-    if (s.fixed("longest_last", 0) == 1) std::reverse(lengths.begin(), lengths.end());
+    if (s.fixed("longest_last", 0) == 1) std::ranges::reverse(lengths);
     lengths.back() += seq_length() - drawn_tokens();
     return lengths;
   }

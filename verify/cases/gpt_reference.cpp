@@ -6,8 +6,7 @@
 namespace verify {
 
 std::int64_t tokens_with_loss(const sim::Sample& sample) {
-  return std::count_if(sample.labels.begin(), sample.labels.end(),
-                       [](auto id) { return id != sim::kIgnoredLabel; });
+  return std::ranges::count_if(sample.labels, [](auto id) { return id != sim::kIgnoredLabel; });
 }
 
 std::string choice_name(std::int64_t step) { return fmt::format("{}{:06}", kChoice, step); }

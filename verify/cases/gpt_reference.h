@@ -23,7 +23,7 @@ class ChosenExperts {
   /// Whether a token of a sample, which are numbered over all steps, goes to an expert in a layer.
   bool has(std::int64_t sample, std::int64_t layer, std::int64_t token, std::int64_t expert) const {
     const auto& experts = chosen_.at({sample, layer})[static_cast<std::size_t>(token)];
-    return std::find(experts.begin(), experts.end(), expert) != experts.end();
+    return std::ranges::find(experts, expert) != experts.end();
   }
 
  private:

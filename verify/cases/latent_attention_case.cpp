@@ -5,8 +5,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
-#include "verify/cases/latent_calls.h"
-#include "verify/cases/latent_parameters.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/latent_attention.h"
@@ -56,7 +55,7 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
  public:
   std::string name() const override { return "multi_latent_attention"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 3, true},
+    return {{.name = "sequence", .least = 1, .most = 3, .is_a_rank = true},
             {"batch", 1, 2},
             {"hidden", 1, 5},
             {"heads_a_rank", 1, 2},
@@ -65,10 +64,10 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
             {"content", 1, 3},
             {"half_positions", 1, 2},
             {"values", 1, 3},
-            {"causal", 0, 1, false, at_scenario::on},
-            {"bias", 0, 1, false, at_scenario::bias},
-            {"head_norm", 0, 2, false, at_scenario::head_norm},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "causal", .least = 0, .most = 1, .at = at_scenario::on},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
+            {.name = "head_norm", .least = 0, .most = 2, .at = at_scenario::head_norm},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
   }
@@ -90,9 +89,7 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
     const bool sp = s["sequence_parallel"] == 1;
     const LatentCalls latent{.tokens = sizes.tokens(),
                              .hidden = sizes.hidden,
-                             .q_lora_rank = sizes.latent.q_lora_rank,
-                             .kv_lora_rank = sizes.latent.kv_lora_rank,
-                             .positions = sizes.latent.qk_pos_emb_head_dim,
+                             .sizes = sizes.latent,
                              .tp = s.group_size,
                              .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;

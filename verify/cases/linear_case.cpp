@@ -37,18 +37,17 @@ Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, 
   const auto x = inputs.matrix("input", tokens, hidden);
   const auto weight = inputs.parameter("linear.weight", features, hidden);
   const auto grad = inputs.matrix("grad_output", tokens, features);
-  const auto bias = adds_bias ? inputs.parameter("linear.bias", 1, features) : reference::Matrix<Scalar>();
-  Wholes<Scalar> wholes = {{"input", x},
-                           {"weight", weight},
-                           {"output", reference::linear(inputs.number(), x, weight, bias)},
-                           {"grad_output", grad},
-                           {"grad_input", reference::product(inputs.number(), grad, weight)},
-                           {"weight_grad", weight_gradient(x, grad)}};
-  if (!has_bias) return wholes;
-  wholes["bias"] = inputs.parameter("linear.bias", 1, features);
-  wholes["bias_grad"] =
-      adds_bias ? reference::column_sums(inputs.number(), grad) : reference::zeros<Scalar>(1, features);
-  return wholes;
+  const reference::Matrix<Scalar> none;
+  const auto bias = has_bias ? inputs.parameter("linear.bias", 1, features) : none;
+  return {{"input", x},
+          {"weight", weight},
+          {"output", reference::linear(inputs.number(), x, weight, adds_bias ? bias : none)},
+          {"grad_output", grad},
+          {"grad_input", reference::product(inputs.number(), grad, weight)},
+          {"weight_grad", weight_gradient(x, grad)},
+          {"bias", bias},
+          {"bias_grad", adds_bias ? reference::column_sums(inputs.number(), grad)
+                                  : reference::zeros<Scalar>(1, features)}};
 }
 
 /// The layer is linear in its input, and in its weight. If it has a bias, both identities include it.
@@ -62,13 +61,13 @@ class ColumnCase : public CaseOf<ColumnCase> {
  public:
   std::string name() const override { return "column_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 9},
-            {"features", 1, 5, true},
-            {"bias", 0, 1, false, at_scenario::bias},
+            {.name = "features", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
             {"gather_output", 0, 1},
             {"skip_bias_add", 0, 1},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"stride", 1, 2}};
   }
 
@@ -144,13 +143,13 @@ class RowCase : public CaseOf<RowCase> {
  public:
   std::string name() const override { return "row_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 9},
-            {"features", 1, 5, true},
-            {"bias", 0, 1, false, at_scenario::bias},
-            {"input_is_parallel", 0, 1, false, at_scenario::on},
+            {.name = "features", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
+            {.name = "input_is_parallel", .least = 0, .most = 1, .at = at_scenario::on},
             {"skip_bias_add", 0, 1},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

@@ -83,7 +83,8 @@ class MappingCase : public CaseOf<MappingCase> {
 
   std::string name() const override { return op_.name; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true}, {"hidden", 1, 5, true}};
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
+            {.name = "hidden", .least = 1, .most = 5, .is_a_rank = true}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override {
     return {{"input", op_.input},

@@ -13,13 +13,13 @@ class MlpCase : public CaseOf<MlpCase> {
  public:
   std::string name() const override { return "mlp"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 3, true},
+    return {{.name = "tokens", .least = 1, .most = 3, .is_a_rank = true},
             {"hidden", 1, 7},
-            {"ffn", 1, 4, true},
-            {"activation", 0, 2, false, at_scenario::activation},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 1, false, at_scenario::bias},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "ffn", .least = 1, .most = 4, .is_a_rank = true},
+            {.name = "activation", .least = 0, .most = 2, .at = at_scenario::activation},
+            {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+            {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
 
   /// What is computed first comes first: a mistake shows in the tensors after it.
@@ -81,17 +81,14 @@ class MlpCase : public CaseOf<MlpCase> {
                                       .fc2_bias = bias("mlp.linear_fc2.bias", hidden)},
                                      inputs.matrix("input", tokens, hidden));
     const auto gradients = mlp.gradients(inputs.matrix("grad_output", tokens, hidden));
-    Wholes<Scalar> wholes = {{"fc1.output", mlp.fc1_output()},
-                             {"fc2.input", mlp.fc2_input()},
-                             {"output", mlp.output()},
-                             {"grad_input", gradients.x},
-                             {"fc1.weight_grad", gradients.fc1.weight},
-                             {"fc2.weight_grad", gradients.fc2.weight}};
-    if (s["bias"] == 1) {
-      wholes["fc1.bias_grad"] = gradients.fc1.bias;
-      wholes["fc2.bias_grad"] = gradients.fc2.bias;
-    }
-    return wholes;
+    return {{"fc1.output", mlp.fc1_output()},
+            {"fc2.input", mlp.fc2_input()},
+            {"output", mlp.output()},
+            {"grad_input", gradients.x},
+            {"fc1.weight_grad", gradients.fc1.weight},
+            {"fc2.weight_grad", gradients.fc2.weight},
+            {"fc1.bias_grad", gradients.fc1.bias},
+            {"fc2.bias_grad", gradients.fc2.bias}};
   }
 };
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "verify/cases/aux_loss_plan.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/router_plan.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/balance_loss.h"
 
 namespace verify {
@@ -164,8 +164,8 @@ class MoeAuxLossCase : public CaseOf<MoeAuxLossCase> {
   Ranks ranks() const override { return Ranks::world; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override { return RouterPlan{s}.sizes(); }
   std::vector<Dimension> dimensions() const override {
-    return {{"tp", 1, 4, false, at_scenario::tp, true},
-            {"cp", 1, 2, false, nullptr, true},
+    return {{.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
+            {.name = "cp", .least = 1, .most = 2, .is_an_axis = true},
             {kAuxLossNames[0], 0, 1},
             {kAuxLossNames[1], 0, 1},
             {kAuxLossNames[2], 0, 1},

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/expert_calls.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/experts.h"
 #include "verify/reference/shared_experts.h"
 
@@ -31,22 +31,23 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
             .expert_tensor_parallel_size = plan.etp()};
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"tp", 1, 4, false, at_scenario::tp, true},
-            {"ep", 1, 4, false, at_scenario::experts, true},
-            {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},
-            {"dispatcher", 0, 2},
-            {"local_experts", 1, 3},
-            {"topk", 1, 3},
-            {"tokens", 1, 3},
-            {"hidden", 1, 4},
-            {"ffn", 1, 3},
-            {"score", 0, 3},
-            {"scaled", 0, 1},
-            {"groups", 0, 1},
-            {"shared", 0, 2},
-            {"activation", 0, 2, false, at_scenario::activation},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 1, false, at_scenario::bias}};
+    return {
+        {.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
+        {.name = "ep", .least = 1, .most = 4, .at = at_scenario::experts, .is_an_axis = true},
+        {.name = "etp", .least = 1, .most = 2, .at = at_scenario::expert_tensor_parallel, .is_an_axis = true},
+        {"dispatcher", 0, 2},
+        {"local_experts", 1, 3},
+        {"topk", 1, 3},
+        {"tokens", 1, 3},
+        {"hidden", 1, 4},
+        {"ffn", 1, 3},
+        {"score", 0, 3},
+        {"scaled", 0, 1},
+        {"groups", 0, 1},
+        {"shared", 0, 2},
+        {.name = "activation", .least = 0, .most = 2, .at = at_scenario::activation},
+        {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+        {.name = "bias", .least = 0, .most = 1, .at = at_scenario::bias}};
   }
 
   /// What is computed first comes first: a mistake shows in the tensors after it.
@@ -154,7 +155,6 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
       const auto i = static_cast<std::size_t>(e);
       wholes[name_of_expert(e) + ".fc1.weight_grad"] = std::move(of_experts.fc1[i].weight);
       wholes[name_of_expert(e) + ".fc2.weight_grad"] = std::move(of_experts.fc2[i].weight);
-      if (!plan.has_bias()) continue;
       wholes[name_of_expert(e) + ".fc1.bias_grad"] = std::move(of_experts.fc1[i].bias);
       wholes[name_of_expert(e) + ".fc2.bias_grad"] = std::move(of_experts.fc2[i].bias);
     }
@@ -232,7 +232,7 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
     grad_input = reference::added(inputs.number(), grad_input, gradients.x);
     wholes["shared_experts.fc1.weight_grad"] = gradients.fc1.weight;
     wholes["shared_experts.fc2.weight_grad"] = gradients.fc2.weight;
-    if (plan.s["shared"] == 2) wholes["shared_experts.gate_weight_grad"] = gradients.gate_weight;
+    wholes["shared_experts.gate_weight_grad"] = gradients.gate_weight;
   }
 
   /// The choices of the reference; null where an error may have exchanged two experts. `first` is the rank at

@@ -12,7 +12,7 @@
 
 #include "sim/experts/moe_layer.h"
 #include "verify/cases/case_inputs.h"
-#include "verify/cases/largest_divisor.h"
+#include "verify/cases/case_setting.h"
 #include "verify/reference/router.h"
 
 namespace verify {

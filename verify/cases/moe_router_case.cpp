@@ -1,9 +1,9 @@
 #include "sim/tensor/checks.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/router_plan.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
-#include "verify/cases/unjudged.h"
 #include "verify/reference/inner_dtype.h"
 #include "verify/reference/z_loss.h"
 
@@ -17,8 +17,8 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
   Ranks ranks() const override { return Ranks::world; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override { return RouterPlan{s}.sizes(); }
   std::vector<Dimension> dimensions() const override {
-    return {{"tp", 1, 4, false, at_scenario::tp, true},
-            {"cp", 1, 2, false, nullptr, true},
+    return {{.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
+            {.name = "cp", .least = 1, .most = 2, .is_an_axis = true},
             {"experts", 1, 8},
             {"topk", 1, 4},
             {"tokens", 1, 3},

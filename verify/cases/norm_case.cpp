@@ -14,10 +14,10 @@ class NormCase : public CaseOf<NormCase> {
  public:
   std::string name() const override { return "parallel_norm"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 20},
-            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "layer_norm", .least = 0, .most = 1, .at = at_scenario::layer_norm},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
@@ -52,11 +52,10 @@ class NormCase : public CaseOf<NormCase> {
     const auto bias =
         setting.is_layer_norm ? inputs.parameter("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
     const auto gradients = reference::norm_gradients(inputs.number(), x, weight, grad, setting);
-    Wholes<Scalar> wholes = {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
-                             {"grad_input", gradients.x},
-                             {"weight_grad", gradients.weight}};
-    if (setting.is_layer_norm) wholes["bias_grad"] = gradients.bias;
-    return wholes;
+    return {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
+            {"grad_input", gradients.x},
+            {"weight_grad", gradients.weight},
+            {"bias_grad", gradients.bias}};
   }
 };
 

@@ -41,6 +41,10 @@ auto value_at(const std::byte* bytes, std::size_t i) {
   }
 }
 
-std::vector<sim::Field> fields_of(std::span<const std::byte> bytes);
+inline std::vector<sim::Field> fields_of(std::span<const std::byte> bytes) {
+  std::vector<sim::Field> values(bytes.size() / sizeof(sim::Field));
+  if (!bytes.empty()) std::memcpy(static_cast<void*>(values.data()), bytes.data(), bytes.size());
+  return values;
+}
 
 }  // namespace verify

@@ -50,7 +50,7 @@ reference::Rounding rounding_of(sim::DType dtype, int parts) {
 }
 
 bool is_bounded(const Wholes<reference::Bounded>& wholes) {
-  return std::all_of(wholes.begin(), wholes.end(), [](const auto& whole) {
+  return std::ranges::all_of(wholes, [](const auto& whole) {
     const auto& [name, values] = whole;
     return std::all_of(values.data(), values.data() + values.size(),
                        [](const reference::Bounded& x) { return std::isfinite(x.error()); });

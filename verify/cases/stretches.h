@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/keyed_random.h"
+#include "sim/optimizer/loss_scale.h"
 #include "verify/cases/case_setting.h"
+#include "verify/reference/loss_scale.h"
 
 namespace verify {
 
@@ -23,5 +26,42 @@ inline std::int64_t end_step(const CaseSetting& s) { return s.stretch ? s.stretc
 /// the field alone, where sums are not rounded; in floats it loads and saves. A watched store in memory
 /// carries the state.
 std::vector<CaseSetting> in_stretches(const CaseSetting& whole, CaseSetting between);
+
+// What the plans of trainings share about the loss scale, and about steps that are skipped because of it.
+//
+// Calls   skips(step) is whether the step with this number, from 0 on, is skipped.
+// Source  verify/reference/loss_scale.h has the rule.
+
+/// Returns the configuration of the ranks for a setting of the reference.
+inline sim::LossScaleConfig loss_scale_config(const reference::LossScaleSetting& setting) {
+  return {.initial_power = setting.initial_power,
+          .least_power = setting.least_power,
+          .growth_interval = setting.growth_interval,
+          .hysteresis = setting.hysteresis};
+}
+
+/// Returns the least power of a training with this seed: a step that is skipped lowers the scale in every
+/// second training, and finds it at its least in the others.
+inline int drawn_least_power(std::uint64_t seed, int initial_power) {
+  constexpr int kBelow = 2;
+  return initial_power - (sim::KeyedRandom(seed).named("least loss scale").below(0, 2) == 0 ? 0 : kBelow);
+}
+
+/// Returns the loss scale after this number of steps, by the reference.
+template <typename Skips>
+std::int64_t loss_scale_after(std::int64_t steps, const reference::LossScaleSetting& setting,
+                              const Skips& skips) {
+  std::vector<bool> skipped;
+  for (std::int64_t step = 0; step < steps; ++step) skipped.push_back(skips(step));
+  return std::int64_t{1} << reference::loss_scale_power(setting, skipped);
+}
+
+/// Returns the number of optimizer updates in the first steps of a training.
+template <typename Skips>
+std::int64_t updates_in(std::int64_t steps, const Skips& skips) {
+  std::int64_t updates = 0;
+  for (std::int64_t step = 0; step < steps; ++step) updates += skips(step) ? 0 : 1;
+  return updates;
+}
 
 }  // namespace verify

@@ -21,10 +21,10 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
  public:
   std::string name() const override { return "tied_embedding"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},
+    return {{.name = "tokens", .least = 1, .most = 4, .is_a_rank = true},
             {"hidden", 1, 6},
-            {"vocabulary", 1, 5, true},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "vocabulary", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override {
     return {{"loss", Placement::replicated}, {"weight_grad", Placement::rows}};

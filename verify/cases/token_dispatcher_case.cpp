@@ -17,14 +17,15 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
             .expert_tensor_parallel_size = plan.etp()};
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"ep", 1, 4, false, at_scenario::experts, true},
-            {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},
-            {"dispatcher", 0, 2},
-            {"routing", 0, kLastRouting},
-            {"matrices", 0, 1},
-            {"local_experts", 1, 3},
-            {"tokens", 1, 3},
-            {"hidden", 1, 4}};
+    return {
+        {.name = "ep", .least = 1, .most = 4, .at = at_scenario::experts, .is_an_axis = true},
+        {.name = "etp", .least = 1, .most = 2, .at = at_scenario::expert_tensor_parallel, .is_an_axis = true},
+        {"dispatcher", 0, 2},
+        {"routing", 0, kLastRouting},
+        {"matrices", 0, 1},
+        {"local_experts", 1, 3},
+        {"tokens", 1, 3},
+        {"hidden", 1, 4}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

@@ -66,8 +66,7 @@ class AllToAllUnevenCase : public CaseOf<AllToAllUnevenCase> {
     }
     std::vector<std::size_t> order(receiver.size());  // by row of the output: the row of the input
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return receiver[a] < receiver[b]; });
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return receiver[a] < receiver[b]; });
     const auto input = inputs.matrix("input", std::ssize(order), s["hidden"]);
     const auto grad_output = inputs.matrix("grad_output", std::ssize(order), s["hidden"]);
     auto output = input, grad_input = grad_output;

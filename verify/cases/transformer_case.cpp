@@ -40,21 +40,21 @@ class TransformerCase : public CaseOf<TransformerCase> {
  public:
   std::string name() const override { return "transformer_layer"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 2, true},
+    return {{.name = "sequence", .least = 1, .most = 2, .is_a_rank = true},
             {"batch", 1, 2},
             {"hidden", 2, 5},
-            {"ffn", 1, 3, true},
-            {"queries", 1, 2, false, at_scenario::queries},
+            {.name = "ffn", .least = 1, .most = 3, .is_a_rank = true},
+            {.name = "queries", .least = 1, .most = 2, .at = at_scenario::queries},
             {"groups_a_rank", 1, 1},
             {"channels", 1, 3},
-            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
-            {"activation", 0, 2, false, at_scenario::activation},
-            {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 2, false, at_scenario::biases},
-            {"qk_layernorm", 0, 1, false, at_scenario::qk_layernorm},
-            {"causal", 0, 1, false, at_scenario::on},
-            {"window", 0, 2, false, at_scenario::window},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {.name = "layer_norm", .least = 0, .most = 1, .at = at_scenario::layer_norm},
+            {.name = "activation", .least = 0, .most = 2, .at = at_scenario::activation},
+            {.name = "gated", .least = 0, .most = 1, .at = at_scenario::gated},
+            {.name = "bias", .least = 0, .most = 2, .at = at_scenario::biases},
+            {.name = "qk_layernorm", .least = 0, .most = 1, .at = at_scenario::qk_layernorm},
+            {.name = "causal", .least = 0, .most = 1, .at = at_scenario::on},
+            {.name = "window", .least = 0, .most = 2, .at = at_scenario::window},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
   }
@@ -214,38 +214,29 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const Matrix grad_middle = sum(grad, of_norm2.x);
     const auto of_attention = attention.gradients(reference::dropped(number, grad_middle, attention_mask));
     const auto of_norm1 = reference::norm_gradients(number, x, w1, of_attention.x, norm);
-    Wholes<Scalar> wholes = {{"self_attention.queries", attention.queries()},
-                             {"self_attention.probabilities", attention.probabilities()},
-                             {"self_attention.proj.input", attention.context()},
-                             {"mlp.fc1.output", mlp.fc1_output()},
-                             {"mlp.fc2.input", mlp.fc2_input()},
-                             {"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
-                             {"grad_input", sum(grad_middle, of_norm1.x)},
-                             {"layer.input_layernorm.weight", of_norm1.weight},
-                             {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},
-                             {"layer.self_attention.linear_proj.weight", of_attention.proj.weight},
-                             {"layer.pre_mlp_layernorm.weight", of_norm2.weight},
-                             {"layer.mlp.linear_fc1.weight", of_mlp.fc1.weight},
-                             {"layer.mlp.linear_fc2.weight", of_mlp.fc2.weight}};
-    if (norm.is_layer_norm) {
-      wholes["layer.input_layernorm.bias"] = of_norm1.bias;
-      wholes["layer.pre_mlp_layernorm.bias"] = of_norm2.bias;
-    }
-    if (has_head_norms) {
-      wholes["layer.self_attention.q_layernorm.weight"] = of_attention.q_norm.weight;
-      wholes["layer.self_attention.k_layernorm.weight"] = of_attention.k_norm.weight;
-    }
-    if (has_head_norms && norm.is_layer_norm) {
-      wholes["layer.self_attention.q_layernorm.bias"] = of_attention.q_norm.bias;
-      wholes["layer.self_attention.k_layernorm.bias"] = of_attention.k_norm.bias;
-    }
-    if (s["bias"] != 0) wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
-    if (has_bias) {
-      wholes["layer.self_attention.linear_proj.bias"] = of_attention.proj.bias;
-      wholes["layer.mlp.linear_fc1.bias"] = of_mlp.fc1.bias;
-      wholes["layer.mlp.linear_fc2.bias"] = of_mlp.fc2.bias;
-    }
-    return wholes;
+    return {{"self_attention.queries", attention.queries()},
+            {"self_attention.probabilities", attention.probabilities()},
+            {"self_attention.proj.input", attention.context()},
+            {"mlp.fc1.output", mlp.fc1_output()},
+            {"mlp.fc2.input", mlp.fc2_input()},
+            {"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
+            {"grad_input", sum(grad_middle, of_norm1.x)},
+            {"layer.input_layernorm.weight", of_norm1.weight},
+            {"layer.input_layernorm.bias", of_norm1.bias},
+            {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},
+            {"layer.self_attention.linear_qkv.bias", of_attention.qkv.bias},
+            {"layer.self_attention.q_layernorm.weight", of_attention.q_norm.weight},
+            {"layer.self_attention.q_layernorm.bias", of_attention.q_norm.bias},
+            {"layer.self_attention.k_layernorm.weight", of_attention.k_norm.weight},
+            {"layer.self_attention.k_layernorm.bias", of_attention.k_norm.bias},
+            {"layer.self_attention.linear_proj.weight", of_attention.proj.weight},
+            {"layer.self_attention.linear_proj.bias", of_attention.proj.bias},
+            {"layer.pre_mlp_layernorm.weight", of_norm2.weight},
+            {"layer.pre_mlp_layernorm.bias", of_norm2.bias},
+            {"layer.mlp.linear_fc1.weight", of_mlp.fc1.weight},
+            {"layer.mlp.linear_fc1.bias", of_mlp.fc1.bias},
+            {"layer.mlp.linear_fc2.weight", of_mlp.fc2.weight},
+            {"layer.mlp.linear_fc2.bias", of_mlp.fc2.bias}};
   }
 };
 

@@ -20,10 +20,10 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
  public:
   std::string name() const override { return "vocab_parallel_embedding"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 6, true},
+    return {{.name = "tokens", .least = 1, .most = 6, .is_a_rank = true},
             {"hidden", 1, 9},
-            {"vocabulary", 1, 5, true},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
+            {.name = "vocabulary", .least = 1, .most = 5, .is_a_rank = true},
+            {.name = "sequence_parallel", .least = 0, .most = 1, .at = at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
@@ -85,7 +85,7 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
   std::string name() const override { return "vocab_parallel_cross_entropy"; }
   std::vector<Dimension> dimensions() const override {
     return {{"tokens", 1, 8},
-            {"vocabulary", 1, 9, true},
+            {.name = "vocabulary", .least = 1, .most = 9, .is_a_rank = true},
             {"padding", 0, 9},
             {"ignored", 0, 4},
             {"smoothing", 0, 3}};

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
-#include "verify/properties/case_request.h"
-#include "verify/properties/explanation.h"
+#include "verify/explain/explanation.h"
 
 namespace verify {
 

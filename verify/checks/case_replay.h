@@ -12,7 +12,7 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/check_result.h"
 #include "verify/faults/fault.h"
-#include "verify/options/case_options.h"
+#include "verify/requests/case_options.h"
 
 namespace verify {
 

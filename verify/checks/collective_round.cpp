@@ -86,7 +86,7 @@ std::vector<int> sampled_ranks(const std::vector<KindTruth>& truths) {
       ranks.insert(ranks.end(), members.begin(), members.end());
     }
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
@@ -132,7 +132,7 @@ std::string detail_of(const std::vector<KindTruth>& truths, const sim::RunReport
   std::int64_t groups = 0;
   std::vector<std::string> left_out;
   for (const KindTruth& truth : truths) {
-    const auto runs = std::count(truth.runs.begin(), truth.runs.end(), 1);
+    const auto runs = std::ranges::count(truth.runs, 1);
     groups += runs;
     if (runs == 0) left_out.push_back(truth.kind->name());
   }
@@ -164,8 +164,7 @@ RoundReport collective_round(sim::WorldSpec spec, sim::Device& device) {
         own = fmt::format("{} of {}[{}]", failed, truth.kind->name(), place->group);
     }
   });
-  const auto failed =
-      std::find_if(wrong.begin(), wrong.end(), [](const std::string& w) { return !w.empty(); });
+  const auto failed = std::ranges::find_if(wrong, [](const std::string& w) { return !w.empty(); });
   CheckResult check{"collectives", run.ok() && failed == wrong.end(), ""};
   if (!run.ok()) {
     check.detail = run.findings.front().sentence;

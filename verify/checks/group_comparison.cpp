@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/layout/kind_table.h"
-#include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
@@ -39,7 +39,7 @@ std::string kind_of(const std::string& description) {
 }
 
 std::vector<int> sorted(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 
@@ -70,8 +70,8 @@ class Comparison {
       if (!dump_.is_partial()) result_.differing += row.counts.missing;
       result_.kinds.push_back(std::move(row.counts));
     }
-    std::stable_sort(result_.differences.begin(), result_.differences.end(),
-                     [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    std::ranges::stable_sort(result_.differences,
+                             [&](const auto& a, const auto& b) { return place(a) < place(b); });
     return std::move(result_);
   }
 
@@ -117,22 +117,21 @@ class Comparison {
     }
     int largest = 0;
     for (const DumpedGroup& group : dump_.groups)
-      largest = std::max(largest, *std::max_element(group.ranks.begin(), group.ranks.end()));
+      largest = std::max(largest, *std::ranges::max_element(group.ranks));
     if (largest >= world)
       result_.world =
           fmt::format("the dump names rank {}, and the layout has {}", largest, counted(world, "rank"));
   }
 
   bool is_chosen(const std::string& kind) const {
-    return ours_.are_all_kinds || std::any_of(ours_.kinds.begin(), ours_.kinds.end(),
-                                              [&](const auto* one) { return one->name() == kind; });
+    return ours_.are_all_kinds ||
+           std::ranges::any_of(ours_.kinds, [&](const auto* one) { return one->name() == kind; });
   }
 
   void judge(const DumpedGroup& group) {
     const std::string kind = kind_of(group.description);
     if (!is_chosen(kind)) return;
-    if (ours_.rank && std::find(group.ranks.begin(), group.ranks.end(), *ours_.rank) == group.ranks.end())
-      return;
+    if (ours_.rank && std::ranges::find(group.ranks, *ours_.rank) == group.ranks.end()) return;
     if (kind.empty() && !is_modelled(group.description)) {
       ++result_.not_judged;
       return;
@@ -147,18 +146,21 @@ class Comparison {
     const auto place = row.kind->place_of(group.ranks.front());
     if (!place) return add_foreign(row, group, of_others(row, group));
     const std::vector<int> members = row.kind->members(place->group);
-    const std::vector<int> ascending = sorted(group.ranks);
-    if (sorted(members) != ascending) return add_foreign(row, group, of_others(row, group));
+    if (sorted(members) != sorted(group.ranks)) return add_foreign(row, group, of_others(row, group));
     const auto seen = row.seen.begin() + place->group;
     if (*seen) return add_foreign(row, group, "the dump has a group of these ranks already");
     *seen = true;
+    judge_order(row, group.ranks, members);
+  }
+
+  void judge_order(Row& row, const std::vector<int>& ranks, const std::vector<int>& members) {
     const bool may_be_ascending = dump_.form != DumpForm::shardproof;
-    if (group.ranks == members || (may_be_ascending && group.ranks == ascending)) {
+    if (ranks == members || (may_be_ascending && std::ranges::is_sorted(ranks))) {
       ++row.counts.equal;
       return;
     }
     ++row.counts.other_order;
-    add(row, What::other_order, group.ranks, "our order is " + ranks_text(members));
+    add(row, What::other_order, ranks, "our order is " + ranks_text(members));
   }
 
   std::string without_kind(const std::string& kind, const std::string& description) const {
@@ -191,7 +193,7 @@ class Comparison {
     if (shared.empty())
       return ranks_phrase(in_none) + (in_none.size() == 1 ? " is" : " are") + " in no group of ours";
     const bool has_whole =
-        std::all_of(shared.begin(), shared.end(), [&](const auto& one) { return one.second == kind.size(); });
+        std::ranges::all_of(shared, [&](const auto& one) { return one.second == kind.size(); });
     if (has_whole && in_none.empty()) {
       std::vector<std::string> joined;
       for (const auto& [index, count] : shared) {
@@ -203,8 +205,8 @@ class Comparison {
       }
       return fmt::format("it joins {} of our groups: {}", shared.size(), fmt::join(joined, " and "));
     }
-    const auto nearest = std::max_element(shared.begin(), shared.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto nearest =
+        std::ranges::max_element(shared, [](const auto& a, const auto& b) { return a.second < b.second; });
     const std::vector<int> ours = kind.members(nearest->first);
     const std::vector<int> foreign = without(ranks, sorted(ours));
     const std::vector<int> lacking = without(sorted(ours), ranks);

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Holds the groups of a layout against those that a running job has (verify/options/group_dump.h).
+/// Holds the groups of a layout against those that a running job has (verify/requests/group_dump.h).
 ///
 ///   equal        the group of the dump has our ranks, in our order
 ///   other_order  it has our ranks in another order
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "sim/layout/layout.h"
-#include "verify/options/group_dump.h"
+#include "verify/requests/group_dump.h"
 
 namespace verify {
 

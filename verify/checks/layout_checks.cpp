@@ -52,8 +52,7 @@ bool axes_fill_grid(const Layout& layout, const KindPair& pair) {
   const KindRow& other = *sim::find_kind(pair.other.name());
   const sim::RankGrid& grid = one.grid == sim::Grid::dense ? layout.dense : layout.expert;
   for (const sim::Axis axis : {sim::Axis::tp, sim::Axis::cp, sim::Axis::ep, sim::Axis::dp, sim::Axis::pp}) {
-    const bool is_joined = std::count(one.axes.begin(), one.axes.end(), axis) > 0 ||
-                           std::count(other.axes.begin(), other.axes.end(), axis) > 0;
+    const bool is_joined = std::ranges::count(one.axes, axis) > 0 || std::ranges::count(other.axes, axis) > 0;
     if (grid.size(axis) > 1 && !is_joined) return false;
   }
   return true;
@@ -93,7 +92,7 @@ std::optional<std::string> partition_error(const Layout& layout, const GroupKind
     }
   });
   if (error || !covers_all_ranks(kind)) return error;
-  const auto missing = std::find(seen.begin(), seen.end(), 0);
+  const auto missing = std::ranges::find(seen, 0);
   if (missing == seen.end()) return std::nullopt;
   return fmt::format("{}: rank {} is in no group", kind.name(), layout.first_rank + (missing - seen.begin()));
 }
@@ -192,9 +191,8 @@ std::optional<std::string> embedding_error(const Layout& layout) {
       std::vector<int> stated = {pipelines.member(group, 0)};
       if (has_last && pipelines.size() > 1) stated.push_back(pipelines.member(group, pipelines.size() - 1));
       const std::size_t split_ranks = layout.rules == sim::RuleBook::legacy && layout.pp > 1 ? 1 : 0;
-      const bool has_stated = std::all_of(stated.begin(), stated.end(), [&](int rank) {
-        return std::find(members.begin(), members.end(), rank) != members.end();
-      });
+      const bool has_stated = std::ranges::all_of(
+          stated, [&](int rank) { return std::ranges::find(members, rank) != members.end(); });
       if (has_stated && members.size() <= stated.size() + split_ranks) continue;
       return fmt::format("{} group {} is [{}]; its pipeline has its embeddings on [{}]", name, group,
                          fmt::join(members, ", "), fmt::join(stated, ", "));

@@ -227,8 +227,7 @@ const std::vector<PlantedProgram>& planted_programs() {
 
 const PlantedProgram* planted_program(std::string_view name) {
   const auto& all = planted_programs();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const PlantedProgram& p) { return name == p.name; });
+  const auto found = std::ranges::find_if(all, [&](const PlantedProgram& p) { return name == p.name; });
   return found == all.end() ? nullptr : &*found;
 }
 

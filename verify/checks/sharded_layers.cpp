@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/context_options.h"
+#include "verify/explain/explanation.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/bench.h"
-#include "verify/properties/case_request.h"
-#include "verify/properties/explanation.h"
+#include "verify/requests/context_options.h"
 
 namespace verify {
 
@@ -139,7 +139,8 @@ struct Row {
   std::int64_t cases = 0;
   const Case* last = nullptr;
   std::string failure;  // the first failure; empty where all cases hold
-  double slack = 0;     // the largest error, as a share of its bound
+  std::string reproduce = {};
+  double slack = 0;  // the largest error, as a share of its bound
 };
 
 std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }
@@ -208,9 +209,9 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
   row.slack = std::max(row.slack, judgement.slack);
   if (judgement.holds) return;
   const NamedValues options = with_plants(options_of(the_case, *row.property, setting), bench.faults());
-  row.failure =
-      fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting), judgement.detail,
-                  explanation(bench, the_case, *row.property, setting), command_line_of(options));
+  row.failure = fmt::format("{}, {}: {}. {}", the_case.name(), text_of(setting), judgement.detail,
+                            explanation(bench, the_case, *row.property, setting));
+  row.reproduce = command_line_of(options);
 }
 
 /// Returns a phrase about the values that the loss sends per token, from the closed form that the property
@@ -230,7 +231,24 @@ CheckResult result_of(const Row& row, const std::string& world) {
   return {name_of(*row.property), row.failure.empty(),
           row.failure.empty()
               ? fmt::format("{} at {}: {}{}", counted(row.cases, "case"), world, row.property->proves, slack)
-              : row.failure};
+              : row.failure,
+          row.reproduce};
+}
+
+std::vector<CheckResult> results_of(const std::vector<Row>& rows, const CampaignRequest& request,
+                                    const ScenarioRequest& scenario, const ScenarioTraits& traits) {
+  const Case& loss = *find_case("vocab_parallel_cross_entropy");
+  const bool has_loss = std::ranges::find(request.cases, &loss) != request.cases.end();
+  std::vector<CheckResult> results;
+  for (const Row& row : rows) {
+    if (row.cases == 0) continue;
+    results.push_back(result_of(row, text_of_world(scenario, traits)));
+    const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
+    if (is_calls && has_loss && row.failure.empty())
+      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
+  }
+  if (results.empty()) refuse_nothing_to_check();
+  return results;
 }
 
 }  // namespace
@@ -272,18 +290,7 @@ std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, B
       judge(bench, *the_case, setting, row);
     }
   }
-  const Case& loss = *find_case("vocab_parallel_cross_entropy");
-  std::vector<CheckResult> results;
-  for (const Row& row : rows) {
-    if (row.cases == 0) continue;
-    results.push_back(result_of(row, text_of_world(scenario, traits)));
-    const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
-    const bool has_loss = std::find(request.cases.begin(), request.cases.end(), &loss) != request.cases.end();
-    if (is_calls && has_loss && row.failure.empty())
-      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
-  }
-  if (results.empty()) refuse_nothing_to_check();
-  return results;
+  return results_of(rows, request, scenario, traits);
 }
 
 }  // namespace verify

@@ -18,8 +18,8 @@
 
 #include "verify/checks/check_result.h"
 #include "verify/checks/proved_settings.h"
-#include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

@@ -13,11 +13,11 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
 #include "verify/checks/trained_experts.h"
+#include "verify/explain/explanation.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/explanation.h"
 #include "verify/properties/properties.h"
 
 namespace verify {
@@ -34,7 +34,7 @@ std::vector<double> losses(const CaseSetting& setting, const Value& value_of) {
 }
 
 const CaseOutput& output_named(const std::vector<CaseOutput>& outputs, const std::string& name) {
-  return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
+  return *std::ranges::find(outputs, name, &CaseOutput::name);
 }
 
 /// Says what of a training in f32 could not be judged.

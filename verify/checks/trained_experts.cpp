@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "verify/cases/case_setting.h"
 #include "verify/cases/gpt_plan.h"
-#include "verify/cases/largest_divisor.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "verify/cases/case_setting.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

@@ -14,12 +14,12 @@
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
+#include "verify/cases/case_setting.h"
 #include "verify/cases/gpt_plan.h"
-#include "verify/cases/largest_divisor.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
-#include "verify/options/context_options.h"
 #include "verify/output/phrases.h"
+#include "verify/requests/context_options.h"
 
 namespace verify {
 
@@ -80,7 +80,7 @@ std::int64_t order_of(const sim::Layout& layout, const TrainedSizes& sizes) {
     }
     return true;
   };
-  return std::find_if(GptPlan::kOrders.begin(), GptPlan::kOrders.end(), fits) - GptPlan::kOrders.begin();
+  return std::ranges::find_if(GptPlan::kOrders, fits) - GptPlan::kOrders.begin();
 }
 
 std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes) {
@@ -312,9 +312,7 @@ void require_labels(const CaseSetting& setting) {
   const std::int64_t samples = setting["steps"] * GptPlan{setting}.global_batch();
   for (std::int64_t number = 0; number < samples; ++number) {
     const sim::Sample sample = setting.text->sample(number);
-    if (std::any_of(sample.labels.begin(), sample.labels.end(),
-                    [](auto id) { return id != sim::kIgnoredLabel; }))
-      return;
+    if (std::ranges::any_of(sample.labels, [](auto id) { return id != sim::kIgnoredLabel; })) return;
   }
   sim::refuse(
       {.code = "training_labels",

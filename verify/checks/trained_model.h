@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "verify/cases/case.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

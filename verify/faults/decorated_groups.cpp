@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 namespace verify {
@@ -20,6 +21,38 @@ std::shared_ptr<sim::Recorder> recorder_of_nothing() {
       INT64_MAX, [] { std::abort(); }, sim::kMostPublishedBytes, kKept);
 }
 
+/// The tensor of a call that has one.
+const Tensor& tensor_of(const Call& call) { return call.input->is_none() ? call.output : call.input; }
+
+class WatchedCommunicator : public DecoratedCommunicator {
+ public:
+  WatchedCommunicator(sim::Communicator& real, sim::Rank& rank, const CallWatch& watch)
+      : DecoratedCommunicator(real, rank.device), rank_(rank), watch_(watch) {}
+
+ private:
+  struct Flight : sim::Pending {
+    Flight(WatchedCommunicator& in_group, sim::Call&& of_call) : group(in_group), call(std::move(of_call)) {}
+    void wait() override {
+      work.wait();
+      group.see(call, true);
+    }
+    WatchedCommunicator& group;
+    sim::Call call;
+    sim::Work work;
+  };
+
+  std::unique_ptr<sim::Pending> do_call(sim::Call&& call) override {
+    auto flight = std::make_unique<Flight>(*this, std::move(call));
+    see(flight->call, false);
+    flight->work = pass_on(flight->call);
+    return flight;
+  }
+  void see(const sim::Call& call, bool is_over) { watch_({rank_, group(), rank(), call, is_over}); }
+
+  sim::Rank& rank_;
+  const CallWatch& watch_;
+};
+
 }  // namespace
 
 DecoratedCommunicator::DecoratedCommunicator(Communicator& real, sim::Device& device)
@@ -30,7 +63,7 @@ std::unique_ptr<Communicator> DecoratedCommunicator::do_split(Call&& call) {
 }
 
 sim::Work DecoratedCommunicator::start_in(Communicator& group, const Call& call) {
-  const Tensor& either = call.input->is_none() ? call.output : call.input;
+  const Tensor& either = tensor_of(call);
   switch (call.operation) {
     case Operation::all_reduce:
       return group.start_all_reduce(call.output, call.reduce_op, call.site);
@@ -79,6 +112,15 @@ Communicator* DecoratedGroups::decorated(Communicator* real) {
 void run_with(const sim::RankProgram& program, sim::Rank& rank, sim::Groups& groups) {
   sim::Rank own{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
   program(own);
+}
+
+sim::RankProgram with_watch(sim::RankProgram program, CallWatch watch) {
+  return [program = std::move(program), watch = std::move(watch)](sim::Rank& rank) {
+    DecoratedGroups groups(rank.groups, [&](sim::Communicator& real) {
+      return std::make_unique<WatchedCommunicator>(real, rank, watch);
+    });
+    run_with(program, rank, groups);
+  };
 }
 
 }  // namespace verify

@@ -106,7 +106,7 @@ std::string form_of(const FaultInfo& info) { return fmt::format("{}{}", info.nam
 
 bool FaultWhere::has(const CallPlace& at) const {
   const sim::WorkPart& part = at.part;
-  const bool is_of_rank = ranks.empty() || std::find(ranks.begin(), ranks.end(), at.rank) != ranks.end();
+  const bool is_of_rank = ranks.empty() || std::ranges::find(ranks, at.rank) != ranks.end();
   return is_of_rank && place.value_or(at.place) == at.place && (group.empty() || group == at.kind) &&
          (pass.empty() || pass == part.pass) && microbatch.value_or(part.microbatch) == part.microbatch &&
          layer.value_or(part.layer) == part.layer && step.value_or(part.step) == part.step;
@@ -116,7 +116,7 @@ std::vector<WherePart> FaultWhere::parts(const CallPlace& at) const {
   std::vector<WherePart> all;
   if (!ranks.empty()) {
     all.push_back({.text = fmt::format("rank={}", fmt::join(ranks, " or rank=")),
-                   .has = std::find(ranks.begin(), ranks.end(), at.rank) != ranks.end()});
+                   .has = std::ranges::find(ranks, at.rank) != ranks.end()});
   }
   if (place) all.push_back({.text = fmt::format("place={}", *place), .has = *place == at.place});
   if (!group.empty()) all.push_back({.text = "group=" + group, .has = group == at.kind});

@@ -2,7 +2,7 @@
 
 /// A fault that is planted at a site: what a call, or a kernel of the device, does in place of what the
 /// program asked for, or what a published tensor has in place of what it should. The program is not changed
-/// (faulty_calls.h, faulty_device.h, faulty_tensors.h).
+/// (faulty_calls.h, faulty_device.h).
 ///
 /// Shapes  A fault is written SITE:FAULT[=ARGUMENT][@WHERE]. SITE is the name of a site, or a pattern in
 ///         which each * stands for any text. The site of a kernel is "device." and its name, such as

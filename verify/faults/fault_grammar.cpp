@@ -7,7 +7,7 @@
 #include "sim/layout/kind_table.h"
 #include "verify/faults/fault.h"
 #include "verify/faults/faulty_device.h"
-#include "verify/options/nearest_name.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
@@ -183,8 +183,7 @@ Fault parsed_fault(const std::string& text) {
   const std::size_t equals = std::min(what.find('='), what.size());
   const std::string name = what.substr(0, equals);
   const auto rows = fault_table();
-  const auto row =
-      std::find_if(rows.begin(), rows.end(), [&](const FaultInfo& info) { return name == info.name; });
+  const auto row = std::ranges::find_if(rows, [&](const FaultInfo& info) { return name == info.name; });
   if (row == rows.end()) {
     std::vector<std::string> names;
     for (const FaultInfo& info : rows) names.emplace_back(info.name);
@@ -222,9 +221,8 @@ namespace {
 
 void require_kernel(const Fault& fault) {
   const std::vector<std::string>& kernels = kernel_names();
-  const bool is_known = std::any_of(kernels.begin(), kernels.end(), [&](const std::string& kernel) {
-    return fits_pattern(fault.site, kernel);
-  });
+  const bool is_known = std::ranges::any_of(
+      kernels, [&](const std::string& kernel) { return fits_pattern(fault.site, kernel); });
   if (is_known) return;
   const std::string nearest = nearest_name(fault.site, kernels);
   refuse_fault("no_such_site", fault.text, "no kernel has this site",

@@ -8,12 +8,35 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "verify/faults/block_order.h"
+#include "sim/tensor/device.h"
 #include "verify/faults/decorated_groups.h"
 
 namespace verify {
 
 namespace {
+
+// ---- the order of blocks
+//
+// The blocks of a tensor, one for each place of a group, and the tensor with its blocks in another order.
+
+/// Returns a block of the elements.
+inline sim::Tensor block_of(const sim::Tensor& x, int place, int places) {
+  const std::int64_t count = x.count() / places;
+  return x.flat().rows(place * count, (place + 1) * count);
+}
+
+/// Returns a copy in which the first two blocks change places, or each block is the next one.
+inline sim::Tensor in_other_order(const sim::Tensor& x, int places, bool swaps) {
+  const sim::Tensor all = x.device().empty(x.dtype(), x.shape());
+  for (int place = 0; place < places; ++place) {
+    const int swapped = place < 2 ? 1 - place : place;
+    sim::Tensor to = block_of(all, place, places);
+    x.device().copy(block_of(x, swaps ? swapped : (place + 1) % places, places), to);
+  }
+  return all;
+}
+
+// ---- faulty calls
 
 using sim::Call;
 using sim::Communicator;
@@ -141,7 +164,6 @@ class FaultyCommunicator : public DecoratedCommunicator {
   /// Makes the call with its fault. Returns what is left to do when the next call has begun; or null.
   std::function<void()> make_wrongly(const Call& call, Flight& flight) {
     const Fault& fault = of_rank_.fault();
-    Call changed = call;
     if (!works_in_place(call)) poison_output(call);
     switch (fault.kind) {
       case FaultKind::skip:
@@ -158,6 +180,17 @@ class FaultyCommunicator : public DecoratedCommunicator {
       case FaultKind::wrong_group:
         flight.works.push_back(start_in(of_rank_.groups().get(fault.group), call));
         return nullptr;
+      default:
+        flight.works.push_back(pass_on(changed_call(call, flight)));
+        return nullptr;
+    }
+  }
+
+  /// Returns a call that is passed on with its fault.
+  Call changed_call(const Call& call, Flight& flight) {
+    const Fault& fault = of_rank_.fault();
+    Call changed = call;
+    switch (fault.kind) {
       case FaultKind::op:
         changed.reduce_op = fault.reduce_op;
         break;
@@ -190,14 +223,10 @@ class FaultyCommunicator : public DecoratedCommunicator {
       case FaultKind::nan:
         flight.after = [call] { poison_first(call.output); };
         break;
-      case FaultKind::zero:
-      case FaultKind::offset:
-      case FaultKind::transpose:
-      case FaultKind::drop_accumulate:
+      default:
         std::abort();  // faults of kernels fit no call
     }
-    flight.works.push_back(pass_on(changed));
-    return nullptr;
+    return changed;
   }
 
   /// Gives the rank its own part in place of the result.

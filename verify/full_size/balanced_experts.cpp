@@ -39,6 +39,18 @@ bool is_etp_fastest(const sim::Layout& layout) {
   return layout.etp == 1 || layout.ep == 1 || grid.stride(sim::Axis::tp) < grid.stride(sim::Axis::ep);
 }
 
+/// Returns why the capacity of experts is not run at full size; "" if it is, or if they have none.
+std::string why_no_capacity(const ScenarioRequest& request) {
+  const ExpertOptions& experts = request.model.experts;
+  if (!experts.capacity_factor) return "";
+  if (*experts.capacity_factor <= 0) return "experts have no capacity";
+  if (experts.dispatcher == "flex")
+    return "a capacity of experts is not run at full size with the dispatcher flex";
+  if (experts.pad_to_capacity && *capacity_of(request) > tokens_of_a_rank(request))
+    return "the capacity of an expert is above the number of tokens of a rank";
+  return "";
+}
+
 }  // namespace
 
 bool has_experts(const ScenarioRequest& request) { return request.model.experts.num_experts > 0; }
@@ -56,12 +68,7 @@ std::string why_no_experts(const ScenarioRequest& request) {
   if (layout.etp > 1 && request.model.shape->linear_bias)
     return "experts with biases are not cut over expert-tensor-parallel ranks";
   if (!is_etp_fastest(layout)) return "ranks of an expert-tensor-parallel group are not adjacent";
-  if (experts.capacity_factor && *experts.capacity_factor <= 0) return "experts have no capacity";
-  if (experts.capacity_factor && experts.dispatcher == "flex")
-    return "a capacity of experts is not run at full size with the dispatcher flex";
-  if (experts.pad_to_capacity && *capacity_of(request) > tokens_of_a_rank(request))
-    return "the capacity of an expert is above the number of tokens of a rank";
-  return "";
+  return why_no_capacity(request);
 }
 
 std::string text_of_choice(const ScenarioRequest& request) {

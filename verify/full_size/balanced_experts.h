@@ -18,7 +18,7 @@
 
 #include "sim/model/gpt_config.h"
 #include "verify/cases/expert_calls.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

@@ -12,8 +12,8 @@
 #include "verify/full_size/replica_fold.h"
 #include "verify/full_size/step_totals.h"
 #include "verify/full_size/step_work.h"
-#include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"
+#include "verify/requests/schedule_request.h"
 
 namespace verify {
 
@@ -155,7 +155,7 @@ std::string text_of_work(const std::vector<StageWork>& stages) {
                      least - stages.begin());
 }
 
-/// What the model of the step has in another way than the scenario's, or not at all.
+/// Differences between the model that runs and the scenario's.
 std::string text_of_model(const StepReport& report) {
   std::string text;
   if (!report.choice_of_experts.empty()) text += "; " + report.choice_of_experts;

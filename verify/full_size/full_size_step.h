@@ -23,7 +23,7 @@
 #include "sim/world/simulate.h"
 #include "verify/checks/check_result.h"
 #include "verify/full_size/gradient_buffers.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

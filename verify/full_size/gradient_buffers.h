@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "verify/memory/model_memory.h"
-#include "verify/options/scenario_request.h"
 #include "verify/reference/gradient_buckets.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

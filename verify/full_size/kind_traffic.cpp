@@ -66,35 +66,37 @@ int KindTraffic::part_of(int rank, const Kind& groups) const {
   return stage_of(rank) * groups.ep + ep_rank;
 }
 
-KindTraffic::Kind KindTraffic::counted(const sim::GroupKind& kind) const {
-  const int n = kind.size();
-  const std::string& name = kind.name();
-  const bool is_of_experts = name == "tp-ep" || name == "ep" || name == "etp";
-  Kind result{.size = n, .ep = is_of_experts ? layout_.ep : 1};
-  result.parts.resize(static_cast<std::size_t>(layout_.pp * result.ep));
-  // The index of each place among those of its part. A group that lies in one part has all places there.
-  std::vector<std::size_t> index(static_cast<std::size_t>(n));
-  const std::vector<int> first = kind.members(0);
+std::vector<std::size_t> KindTraffic::place_in_parts(const std::vector<int>& first, Kind& result) const {
+  std::vector<std::size_t> index(first.size());
   const auto is_one = [&](const auto& of) {
     return std::ranges::all_of(first, [&](int rank) { return of(rank) == of(first.front()); });
   };
   const auto stage_of_rank = [&](int rank) { return stage_of(rank); };
   const auto ep_rank_of = [&](int rank) { return part_of(rank, result) % result.ep; };
   const bool is_in_one_stage = is_one(stage_of_rank), is_at_one_ep_rank = is_one(ep_rank_of);
-  for (int place = 0; place < n; ++place) {
-    const auto i = static_cast<std::size_t>(place);
+  for (std::size_t i = 0; i < first.size(); ++i) {
     for (int part = 0; part < std::ssize(result.parts); ++part) {
       if (!is_in_one_stage && part / result.ep != stage_of(first[i])) continue;
       if (!is_at_one_ep_rank && part % result.ep != ep_rank_of(first[i])) continue;
       std::vector<int>& places = result.parts[static_cast<std::size_t>(part)].places;
       index[i] = places.size();
-      places.push_back(place);
+      places.push_back(static_cast<int>(i));
     }
   }
+  return index;
+}
+
+KindTraffic::Kind KindTraffic::counted(const sim::GroupKind& kind) const {
+  const std::string& name = kind.name();
+  const bool is_of_experts = name == "tp-ep" || name == "ep" || name == "etp";
+  Kind result{.size = kind.size(), .ep = is_of_experts ? layout_.ep : 1};
+  result.parts.resize(static_cast<std::size_t>(layout_.pp * result.ep));
+  const std::vector<int> first = kind.members(0);
+  const std::vector<std::size_t> index = place_in_parts(first, result);
   for (Places& part : result.parts) {
     part.inside.resize(part.places.size() + 1);
     part.across.resize(part.places.size() + 1);
-    part.fewest_on_node = n;
+    part.fewest_on_node = result.size;
   }
   NodeCount members_on;
   std::vector<int> nodes(first.size());

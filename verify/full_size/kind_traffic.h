@@ -71,6 +71,9 @@ class KindTraffic {
   };
   Kind& kind(const std::string& name);
   Kind counted(const sim::GroupKind& kind) const;
+  /// Divides the places of a group among the parts. Returns the index of each place among those of its part.
+  /// A group that lies in one part has all its places there.
+  std::vector<std::size_t> place_in_parts(const std::vector<int>& first, Kind& result) const;
   void count_pairs(const std::string& name, Kind& groups) const;
   sim::Traffic of_part(const ExpectedCall& call, int stage, Kind& groups, std::size_t part) const;
   int stage_of(int rank) const;

@@ -11,7 +11,7 @@
 #include "verify/cases/gpt_calls.h"
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/full_size/full_size_training.h"
-#include "verify/options/schedule_request.h"
+#include "verify/requests/schedule_request.h"
 
 namespace verify {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sim/world/simulate.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

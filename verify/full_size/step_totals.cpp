@@ -4,8 +4,8 @@
 
 #include "verify/full_size/kind_traffic.h"
 #include "verify/full_size/step_work.h"
-#include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"
+#include "verify/requests/schedule_request.h"
 
 namespace verify {
 

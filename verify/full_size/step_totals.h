@@ -16,7 +16,7 @@
 #include "sim/comm/ledger.h"
 #include "verify/full_size/kind_traffic.h"
 #include "verify/full_size/step_work.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

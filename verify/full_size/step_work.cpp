@@ -7,14 +7,14 @@
 
 #include "sim/tensor/checks.h"
 #include "verify/cases/cp_calls.h"
-#include "verify/cases/latent_calls.h"
+#include "verify/cases/latent_layer.h"
 #include "verify/cases/token_calls.h"
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/full_size/gradient_buffers.h"
 #include "verify/memory/model_memory.h"
-#include "verify/options/padded_vocabulary.h"
-#include "verify/options/schedule_request.h"
+#include "verify/requests/schedule_request.h"
+#include "verify/vocabulary/padded_vocabulary.h"
 
 namespace verify {
 
@@ -192,9 +192,9 @@ class StepWork {
   LatentCalls latent_calls() const {
     return {.tokens = tokens_,
             .hidden = shape_.hidden_size,
-            .q_lora_rank = shape_.latent->q_lora_rank,
-            .kv_lora_rank = shape_.latent->kv_lora_rank,
-            .positions = shape_.latent->qk_pos_emb_head_dim,
+            .sizes = {.q_lora_rank = shape_.latent->q_lora_rank,
+                      .kv_lora_rank = shape_.latent->kv_lora_rank,
+                      .qk_pos_emb_head_dim = shape_.latent->qk_pos_emb_head_dim},
             .tp = layout_.tp,
             .sequence_parallel = layer_.sequence_parallel};
   }
@@ -450,6 +450,63 @@ bool knows_recomputed(const MemoryOptions& memory) {
          std::ranges::all_of(memory.modules, [](const std::string& module) { return module == "core_attn"; });
 }
 
+/// Why a step has no closed form, in the order in which the reasons are given.
+struct Reason {
+  bool (*stops)(const ScenarioRequest&);
+  const char* sentence;
+};
+constexpr Reason kReasons[] = {
+    {[](const ScenarioRequest& r) { return r.model.mtp_num_layers > 0; },
+     "multi-token-prediction layers are not run at full size"},
+    {[](const ScenarioRequest& r) { return r.placement->encoder_ranks > 0; },
+     "encoder-decoder models are not run at full size"},
+    {[](const ScenarioRequest& r) { return r.layout.instances > 1; },
+     "several optimizer instances are not run at full size"},
+    {[](const ScenarioRequest& r) { return r.layout.world_size != r.layout.grid_size; },
+     "a grid of a part of the world is not run at full size"},
+    {[](const ScenarioRequest& r) {
+       return r.model.shape->seq_length % (r.layout.cp > 1 ? 2 * r.layout.cp : 1) != 0;
+     },
+     "the length of a sequence is not a multiple of 2 cp"},
+    {[](const ScenarioRequest& r) {
+       return r.memory.recompute == RecomputeMethod::block || !knows_recomputed(r.memory);
+     },
+     "of the kinds of recomputation, those of whole layers and of the core of attention are counted"},
+    {[](const ScenarioRequest& r) { return r.state.dtypes.starts_with("fp16"); },
+     "--fp16, which scales losses, is not run at full size"},
+    {[](const ScenarioRequest& r) { return r.state.parameter == 2 && r.state.gradient != 4; },
+     "gradients of 16 bits are not reduced at full size"},
+    {[](const ScenarioRequest& r) {
+       return r.model.shape->learned_positions && r.model.shape->positions() != r.model.shape->seq_length;
+     },
+     "--max-position-embeddings is not the length of a sequence"},
+    {[](const ScenarioRequest& r) {
+       return r.model.shape->num_query_groups % r.layout.tp != 0 ||
+              r.model.shape->num_attention_heads % r.layout.tp != 0;
+     },
+     "ranks that share a query group are not run at full size"},
+    {[](const ScenarioRequest& r) { return r.model.shape->ffn_hidden_size % r.layout.tp != 0; },
+     "the sizes of the model are not multiples of tp"},
+    {[](const ScenarioRequest& r) { return rotated_channels(*r.model.shape) % 2 != 0; },
+     "an odd number of channels has rotary positions"},
+    {[](const ScenarioRequest& r) { return !exchanges_heads(r); },
+     "the query groups of a rank are not a multiple of those that exchange heads"},
+    {[](const ScenarioRequest& r) {
+       return r.model.sequence_parallel && r.model.shape->seq_length / r.layout.cp % r.layout.tp != 0;
+     },
+     "the length of a sequence is not a multiple of tp"}};
+
+/// Returns why a step has no schedule whose chunks are those of the layers; "" if it has one.
+std::string why_no_schedule(const ScenarioRequest& request) {
+  if (request.layout.pp > 1 && !request.schedule)
+    return request.no_schedule.empty() ? "a step has no schedule" : request.no_schedule;
+  const std::int64_t chunks_of_schedule = request.schedule ? request.schedule->shape.chunks() : 1;
+  const bool has_others = std::ranges::any_of(request.placement->stages, [&](const auto& chunks) {
+    return std::ssize(chunks) != chunks_of_schedule;
+  });
+  return has_others ? "the chunks of the schedule are not those of the layers" : "";
+}
+
 }  // namespace
 
 std::int64_t RankWork::multiply_adds(std::int64_t microbatches) const {
@@ -459,39 +516,12 @@ std::int64_t RankWork::multiply_adds(std::int64_t microbatches) const {
 }
 
 std::string why_no_step_work(const ScenarioRequest& request) {
-  const ModelShape& shape = *request.model.shape;
-  const sim::Layout& layout = request.layout;
   if (!request.not_proved.training.empty()) return request.not_proved.training;
-  if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not run at full size";
-  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not run at full size";
-  if (layout.instances > 1) return "several optimizer instances are not run at full size";
-  if (layout.world_size != layout.grid_size) return "a grid of a part of the world is not run at full size";
-  if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
-    return "the length of a sequence is not a multiple of 2 cp";
-  if (request.memory.recompute == RecomputeMethod::block || !knows_recomputed(request.memory))
-    return "of the kinds of recomputation, those of whole layers and of the core of attention are counted";
-  if (request.state.dtypes.starts_with("fp16")) return "--fp16, which scales losses, is not run at full size";
-  if (request.state.parameter == 2 && request.state.gradient != 4)
-    return "gradients of 16 bits are not reduced at full size";
-  if (shape.learned_positions && shape.positions() != shape.seq_length)
-    return "--max-position-embeddings is not the length of a sequence";
-  if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
-    return "ranks that share a query group are not run at full size";
-  if (shape.ffn_hidden_size % layout.tp != 0) return "the sizes of the model are not multiples of tp";
-  if (rotated_channels(shape) % 2 != 0) return "an odd number of channels has rotary positions";
-  if (!exchanges_heads(request))
-    return "the query groups of a rank are not a multiple of those that exchange heads";
-  if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
-    return "the length of a sequence is not a multiple of tp";
+  for (const auto& [stops, reason] : kReasons)
+    if (stops(request)) return reason;
   if (std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
     return reason;
-  if (layout.pp > 1 && !request.schedule)
-    return request.no_schedule.empty() ? "a step has no schedule" : request.no_schedule;
-  for (const auto& chunks : request.placement->stages) {
-    if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
-      return "the chunks of the schedule are not those of the layers";
-  }
-  return "";
+  return why_no_schedule(request);
 }
 
 std::vector<RankWork> step_work(const ScenarioRequest& request) { return StepWork(request).ranks(); }

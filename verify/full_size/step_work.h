@@ -21,7 +21,7 @@
 
 #include "verify/cases/expected_call.h"
 #include "verify/full_size/kind_traffic.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

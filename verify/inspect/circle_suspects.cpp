@@ -3,21 +3,81 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
-#include "verify/inspect/odd_peers.h"
+#include "verify/inspect/holding_call.h"
+#include "verify/inspect/job.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/uneven_stages.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
+
+// ---- odd peers
+//
+// Messages between places of a group that are as far from each other as those of no other message: one that
+// is sent to a wrong peer, or received from one. In a pipeline messages go to the next place, to the one
+// before, or from one end to the other.
+//
+// Exact   A distance is usual in groups of one description where a message has ended that went as far, in
+//         either direction, or where two ranks have made one. Nothing is odd where no distance is known to
+//         be usual, unless the dump of the rank has every call of it.
+
+class UsualDistances {
+ public:
+  explicit UsualDistances(const Job& job);
+  /// Whether a message of a dump goes to, or comes from, an odd place.
+  bool is_odd(std::size_t dump, const RecordedCall& call) const;
+
+ private:
+  struct Seen {
+    std::size_t dump = 0;  // the first that has a message that goes as far
+    bool is_usual = false;
+  };
+  using Key = std::pair<std::string, int>;  // the description of the group, and the distance
+
+  Key key_of(std::size_t dump, const RecordedCall& call) const;
+
+  const Job& job_;
+  std::map<Key, Seen> seen_;
+};
+
+UsualDistances::UsualDistances(const Job& job) : job_(job) {
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    for (const RecordedCall& call : job.recordings[dump].calls) {
+      if (!job.operation(dump, call).is_message()) continue;
+      Seen& seen = seen_.try_emplace(key_of(dump, call), Seen{dump, false}).first->second;
+      if (call.state == CallState::completed || seen.dump != dump) seen.is_usual = true;
+    }
+  }
+}
+
+UsualDistances::Key UsualDistances::key_of(std::size_t dump, const RecordedCall& call) const {
+  const Operation& operation = job_.operation(dump, call);
+  return {job_.groups[job_.group_of(dump, call)].description, std::abs(operation.to - operation.from)};
+}
+
+bool UsualDistances::is_odd(std::size_t dump, const RecordedCall& call) const {
+  const Operation& operation = job_.operation(dump, call);
+  if (!operation.is_message() || operation.from < 0 || operation.to < 0) return false;
+  const Key key = key_of(dump, call);
+  const auto own = seen_.find(key);
+  if (own == seen_.end() || own->second.is_usual) return false;
+  return job_.recordings[dump].is_whole() || std::ranges::any_of(seen_, [&](const auto& one) {
+           return one.first.first == key.first && one.second.is_usual;
+         });
+}
+
+// ---- circle suspects
 
 class CircleJudge {
  public:
@@ -59,42 +119,46 @@ class CircleJudge {
     return true;
   }
 
+  /// Returns the ranks of the call that holds the fewest of these; none where several calls hold as few.
+  std::vector<int> fewest_in_a_call(const std::vector<int>& ranks) const {
+    std::map<std::size_t, std::vector<int>> by_call;
+    for (const int rank : ranks)
+      by_call[know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))].front()].push_back(rank);
+    const auto size_of = [](const auto& one) { return one.second.size(); };
+    const auto few = std::ranges::min_element(by_call, {}, size_of);
+    const bool is_alone = std::ranges::count(by_call, size_of(*few), size_of) == 1;
+    return is_alone && by_call.size() > 1 ? few->second : std::vector<int>();
+  }
+
   void add_circle(const std::vector<std::size_t>& component) {
     const auto world = static_cast<std::size_t>(know_.job.world_size);
     std::vector<int> ranks;
     for (const std::size_t node : component) {
       if (node < world) ranks.push_back(static_cast<int>(node));
     }
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     std::vector<int> circle = shortest_circle(know_.graph.edges, component, world);
     if (std::ranges::any_of(circle, [&](int rank) { return know_.may_have_lost(rank); })) return;
     if (add_odd_peer(ranks) || add_missing(component)) {
       found_.circles.push_back(std::move(circle));
       return;
     }
-    std::map<std::size_t, std::vector<int>> by_call;
-    for (const int rank : ranks)
-      by_call[know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))].front()].push_back(rank);
-    const auto smaller = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
-    const auto few = std::min_element(by_call.begin(), by_call.end(), smaller);
-    const bool is_alone = std::count_if(by_call.begin(), by_call.end(), [&](const auto& one) {
-                            return one.second.size() == few->second.size();
-                          }) == 1;
     std::vector<int> alone = odd_ranks_of(component);
-    if (alone.empty() && is_alone && by_call.size() > 1) alone = few->second;
+    if (alone.empty()) alone = fewest_in_a_call(ranks);
     // A rank that a message holds is no odder than the other end of the message.
     const bool names_alone =
         are_missed(alone, circle, component) &&
         std::ranges::none_of(alone, [&](int rank) { return know_.first_call_of(rank).is_message; });
-    if (!names_alone && add_departing(ranks)) {
-      found_.circles.push_back(std::move(circle));
-      return;
+    if (!names_alone) {
+      if (add_departing(ranks)) {
+        found_.circles.push_back(std::move(circle));
+        return;
+      }
+      widen(ranks, circle);
+      add_other_peers(circle);
     }
-    if (!names_alone) widen(ranks, circle);
-    if (!names_alone) add_other_peers(circle);
     found_.are_alone = names_alone && (found_.circles.empty() || found_.are_alone);
-    const std::vector<int>& chosen = names_alone ? alone : circle;
-    for (const int rank : chosen) {
+    for (const int rank : names_alone ? alone : circle) {
       const HoldingCall& call = know_.first_call_of(rank);
       suspect(rank, fmt::format("It waits in {} for {}, and {} for it.", call_words(know_.job, call),
                                 ranks_words(call.awaited),
@@ -103,7 +167,7 @@ class CircleJudge {
     found_.circles.push_back(std::move(circle));
   }
 
-  /// Names the only rank of a circle that is held by a message between odd places (odd_peers.h), while
+  /// Names the only rank of a circle that is held by a message between odd places, while
   /// another one waits for a message of it. Returns whether there is such a rank.
   bool add_odd_peer(const std::vector<int>& ranks) {
     const HoldingCall* found = nullptr;
@@ -217,7 +281,7 @@ class CircleJudge {
     const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
     return std::ranges::any_of(front, [&](std::size_t call) {
       const std::vector<int>& awaited = know_.graph.calls[call].awaited;
-      return std::binary_search(awaited.begin(), awaited.end(), other);
+      return std::ranges::binary_search(awaited, other);
     });
   }
 
@@ -311,14 +375,23 @@ class CircleJudge {
     }
     if (most == nullptr) return false;
     const HoldingCall& call = know_.graph.calls[most->call];
-    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
     const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
+    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
     if (!std::ranges::all_of(call.awaited, is_odd)) return false;
+    name_missed(calls, *most, is_odd);
+    return true;
+  }
+
+  /// Names the ranks of a call that are missed by most, and those of the calls of its kind that are missed
+  /// alike.
+  template <typename IsOdd>
+  void name_missed(const std::vector<Missed>& calls, const Missed& most, const IsOdd& is_odd) {
+    const HoldingCall& call = know_.graph.calls[most.call];
     std::vector<int> named;
     std::int64_t groups = 0;
     for (const Missed& one : calls) {
       const HoldingCall& other = know_.graph.calls[one.call];
-      if (&one != most && !is_missed_alike(other, call, is_odd)) continue;
+      if (&one != &most && !is_missed_alike(other, call, is_odd)) continue;
       ++groups;
       named.insert(named.end(), other.awaited.begin(), other.awaited.end());
       for (const int rank : other.awaited) suspect_missing(rank, other);
@@ -330,7 +403,6 @@ class CircleJudge {
         groups == 1 ? ""
                     : fmt::format(" nor to those of {} of this kind,", counted(groups - 1, "other group")),
         named.size() == 1 ? "waits" : "wait", call_words(know_.job, first));
-    return true;
   }
 
   void suspect_missing(int rank, const HoldingCall& call) {
@@ -397,8 +469,8 @@ class CircleJudge {
 
   bool waits_only_for(int rank, const std::vector<int>& ranks) const {
     const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
-    return std::all_of(front.begin(), front.end(),
-                       [&](std::size_t call) { return know_.graph.calls[call].awaited == ranks; });
+    return std::ranges::all_of(front,
+                               [&](std::size_t call) { return know_.graph.calls[call].awaited == ranks; });
   }
 
   std::pair<std::string, std::string> way_of_holding(int rank) const {

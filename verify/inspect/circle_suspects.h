@@ -4,7 +4,7 @@
 ///
 /// Where all ranks of one pipeline stage have begun another number of microbatches than the other stages,
 /// they are named (uneven_stages.h). Otherwise a rank is named alone that is held by a message between odd
-/// places (odd_peers.h), while another one waits for a message of it. Otherwise ranks are named alone that
+/// places, while another one waits for a message of it. Otherwise ranks are named alone that
 /// have not come to a collective in which more ranks wait for them, and are ahead of the ranks at their place
 /// of other groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
 /// they wait in a call for the larger part of its members, which are all held in one way, and where others
@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "verify/inspect/evidence.h"
 #include "verify/inspect/odd_programs.h"
 #include "verify/inspect/suspects.h"
 

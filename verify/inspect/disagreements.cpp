@@ -133,8 +133,8 @@ std::set<Key> differing_calls(const Job& job) {
 std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
   const Signature& first = parties.begin()->first;
   const auto all_same = [&](auto member) {
-    return std::all_of(parties.begin(), parties.end(),
-                       [&](const auto& party) { return party.first.*member == first.*member; });
+    return std::ranges::all_of(parties,
+                               [&](const auto& party) { return party.first.*member == first.*member; });
   };
   if (!all_same(&Signature::operation)) return "operation";
   return all_same(&Signature::dtype) ? "size" : "dtype";
@@ -399,7 +399,7 @@ std::vector<int> Disagreement::odd_ranks() const {
   std::vector<int> ranks;
   for (std::size_t i = has_majority() ? 1 : 0; i < parties.size(); ++i)
     ranks.insert(ranks.end(), parties[i].ranks.begin(), parties[i].ranks.end());
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "verify/inspect/holding_call.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -11,6 +11,12 @@
 
 namespace verify {
 
+// A verb that agrees with ranks: "waits" of one rank, "wait" of several.
+
+inline const char* verb(const std::vector<int>& ranks, const char* one, const char* several) {
+  return ranks.size() == 1 ? one : several;
+}
+
 /// A call that holds ranks.
 struct HoldingCall {
   std::uint32_t group = 0;

@@ -96,26 +96,33 @@ std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind,
 /// The sizes of one axis that go with those of two others.
 using Fitting = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
 
+/// Returns the sizes of a third axis that agree with each pair of sizes of two.
+template <typename Agree>
+Fitting fitting(const std::vector<std::int64_t>& firsts, const std::vector<std::int64_t>& seconds,
+                const std::vector<std::int64_t>& thirds, const Agree& agree) {
+  Fitting found;
+  for (const std::int64_t first : firsts) {
+    for (const std::int64_t second : seconds) {
+      for (const std::int64_t third : thirds)
+        if (agree(first, second, third)) found[{first, second}].push_back(third);
+    }
+  }
+  return found;
+}
+
 /// Returns sizes that agree with all kinds, the smallest unknown axes first. The dense axes and those of
 /// experts have pp in common, and are tried apart: a world may have hundreds of divisors.
 std::vector<GridSizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
   const std::vector<std::int64_t> divisors = divisors_of(world);
   const auto sizes_of = [&](const char* kind) { return sizes_to_try(kinds, kind, divisors); };
-  const std::vector<std::int64_t> cps = sizes_of("cp"), eps = sizes_of("ep"), pps = sizes_of("pp"),
-                                  tps = sizes_of("tp"), etps = sizes_of("etp");
-  Fitting tps_of, etps_of;  // by cp and pp, and by ep and pp
-  for (const std::int64_t pp : pps) {
-    for (const std::int64_t cp : cps) {
-      for (const std::int64_t tp : tps) {
-        if (dense_agree(kinds, {.tp = tp, .pp = pp, .cp = cp}, world)) tps_of[{cp, pp}].push_back(tp);
-      }
-    }
-    for (const std::int64_t ep : eps) {
-      for (const std::int64_t etp : etps) {
-        if (experts_agree(kinds, {.pp = pp, .ep = ep, .etp = etp}, world)) etps_of[{ep, pp}].push_back(etp);
-      }
-    }
-  }
+  const std::vector<std::int64_t> cps = sizes_of("cp"), eps = sizes_of("ep"), pps = sizes_of("pp");
+  // By cp and pp, and by ep and pp.
+  const Fitting tps_of = fitting(cps, pps, sizes_of("tp"), [&](auto cp, auto pp, auto tp) {
+    return dense_agree(kinds, {.tp = tp, .pp = pp, .cp = cp}, world);
+  });
+  const Fitting etps_of = fitting(eps, pps, sizes_of("etp"), [&](auto ep, auto pp, auto etp) {
+    return experts_agree(kinds, {.pp = pp, .ep = ep, .etp = etp}, world);
+  });
   std::vector<GridSizes> found;
   for (const std::int64_t cp : cps) {
     const auto first = tps_of.lower_bound({cp, 0}), last = tps_of.lower_bound({cp + 1, 0});

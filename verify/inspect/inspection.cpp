@@ -11,8 +11,8 @@
 #include "sim/base/printable_text.h"
 #include "verify/inspect/early_dumps.h"
 #include "verify/inspect/group_order.h"
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/limits.h"
-#include "verify/inspect/verb.h"
 #include "verify/inspect/verdict.h"
 #include "verify/output/phrases.h"
 

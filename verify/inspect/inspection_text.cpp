@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "verify/inspect/call_line.h"
 #include "verify/inspect/call_meaning.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"

@@ -137,8 +137,8 @@ class JobBuilder {
     std::size_t most = 0;
     std::set<std::vector<std::string>> names;
     for (auto& [dump, own] : by_dump) {
-      std::sort(own.begin(), own.end(),
-                [&](const Place& a, const Place& b) { return comes_before(name_at(a), name_at(b)); });
+      std::ranges::sort(own,
+                        [&](const Place& a, const Place& b) { return comes_before(name_at(a), name_at(b)); });
       std::vector<std::string> of_dump;
       for (const Place& place : own) of_dump.push_back(name_at(place));
       names.insert(std::move(of_dump));
@@ -154,8 +154,8 @@ class JobBuilder {
         by_name[name_at(own[i])].push_back(own[i]);
       }
     }
-    const bool share_names = std::any_of(
-        names.begin(), names.end(), [&](const auto& of_dump) { return of_dump.size() == by_name.size(); });
+    const bool share_names =
+        std::ranges::any_of(names, [&](const auto& of_dump) { return of_dump.size() == by_name.size(); });
     if (!share_names) return by_order;
     std::vector<std::vector<Place>> groups;
     for (auto& [name, same] : by_name) groups.push_back(std::move(same));
@@ -171,7 +171,7 @@ class JobBuilder {
     const RecordedGroup& first = job_.recordings[places.front().dump].groups[places.front().own];
     for (const Place& place : places)
       job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());
-    const bool is_ascending = std::is_sorted(members.begin(), members.end());
+    const bool is_ascending = std::ranges::is_sorted(members);
     const std::string kind = kind_of_description(first.description);
     job_.groups.push_back({.name = first.name,
                            .description = first.description,
@@ -186,7 +186,7 @@ class JobBuilder {
   void sort_groups() {
     std::vector<std::uint32_t> order(job_.groups.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
-    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
       const JobGroup &x = job_.groups[a], &y = job_.groups[b];
       if (x.name != y.name) return comes_before(x.name, y.name);
       return x.members < y.members;
@@ -287,8 +287,8 @@ class JobBuilder {
       numbers.push_back(*number);
     }
     if (names.size() != numbers.size()) return {};
-    std::sort(names.begin(), names.end());
-    std::sort(numbers.begin(), numbers.end());
+    std::ranges::sort(names);
+    std::ranges::sort(numbers);
     std::map<std::int64_t, std::size_t> own_of;
     for (std::size_t i = 0; i < names.size(); ++i) own_of[numbers[i]] = names[i].second;
     return own_of;
@@ -417,8 +417,8 @@ class JobBuilder {
 }  // namespace
 
 bool JobGroup::has_member(int rank) const {
-  if (is_ascending) return std::binary_search(members.begin(), members.end(), rank);
-  return std::find(members.begin(), members.end(), rank) != members.end();
+  if (is_ascending) return std::ranges::binary_search(members, rank);
+  return std::ranges::find(members, rank) != members.end();
 }
 
 const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
@@ -463,8 +463,7 @@ std::vector<int> Job::ranks_without_dump() const {
 }
 
 const BlankDump* Job::find_blank(int rank) const {
-  const auto found =
-      std::find_if(blank.begin(), blank.end(), [&](const auto& one) { return one.rank == rank; });
+  const auto found = std::ranges::find(blank, rank, &BlankDump::rank);
   return found == blank.end() ? nullptr : &*found;
 }
 

@@ -90,18 +90,19 @@ class LagFinder {
     }
   }
 
+  void add_if_behind(std::size_t dump, const CollectiveId& id) {
+    const Furthest& furthest = furthest_[id.group];
+    const bool by_another = furthest.completed_by >= 0 && furthest.completed_by != rank_of(dump);
+    if (lags_[dump].is_device || !by_another || furthest.completed < id.sequence) return;
+    if (few_.contains(furthest.completed_by) && is_completed_by_those_few(id)) return;
+    lags_[dump] = {
+        .is_device = true,
+        .reason = fmt::format(
+            "It has issued call {} of {} and not completed it, and rank {} has completed call {}.",
+            id.sequence, group_words(job_.groups[id.group]), furthest.completed_by, furthest.completed)};
+  }
+
   void find_lag_of_device(std::size_t dump) {
-    const auto behind = [&](const CollectiveId& id) {
-      const Furthest& furthest = furthest_[id.group];
-      const bool by_another = furthest.completed_by >= 0 && furthest.completed_by != rank_of(dump);
-      if (lags_[dump].is_device || !by_another || furthest.completed < id.sequence) return;
-      if (few_.contains(furthest.completed_by) && is_completed_by_those_few(id)) return;
-      lags_[dump] = {
-          .is_device = true,
-          .reason = fmt::format(
-              "It has issued call {} of {} and not completed it, and rank {} has completed call {}.",
-              id.sequence, group_words(job_.groups[id.group]), furthest.completed_by, furthest.completed)};
-    };
     for (const std::uint32_t index : progresses_.of(dump).calls) {
       const RecordedCall& call = recording(dump).calls[index];
       const Operation& operation = job_.operation(dump, call);
@@ -111,9 +112,10 @@ class LagFinder {
       const CollectiveId id{group, call.sequence};
       const bool is_all_to_all = operation.name == "all_to_all";
       if (furthest_[group].is_counted && !is_all_to_all && is_completed_by_few(id)) continue;
-      if (tells_how_far(dump, call) || (!call.is_p2p && !furthest_[group].is_counted)) behind(id);
+      if (tells_how_far(dump, call) || (!call.is_p2p && !furthest_[group].is_counted))
+        add_if_behind(dump, id);
     }
-    for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
+    for (const CollectiveId& id : progresses_.of(dump).lost) add_if_behind(dump, id);
   }
 
   /// Finds the ranks that count a call as completed which is pending on more members, in dumps of active

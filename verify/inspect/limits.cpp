@@ -12,7 +12,6 @@
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/holding_call.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

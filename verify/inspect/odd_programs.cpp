@@ -140,15 +140,20 @@ class Stage {
     have_no_gaps_ = have_no_gaps_ && job_.recordings[dump].has_no_gaps();
   }
 
+  ByToken made_at(const std::vector<std::size_t>& at, const std::vector<bool>& goes_on) const {
+    ByToken made;
+    for (std::size_t i = 0; i < dumps_.size(); ++i)
+      if (goes_on[i] && at[i] < programs_[i].size()) made[programs_[i][at[i]].token].push_back(i);
+    return made;
+  }
+
   void find_odd(std::vector<OddProgram>& odd) const {
     std::vector<std::size_t> at(dumps_.size());
     if (!have_no_gaps_ || (!are_whole_ && !find_common_start(at))) return;
     const std::vector<std::size_t> start = at;
     std::vector<bool> goes_on(dumps_.size(), true);
     for (;; advance(at)) {
-      ByToken made;
-      for (std::size_t i = 0; i < dumps_.size(); ++i)
-        if (goes_on[i] && at[i] < programs_[i].size()) made[programs_[i][at[i]].token].push_back(i);
+      const ByToken made = made_at(at, goes_on);
       if (made.empty()) return;
       if (made.size() == 1) continue;
       const Token* most = majority_of(made);
@@ -157,8 +162,8 @@ class Stage {
       if (most == nullptr) return;
       const std::size_t other = made.at(*most).front();
       for (const auto& [token, ranks] : made) {
+        if (&token == most) continue;
         for (const std::size_t i : ranks) {
-          if (&token == most) continue;
           goes_on[i] = false;
           if (has_groups_of(made, i))
             odd.push_back({job_.recordings[dumps_[i]].rank, call_at(i, at), call_at(other, at), by_habit});
@@ -287,7 +292,7 @@ class Stage {
       const int peer = receives ? operation.from : operation.to;
       token.messages.emplace_back(receives, ((peer - own) % size + size) % size);
     }
-    std::sort(token.messages.begin(), token.messages.end());
+    std::ranges::sort(token.messages);
     return token;
   }
 

@@ -1,6 +1,7 @@
 #include "verify/inspect/pending_calls.h"
 
 #include <algorithm>
+#include <set>
 
 namespace verify {
 
@@ -24,6 +25,24 @@ bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, con
          (a.record_id < 0 || b.record_id - a.record_id <= 1);
 }
 
+/// Returns the first and the last call of the batch of a call: of the messages that were issued with it, or
+/// of the parts of a coalesced collective, which have one number.
+template <typename Batched>
+std::pair<std::size_t, std::size_t> batch_of(const Job& job, std::size_t dump, std::size_t of,
+                                             const Batched& batched) {
+  const std::vector<RecordedCall>& calls = job.recordings[dump].calls;
+  std::size_t begin = of, end = of;
+  if (job.is_collective(dump, calls[of])) {
+    while (end + 1 < calls.size() && calls[end + 1].group == calls[of].group &&
+           calls[end + 1].sequence == calls[of].sequence && job.is_collective(dump, calls[end + 1]))
+      ++end;
+    return {begin, end};
+  }
+  while (begin > 0 && of - begin < kMostOfABatch && batched(begin - 1)) --begin;
+  while (end + 1 < calls.size() && end - of < kMostOfABatch && batched(end)) ++end;
+  return {begin, end};
+}
+
 /// Finds the calls that hold the rank, among the calls that are pending.
 std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
                                     const std::vector<std::uint32_t>& pending) {
@@ -38,21 +57,11 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
   const auto has_others = [&](std::uint32_t index) {
     return job.groups[job.group_of(dump, calls[index])].members.size() > 1;
   };
-  auto first = std::find_if(pending.begin(), pending.end(),
-                            [&](std::uint32_t index) { return holds(index) && has_others(index); });
-  if (first == pending.end()) first = std::find_if(pending.begin(), pending.end(), holds);
+  auto first =
+      std::ranges::find_if(pending, [&](std::uint32_t index) { return holds(index) && has_others(index); });
+  if (first == pending.end()) first = std::ranges::find_if(pending, holds);
   if (first == pending.end()) return {};
-  std::size_t begin = *first, end = *first;
-  const RecordedCall& call = calls[*first];
-  if (job.is_collective(dump, call)) {
-    // The parts of a coalesced collective have one number.
-    while (end + 1 < calls.size() && calls[end + 1].group == call.group &&
-           calls[end + 1].sequence == call.sequence && job.is_collective(dump, calls[end + 1]))
-      ++end;
-  } else {
-    while (begin > 0 && *first - begin < kMostOfABatch && batched(begin - 1)) --begin;
-    while (end + 1 < calls.size() && end - *first < kMostOfABatch && batched(end)) ++end;
-  }
+  const auto [begin, end] = batch_of(job, dump, *first, batched);
   std::vector<std::uint32_t> front;
   for (const std::uint32_t index : pending) {
     if (index >= begin && index <= end) front.push_back(index);
@@ -74,17 +83,16 @@ void add_lost(const Job& job, std::size_t dump, PendingCalls& pending) {
   for (const RecordedCall& call : recording.calls) {
     if (job.is_collective(dump, call)) recorded.push_back({job.group_of(dump, call), call.sequence});
   }
-  std::sort(recorded.begin(), recorded.end());
-  std::erase_if(pending.lost, [&](const CollectiveId& id) {
-    return std::binary_search(recorded.begin(), recorded.end(), id);
-  });
+  std::ranges::sort(recorded);
+  std::erase_if(pending.lost,
+                [&](const CollectiveId& id) { return std::ranges::binary_search(recorded, id); });
 }
 
 /// Whether the dumps of a job have completed calls, too.
 bool has_completed_calls(const Job& job) {
-  return std::any_of(job.recordings.begin(), job.recordings.end(), [](const Recording& recording) {
-    return std::any_of(recording.calls.begin(), recording.calls.end(),
-                       [](const RecordedCall& call) { return call.state == CallState::completed; });
+  return std::ranges::any_of(job.recordings, [](const Recording& recording) {
+    return std::ranges::any_of(recording.calls,
+                               [](const RecordedCall& call) { return call.state == CallState::completed; });
   });
 }
 
@@ -99,6 +107,60 @@ bool counts_all_groups(const Job& job, std::size_t dump) {
 }
 
 }  // namespace
+
+MessageCounts::MessageCounts(const Job& job) : job_(job) {
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) ranks_.push_back(counted(dump));
+}
+
+MessageCounts::Direction MessageCounts::direction_of(std::size_t dump, const RecordedCall& call) const {
+  const Operation& operation = job_.operation(dump, call);
+  return {job_.group_of(dump, call), operation.kind, operation.from, operation.to};
+}
+
+MessageCounts::OfRank MessageCounts::counted(std::size_t dump) const {
+  OfRank rank;
+  const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
+  if (!job_.recordings[dump].is_whole()) return rank;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!job_.operation(dump, calls[i]).is_message()) continue;
+    const Direction direction = direction_of(dump, calls[i]);
+    rank.numbers.resize(calls.size());
+    rank.numbers[i] = ++rank.issued[direction];
+    if (calls[i].state == CallState::completed) ++rank.completed[direction];
+  }
+  return rank;
+}
+
+bool MessageCounts::has_completed_half(std::size_t peer, std::size_t dump, std::uint32_t call) const {
+  if (ranks_[dump].numbers.empty()) return false;
+  Direction other = direction_of(dump, job_.recordings[dump].calls[call]);
+  other.kind = other.kind == Operation::Kind::send ? Operation::Kind::recv : Operation::Kind::send;
+  const auto found = ranks_[peer].completed.find(other);
+  return found != ranks_[peer].completed.end() && found->second >= ranks_[dump].numbers[call];
+}
+
+std::optional<std::int64_t> MessageCounts::number_of(std::size_t dump, std::uint32_t call) const {
+  if (ranks_[dump].numbers.empty()) return std::nullopt;
+  return ranks_[dump].numbers[call];
+}
+
+std::vector<int> MessageCounts::senders_behind() const {
+  std::set<int> behind;
+  for (const OfRank& receiver : ranks_) {
+    for (const auto& [direction, received] : receiver.completed) {
+      if (direction.kind != Operation::Kind::recv) continue;
+      const int rank = job_.groups[direction.group].rank_at(direction.from);
+      const int dump = rank < 0 ? -1 : job_.dump_of_rank[static_cast<std::size_t>(rank)];
+      if (dump < 0 || !job_.recordings[static_cast<std::size_t>(dump)].is_whole()) continue;
+      Direction sent = direction;
+      sent.kind = Operation::Kind::send;
+      const auto& issued = ranks_[static_cast<std::size_t>(dump)].issued;
+      const auto found = issued.find(sent);
+      if (found == issued.end() || found->second < received) behind.insert(rank);
+    }
+  }
+  return {behind.begin(), behind.end()};
+}
 
 PendingCalls pending_calls(const Job& job, std::size_t dump) {
   PendingCalls pending;
@@ -123,15 +185,15 @@ Progresses::Progresses(const Job& job)
       const RecordedCall& call = job.recordings[dump].calls[index];
       if (job.is_collective(dump, call)) ids.push_back({job.group_of(dump, call), call.sequence});
     }
-    std::sort(ids.begin(), ids.end());
+    std::ranges::sort(ids);
     collectives_.push_back(std::move(ids));
   }
   find_cut_rings();
 }
 
 void Progresses::find_cut_rings() {
-  const bool has_lost = std::any_of(pending_.begin(), pending_.end(),
-                                    [](const PendingCalls& pending) { return !pending.lost.empty(); });
+  const bool has_lost =
+      std::ranges::any_of(pending_, [](const PendingCalls& pending) { return !pending.lost.empty(); });
   for (std::size_t dump = 0; dump < pending_.size(); ++dump) {
     const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
     const bool begins_pending = !pending_[dump].calls.empty() && pending_[dump].calls.front() == 0;
@@ -143,7 +205,7 @@ void Progresses::find_cut_rings() {
 }
 
 bool Progresses::is_pending(std::size_t dump, const CollectiveId& id) const {
-  return std::binary_search(collectives_[dump].begin(), collectives_[dump].end(), id);
+  return std::ranges::binary_search(collectives_[dump], id);
 }
 
 std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) const {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <vector>
 
-#include "verify/inspect/call_line.h"
+#include "verify/inspect/call_meaning.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

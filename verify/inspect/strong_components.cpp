@@ -27,14 +27,14 @@ class Tarjan {
     }
     std::vector<std::vector<std::size_t>> ends;
     for (std::vector<std::size_t>& nodes : components_) {
-      const bool is_end = std::all_of(nodes.begin(), nodes.end(), [&](std::size_t node) {
-        return std::all_of(edges_[node].begin(), edges_[node].end(),
-                           [&](std::size_t to) { return component_[to] == component_[node]; });
+      const bool is_end = std::ranges::all_of(nodes, [&](std::size_t node) {
+        return std::ranges::all_of(edges_[node],
+                                   [&](std::size_t to) { return component_[to] == component_[node]; });
       });
-      std::sort(nodes.begin(), nodes.end());
+      std::ranges::sort(nodes);
       if (is_end) ends.push_back(std::move(nodes));
     }
-    std::sort(ends.begin(), ends.end());
+    std::ranges::sort(ends);
     return ends;
   }
 
@@ -144,7 +144,7 @@ std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size
     } while (node != first);
     if (best.empty() || circle.size() < best.size()) best = std::move(circle);
   }
-  std::sort(best.begin(), best.end());
+  std::ranges::sort(best);
   return best;
 }
 

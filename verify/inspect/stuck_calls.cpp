@@ -4,13 +4,87 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "verify/inspect/holding_call.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
+
+class StuckFinder {
+ public:
+  StuckFinder(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags)
+      : job_(job), progresses_(progresses) {
+    for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+      if (!progresses.may_have_lost(dump) && !lags[dump].is_device) add_first(dump);
+    }
+  }
+
+  std::vector<StuckMessage> find() {
+    while (std::erase_if(first_, [&](const auto& one) { return !is_matched(one.first, one.second); }) > 0) {
+    }
+    std::vector<StuckMessage> found;
+    for (const auto& [dump, calls] : first_) {
+      const RecordedCall& call = call_of(dump, calls.front());
+      found.push_back(
+          {job_.recordings[dump].rank, dump, calls.front(), job_.group_of(dump, call), call.p2p_sequence});
+    }
+    return found;
+  }
+
+ private:
+  using Calls = std::vector<std::uint32_t>;
+
+  const RecordedCall& call_of(std::size_t dump, std::uint32_t index) const {
+    return job_.recordings[dump].calls[index];
+  }
+
+  /// Adds the first pending message of a rank, with its batch. Calls of groups of one rank wait for nobody.
+  void add_first(std::size_t dump) {
+    const PendingCalls& pending = progresses_.of(dump);
+    const auto first = std::ranges::find_if(pending.calls, [&](std::uint32_t index) {
+      return job_.groups[job_.group_of(dump, call_of(dump, index))].members.size() > 1;
+    });
+    if (first == pending.calls.end() || !job_.operation(dump, call_of(dump, *first)).is_message()) return;
+    const bool is_in_front = std::ranges::find(pending.front, *first) != pending.front.end();
+    first_[dump] = is_in_front ? pending.front : Calls{*first};
+  }
+
+  bool is_matched(std::size_t dump, const Calls& calls) const {
+    return std::ranges::all_of(calls, [&](std::uint32_t index) { return has_other_half(dump, index); });
+  }
+
+  bool has_other_half(std::size_t dump, std::uint32_t index) const {
+    const RecordedCall& call = call_of(dump, index);
+    const Operation& operation = job_.operation(dump, call);
+    const bool receives = operation.kind == Operation::Kind::recv;
+    const int peer = job_.groups[job_.group_of(dump, call)].rank_at(receives ? operation.from : operation.to);
+    if (peer < 0 || job_.dump_of_rank[static_cast<std::size_t>(peer)] < 0) return false;
+    const auto there =
+        first_.find(static_cast<std::size_t>(job_.dump_of_rank[static_cast<std::size_t>(peer)]));
+    if (there == first_.end()) return false;
+    return std::ranges::any_of(there->second, [&](std::uint32_t other) {
+      return job_.are_halves(dump, call, there->first, call_of(there->first, other)) &&
+             have_one_number(dump, index, there->first, other);
+    });
+  }
+
+  /// Whether two halves may be of one message.
+  bool have_one_number(std::size_t dump, std::uint32_t index, std::size_t other_dump,
+                       std::uint32_t other) const {
+    const std::optional<std::int64_t> own = progresses_.messages().number_of(dump, index);
+    const std::optional<std::int64_t> theirs = progresses_.messages().number_of(other_dump, other);
+    return !own || !theirs || *own == *theirs;
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  std::map<std::size_t, Calls> first_;  // by dump
+};
 
 class StuckCallJudge {
  public:
@@ -52,8 +126,9 @@ class StuckCallJudge {
   bool is_certain(const HoldingCall& call) const {
     return call.call >= 0 && !know_.job.groups[call.group].may_lack_members &&
            !may_have_been_held_before(call) && (call.peer < 0 || !know_.may_have_lost(call.peer)) &&
-           std::none_of(call.waiting.begin(), call.waiting.end(),
-                        [&](int rank) { return know_.may_have_lost(rank) || know_.has_lost_call_of(rank); });
+           std::ranges::none_of(call.waiting, [&](int rank) {
+             return know_.may_have_lost(rank) || know_.has_lost_call_of(rank);
+           });
   }
 
   /// Whether a member whose dump is early was held, when it wrote the dump, by a call before this collective:
@@ -150,15 +225,14 @@ class StuckCallJudge {
     // These may well end on a root, or on some members, before they end on others.
     if (operation.name == "broadcast" || operation.name == "scatter" || operation.name == "all_to_all")
       return false;
-    std::vector<int> few;
-    for (const int member : know_.job.groups[call.group].members)
-      if (!std::binary_search(call.waiting.begin(), call.waiting.end(), member)) few.push_back(member);
+    std::vector<int> few = know_.job.groups[call.group].members;
+    std::erase_if(few, [&](int member) { return std::ranges::binary_search(call.waiting, member); });
     if (few.empty() || few.size() > call.waiting.size()) return false;
-    std::sort(few.begin(), few.end());
-    found_.counted = fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
-                                 few.size() == 1 ? "has" : "have", call_words(know_.job, call),
-                                 few.size() == 1 ? "its" : "their", ranks_words(call.waiting),
-                                 call.waiting.size() == 1 ? "waits" : "wait");
+    std::ranges::sort(few);
+    found_.counted =
+        fmt::format("{} {} completed {} by {} count, and {} {} in it", ranks_words(few),
+                    verb(few, "has", "have"), call_words(know_.job, call), verb(few, "its", "their"),
+                    ranks_words(call.waiting), verb(call.waiting, "waits", "wait"));
     std::vector<int> named = few;
     if (few.size() == call.waiting.size() || operation.kind == Operation::Kind::rooted)
       named.insert(named.end(), call.waiting.begin(), call.waiting.end());
@@ -206,6 +280,11 @@ class StuckCallJudge {
 };
 
 }  // namespace
+
+std::vector<StuckMessage> stuck_messages_of(const Job& job, const Progresses& progresses,
+                                            const std::vector<Lag>& lags) {
+  return StuckFinder(job, progresses, lags).find();
+}
 
 std::vector<const HoldingCall*> collectives_that_can_end(
     const Evidence& know, const std::vector<std::vector<std::size_t>>& components) {

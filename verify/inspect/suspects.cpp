@@ -9,19 +9,99 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "verify/inspect/calls_ahead.h"
 #include "verify/inspect/circle_suspects.h"
-#include "verify/inspect/evidence.h"
-#include "verify/inspect/running_job.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/inspect/stuck_calls.h"
-#include "verify/inspect/stuck_messages.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
+
+// ---- whether the job ran on
+//
+// Whether a job ran while its dumps were written.
+//
+// In a job that hangs, every rank that is held waits for the ranks that keep the others waiting, directly or
+// by others. So a job ran on where some ranks are in a collective that can end (stuck_calls.h), or wait for
+// a rank whose dump was written early (early_dumps.h), and do not wait for a rank that seems to keep others
+// waiting. That one is behind, and no more is known of it.
+//
+// Exact   Where all that are held wait for one rank, a job that runs looks like one that hangs: dumps do not
+//         tell when they were written.
+
+/// What some ranks wait for that wait for no suspect.
+struct SignsOfRunning {
+  std::size_t collectives = 0;  // that can end
+  std::vector<int> early;       // ranks whose dumps were written early, and are not cut
+  bool any() const { return collectives > 0 || !early.empty(); }
+};
+
+/// Returns, by rank, whether it is one of these ranks or waits for one, directly or by others.
+std::vector<bool> waiting_for(const Evidence& know, const std::vector<int>& ranks) {
+  std::vector<bool> waits(know.graph.world);
+  std::vector<int> next = ranks;
+  for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
+  const auto callers = know.graph.callers();
+  while (!next.empty()) {
+    const auto rank = static_cast<std::size_t>(next.back());
+    next.pop_back();
+    for (const std::size_t call : callers[rank]) {
+      for (const int other : know.graph.calls[call].waiting) {
+        if (waits[static_cast<std::size_t>(other)]) continue;
+        waits[static_cast<std::size_t>(other)] = true;
+        next.push_back(other);
+      }
+    }
+  }
+  return waits;
+}
+
+/// Whether the dump of a rank ends in the middle: it may have more calls than it shows.
+bool is_cut(const Evidence& know, int rank) {
+  const Recording* const own = know.job.find_recording(rank);
+  return own != nullptr && own->is_truncated;
+}
+
+/// Returns these signs: `components` are the single calls at the ends of the graph, and `early_roots` the
+/// ranks there whose dumps are early.
+SignsOfRunning signs_of_running(const Evidence& know, const std::vector<int>& suspects,
+                                const std::vector<std::vector<std::size_t>>& components,
+                                const std::vector<int>& early_roots) {
+  const std::vector<bool> waits = waiting_for(know, suspects);
+  const auto waits_for_suspect = [&](int rank) { return waits[static_cast<std::size_t>(rank)]; };
+  SignsOfRunning signs;
+  for (const HoldingCall* const call : collectives_that_can_end(know, components))
+    if (std::ranges::none_of(call->waiting, waits_for_suspect)) ++signs.collectives;
+  for (const HoldingCall& call : know.graph.calls) {
+    if (std::ranges::any_of(call.waiting, waits_for_suspect)) continue;
+    for (const int rank : call.targets())
+      if (std::ranges::find(early_roots, rank) != early_roots.end() && !is_cut(know, rank))
+        signs.early.push_back(rank);
+  }
+  std::ranges::sort(signs.early);
+  signs.early.erase(std::ranges::unique(signs.early).begin(), signs.early.end());
+  return signs;
+}
+
+/// Whether every other rank with a whole dump that is not early waits for one of these ranks, directly or by
+/// others, and these others are more; true, too, where one of these ranks has a dump that is cut.
+bool do_all_wait_for(const Evidence& know, const std::vector<int>& ranks) {
+  if (std::ranges::any_of(ranks, [&](int rank) { return is_cut(know, rank); })) return true;
+  const std::vector<bool> waits = waiting_for(know, ranks);
+  std::size_t others = 0;
+  for (const Recording& recording : know.job.recordings) {
+    if (recording.is_truncated || know.is_early(recording.rank)) continue;
+    if (!waits[static_cast<std::size_t>(recording.rank)]) return false;
+    ++others;
+  }
+  return others > ranks.size();
+}
+
+// ---- suspects
 
 class Chooser {
  public:
@@ -250,6 +330,18 @@ class Chooser {
       if (know_.may_have_lost(rank) || know_.has_lost_call_of(rank))
         next.push_back(rank);  // it may wait for any rank
     }
+    find_waiting(std::move(next), waits, is_explained);
+    const std::set<int> explained = members_explained(waits, is_explained);
+    std::erase_if(suspects_, [&](const auto& one) {
+      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
+      if (goes) found_.unknown.push_back(one.first);
+      return goes;
+    });
+  }
+
+  /// Marks the ranks that wait for these, directly or by others, and the groups of the collectives in which
+  /// they do.
+  void find_waiting(std::vector<int> next, std::vector<bool>& waits, std::vector<bool>& is_explained) const {
     const auto callers = know_.graph.callers();
     for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
     while (!next.empty()) {
@@ -265,20 +357,21 @@ class Chooser {
         }
       }
     }
+  }
+
+  /// Returns the members of these groups, and of groups other than the default one with a rank that waits.
+  std::set<int> members_explained(const std::vector<bool>& waits,
+                                  const std::vector<bool>& is_explained) const {
     std::set<int> explained;
     for (std::size_t i = 0; i < know_.job.groups.size(); ++i) {
       const std::vector<int>& members = know_.job.groups[i].members;
       const bool is_default = know_.job.groups[i].description == "default_pg";
-      const bool has_waiting = !is_default && std::any_of(members.begin(), members.end(), [&](int member) {
+      const bool has_waiting = !is_default && std::ranges::any_of(members, [&](int member) {
         return waits[static_cast<std::size_t>(member)];
       });
       if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
     }
-    std::erase_if(suspects_, [&](const auto& one) {
-      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
-      if (goes) found_.unknown.push_back(one.first);
-      return goes;
-    });
+    return explained;
   }
 
   /// A rank that is gone keeps others waiting, but not in a circle: ranks with a dump that wait for each
@@ -354,7 +447,7 @@ class Chooser {
              know_.lags[static_cast<std::size_t>(know_.dump_of(waiting))].is_device;
     };
     return std::ranges::all_of(know_.graph.calls, [&](const HoldingCall& call) {
-      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
       return !is_for_rank || (call.is_message && std::ranges::all_of(call.waiting, has_stopped));
     });
   }
@@ -364,7 +457,7 @@ class Chooser {
   std::string reason_of_idle(int rank) const {
     const HoldingCall* chosen = nullptr;
     for (const HoldingCall& call : know_.graph.calls) {
-      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
       if (is_for_rank && (chosen == nullptr || (chosen->is_message && !call.is_message))) chosen = &call;
     }
     if (chosen == nullptr) return "It has no pending call, and others wait for it.";

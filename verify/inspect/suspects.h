@@ -8,7 +8,7 @@
 ///           itself for a root with a dump, or ranks with dumps wait for each other in a circle.
 ///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
 ///           and have gone on where all others ended (calls_ahead.h).
-///   messages  The ranks of messages that both of their ends wait for (stuck_messages.h).
+///   messages  The ranks of messages that both of their ends wait for (stuck_calls.h).
 ///   circle  Ranks of which each waits for the next one (circle_suspects.h).
 ///   stuck   A call to which every member has come, and which none has completed (stuck_calls.h).
 ///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks
@@ -16,12 +16,13 @@
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks whose dumps are early (early_dumps.h), where all others wait for them.
 ///
-/// Of a job that ran while the dumps were written, nobody is named (running_job.h).
+/// Of a job that ran while the dumps were written, nobody is named (suspects.cpp).
 ///
 /// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
 ///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
 ///         stuck behind one, or in a circle with it: then nobody is named.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +34,37 @@
 #include "verify/inspect/wait_graph.h"
 
 namespace verify {
+
+// What is known of a job that hung, as the rules ask for it that choose the suspects.
+
+struct Evidence {
+  const Job& job;
+  const Progresses& progresses;
+  const std::vector<Lag>& lags;
+  const WaitGraph& graph;
+
+  const Recording& recording(std::size_t dump) const { return job.recordings[dump]; }
+  int rank_of(std::size_t dump) const { return recording(dump).rank; }
+  /// Returns the dump of a rank; -1 where it has none.
+  int dump_of(int rank) const { return job.dump_of_rank[static_cast<std::size_t>(rank)]; }
+
+  bool is_early(int rank) const {
+    return dump_of(rank) >= 0 && job.is_early[static_cast<std::size_t>(dump_of(rank))];
+  }
+  /// Whether a call that the ring of a rank has lost may hold the rank.
+  bool may_have_lost(int rank) const {
+    return dump_of(rank) >= 0 && progresses.may_have_lost(static_cast<std::size_t>(dump_of(rank)));
+  }
+  /// Whether the call that holds a rank is known by its number only: it may be another one than the others
+  /// make under this number.
+  bool has_lost_call_of(int rank) const {
+    return dump_of(rank) >= 0 && !progresses.of(static_cast<std::size_t>(dump_of(rank))).lost.empty();
+  }
+  /// Returns the first of the calls that hold a rank, which must be held.
+  const HoldingCall& first_call_of(int rank) const {
+    return graph.calls[graph.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+  }
+};
 
 enum class SuspectKind : std::uint8_t { host, device, order, absent, unknown };
 /// Returns "host", "device", "order", "absent" or "unknown".
@@ -73,7 +105,7 @@ struct Suspects {
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
   /// single rank explains them.
   std::size_t running = 0;
-  /// Nobody is a suspect, because the job ran while the dumps were written (running_job.h): others wait for
+  /// Nobody is a suspect, because the job ran while the dumps were written (suspects.cpp): others wait for
   /// these ranks.
   std::vector<int> behind;
   bool is_unreceived = false;  // the suspects have not come to the other half of messages

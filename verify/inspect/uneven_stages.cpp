@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "verify/inspect/verb.h"
+#include "verify/inspect/holding_call.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -81,6 +81,15 @@ class Counter {
     return stages_.size() == stage_count_;
   }
 
+  /// Counts a message. Of two stages, the first one passes microbatches on, and the second one takes them.
+  void count(std::size_t dump, const RecordedCall& call, std::int64_t& taken, std::int64_t& passed) const {
+    const auto stages = static_cast<int>(stage_count_), own = static_cast<int>(know_.job.stage_of(dump));
+    const Operation& operation = know_.job.operation(dump, call);
+    const bool receives = operation.kind == Operation::Kind::recv;
+    if (receives && operation.from == (own + stages - 1) % stages && (stages > 2 || own == 1)) ++taken;
+    if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
+  }
+
   /// Returns how many microbatches a rank has taken from the stage before it, or passed on, since the last
   /// call of all stages and up to the call that holds it; nothing where its dump does not tell. What its host
   /// has issued behind that call counts for nothing.
@@ -90,8 +99,6 @@ class Counter {
     if (!recording.has_no_gaps()) return std::nullopt;
     const std::size_t behind = front.empty() ? 0 : recording.calls.size() - front.back() - 1;
     std::int64_t taken = 0, passed = 0;
-    const auto stages = static_cast<int>(stage_count_);
-    const auto own = static_cast<int>(know_.job.stage_of(dump));
     for (auto call = recording.calls.rbegin() + static_cast<std::ptrdiff_t>(behind);
          call != recording.calls.rend(); ++call) {
       const std::uint32_t group = know_.job.group_of(dump, *call);
@@ -99,12 +106,7 @@ class Counter {
         if (call->state == CallState::completed && is_of_all_stages(group)) return std::max(taken, passed);
         continue;
       }
-      if (!know_.job.groups[group].is_pipeline) continue;
-      const Operation& operation = know_.job.operation(dump, *call);
-      const bool receives = operation.kind == Operation::Kind::recv;
-      // Of two stages, the first one passes microbatches on, and the second one takes them.
-      if (receives && operation.from == (own + stages - 1) % stages && (stages > 2 || own == 1)) ++taken;
-      if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
+      if (know_.job.groups[group].is_pipeline) count(dump, *call, taken, passed);
     }
     if (!recording.is_whole()) return std::nullopt;
     counts_from_begin_ = true;

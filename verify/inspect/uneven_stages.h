@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/inspect/evidence.h"
+#include "verify/inspect/suspects.h"
 
 namespace verify {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "verify/inspect/doubts.h"
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/limits.h"
 #include "verify/inspect/program_lines.h"
-#include "verify/inspect/verb.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -229,10 +229,9 @@ class VerdictWriter {
 
   /// Where the dumps cannot be of one job, what they say together may be wrong, and the verdict says so.
   void doubt_verdict() {
-    const bool contradict =
-        std::any_of(job().contradictions.begin(), job().contradictions.end(), [](const Contradiction& one) {
-          return one.what == "world" || one.what == "rank" || one.what == "members";
-        });
+    const bool contradict = std::ranges::any_of(job().contradictions, [](const Contradiction& one) {
+      return one.what == "world" || one.what == "rank" || one.what == "members";
+    });
     if (contradict && !found_.suspects.empty())
       text_ +=
           " This holds if the dumps are of one job and under the right ranks, and they contradict each other "
@@ -241,7 +240,7 @@ class VerdictWriter {
 
   /// Whether one of these ranks has a dump of which a part is missing.
   bool are_cut(const std::vector<int>& ranks) const {
-    return std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return std::ranges::any_of(ranks, [&](int rank) {
       return job().find_blank(rank) != nullptr || job().dump_of_rank[static_cast<std::size_t>(rank)] >= 0;
     });
   }

@@ -66,26 +66,25 @@ class GraphBuilder {
     return found->second;
   }
 
+  void add_member(int member, const CollectiveId& id, HoldingCall& call) const {
+    const auto dump = static_cast<std::size_t>(dump_of(member));
+    const bool waits = std::ranges::binary_search(call.waiting, member);
+    if (graph_.is_unknown[static_cast<std::size_t>(member)] && !waits) {
+      // The dump of a rank that was written early may show that the rank has come.
+      if (dump_of(member) < 0 || !progresses_.has_issued(dump, id)) call.absent.push_back(member);
+      return;
+    }
+    const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
+    const bool is_broken = lags_[dump].is_device && progresses_.is_pending(dump, id) && others_wait;
+    const bool is_there = waits || progresses_.has_completed(dump, id);
+    if (is_there && !waits) call.completed.push_back(member);
+    if (is_broken || !is_there) call.awaited.push_back(member);
+  }
+
   void find_awaited(HoldingCall& call) {
     if (call.is_message) return find_peer(call);
     const CollectiveId id{call.group, call.sequence};
-    for (const int member : job_.groups[call.group].members) {
-      const bool is_known = !graph_.is_unknown[static_cast<std::size_t>(member)];
-      if (!is_known && !std::binary_search(call.waiting.begin(), call.waiting.end(), member)) {
-        // The dump of a rank that was written early may show that the rank has come.
-        const bool has_come =
-            dump_of(member) >= 0 && progresses_.has_issued(static_cast<std::size_t>(dump_of(member)), id);
-        if (!has_come) call.absent.push_back(member);
-        continue;
-      }
-      const auto dump = static_cast<std::size_t>(dump_of(member));
-      const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
-      const bool is_broken = lags_[dump].is_device && progresses_.is_pending(dump, id) && others_wait;
-      const bool waits = std::binary_search(call.waiting.begin(), call.waiting.end(), member);
-      const bool is_there = waits || progresses_.has_completed(dump, id);
-      if (is_there && !waits) call.completed.push_back(member);
-      if (is_broken || !is_there) call.awaited.push_back(member);
-    }
+    for (const int member : job_.groups[call.group].members) add_member(member, id, call);
     // Members may stand in another order in their group.
     for (std::vector<int>* const ranks : {&call.absent, &call.completed, &call.awaited})
       std::ranges::sort(*ranks);

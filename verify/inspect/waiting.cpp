@@ -62,7 +62,7 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
     }
     std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
     if (!names.empty()) waiting.through.push_back(words_of_groups(names));
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     next = std::move(ranks);
   }
 }
@@ -72,7 +72,7 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
 const HoldingCall* find_call_of(const Waiting& waiting, int rank) {
   const HoldingCall* found = nullptr;
   for (const HoldingCall& call : waiting.calls) {
-    if (!std::binary_search(call.waiting.begin(), call.waiting.end(), rank)) continue;
+    if (!std::ranges::binary_search(call.waiting, rank)) continue;
     if (call.awaits()) return &call;
     if (found == nullptr) found = &call;
   }
@@ -93,7 +93,7 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
       break;
   }
   spread(job, graph, waiting);
-  std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {
+  std::ranges::stable_sort(graph.calls, [](const HoldingCall& a, const HoldingCall& b) {
     const auto place = [](const HoldingCall& call) {
       return std::tuple(call.distance < 0, call.distance, call.waiting.front());
     };

@@ -43,14 +43,14 @@ struct Chunk {
   std::int64_t kept = 0;              // activations of a microbatch
   std::int64_t loss_kept = 0;         // between the loss' forward and backward step
   std::int64_t loss_needed = 0;       // inside of them, in addition
-  std::int64_t deferred = 0;          // until the drain, behind the output layer's backward step
+  std::int64_t deferred = 0;          // until the drain, after the output layer's backward step
   std::int64_t output_needed = 0;     // in the backward step of the output layer, when the loss is gone
   std::int64_t forward_needed = 0;    // in the forward step of a layer, before the states around the output
   std::int64_t around_output = 0;     // those states, which are among what is kept
   std::int64_t gone_by_layers = 0;    // what of them is given back before the backward step of a layer
   std::int64_t waiting = 0;           // the output layer's gradient, until the embedding's is added to it
   std::int64_t layer_needed = 0;      // in the backward step of a layer
-  std::int64_t left = 0;              // behind the backward step, until the next forward step
+  std::int64_t left = 0;              // after the backward step, until the next forward step
   std::int64_t embedding_needed = 0;  // in the backward step of the embedding, when the layers' are gone
 };
 
@@ -174,7 +174,7 @@ class Counter {
 
   /// The final norm's input and output. A layer that predicts further tokens keeps what its two norms read,
   /// both outputs in one tensor, and the input of its own final norm; all final outputs are joined in a copy.
-  /// If it is computed again as a whole, it keeps the first two alone.
+  /// If it is computed again as a whole, it keeps only the first two.
   std::int64_t states_around_output() const {
     const std::int64_t predictions = shape_.model.mtp_num_layers;
     const bool is_whole = shape_.options.recompute != RecomputeMethod::uniform;
@@ -247,7 +247,7 @@ class Walk {
         if (chunk.forward_needed > 0) consider(step, "in its experts", 0, chunk.forward_needed);
         now_ += chunk.around_output;
         loss_ += chunk.loss_kept;
-        consider(step, chunk.loss_kept > 0 ? "in the loss" : "behind its layers", chunk.loss_needed, 0);
+        consider(step, chunk.loss_kept > 0 ? "in the loss" : "after its layers", chunk.loss_needed, 0);
       } else {
         if (chunk.loss_kept > 0) {
           consider(step, "in the loss", chunk.loss_needed, 0);

@@ -6,7 +6,7 @@
 /// Shapes  Sizes are as in saved_tensors.h; N is the logits of a rank, padded vocabulary * n / tp.
 ///         chunk     the layers' tensors, or with full recomputation the inputs of their groups (of `block`
 ///                   those of its first layers, never those of multi-token prediction); the mask of
-///                   dropout behind the embedding; before the output layer, the final norm's input and
+///                   dropout after the embedding; before the output layer, the final norm's input and
 ///                   output, and its statistics. A layer of multi-token prediction has 6 e H n_s more around
 ///                   it, or 3 if it is computed again, and the statistics of three norms
 ///         logits    in the loss' forward and backward step (e + 4) N: the logits, and their softmax in fp32,
@@ -21,7 +21,7 @@
 ///                   they kept; if it is tied to the output layer of the same stage, that weight's gradient
 ///                   waits for it from the output layer on, or if gradients are fused their sum is another
 ///                   tensor
-///         left      behind the backward step of a chunk, until its next forward step, for each layer or
+///         left      after the backward step of a chunk, until its next forward step, for each layer or
 ///                   group with experts that is computed again, or whose module moe is, 2 e H n_s: its input,
 ///                   and the gradient of it, which the graph of the dispatcher's probabilities holds
 ///         deferred  with --defer-embedding-wgrad-compute, until the pipeline drains, e N of the gradient of

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "verify/options/memory_options.h"
-#include "verify/options/requests.h"
-#include "verify/options/run_of_file.h"
-#include "verify/options/state_bytes.h"
+#include "verify/megatron_rules/run_of_file.h"
+#include "verify/requests/memory_options.h"
+#include "verify/requests/requests.h"
+#include "verify/vocabulary/state_bytes.h"
 
 namespace verify {
 
@@ -51,16 +51,13 @@ bool has_experts(const Settings& settings) { return number(settings, "num-expert
 
 /// Whether Megatron takes the distributed optimizer of Adam for this run.
 bool takes_distributed_optimizer(const Scenario& scenario) {
-  if (scenario.run == nullptr) return true;
-  const RunValues& run = scenario.run->judged;
+  const RunValues& run = scenario.run.values;
   return !run.flag("use-torch-fsdp2") && !run.flag("use-megatron-fsdp") &&
          run.text("optimizer", "adam") == "adam";
 }
 
 /// Whether the mask of the data loader keeps documents apart, so that a run without it is another one.
-bool divides_documents(const Scenario& scenario) {
-  return scenario.run != nullptr && scenario.run->judged.flag("reset-attention-mask");
-}
+bool divides_documents(const Scenario& scenario) { return scenario.run.values.flag("reset-attention-mask"); }
 
 /// Selective recomputation, and then further modules beside those that it computes again already.
 Steps more_modules(const Scenario& scenario) {
@@ -82,7 +79,7 @@ Steps more_modules(const Scenario& scenario) {
     if (std::ranges::find(modules, module) != modules.end()) continue;
     if (module == "moe") std::erase(modules, "moe_act");  // the experts have it
     modules.push_back(module);
-    const char* between = scenario.run == nullptr ? "," : " ";
+    const char* between = scenario.run.is_given() ? " " : ",";
     steps.push_back(
         {{kGranularity, "selective"}, {kModules, fmt::format("{}", fmt::join(modules, between))}});
   }

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/options/scenario.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 
@@ -31,8 +31,8 @@ using Steps = std::vector<Changes>;
 
 struct Kind {
   Steps steps;
-  bool has_further_kind = false;  // a later kind goes further: this one is told only if it fits
-  bool takes_ranks = false;       // which other kinds of this sort have no longer then
+  bool has_further_kind = false;  // a later kind saves more, so this one is suggested only if it is enough
+  bool takes_ranks = false;       // uses up ranks that other kinds would need
 };
 
 /// Returns the kinds of changes that a run does not have already.
@@ -41,7 +41,7 @@ std::vector<Kind> kinds_of_changes(const Scenario& scenario);
 /// Whether two changes give one option different values.
 bool share_an_option(const Changes& a, const Changes& b);
 
-/// The option that says what a run of Megatron says by leaving --use-distributed-optimizer out.
+/// Our option for a run without --use-distributed-optimizer.
 inline constexpr const char* kNoDistributed = "no-distributed-optimizer";
 
 }  // namespace verify

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/memory/changes.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/options/context_options.h"
-#include "verify/options/memory_options.h"
-#include "verify/options/run_of_file.h"
+#include "verify/requests/context_options.h"
+#include "verify/requests/memory_options.h"
 
 namespace verify {
 
@@ -61,10 +61,10 @@ Settings with_changes(const Scenario& scenario, const Changes& changes) {
 /// layout or with another microbatch.
 Settings with_batch_that_follows(const Scenario& scenario, Settings settings) {
   constexpr const char* kBatch = "global-batch-size";
-  if (scenario.run == nullptr) return settings;
-  const RunValues& given = scenario.run->judged;
+  if (!scenario.run.is_given()) return settings;
+  const RunValues& given = scenario.run.values;
   if (given.has(kBatch) || given.has("step-batch-size-schedule")) return settings;
-  const RunOfFile changed = with_options(*scenario.run, settings);
+  const RunOfFile changed = with_options(scenario.run, settings);
   settings.remove(kBatch);
   if (changed.settings.has(kBatch)) settings.append(kBatch, changed.settings.given(kBatch));
   return settings;
@@ -74,11 +74,10 @@ Settings with_batch_that_follows(const Scenario& scenario, Settings settings) {
 /// what an option of them says: with --recompute-activations, Megatron takes no other granularity.
 Changes left_out_for(const Changes& changes, const Scenario& scenario, const Scenario& changed) {
   Changes left_out;
-  if (scenario.run == nullptr) return left_out;
-  for (const auto& [name, value] : scenario.run->judged.all()) {
+  for (const auto& [name, value] : scenario.run.values.all()) {
     const bool is_own = std::ranges::any_of(
         changes, [&](const Change& change) { return std::string_view(change.option) == name; });
-    if (!is_own && !changed.run->judged.has(name)) left_out.push_back({name.c_str(), std::nullopt});
+    if (!is_own && !changed.run.values.has(name)) left_out.push_back({name.c_str(), std::nullopt});
   }
   return left_out;
 }
@@ -102,14 +101,14 @@ std::optional<Remedy> remedy_of(const Scenario& scenario, const Changes& changes
     const Settings settings = with_batch_that_follows(scenario, with_changes(scenario, changes));
     if (context_warnings(settings).size() > context_warnings(scenario.settings).size()) return std::nullopt;
     const Scenario changed = with_settings(scenario, settings);
-    const ScenarioRequest request = scenario_request(changed);
+    const ScenarioRequest request = scenario_request(changed, Asked::sizes);
     if (!why_no_memory(request).empty() || are_all_layers(changes, request)) return std::nullopt;
     const MemoryReport report = scenario_memory(request);
     if (!report.has_activations) return std::nullopt;  // what it would need is not known
     Changes told = left_out_for(changes, scenario, changed);
     told.insert(told.end(), changes.begin(), changes.end());
-    return Remedy{.options = text_of(told, scenario.run != nullptr),
-                  .words = words_of(told, scenario.run != nullptr),
+    return Remedy{.options = text_of(told, scenario.run.is_given()),
+                  .words = words_of(told, scenario.run.is_given()),
                   .peak_bytes = report.stages[report.fullest()].peak_bytes(),
                   .stage = report.fullest(),
                   .fits = report.fits().value_or(false)};

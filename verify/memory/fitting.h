@@ -3,16 +3,16 @@
 /// What would help a run that does not fit: changes of its options, each with the memory that was counted for
 /// it.
 ///
-/// Calls   Changes are tried one at a time, in the order of changes.h. Of a kind, the smallest change is
-///         told that leaves kTight, or else the smallest one that fits. Where none fits, it is the smallest
-///         one from which on further ones save less than a hundredth. Where no change fits alone, up to
-///         three pairs of changes are told that do, and where no pair does, one set of more: each kind in
-///         turn adds the change that saves most until the run fits, those of more ranks at last and the one
-///         that saves most first; then, the dearest kind first, each is left out or made smaller where that
-///         is enough. A change is not told that the run has already, that the layout, Megatron or the
-///         attention of context parallelism refuses, that no longer keeps documents apart, that has
-///         tensor-parallel ranks on several nodes, whose activations cannot be counted, or that saves less
-///         than a hundredth and does not make the run fit.
+/// Calls   Changes are tried one at a time, in the order of changes.h. Of each kind, the smallest change that
+///         leaves kTight is suggested, or else the smallest one that fits. If none fits, it is the smallest
+///         one after which further ones save less than a hundredth. If no change fits by itself, up to three
+///         pairs are suggested, or one set of more changes. For the set, each kind in turn adds the change
+///         that saves most until the run fits; kinds of more ranks come last. Then each change is left out or
+///         made smaller if that is enough, the most expensive kind first. These changes are not suggested:
+///         what the run has already; what the layout, Megatron or the attention of context parallelism
+///         refuses; what no longer keeps documents apart; tensor-parallel ranks on several nodes; what makes
+///         activations impossible to count; and what saves less than a hundredth and does not make the run
+///         fit.
 /// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
 ///         another one then, as Megatron takes it for the changed layout.
 
@@ -21,12 +21,12 @@
 #include <vector>
 
 #include "verify/memory/model_memory.h"
-#include "verify/options/scenario.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 
-/// A run that leaves less of a GPU's memory fits only just. The bound is chosen: what is not counted was seen
-/// to take so much.
+/// A run that leaves less of a GPU's memory fits only just. The bound is chosen: what is not counted was
+/// seen to take that much.
 constexpr std::int64_t kTight = std::int64_t{2} << 30;
 
 /// Returns "fits", or "fits only just".

@@ -24,7 +24,7 @@ bool has_two_embeddings(const ModelShape& shape, const Stage& stage) {
   return (!shape.untied_output || shape.mtp_num_layers > 0) && stage.is_first != stage.is_last;
 }
 
-/// Whether the norm behind the layers is on a stage.
+/// Whether the norm after the layers is on a stage.
 bool has_final_norm(const ModelShape& shape, const Stage& stage) {
   if (shape.mtp_num_layers == 0) return stage.is_last;
   return std::ranges::any_of(stage.layers, [&](const sim::StageLayers& chunk) {
@@ -148,7 +148,7 @@ class Holder {
     held_.push_back(
         {.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared, .name = name});
   }
-  /// The last parameter is the weight of a matrix product with so many inputs on the rank.
+  /// The last parameter is the weight of a matrix product with this number of inputs on the rank.
   void multiplies(std::int64_t inputs) { held_.back().inputs = inputs; }
   void norm() { norm(shape_.hidden_size); }
   void norm(std::int64_t width) {
@@ -165,7 +165,7 @@ class Holder {
       for (int norms = 0; norms < 2; ++norms) norm(shape_.head_size());
       for (std::size_t i = first; i < held_.size(); ++i) held_[i].is_head_norm = true;
     }
-    linear("matrix behind attention", h, attended, false, shape_.linear_bias);
+    linear("matrix after attention", h, attended, false, shape_.linear_bias);
   }
   void latent_attention(const LatentAttention& latent) {
     const std::int64_t h = shape_.hidden_size, heads = shape_.num_attention_heads, rank = latent.q_lora_rank;
@@ -177,7 +177,7 @@ class Holder {
     if (shape_.qk_norm) norm(latent.kv_lora_rank);
     linear("up-projection of keys and values", heads * (latent.qk_head_dim + latent.v_head_dim),
            latent.kv_lora_rank, true, false);
-    linear("matrix behind attention", h, heads * latent.v_head_dim, false, shape_.linear_bias);
+    linear("matrix after attention", h, heads * latent.v_head_dim, false, shape_.linear_bias);
   }
   /// A matrix into a narrow hidden state, which Transformer Engine's layers have whole on every rank.
   void down(const char* name, std::int64_t outputs) {
@@ -245,7 +245,8 @@ void add_buffer(const HeldBytes& buffer, const StateBytes& state, StageMemory& m
   memory.optimizer_moments += buffer.optimizer - buffer.owned * (state.main + state.copied_gradient);
 }
 
-/// Returns the bytes of all buffers of a stage: those of experts are apart where their grid is another one.
+/// Returns the bytes of all buffers of a stage: experts have buffers of their own if their grid is another
+/// one.
 StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryReport& report) {
   const BufferContents contents = contents_of_buffers(std::move(held), report.expert_owners > 0);
   StageMemory memory;

@@ -33,7 +33,7 @@
 #include "verify/checks/check_result.h"
 #include "verify/memory/saved_tensors.h"
 #include "verify/memory/stage_memory.h"
-#include "verify/options/state_bytes.h"
+#include "verify/vocabulary/state_bytes.h"
 
 namespace verify {
 

@@ -75,8 +75,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "verify/options/memory_options.h"
-#include "verify/options/model_shape.h"
+#include "verify/requests/memory_options.h"
+#include "verify/requests/model_shape.h"
 
 namespace verify {
 

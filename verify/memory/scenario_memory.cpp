@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/megatron_validation.h"
-#include "verify/options/requests.h"
-#include "verify/options/run_validation.h"
+#include "verify/megatron_rules/megatron_validation.h"
+#include "verify/megatron_rules/run_validation.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 
@@ -87,21 +86,10 @@ std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest&
     return fmt::format(
         "--pipeline-model-parallel-layout '{}'",
         with_predictions_last(*request.layers->pipeline_model_parallel_layout, request.model.mtp_num_layers));
-  return scenario.run == nullptr ? "" : megatron_hint(scenario.settings, rules_of_a_step(*scenario.run));
+  return megatron_hint(scenario.settings, rules_of_a_step(scenario.run));
 }
 
 }  // namespace
-
-void require_model_shape(const Settings& settings) {
-  const std::vector<std::string> missing = missing_of_model_shape(settings);
-  if (missing.empty()) return;
-  sim::refuse({.code = "missing_option",
-               .option = fmt::format("--{}", fmt::join(missing, ", --")),
-               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
-               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
-                       "sequence length are given",
-               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
-}
 
 std::string why_no_memory(const ScenarioRequest& request) {
   if (!request.model.shape) return request.model.no_shape;

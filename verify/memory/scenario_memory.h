@@ -5,19 +5,16 @@
 /// Calls   Without a batch, the schedule has twice as many microbatches as a chunk takes at a time, because a
 ///         larger batch has no more of them in flight.
 ///         Neither has one that is too long to be walked.
-/// Errors  missing_option: a model whose shape is not whole; memory_not_counted: a model of more layers,
-///         experts or parameters than can be listed, or what is no training step of a GPT.
+/// Errors  memory_not_counted: a model of more layers, experts or parameters than can be listed, or what is
+///         no training step of a GPT.
 
 #include <string>
 
 #include "verify/memory/model_memory.h"
-#include "verify/options/scenario.h"
-#include "verify/options/scenario_request.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
-
-/// Refuses a model whose shape is not whole, and names all that is missing.
-void require_model_shape(const Settings& settings);
 
 /// Returns why no memory can be counted; "" if it can. `missing` of sizes is the caller's.
 std::string why_no_memory(const ScenarioRequest& request);

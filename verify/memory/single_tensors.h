@@ -12,12 +12,12 @@
 ///                     travel over cp
 ///         ends        the mask of attention, the output of the embedding e H n, and the gradient of its
 ///                     weight; the logits, in the dtype of the model and in fp32
-/// Calls   What is larger comes first, and of one size what a step allocates. Tensors of one name and one
-///         shape are one. While a model is built, a rank has no more than its parameters; when data
-///         parallelism takes it over, both copies of them and the gradients; in a step, and when the
+/// Calls   Sorted by size, largest first; at equal size, those of a step first. Tensors with the same name
+///         and shape are listed once. While a model is built, a rank has no more than its parameters; when
+///         data parallelism takes it over, both copies of them and the gradients; in a step, and when the
 ///         optimizer makes its states, no less than parameters and gradients.
 /// Exact   Tensors of less than 10 MiB are left out: PyTorch's allocator asks the GPU for 2 MiB or 20 MiB in
-///         their place (verify/options/out_of_memory.h). Of two moments with dtypes of their own neither is
+///         their place (verify/requests/out_of_memory.h). Of two moments with dtypes of their own neither is
 ///         listed.
 /// Source  Those of saved_tensors.h and model_memory.h; Megatron-LM,
 ///         core/distributed/param_and_grad_buffer.py.

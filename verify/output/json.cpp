@@ -22,7 +22,7 @@ struct Json::Node {
   std::vector<std::string> names = {};  // of an object's members
 
   std::ptrdiff_t place_of(std::string_view name) const {
-    return std::find(names.begin(), names.end(), name) - names.begin();
+    return std::ranges::find(names, name) - names.begin();
   }
 };
 
@@ -67,7 +67,7 @@ Json::Json(const std::vector<std::string>& values)
     : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
 
 Json::Json(std::initializer_list<Json> values) : Json(array(values)) {
-  if (!std::all_of(values.begin(), values.end(), is_pair)) return;
+  if (!std::ranges::all_of(values, is_pair)) return;
   *this = object();
   for (const Json& pair : values) (*this)[pair[0].text()] = pair[1];
 }

@@ -26,4 +26,10 @@ enum ExitCode : int {
   kInterrupted = 130,  // an interrupt from the keyboard (SIGINT) came before the end, and nothing had failed
 };
 
+// Returns standard output and standard error of this process, with colours and progress if they are
+// terminals.
+
+/// It must be called once, before anything is written.
+Output terminal_output();
+
 }  // namespace verify

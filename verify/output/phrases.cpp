@@ -111,4 +111,12 @@ std::string ranks_words(const std::vector<int>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(parts, ", "), last);
 }
 
+std::string warnings_text(const std::vector<sim::Warning>& warnings) {
+  std::string text;
+  for (const sim::Warning& warning : warnings) {
+    text += fmt::format("\nwarning [{}] {}\n", warning.name, warning.message);
+  }
+  return text;
+}
+
 }  // namespace verify

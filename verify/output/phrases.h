@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/layout/rank_grid.h"
+#include "sim/layout/warning.h"
 
 namespace verify {
 
@@ -41,5 +42,9 @@ std::string cell_text(const sim::RankGrid& grid, int rank);
 std::string quoted_for_shell(const std::string& text);
 /// Returns a word of a shell that is the text itself, with its line ends.
 std::string in_single_quotes(std::string_view text);
+
+// The warnings below a result as text, one paragraph for each.
+
+std::string warnings_text(const std::vector<sim::Warning>& warnings);
 
 }  // namespace verify

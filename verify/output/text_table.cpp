@@ -38,7 +38,7 @@ std::string TextTable::text(const std::string& indent) const {
     out += line + "\n";
   };
   const auto has_title = [](const Column& column) { return !column.title.empty(); };
-  if (std::any_of(columns_.begin(), columns_.end(), has_title)) add_line(titles);
+  if (std::ranges::any_of(columns_, has_title)) add_line(titles);
   for (const Row& row : rows_) add_line(row);
   return out;
 }

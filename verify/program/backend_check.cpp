@@ -7,30 +7,28 @@
 #include "sim/base/error.h"
 #include "verify/backends/open_backend.h"
 #include "verify/backends/twin_program.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/case_rules.h"
-#include "verify/options/backend_choice.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
-#include "verify/properties/case_request.h"
+#include "verify/requests/backend_choice.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
 namespace {
 
-/// Returns the dtypes that a backend can judge. The field needs a device that has it and sums in a known
-/// order.
+/// Returns the dtypes that a backend can judge. The field needs a device that has it.
 std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOptions& options,
                                       const std::vector<sim::DType>& asked) {
-  const bool has_field = backend.kind->has_field && !backend.any_order;
   std::vector<sim::DType> dtypes;
   for (const sim::DType dtype : asked) {
-    if (has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
+    if (backend.kind->has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
   }
   if (dtypes.empty()) refuse_nothing_to_check();
   if (!options.dtypes.empty() && dtypes.size() < asked.size())
@@ -168,8 +166,15 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
   return setting;
 }
 
+std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases) {
+  sim::ContentHash hash;
+  hash.add(std::string_view(arguments_of(line)));
+  for (const auto& one : cases) hash.add(std::string_view(one->name()));
+  return hash.value();
+}
+
 int check_on_backend(const Call& call, const CaseList& cases) {
-  const CaseOptions options = case_options(call.line);
+  const CaseOptions options = case_options(call.line.settings);
   if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
   if (!options.plants.empty()) refuse_without_effect("plant", "check on a backend");
   if (options.threads) refuse_without_effect("threads", "check on a backend");
@@ -178,15 +183,12 @@ int check_on_backend(const Call& call, const CaseList& cases) {
     refuse_without_effect("max-world", "check on as many ranks as there are processes");
   CampaignRequest request = requested_campaign(options, cases);
   if (!options.runs) request.runs = kBackendRuns;
-  sim::ContentHash hash;
-  hash.add(std::string_view(arguments_of(call.line)));
-  for (const auto& one : cases) hash.add(std::string_view(one->name()));
   const BackendChoice choice = backend_choice(call.line);
   require_built(choice, call.backends);
   require_several_processes(choice, call.called);
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
-      open_backend({choice, hash.value()}, call.backends, call.output.err);
+      open_backend({choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   TwinVerdict verdict;
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));

@@ -29,6 +29,9 @@ inline constexpr int kBackendRuns = 10;
 CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
                               std::int64_t number, const Backend& backend, int max_world);
 
+/// Returns a hash of what has to be the same on every process.
+std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases);
+
 /// The command check on the backend that the command line asks for.
 int check_on_backend(const Call& call, const CaseList& cases);
 

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include "verify/program/command_help.h"
-#include "verify/program/known_values.h"
 #include "verify/program/shell_completion.h"
 
 namespace verify {
@@ -19,7 +18,7 @@ Words option_words(const std::vector<OptionInfo>& own, const ProgramInfo& progra
   for (const OptionInfo& option : general_options(program)) {
     const std::string word = fmt::format("--{}", option.name);
     const bool is_of_program = option.readers == Reader{};
-    if (std::find(words.begin(), words.end(), word) == words.end() && (own.empty() || !is_of_program))
+    if (std::ranges::find(words, word) == words.end() && (own.empty() || !is_of_program))
       words.push_back(word);
   }
   return words;

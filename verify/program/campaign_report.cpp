@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "verify/options/case_options.h"
+#include "verify/campaign/case_request.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
-#include "verify/properties/case_request.h"
+#include "verify/requests/case_options.h"
 
 namespace verify {
 

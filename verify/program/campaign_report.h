@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "verify/campaign/campaign.h"
 #include "verify/output/output.h"
-#include "verify/properties/campaign.h"
 
 namespace verify {
 

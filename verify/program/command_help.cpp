@@ -8,14 +8,29 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/options/nearest_name.h"
-#include "verify/options/option_readers.h"
+#include "sim/layout/kind_table.h"
+#include "verify/campaign/case_request.h"
+#include "verify/cases/case.h"
+#include "verify/checks/planted_programs.h"
+#include "verify/faults/fault.h"
 #include "verify/output/wrapped_text.h"
-#include "verify/program/known_values.h"
+#include "verify/properties/properties.h"
+#include "verify/requests/option_readers.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
 namespace {
+
+constexpr std::string_view kMore = ",...";
+
+/// Returns the names of the items of a table.
+template <typename Items, typename NameOf>
+std::vector<std::string> names_of(const Items& items, const NameOf& name_of) {
+  std::vector<std::string> names;
+  for (const auto& item : items) names.emplace_back(name_of(item));
+  return names;
+}
 
 constexpr std::size_t kIndent = 34;           // where the sentences of options begin
 constexpr std::size_t kMostOnAScreen = 40;    // with more options, a page shows their sections
@@ -68,8 +83,8 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
                                           const std::string& help) {
   std::vector<OptionSection> named;
   for (const OptionSection& section : option_sections()) {
-    const bool is_asked = std::any_of(words.begin(), words.end(),
-                                      [&](const auto& word) { return word == kAll || word == section.name; });
+    const bool is_asked =
+        std::ranges::any_of(words, [&](const auto& word) { return word == kAll || word == section.name; });
     if (is_asked && !of_section(options, section).empty()) named.push_back(section);
   }
   Words known = {std::string(kAll)};
@@ -77,7 +92,7 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
     if (!of_section(options, section).empty()) known.emplace_back(section.name);
   }
   for (const std::string& word : words) {
-    if (word.ends_with(".ini") || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    if (word.ends_with(".ini") || std::ranges::find(known, word) != known.end()) continue;
     const std::string nearest = nearest_name(word, known);
     sim::refuse({.code = "unknown_topic",
                  .option = word,
@@ -137,7 +152,7 @@ std::string command_page(const ProgramInfo& program, const CommandInfo& command,
   const Options options = own_options(command);
   const Listing listing = {command.reader, program.cases, columns};
   const std::vector<OptionSection> sections = named_sections(topics, options, help);
-  if (!sections.empty() && std::find(topics.begin(), topics.end(), kAll) == topics.end()) {
+  if (!sections.empty() && std::ranges::find(topics, kAll) == topics.end()) {
     std::string text;
     for (const OptionSection& section : sections) text += section_text(section, options, listing);
     return text.substr(1);
@@ -169,6 +184,26 @@ std::string page_of_all(const ProgramInfo& program, const Words& topics, std::si
 
 }  // namespace
 
+std::vector<std::string> known_values(const OptionInfo& option, const CaseList& cases) {
+  if (!option.choices.empty()) return option.choices;
+  std::string_view value = option.value;
+  if (is_list(option)) value.remove_suffix(kMore.size());
+  if (value == "KIND") return sim::all_kind_names();
+  if (value == "DTYPE") return dtype_names();
+  if (value == "CASE") return names_of(cases, [](const auto& one) { return one->name(); });
+  if (value == "NAME") return names_of(fault_table(), [](const FaultInfo& fault) { return fault.name; });
+  if (value == "PROPERTY") return names_of(all_properties(), [](const Property& p) { return p.name; });
+  if (value == "PROGRAM") return names_of(planted_programs(), [](const PlantedProgram& p) { return p.name; });
+  return {};
+}
+
+bool is_file(const OptionInfo& option) {
+  const std::string_view value = option.value;
+  return value == "FILE" || value == "FOLDER";
+}
+
+bool is_list(const OptionInfo& option) { return std::string_view(option.value).ends_with(kMore); }
+
 std::string usage_of(const CommandInfo& command) {
   const bool reads_a_run = overlap(option_named("command").readers, command.reader);
   return fmt::format("{}{}[--option VALUE]...{}", command.arguments, *command.arguments == '\0' ? "" : " ",
@@ -196,7 +231,7 @@ std::string sentence_of(const OptionInfo& option, Reader command, const CaseList
   const Words values = option.kind == OptionKind::choice ? Words{} : known_values(option, cases);
   if (!values.empty() && values.size() <= kMostKnownValues)
     notes.push_back(fmt::format("of {}", fmt::join(values, ", ")));
-  if (*option.fallback != '\0') notes.push_back(fmt::format("default: {}", option.fallback));
+  if (!option.fallback.empty()) notes.push_back(fmt::format("default: {}", option.fallback));
   OptionInfo on_backends = option;
   on_backends.readers = option.readers & kEveryBackend;
   if (!overlap(command, Reader::check)) on_backends.readers = on_backends.readers & ~Reader::spread;
@@ -234,8 +269,8 @@ std::string help_page(const ProgramInfo& program, const CommandLine& line, int g
   if (line.command.empty()) return overview(program, given_columns);
   const auto is_named = [&](const auto& row) { return line.command == row.name; };
   const auto& commands = program.commands;
-  const bool is_command = std::any_of(commands.begin(), commands.end(), is_named);
-  const bool is_section = std::any_of(option_sections().begin(), option_sections().end(), is_named);
+  const bool is_command = std::ranges::any_of(commands, is_named);
+  const bool is_section = std::ranges::any_of(option_sections(), is_named);
   if (!is_command && (is_section || line.command == kAll)) {
     Words topics = line.scenarios;
     topics.push_back(line.command);

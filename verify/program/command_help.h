@@ -14,10 +14,24 @@
 #include <string>
 #include <vector>
 
-#include "verify/options/command_line.h"
+#include "verify/cases/case_list.h"
 #include "verify/program/command_info.h"
+#include "verify/vocabulary/command_line.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
+
+// The words that the value of an option may be, where the program knows them all: group kinds, cases,
+// properties, dtypes, planted programs and choices. Help and the completion of shells show them.
+
+/// Returns the words, among `cases` where the option names a case; empty where the value may be anything.
+std::vector<std::string> known_values(const OptionInfo& option, const CaseList& cases);
+
+/// Whether the value is the path of a file.
+bool is_file(const OptionInfo& option);
+
+/// Whether the value is a list with commas between its words.
+bool is_list(const OptionInfo& option);
 
 /// Returns the page of help for which the command line asks.
 std::string help_page(const ProgramInfo& program, const CommandLine& line, int columns);

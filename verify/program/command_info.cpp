@@ -5,7 +5,8 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/error.h"
-#include "verify/options/nearest_name.h"
+#include "verify/cases/case.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
@@ -138,15 +139,15 @@ CommandInfo memory_info() {
       .arguments = kOneScenario,
       .summary = "Shows what each pipeline stage holds, and whether it fits.",
       .about =
-          "Counts the memory of a rank of each pipeline stage at the full size of the model: parameters, "
+          "Counts the memory per rank of each pipeline stage at the full size of the model: parameters, "
           "gradients and optimizer states between steps, and the largest moment of a step with its "
-          "activations "
-          "and logits. With --gpu-memory it judges, and says what would help. With --out-of-memory it names "
-          "the "
-          "tensor that found no room. The figures are held against "
-          "measured runs in verify/memory/README.md. With --sweep it compares the layouts of the job that "
-          "Megatron "
-          "accepts, and with --machine it estimates the time of a step.",
+          "activations and logits. A vocabulary that is not given is taken from the tokenizer, or the answer "
+          "says what further entries take; a number of ranks that is not known is the fewest of the layout. "
+          "With --gpu-memory it judges, and says what would help. With --out-of-memory it names the tensor "
+          "that found no room. verify/memory/README.md compares the figures with measured runs. With --sweep "
+          "it compares the layouts of the job that Megatron accepts, and with --machine it estimates the "
+          "time "
+          "of a step.",
       .reader = Reader::memory,
       .examples =
           {{"Judge the run that a command starts. The command is pasted behind '--'.",
@@ -162,10 +163,7 @@ CommandInfo memory_info() {
             "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
-           {kFalsified,
-            "A stage does not fit into --gpu-memory, or whether it fits is not known, or --out-of-memory "
-            "says "
-            "how full the GPU was."},
+           {kFalsified, "A stage does not fit, fit cannot be determined, or --out-of-memory was diagnosed."},
            {kRefused,
             "The command line, the scenario, the layout or the model was refused, or the result could "
             "not be written."}},
@@ -228,7 +226,8 @@ CommandInfo inspect_info() {
       .arguments = "DUMP...",
       .summary = "Says which ranks a job that hung waits for, from its flight-recorder dumps.",
       .about =
-          "Reads what PyTorch's flight recorder wrote, one dump a rank, from files and folders, as pickle or "
+          "Reads what PyTorch's flight recorder wrote, one dump per rank, from files and folders, as pickle "
+          "or "
           "JSON. It says which ranks to look at first and why, who waits for whom, in which calls the ranks "
           "disagree, and what the dumps cannot tell. Nothing in a dump is executed. The layout is inferred "
           "from the groups, or is that of --from or of the options.",
@@ -264,6 +263,74 @@ CommandInfo list_info() {
       .run = run_list};
 }
 
+/// Returns the smallest dimensions of a case, such as "tokens=1,hidden=1".
+std::string smallest_dimensions(const Case& the_case) {
+  std::string text;
+  for (const Dimension& dimension : the_case.dimensions())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", dimension.name, dimension.least);
+  return text;
+}
+
+std::vector<ExitCodeInfo> exit_codes() {
+  return {{kVerified, "Everything holds."},
+          {kFalsified, "A property does not hold."},
+          {kRefused, "The command line, a scenario or a case was refused, or a result could not be written."},
+          {kBroken, "A case broke a contract: a deadlock or a mismatch, for example."}};
+}
+
+CommandInfo check_info(const std::string& first) {
+  CommandInfo info = {
+      .name = "check",
+      .arguments = "",
+      .summary = "Proves the cases over random worlds and shapes. The word may be left out.",
+      .about =
+          "Draws worlds, shapes and flags for every case, and holds what the ranks compute against the "
+          "reference of the case. A failure is shrunk and written as a scenario, which the command replay "
+          "runs again. Under mpirun, --backend mpi holds processes against virtual ranks.",
+      .reader = Reader::check_of_project,
+      .examples = {{"Prove every case, each property with 20 draws.", "check --runs 20"},
+                   {"Prove in exact arithmetic that a case equals its reference.",
+                    fmt::format("check --case {} --property serial --dtype field", first)},
+                   {"Draw other settings, on worlds of at most 4 ranks.",
+                    "check --runs 20 --seed 7 --max-world 4"}},
+      .exit_codes = exit_codes()};
+  info.exit_codes.push_back({kUnavailable, "The backend is not in this build or on this machine."});
+  info.exit_codes.push_back({kInterrupted, "An interrupt (Ctrl-C) came first, and nothing had failed."});
+  return info;
+}
+
+CommandInfo exam_info(const std::string& first) {
+  return {.name = "exam",
+          .arguments = "[FILE.ini...]",
+          .summary = "Plants faults in the cases, and says which the properties catch.",
+          .about =
+              "Plants faults at every call site and kernel that the cases reach, one at a time, and judges "
+              "each by the properties: caught, equivalent (nothing differs) or missed. With --catalogue it "
+              "plants the bugs of the files, and says which of them the expected property catches.",
+          .reader = Reader::exam_of_project,
+          .examples = {{"Examine all cases.", "exam"},
+                       {"Examine one case.", fmt::format("exam --case {}", first)},
+                       {"Plant one fault everywhere.", "exam --fault own-term"}},
+          .exit_codes = exit_codes()};
+}
+
+CommandInfo replay_info(const Case& first) {
+  const std::string setting = fmt::format("replay --case {} --property serial --dtype field --dimensions {}",
+                                          first.name(), smallest_dimensions(first));
+  return {.name = "replay",
+          .arguments = "[FILE.ini]",
+          .summary = "Runs one setting of one case, as check wrote it.",
+          .about =
+              "Runs the setting of a file that check wrote, or that of the options. It needs --case, "
+              "--property, --dtype and --dimensions.",
+          .reader = Reader::replay_of_project,
+          .examples = {{"Run the smallest setting on one rank.", setting},
+                       {"Run it on two tensor-parallel ranks.",
+                        setting + " --world-size 2 --tensor-model-parallel-size 2"},
+                       {"Write the result as JSON.", setting + " --format json"}},
+          .exit_codes = exit_codes()};
+}
+
 }  // namespace
 
 bool takes_scenarios(const CommandInfo& command) {
@@ -286,8 +353,7 @@ const ProgramInfo& shardproof_program() {
 
 const CommandInfo& command_named(const ProgramInfo& program, const std::string& name) {
   const auto& commands = program.commands;
-  const auto found =
-      std::find_if(commands.begin(), commands.end(), [&](const CommandInfo& c) { return name == c.name; });
+  const auto found = std::ranges::find_if(commands, [&](const CommandInfo& c) { return name == c.name; });
   if (found != commands.end()) return *found;
   std::vector<std::string> names;
   for (const CommandInfo& command : commands) names.emplace_back(command.name);
@@ -299,6 +365,18 @@ const CommandInfo& command_named(const ProgramInfo& program, const std::string& 
        .numbers = "there is no such command",
        .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
        .hint = nearest.empty() ? help : fmt::format("{} {}, or see {}", program.called, nearest, help)});
+}
+
+ProgramInfo project_program(const std::string& called, const CaseList& cases) {
+  std::string names;
+  for (const auto& one : cases) names += " " + one->name();
+  return {.called = called,
+          .purpose = "Proves sharded layers against their references, with shardproof.",
+          .commands = {check_info(cases.front()->name()), exam_info(cases.front()->name()),
+                       replay_info(*cases.front())},
+          .cases = cases,
+          .has_pages = false,
+          .closing = "cases:" + names};
 }
 
 }  // namespace verify

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "verify/cases/case_list.h"
-#include "verify/options/option_vocabulary.h"
 #include "verify/program/commands.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 
@@ -56,5 +56,11 @@ const ProgramInfo& shardproof_program();
 
 /// Returns the command of this name.
 const CommandInfo& command_named(const ProgramInfo& program, const std::string& name);
+
+// The commands of a program that proves the layers of another project (verify/prove.h), as help shows them.
+// The examples are of the project's own first case.
+
+/// `called` is the program as a shell finds it. There must be a case.
+ProgramInfo project_program(const std::string& called, const CaseList& cases);
 
 }  // namespace verify

@@ -29,8 +29,9 @@
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/command_line.h"
+#include "verify/output/json.h"
 #include "verify/output/output.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 
@@ -40,6 +41,7 @@ struct Call {
   const BackendOpeners& backends;  // the backends that the program adds to those of this library
   const Output& output;
   const std::string& called;  // the program as the user called it, for lines that reproduce a result
+  Json run_members = {};      // what the JSON of the command says of the run that it is about (run_from.h)
 };
 
 int run_groups(const Call& call);

@@ -1,32 +1,348 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "sim/base/error.h"
+#include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/case_options.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/nearest_name.h"
-#include "verify/options/scenario.h"
-#include "verify/output/progress.h"
-#include "verify/program/catalogue_report.h"
+#include "verify/exam/exam.h"
+#include "verify/exam/fault_catalogue.h"
+#include "verify/exam/power.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/text_table.h"
 #include "verify/program/commands.h"
-#include "verify/program/exam_report.h"
 #include "verify/program/interrupt.h"
-#include "verify/program/power_report.h"
-#include "verify/properties/case_request.h"
-#include "verify/properties/over_benches.h"
+#include "verify/properties/bench.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
 namespace {
 
+// ---- what an exam found: its tables by case and by fault, its score, and what was missed; or the document
+
+/// Counts of some rows of an exam. Shares are of 1, and 1 where there is nothing to share.
+struct ExamScore {
+  std::int64_t caught = 0;
+  std::int64_t equivalent = 0;
+  std::int64_t missed = 0;
+  std::int64_t explained = 0;   // of those that were caught
+  std::int64_t site_right = 0;  // of those that were explained: how many explanations name the site
+  std::int64_t rank_right = 0;
+  std::int64_t kind_right = 0;
+
+  void add(const ExamRow& row) {
+    caught += row.verdict == ExamVerdict::caught ? 1 : 0;
+    equivalent += row.verdict == ExamVerdict::equivalent ? 1 : 0;
+    missed += row.verdict == ExamVerdict::missed ? 1 : 0;
+    explained += row.is_explained ? 1 : 0;
+    site_right += row.named.site ? 1 : 0;
+    rank_right += row.named.rank ? 1 : 0;
+    kind_right += row.named.kind ? 1 : 0;
+  }
+  double score() const { return share_of(caught, caught + missed); }
+  double share(std::int64_t right) const { return share_of(right, explained); }
+
+ private:
+  static double share_of(std::int64_t part, std::int64_t all) {
+    return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
+  }
+};
+
+ExitCode exit_code_of(const Exam& exam) {
+  if (exam.count(ExamVerdict::missed) > 0 || !exam.false_alarms.empty()) return kFalsified;
+  return exam.is_whole ? kVerified : kInterrupted;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+/// Returns a share for a table, which leaves out those of nothing.
+std::string percent_of(std::int64_t all, double share) { return all == 0 ? "" : percent(share); }
+
+ExamScore score_of(const Exam& exam) {
+  ExamScore all;
+  for (const ExamRow& row : exam.rows) all.add(row);
+  return all;
+}
+
+/// Returns a table of the rows that have the same name, in the order in which names come first.
+std::string table_by(const char* title, const Exam& exam,
+                     const std::function<std::string(const ExamRow&)>& name_of_row) {
+  std::vector<std::pair<std::string, ExamScore>> scores;
+  const auto add = [&](const ExamRow& row) {
+    const std::string name = name_of_row(row);
+    for (auto& [known, score] : scores) {
+      if (known == name) return score.add(row);
+    }
+    scores.emplace_back(name, ExamScore{}).second.add(row);
+  };
+  for (const ExamRow& row : exam.rows) add(row);
+  TextTable table({{title},
+                   {"caught", Align::right},
+                   {"equivalent", Align::right},
+                   {"missed", Align::right},
+                   {"score", Align::right},
+                   {"site named", Align::right},
+                   {"rank named", Align::right},
+                   {"kind named", Align::right}});
+  for (const auto& [name, score] : scores) {
+    table.add({name, fmt::format("{}", score.caught), fmt::format("{}", score.equivalent),
+               fmt::format("{}", score.missed), percent_of(score.caught + score.missed, score.score()),
+               percent_of(score.explained, score.share(score.site_right)),
+               percent_of(score.explained, score.share(score.rank_right)),
+               percent_of(score.explained, score.share(score.kind_right))});
+  }
+  return table.text();
+}
+
+/// Returns the line that plants the fault of a row again.
+std::string line_of(const ExamRequest& request, const ExamRow& row, const std::string& called) {
+  return fmt::format("{} check{}", called,
+                     command_line_of({{"case", row.the_case->name()},
+                                      {"plant", row.fault.text},
+                                      {"seed", fmt::format("{}", request.seed)}}));
+}
+
+std::string missed_text(const ExamRequest& request, const Exam& exam, const std::string& called) {
+  std::string text;
+  for (const ExamRow& row : exam.rows) {
+    if (row.verdict != ExamVerdict::missed) continue;
+    text += fmt::format("\nmissed: {} {}\n  with       {}\n  reproduce  {}\n", row.the_case->name(),
+                        row.fault.text, text_of(row.setting), line_of(request, row, called));
+  }
+  for (const std::string& alarm : exam.false_alarms) text += fmt::format("\nfalse alarm: {}\n", alarm);
+  return text;
+}
+
+const char* verdict_name(const Exam& exam) {
+  if (exit_code_of(exam) == kFalsified) return "falsified";
+  return exam.is_whole ? "verified" : "interrupted";
+}
+
+Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& called) {
+  Json json = {{"case", row.the_case->name()},    {"fault", row.fault.text},
+               {"verdict", name_of(row.verdict)}, {"by", row.by},
+               {"sentence", row.sentence},        {"runs", row.runs}};
+  if (row.verdict == ExamVerdict::missed) json["reproduce"] = line_of(request, row, called);
+  if (row.verdict != ExamVerdict::equivalent) json["setting"] = text_of(row.setting);
+  if (!row.is_explained) return json;
+  json["why"] = row.explanation;
+  json["site_right"] = row.named.site;
+  json["rank_right"] = row.named.rank;
+  json["kind_right"] = row.named.kind;
+  return json;
+}
+
+/// Writes the result as text, or as one JSON document. `called` is the program that a line uses to reproduce
+/// what was missed.
+void write_exam(const ExamRequest& request, const Exam& exam, bool as_json_text, const std::string& called,
+                const Output& output) {
+  const ExamScore all = score_of(exam);
+  if (as_json_text) {
+    Json rows = Json::array();
+    for (const ExamRow& row : exam.rows) rows.push_back(as_json(request, row, called));
+    output.out << one_line({{"verdict", verdict_name(exam)},
+                            {"seed", request.seed},
+                            {"interrupted", !exam.is_whole},
+                            {"clean_runs", exam.clean_runs},
+                            {"false_alarms", exam.false_alarms},
+                            {"caught", all.caught},
+                            {"equivalent", all.equivalent},
+                            {"missed", all.missed},
+                            {"score", all.score()},
+                            {"explained", all.explained},
+                            {"site_right", all.share(all.site_right)},
+                            {"rank_right", all.share(all.rank_right)},
+                            {"kind_right", all.share(all.kind_right)},
+                            {"rows", std::move(rows)}});
+    return;
+  }
+  output.out << table_by("case", exam, [](const ExamRow& row) { return row.the_case->name(); }) << "\n"
+             << table_by("fault", exam,
+                         [](const ExamRow& row) { return std::string(info_of(row.fault.kind).name); })
+             << "\n"
+             << table_by("said first by", exam,
+                         [](const ExamRow& row) { return row.by.empty() ? std::string("nobody") : row.by; })
+             << missed_text(request, exam, called)
+             << fmt::format("\n{}: {} faults, {} caught, {} equivalent, {} missed; score {}; {}, {}\n",
+                            verdict_name(exam), exam.rows.size(), all.caught, all.equivalent, all.missed,
+                            percent(all.score()), counted(exam.clean_runs, "clean run"),
+                            counted(std::ssize(exam.false_alarms), "false alarm"));
+}
+
+// ---- what became of the bugs of a catalogue: a table, and what was said where the expected property did not
+// catch one; or the document
+
+std::int64_t count_of(const std::vector<CatalogueRow>& rows, CatalogueVerdict verdict) {
+  return std::ranges::count_if(rows, [&](const auto& row) { return row.verdict == verdict; });
+}
+
+ExitCode exit_code_of(const std::vector<CatalogueRow>& rows) {
+  if (count_of(rows, CatalogueVerdict::unnamed) + count_of(rows, CatalogueVerdict::missed) > 0)
+    return kFalsified;
+  return count_of(rows, CatalogueVerdict::not_run) > 0 ? kInterrupted : kVerified;
+}
+
+const char* verdict_of(const std::vector<CatalogueRow>& rows) {
+  const ExitCode code = exit_code_of(rows);
+  return code == kVerified ? "verified" : code == kFalsified ? "falsified" : "interrupted";
+}
+
+/// Returns the line that plants the faults of an entry again.
+std::string check_line(const CatalogueEntry& entry, const std::string& called) {
+  NamedValues options = {{"case", entry.the_case().name()},
+                         {"property", entry.property().name},
+                         {"dtype", std::string(sim::name_of(entry.request.dtypes.front()))},
+                         {"runs", fmt::format("{}", entry.request.runs)},
+                         {"seed", fmt::format("{}", entry.request.seed)}};
+  for (const Fault& fault : entry.request.faults) options.emplace_back("plant", fault.text);
+  return fmt::format("{} check{}", called, command_line_of(options));
+}
+
+Json json_of(const CatalogueRow& row, const std::string& called) {
+  const CatalogueEntry& entry = *row.entry;
+  Json faults = Json::array();
+  for (const Fault& fault : entry.request.faults) faults.push_back(fault.text);
+  Json json = {{"bug", entry.bug},
+               {"source", entry.source},
+               {"file", entry.file},
+               {"case", entry.the_case().name()},
+               {"faults", std::move(faults)},
+               {"property", entry.property().name},
+               {"dtype", std::string(sim::name_of(entry.request.dtypes.front()))},
+               {"names", entry.names},
+               {"verdict", name_of(row.verdict)},
+               {"runs", row.runs},
+               {"sentence", row.sentence},
+               {"reproduce", check_line(entry, called)}};
+  if (row.failure) json["setting"] = text_of(row.failure->setting);
+  return json;
+}
+
+std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
+  const CatalogueEntry& entry = *row.entry;
+  std::string text = fmt::format("\n{}: {} ({})\n", name_of(row.verdict), entry.bug, entry.file);
+  if (row.verdict == CatalogueVerdict::unnamed)
+    text += fmt::format("  must name  {}\n  says       {}\n", entry.names, row.sentence);
+  else
+    text += fmt::format("  because    {}\n", row.sentence);
+  if (row.failure) text += fmt::format("  with       {}\n", text_of(row.failure->setting));
+  return text + fmt::format("  reproduce  {}\n", check_line(entry, called));
+}
+
+void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, const std::string& called,
+                     const Output& output) {
+  const std::int64_t caught = count_of(rows, CatalogueVerdict::caught);
+  const std::int64_t unnamed = count_of(rows, CatalogueVerdict::unnamed);
+  const std::int64_t missed = count_of(rows, CatalogueVerdict::missed);
+  if (as_json_text) {
+    Json json_rows = Json::array();
+    for (const CatalogueRow& row : rows) json_rows.push_back(json_of(row, called));
+    output.out << one_line({{"verdict", verdict_of(rows)},
+                            {"seed", rows.front().entry->request.seed},
+                            {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
+                            {"caught", caught},
+                            {"unnamed", unnamed},
+                            {"missed", missed},
+                            {"rows", std::move(json_rows)}});
+    return;
+  }
+  TextTable table({{"bug"}, {"source"}, {"fault"}, {"property"}, {"runs", Align::right}, {"verdict"}});
+  std::string failed;
+  for (const CatalogueRow& row : rows) {
+    table.add({row.entry->bug, row.entry->source, row.entry->faults_text(), row.entry->property().name,
+               fmt::format("{}", row.runs), name_of(row.verdict)});
+    const bool has_failed =
+        row.verdict == CatalogueVerdict::unnamed || row.verdict == CatalogueVerdict::missed;
+    if (has_failed) failed += text_of_failed(row, called);
+  }
+  output.out << table.text() << failed
+             << fmt::format("\n{}: {}, {} caught by the expected property, {} unnamed, {} missed\n",
+                            verdict_of(rows), counted(std::ssize(rows), "bug"), caught, unnamed, missed);
+}
+
+/// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`.
+int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files) {
+  const CaseOptions options = case_options(call.line.settings);
+  const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
+  std::vector<Bench> benches(benches_for(options.threads));
+  InterruptibleWork work(call.output, "bugs");
+  const std::vector<CatalogueRow> rows = run_catalogue(
+      entries, benches,
+      [&](std::size_t done, const CatalogueEntry& next) { return work(done, entries.size(), next.bug); });
+  work.end();
+  write_catalogue(rows, asks_for_json(call.line), call.called, call.output);
+  return exit_code_of(rows);
+}
+
+// ---- how small an error the properties see, as a table or as the document
+
+std::string text_of_bits(const std::optional<int>& bits, sim::DType dtype) {
+  if (!bits) return "";
+  const bool is_any = dtype == sim::DType::field && *bits == kMostBitsOfPower;
+  return is_any ? "any" : fmt::format("{}", *bits);
+}
+
+void write_power(const PowerRequest& request, const Power& power, bool as_json_text, const Output& output) {
+  const char* verdict = power.is_whole ? "verified" : "interrupted";
+  if (as_json_text) {
+    Json rows = Json::array();
+    for (const PowerRow& row : power.rows) {
+      Json json = {{"case", row.the_case->name()}, {"site", row.site}, {"property", row.property->name}};
+      for (std::size_t i = 0; i < row.bits.size(); ++i)
+        json[std::string(sim::name_of(kDTypesOfPower[i]))] = row.bits[i] ? Json(*row.bits[i]) : Json(nullptr);
+      rows.push_back(std::move(json));
+    }
+    output.out << one_line({{"verdict", verdict},
+                            {"seed", request.seed},
+                            {"interrupted", !power.is_whole},
+                            {"most_bits", kMostBitsOfPower},
+                            {"rows", std::move(rows)}});
+    return;
+  }
+  std::vector<Column> columns = {{"case"}, {"site"}, {"property"}};
+  for (const sim::DType dtype : kDTypesOfPower)
+    columns.push_back({std::string(sim::name_of(dtype)), Align::right});
+  TextTable table(std::move(columns));
+  for (const PowerRow& row : power.rows) {
+    std::vector<std::string> cells = {row.the_case->name(), row.site, row.property->name};
+    for (std::size_t i = 0; i < row.bits.size(); ++i)
+      cells.push_back(text_of_bits(row.bits[i], kDTypesOfPower[i]));
+    table.add(std::move(cells));
+  }
+  output.out << table.text()
+             << fmt::format(
+                    "\n{}: the largest k at which a factor of 1 + 2^-k is caught, up to {}; {}, seed {}\n",
+                    verdict, kMostBitsOfPower, counted(std::ssize(power.rows), "row"), request.seed);
+}
+
+/// The command exam with --power, for these cases.
+int exam_power(const Call& call, const CaseList& cases) {
+  const CaseOptions options = case_options(call.line.settings);
+  const CampaignRequest campaign = requested_campaign(options, cases);
+  const PowerRequest request{.cases = campaign.cases, .seed = campaign.seed, .max_world = campaign.max_world};
+  std::vector<Bench> benches(benches_for(options.threads));
+  InterruptibleWork work(call.output, "sites");
+  const Power power = power_of(request, benches, std::ref(work));
+  work.end();
+  write_power(request, power, asks_for_json(call.line), call.output);
+  return power.is_whole ? kVerified : kInterrupted;
+}
+
+// ---- the command
+
 void require_fault_names(const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const FaultInfo& fault : fault_table()) known.emplace_back(fault.name);
   for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
     sim::refuse({.code = "unknown_fault",
                  .option = "--fault",
@@ -40,7 +356,7 @@ void require_fault_names(const std::vector<std::string>& names) {
 
 int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue) {
   const CommandLine& line = call.line;
-  const CaseOptions options = case_options(line);
+  const CaseOptions options = case_options(line.settings);
   require_fault_names(options.faults);
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
   if (asks_for_power && (asks_for_bugs || !options.faults.empty())) {
@@ -65,15 +381,9 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
                             .seed = campaign.seed,
                             .max_world = campaign.max_world};
   std::vector<Bench> benches(benches_for(options.threads));
-  const InterruptKept interrupt;
-  std::optional<Progress> progress;
-  const Exam exam =
-      run_exam(request, benches, [&](std::size_t done, std::size_t total, const std::string& what) {
-        if (!progress) progress.emplace(call.output.err, call.output.progress, total, "faults");
-        progress->step(done, what);
-        return !interrupt.is_asked();
-      });
-  progress.reset();
+  InterruptibleWork work(call.output, "faults");
+  const Exam exam = run_exam(request, benches, std::ref(work));
+  work.end();
   write_exam(request, exam, asks_for_json(line), call.called, call.output);
   return exit_code_of(exam);
 }

@@ -4,12 +4,19 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/nearest_name.h"
+#include "verify/checks/group_comparison.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
 #include "verify/program/commands.h"
-#include "verify/program/groups_against.h"
+#include "verify/program/run_from.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/group_dump.h"
 #include "verify/views/groups_view.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
@@ -20,8 +27,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
   std::vector<const sim::GroupKind*> selected;
   const std::vector<std::string>& names = request.kinds;
   for (const sim::GroupKind& kind : layout.kinds) {
-    if (names.empty() || std::find(names.begin(), names.end(), kind.name()) != names.end())
-      selected.push_back(&kind);
+    if (names.empty() || std::ranges::find(names, kind.name()) != names.end()) selected.push_back(&kind);
   }
   for (const std::string& name : names) {
     if (layout.find(name) != nullptr) continue;
@@ -71,6 +77,110 @@ std::optional<int> compared_rank(const GroupsRequest& request) {
   return selected_rank(of_dump);
 }
 
+// ---- how the groups of a layout and those of a running job differ: the answer, a table of kinds, and the
+// differences; or one JSON document
+
+constexpr std::size_t kMostShown = 20;  // differences that the text shows
+
+const char* missing_word(const GroupDump& dump) { return dump.is_partial() ? "not in the dump" : "missing"; }
+
+std::string answer(const GroupComparison& result, const GroupDump& dump) {
+  const std::string file = sim::printable_text(dump.path);
+  std::string text = result.world.empty() ? "" : result.world + "\n";
+  if (result.differing == 0) {
+    text += fmt::format("{}: no group differs; {} of the dump are those of the layout\n", file,
+                        counted(result.groups, "group"));
+  } else {
+    text += fmt::format(
+        "{}: {}\n", file,
+        result.differing == 1 ? "1 group differs" : fmt::format("{} groups differ", result.differing));
+  }
+  if (dump.is_partial())
+    text +=
+        "a flight recorder knows only the groups in which its rank has communicated: others may be absent\n";
+  if (result.not_judged > 0)
+    text += fmt::format("{} without a description, or of a kind that is not modelled, {} not judged\n",
+                        counted(result.not_judged, "group"), result.not_judged == 1 ? "is" : "are");
+  return text;
+}
+
+std::string table(const GroupComparison& result, const GroupDump& dump) {
+  TextTable table({{"kind"},
+                   {"groups", Align::right},
+                   {"equal", Align::right},
+                   {missing_word(dump), Align::right},
+                   {"foreign", Align::right},
+                   {"other order", Align::right},
+                   {"description"}});
+  for (const KindComparison& row : result.kinds) {
+    table.add({row.kind.empty() ? "-" : row.kind, fmt::format("{}", row.groups), fmt::format("{}", row.equal),
+               fmt::format("{}", row.missing), fmt::format("{}", row.foreign),
+               fmt::format("{}", row.other_order), row.description});
+  }
+  return table.text();
+}
+
+std::string differences_text(const GroupComparison& result) {
+  if (result.differing == 0) return "";
+  TextTable table({{"kind"}, {"difference"}, {"ranks"}, {""}});
+  const std::size_t shown = std::min(result.differences.size(), kMostShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const GroupDifference& one = result.differences[i];
+    const bool is_order = one.what == GroupDifference::What::other_order;
+    table.add({one.kind.empty() ? one.description : one.kind,
+               is_order ? "other order" : difference_name(one.what), ranks_text(one.ranks), one.explanation});
+  }
+  std::string text = "\n" + table.text();
+  const std::int64_t more = result.differing - static_cast<std::int64_t>(shown);
+  if (more > 0) text += fmt::format("and {} more; --format json has up to {}\n", more, kMostDifferences);
+  return text;
+}
+
+Json as_json(const GroupComparison& result, const ComparedGroups& ours, const GroupDump& dump) {
+  Json kinds = Json::array();
+  for (const KindComparison& row : result.kinds) {
+    kinds.push_back({{"kind", row.kind},
+                     {"description", row.description},
+                     {"groups", row.groups},
+                     {"equal", row.equal},
+                     {dump.is_partial() ? "not_in_dump" : "missing", row.missing},
+                     {"foreign", row.foreign},
+                     {"other_order", row.other_order}});
+  }
+  Json differences = Json::array();
+  for (const GroupDifference& one : result.differences) {
+    differences.push_back({{"difference", difference_name(one.what)},
+                           {"kind", one.kind},
+                           {"description", one.description},
+                           {"ranks", one.ranks},
+                           {"explanation", one.explanation}});
+  }
+  Json document = {{"world_size", ours.layout.world_size},
+                   {"against", dump.path},
+                   {"form", dump_form_name(dump.form)},
+                   {"equal", result.is_equal()},
+                   {"dump_world_size", dump.world_size ? Json(*dump.world_size) : Json()},
+                   {"differing", result.differing},
+                   {"not_judged", result.not_judged},
+                   {"kinds", std::move(kinds)},
+                   {"differences", std::move(differences)},
+                   {"warnings", warnings_json(ours.layout.warnings)}};
+  if (ours.rank) document["rank"] = *ours.rank;
+  return document;
+}
+
+/// Returns kVerified where nothing differs, and else kFalsified.
+int show_groups_against(const Call& call, const ComparedGroups& ours, const GroupDump& dump) {
+  const GroupComparison result = compare_groups(ours, dump);
+  if (asks_for_json(call.line)) {
+    write_json(call, as_json(result, ours, dump));
+  } else {
+    call.output.out << answer(result, dump) << differences_text(result) << "\n"
+                    << table(result, dump) << warnings_text(ours.layout.warnings);
+  }
+  return result.is_equal() ? kVerified : kFalsified;
+}
+
 }  // namespace
 
 int run_groups(const Call& call) {
@@ -82,7 +192,7 @@ int run_groups(const Call& call) {
   }
   const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
   if (asks_for_json(call.line)) {
-    write_groups_json(call.output.out, view);
+    write_groups_json(call.output.out, view, last_members(call));
   } else {
     call.output.out << groups_text(view, request.nodes, call.output.colour);
   }

@@ -4,9 +4,10 @@
 #include "sim/base/error.h"
 #include "verify/inspect/inspection.h"
 #include "verify/inspect/inspection_text.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/progress.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
@@ -23,7 +24,7 @@ int run_inspect(const Call& call) {
   progress.reset();
   const Inspection inspection = inspect(std::move(recordings), request.layout_of_world, request.shows_all);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(inspection_json(inspection));
+    write_json(call, inspection_json(inspection));
   } else {
     call.output.out << inspection_text(inspection, call.output.columns);
   }

@@ -23,4 +23,10 @@ InterruptKept::~InterruptKept() { sigaction(SIGINT, &before_, nullptr); }
 
 bool InterruptKept::is_asked() const { return asked; }
 
+bool InterruptibleWork::operator()(std::size_t done, std::size_t total, const std::string& what) {
+  if (!progress_) progress_.emplace(output_.err, output_.progress, total, unit_);
+  progress_->step(done, what);
+  return !interrupt_.is_asked();
+}
+
 }  // namespace verify

@@ -7,6 +7,11 @@
 ///         the process, as it would without the object.
 
 #include <csignal>
+#include <optional>
+#include <string>
+
+#include "verify/output/output.h"
+#include "verify/output/progress.h"
 
 namespace verify {
 
@@ -22,6 +27,23 @@ class InterruptKept {
 
  private:
   struct sigaction before_ = {};
+};
+
+/// Long work that shows its progress, in items of this unit, and that an interrupt ends.
+class InterruptibleWork {
+ public:
+  InterruptibleWork(const Output& output, std::string unit) : output_(output), unit_(std::move(unit)) {}
+
+  /// Must be called before item `done` of `total` begins. Returns whether the work goes on.
+  bool operator()(std::size_t done, std::size_t total, const std::string& what);
+  /// Removes the line of progress. An interrupt is still kept.
+  void end() { progress_.reset(); }
+
+ private:
+  const Output& output_;
+  std::string unit_;
+  InterruptKept interrupt_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace verify

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "sim/layout/layer_placement.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
-#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
@@ -79,7 +79,7 @@ std::string as_text(const sim::LayerPlacement& placement, const std::string& rul
 int run_layers(const Call& call) {
   const LayersRequest request = layers_request(call.line);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(request.placement, request.rules, request.warnings));
+    write_json(call, as_json(request.placement, request.rules, request.warnings));
   } else {
     call.output.out << as_text(request.placement, request.rules) << warnings_text(request.warnings);
   }

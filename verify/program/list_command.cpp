@@ -7,63 +7,48 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/faults/fault.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/scenario.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/properties/properties.h"
 #include "verify/replay/replay_checks.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 
-int run_list(const Call& call) {
-  const CommandLine& line = call.line;
-  const Output& output = call.output;
-  if (!line.scenarios.empty()) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[0],
-                 .numbers = "a scenario is given",
-                 .rule = "'list' takes no scenario",
-                 .hint = "shardproof list"});
-  }
-  std::vector<Scenario> scenarios;
-  for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
+namespace {
 
-  if (asks_for_json(line)) {
-    Json document = {{"scenarios", Json::array()},    {"checks", Json::array()},
-                     {"programs", Json::array()},     {"cases", Json::array()},
-                     {"properties", Json::array()},   {"faults", Json::array()},
-                     {"kinds", sim::all_kind_names()}};
-    for (const Scenario& scenario : scenarios) {
-      document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
-    }
-    for (const ReplayCheck& check : replay_checks()) {
-      document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
-    }
-    for (const PlantedProgram& program : planted_programs()) {
-      document["programs"].push_back(
-          {{"name", program.name}, {"defect", program.defect}, {"finding", program.finding}});
-    }
-    for (const auto& one : all_cases()) document["cases"].push_back(one->name());
-    for (const Property& property : all_properties()) {
-      document["properties"].push_back({{"name", property.name}, {"proves", property.proves}});
-    }
-    for (const FaultInfo& fault : fault_table())
-      document["faults"].push_back({{"form", form_of(fault)}, {"about", fault.about}});
-    output.out << one_line(document);
-    return kVerified;
+Json list_json(const std::vector<Scenario>& scenarios) {
+  Json document = {{"scenarios", Json::array()},    {"checks", Json::array()},
+                   {"programs", Json::array()},     {"cases", Json::array()},
+                   {"properties", Json::array()},   {"faults", Json::array()},
+                   {"kinds", sim::all_kind_names()}};
+  for (const Scenario& scenario : scenarios)
+    document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
+  for (const ReplayCheck& check : replay_checks())
+    document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
+  for (const PlantedProgram& program : planted_programs()) {
+    document["programs"].push_back(
+        {{"name", program.name}, {"defect", program.defect}, {"finding", program.finding}});
   }
+  for (const auto& one : all_cases()) document["cases"].push_back(one->name());
+  for (const Property& property : all_properties())
+    document["properties"].push_back({{"name", property.name}, {"proves", property.proves}});
+  for (const FaultInfo& fault : fault_table())
+    document["faults"].push_back({{"form", form_of(fault)}, {"about", fault.about}});
+  return document;
+}
 
+std::string list_text(const std::vector<Scenario>& scenarios) {
   TextTable files({{"scenario"}, {"source"}});
   for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
   TextTable checks({{"check of replay"}, {"proves that"}});
   for (const ReplayCheck& check : replay_checks()) checks.add({check.name, check.proves});
   TextTable programs({{"program"}, {"planted defect"}, {"found as"}});
-  for (const PlantedProgram& program : planted_programs()) {
+  for (const PlantedProgram& program : planted_programs())
     programs.add({program.name, program.defect, program.finding});
-  }
   TextTable properties({{"property of check"}, {"proves that"}});
   for (const Property& property : all_properties()) properties.add({property.name, property.proves});
   TextTable faults({{"fault of --plant SITE:FAULT[@WHERE]"}, {"means"}});
@@ -74,13 +59,25 @@ int run_list(const Call& call) {
   faults.add({"device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors."});
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());
-  output.out << files.text() << "\n"
-             << checks.text() << "\n"
-             << programs.text() << "\n"
-             << properties.text() << "\n"
-             << faults.text() << "\n";
-  output.out << fmt::format("cases        {}\n", fmt::join(cases, "\n             "));
-  output.out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n", files.text(), checks.text(),
+                     programs.text(), properties.text(), faults.text(), fmt::join(cases, "\n             "),
+                     fmt::join(sim::all_kind_names(), " "));
+}
+
+}  // namespace
+
+int run_list(const Call& call) {
+  const CommandLine& line = call.line;
+  if (!line.scenarios.empty()) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[0],
+                 .numbers = "a scenario is given",
+                 .rule = "'list' takes no scenario",
+                 .hint = "shardproof list"});
+  }
+  std::vector<Scenario> scenarios;
+  for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
+  call.output.out << (asks_for_json(line) ? one_line(list_json(scenarios)) : list_text(scenarios));
   return kVerified;
 }
 

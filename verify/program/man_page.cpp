@@ -112,8 +112,7 @@ std::string exit_status(const ProgramInfo& program) {
   for (const CommandInfo& command : program.commands) {
     for (const ExitCodeInfo& exit : command.exit_codes) {
       auto& meanings = codes[exit.code];
-      auto found = std::find_if(meanings.begin(), meanings.end(),
-                                [&](const auto& m) { return m.first == exit.means; });
+      auto found = std::ranges::find_if(meanings, [&](const auto& m) { return m.first == exit.means; });
       if (found == meanings.end()) found = meanings.insert(found, {exit.means, {}});
       found->second.emplace_back(command.name);
     }

@@ -15,7 +15,7 @@ namespace verify {
 namespace {
 
 constexpr std::size_t kMostNamed = 3;
-/// Other processes have contexts on a GPU that take less.
+/// Smaller amounts are CUDA contexts of other processes.
 constexpr std::int64_t kMuch = std::int64_t{1} << 30;
 
 std::optional<std::size_t> stage_of(const OutOfMemory& said, const sim::Layout& layout) {
@@ -39,7 +39,7 @@ std::string described(const SingleTensor& tensor) {
                      counted(tensor.bytes / std::max<std::int64_t>(elements, 1), "byte"));
 }
 
-/// Returns the first tensors of so many names, as `words` has them.
+/// Returns the first tensors, with at most kMostNamed names, as `words` has them.
 template <typename Words>
 std::vector<std::string> named(const std::vector<StagedTensor>& tensors, const Words& words) {
   std::vector<std::string> names, texts;

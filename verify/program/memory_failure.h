@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "verify/memory/single_tensors.h"
-#include "verify/options/out_of_memory.h"
-#include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
+#include "verify/requests/out_of_memory.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

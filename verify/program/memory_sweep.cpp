@@ -3,19 +3,22 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
-#include "verify/estimate/sweep.h"
-#include "verify/memory/scenario_memory.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_vocabulary.h"
-#include "verify/options/run_validation.h"
+#include "verify/megatron_rules/run_validation.h"
+#include "verify/memory/question.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
+#include "verify/program/memory_verdict.h"
+#include "verify/program/run_from.h"
 #include "verify/report/sweep_html.h"
+#include "verify/requests/command_requests.h"
+#include "verify/sweep/sweep.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 
@@ -75,6 +78,22 @@ Json sweep_json(const SweepReport& report, std::size_t rows) {
           {"refused", std::move(refusals)}};
 }
 
+std::vector<std::string> cells_of(const SweptLayout& layout, const SweepReport& report) {
+  const SweepPoint& point = layout.point;
+  std::vector<std::string> cells = {layout.is_own ? "own" : ""};
+  for (const std::int64_t size :
+       {point.tp, point.pp, point.cp, point.ep, std::int64_t{layout.dp}, point.micro_batch_size})
+    cells.push_back(fmt::format("{}", size));
+  cells.insert(cells.end(),
+               {kRecomputations[point.recompute], byte_text(layout.static_bytes),
+                layout.peak_bytes ? byte_text(*layout.peak_bytes) : "-", fmt::format("{}", layout.stage)});
+  if (report.gpu_memory) cells.push_back(!layout.fits ? "-" : *layout.fits ? "yes" : "no");
+  cells.push_back(layout.bytes_across ? byte_text(*layout.bytes_across) : "-");
+  cells.push_back(fmt::format("{:.1f} %", 100 * layout.bubble));
+  if (report.machine) cells.push_back(layout.seconds ? fmt::format("{:.3g} s", *layout.seconds) : "-");
+  return cells;
+}
+
 std::string layouts_table(const SweepReport& report, std::size_t rows) {
   std::vector<Column> columns = {{""}};
   for (const char* title : {"tp", "pp", "cp", "ep", "dp", "micro batch"})
@@ -85,22 +104,7 @@ std::string layouts_table(const SweepReport& report, std::size_t rows) {
   for (const char* title : {"across nodes", "bubble"}) columns.push_back({title, Align::right});
   if (report.machine) columns.push_back({"estimate", Align::right});
   TextTable table(columns);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const SweptLayout& layout = report.layouts[i];
-    const SweepPoint& point = layout.point;
-    std::vector<std::string> cells = {layout.is_own ? "own" : ""};
-    for (const std::int64_t size :
-         {point.tp, point.pp, point.cp, point.ep, std::int64_t{layout.dp}, point.micro_batch_size})
-      cells.push_back(fmt::format("{}", size));
-    cells.insert(cells.end(),
-                 {kRecomputations[point.recompute], byte_text(layout.static_bytes),
-                  layout.peak_bytes ? byte_text(*layout.peak_bytes) : "-", fmt::format("{}", layout.stage)});
-    if (report.gpu_memory) cells.push_back(!layout.fits ? "-" : *layout.fits ? "yes" : "no");
-    cells.push_back(layout.bytes_across ? byte_text(*layout.bytes_across) : "-");
-    cells.push_back(fmt::format("{:.1f} %", 100 * layout.bubble));
-    if (report.machine) cells.push_back(layout.seconds ? fmt::format("{:.3g} s", *layout.seconds) : "-");
-    table.add(std::move(cells));
-  }
+  for (std::size_t i = 0; i < rows; ++i) table.add(cells_of(report.layouts[i], report));
   return table.text();
 }
 
@@ -109,7 +113,7 @@ std::string unknown_text(const SweepReport& report) {
   const auto is_unknown = [](const SweptLayout& layout) { return !layout.unknown.empty(); };
   const auto first = std::ranges::find_if(report.layouts, is_unknown);
   if (first == report.layouts.end()) return "";
-  return fmt::format("What {} send is not counted, for example because {}.\n",
+  return fmt::format("The traffic of {} is not known; for example, {}.\n",
                      counted(std::ranges::count_if(report.layouts, is_unknown), "layout"), first->unknown);
 }
 
@@ -136,7 +140,7 @@ void require_no_sweep(const Settings& settings) {
     if (settings.has(option)) refuse_without_effect(option, "memory' without '--sweep");
 }
 
-int run_memory_sweep(const Call& call, const Scenario& scenario) {
+int run_memory_sweep(const Call& call, const Scenario& scenario, const AssumedSizes& assumed) {
   const Settings& settings = scenario.settings;
   settings.check();
   if (settings.has("out-of-memory")) refuse_without_effect("out-of-memory", "memory --sweep");
@@ -144,10 +148,8 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   std::optional<Machine> machine;
   std::optional<OutputFile> page;
   sim::Refusals refusals;
-  refusals.keep([&] { require_model_shape(settings); });
-  refusals.keep([&] {
-    if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
-  });
+  refusals.keep([&] { require_answers(call.line); });
+  refusals.keep([&] { require_modelled(scenario.run, Unproved::layers); });
   refusals.keep([&] { space = sweep_space(settings); });
   refusals.keep([&] { machine = requested_machine(settings); });
   refusals.keep([&] {
@@ -160,10 +162,12 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   if (page) page->write(sweep_html(report));
   const std::optional<std::int64_t> asked = settings.number("sweep-rows");
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(
-        sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts)))));
+    Json document = sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts))));
+    document["assumed"] = assumed_json(assumed.sizes);
+    write_json(call, std::move(document));
   } else {
-    call.output.out << sweep_text(report, rows_shown(report, asked.value_or(kRowsShown)));
+    call.output.out << sweep_text(report, rows_shown(report, asked.value_or(kRowsShown)))
+                    << assumed_text(assumed.sizes);
   }
   return report.gpu_memory && report.fitting() == 0 ? kFalsified : kVerified;
 }

@@ -8,9 +8,6 @@
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
-#include "verify/options/command_line.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/command_help.h"
@@ -19,6 +16,9 @@
 #include "verify/program/run_from.h"
 #include "verify/program/shell_completion.h"
 #include "verify/program/version.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace verify {
 
@@ -37,7 +37,7 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
 /// Returns the rank of this process if the words may ask for ranks that are processes. It is 0 for a single
 /// process, and if the variables of the launcher contradict each other.
 int rank_of_process(const std::vector<std::string>& arguments) {
-  const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+  const bool may_be = std::ranges::any_of(arguments, [](const std::string& word) {
     return word.starts_with("--backend") || word.starts_with("--spread") || word.ends_with(".ini");
   });
   if (!may_be) return 0;
@@ -84,9 +84,9 @@ std::string page_asked_for(const CommandLine& line, int columns) {
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
-        const std::optional<Build>& build, const std::string& called, RunMembers& members) {
+        const std::optional<Build>& build, const std::string& called, Json& members) {
   const CommandLine line = parse_command_line(arguments);
-  require_readable(line);
+  line.settings.check();
   if (line.version) {
     output.out << (asks_for_json(line) ? one_line(version_json(build)) : version_text(build));
     return kVerified;
@@ -139,11 +139,11 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const BackendOpeners& backends, const std::optional<Build>& build,
                 const std::string& called) {
-  RunMembers members;
+  Json members;
   return exit_code_of(
       "shardproof", arguments, output,
       [&] { return run(arguments, output, backends, build, called, members); },
-      [&](Json& document) { members.add_to(document); });
+      [&](Json& document) { add_members(document, members); });
 }
 
 }  // namespace verify

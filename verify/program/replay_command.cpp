@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
-#include <fmt/color.h>
 #include <fmt/format.h>
 #include <future>
 #include <mutex>
@@ -13,172 +12,43 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
-#include "sim/layout/consumer_traps.h"
 #include "verify/backends/open_backend.h"
-#include "verify/options/backend_choice.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_readers.h"
-#include "verify/options/scenario.h"
-#include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
 #include "verify/output/stopwatch.h"
-#include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
-#include "verify/recordings/dump_folder_writer.h"
+#include "verify/program/run_from.h"
+#include "verify/recordings/dump_writer.h"
 #include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"
 #include "verify/replay/replay_summary.h"
-#include "verify/report/bandwidth_table.h"
-#include "verify/report/ledger_by_kind.h"
-#include "verify/report/numbers_json.h"
+#include "verify/report/replay_json.h"
+#include "verify/report/replay_text.h"
 #include "verify/report/report_html.h"
 #include "verify/report/report_junit.h"
 #include "verify/report/trace_json.h"
+#include "verify/requests/backend_choice.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 
 namespace {
 
-/// Adds the line that reproduces the report. A row that ends with a line of its own names the script there,
-/// because a check does not know how the program was called.
+/// Adds the lines that reproduce the report and rows of it. A check does not know how the program was called.
 void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, const std::string& called) {
   report.reproduce =
       fmt::format("{} replay{}{}", called, report.path.empty() ? "" : " " + quoted_for_shell(report.path),
                   arguments_of(line));
-  constexpr std::string_view kScript = " ./shardproof replay --case ";
-  for (CheckResult& check : report.checks) {
-    if (const std::size_t at = check.detail.rfind(kScript); at != std::string::npos)
-      check.detail.replace(at, kScript.size(), fmt::format(" {} replay --case ", called));
-  }
-}
-
-fmt::text_style style(bool good, bool colour) {
-  if (!colour) return {};
-  return fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red);
-}
-
-/// Returns the ledger as a table of calls and bytes, with one row per kind, summed over all sites.
-std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"ledger"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
-  for (const sim::LedgerRow& sum : ledger_by_kind(ledger)) {
-    table.add({sum.kind, fmt::format("{}", sum.calls), fmt::format("{}", sum.elements),
-               fmt::format("{}", sum.bytes_inside), fmt::format("{}", sum.bytes_across),
-               fmt::format("{}", sum.most_bytes)});
-  }
-  return table.text("  ");
-}
-
-/// Returns the ledger of a step at full size: one row for each kind of groups, site and operation.
-std::string step_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"step"},
-                   {"site"},
-                   {"operation"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
-  for (const sim::LedgerRow& row : ledger) {
-    table.add({row.kind, row.site, std::string(sim::name_of(row.operation)), fmt::format("{}", row.calls),
-               fmt::format("{}", row.elements), byte_text(row.bytes_inside), byte_text(row.bytes_across),
-               byte_text(row.most_bytes)});
-  }
-  return table.text("  ");
-}
-
-void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
-  table.add({"REFUSED", refusal.code, refusal.option + ": " + refusal.numbers}, style(false, colour));
-  table.add({"", "rule", refusal.rule});
-  table.add({"", "try", refusal.hint});
-}
-
-std::string as_text(const ScenarioReport& report, bool colour) {
-  std::string text =
-      fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
-  TextTable table({{""}, {""}, {""}});
-  for (const CheckResult& check : report.checks) {
-    table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
-  }
-  for (const AbsentRow& row : report.absent) table.add({"-", row.check, "no row: " + row.reason});
-  for (const sim::Warning& warning : report.warnings) {
-    const bool is_trap = sim::is_consumer_trap(warning);
-    table.add({is_trap ? "SUSPECT" : "warning", warning.name, warning.message},
-              is_trap ? style(false, colour) : fmt::text_style());
-  }
-  if (report.refusal) add_refusal(table, *report.refusal, colour);
-  for (const sim::Refusal& refusal : report.further_refusals) add_refusal(table, refusal, colour);
-  text += table.text("  ");
-  if (report.step) text += step_text(report.step->ledger);
-  if (!report.ledger.empty() && !report.has_row("collectives")) text += ledger_text(report.ledger);
-  if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");
-  for (const sim::Finding& finding : report.findings) {
-    text += "\n" + sim::text_of(finding, report.reproduce);
-  }
-  if (report.verdict() != Verdict::verified && report.findings.empty())
-    text += "  reproduce: " + report.reproduce + "\n";
-  return text + "\n";
-}
-
-/// The ledger of all ranks in a step at full size, and what a rank of each stage computes and holds.
-Json step_json(const StepReport& step) {
-  Json ledger = Json::array(), multiply_adds = Json::array(), held = Json::array();
-  for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
-  for (const StageWork& stage : step.stages) {
-    multiply_adds.push_back(stage.multiply_adds);
-    held.push_back({{"parameters", stage.held.parameters},
-                    {"gradients", stage.held.gradients},
-                    {"optimizer", stage.held.optimizer},
-                    {"working", stage.working_bytes ? Json(*stage.working_bytes) : Json()}});
-  }
-  Json document = {{"ledger", std::move(ledger)},
-                   {"multiply_adds_by_stage", std::move(multiply_adds)},
-                   {"held_bytes_by_stage", std::move(held)}};
-  if (!step.choice_of_experts.empty()) document["choice_of_experts"] = step.choice_of_experts;
-  if (!step.left_out.empty()) document["left_out"] = step.left_out;
-  return document;
-}
-
-Json as_json(const ScenarioReport& report) {
-  Json checks = Json::array();
-  for (const CheckResult& check : report.checks) {
-    checks.push_back({{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}});
-  }
-  Json document = {{"scenario", report.name},     {"path", report.path},
-                   {"source", report.source},     {"verdict", verdict_name(report.verdict())},
-                   {"checks", std::move(checks)}, {"warnings", warnings_json(report.warnings)}};
-  if (!report.absent.empty()) {
-    Json absent = Json::array();
-    for (const AbsentRow& row : report.absent)
-      absent.push_back({{"check", row.check}, {"reason", row.reason}});
-    document["absent"] = std::move(absent);
-  }
-  if (report.pipeline) document["pipeline"] = pipeline_json(*report.pipeline);
-  if (report.memory) document["memory"] = memory_json(*report.memory);
-  if (report.training) document["training"] = training_json(*report.training);
-  Json ledger = Json::array();
-  for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
-  document["ledger"] = std::move(ledger);
-  if (report.step) document["step"] = step_json(*report.step);
-  if (!report.bandwidth.empty()) document["bandwidth"] = bandwidth_json(report.bandwidth);
-  if (!report.findings.empty()) {
-    Json findings = Json::array();
-    for (const sim::Finding& finding : report.findings) findings.push_back(finding_json(finding));
-    document["findings"] = std::move(findings);
-  }
-  if (report.refusal) add_refusals(document, *report.refusal, report.further_refusals);
-  if (report.verdict() != Verdict::verified) document["reproduce"] = report.reproduce;
-  return document;
+  for (CheckResult& check : report.checks)
+    if (!check.reproduce.empty()) check.detail += fmt::format(" {} replay{}", called, check.reproduce);
 }
 
 [[noreturn]] void refuse_scenarios(const std::string& numbers) {
@@ -294,6 +164,18 @@ std::vector<ScenarioReport> replay_all(const Call& call) {
   return reports;
 }
 
+/// Refuses several scenarios, because the dumps of a folder are those of one job.
+void require_one_run(const CommandLine& line) {
+  if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
+  sim::refuse({.code = "flight_recorder_runs",
+               .option = "--flight-recorder",
+               .numbers = line.scenarios.empty()
+                              ? "all scenarios are replayed"
+                              : fmt::format("{} scenarios are given", line.scenarios.size()),
+               .rule = "the dumps of a folder are those of one run",
+               .hint = "one scenario, or --world-size"});
+}
+
 using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
 
 /// The files that replay writes in addition to its result. Their paths are checked before any work begins.
@@ -302,19 +184,23 @@ class ReportFiles {
   explicit ReportFiles(const CommandLine& line) {
     static constexpr std::pair<const char*, TextOf> kTexts[] = {
         {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}};
-    const ReplayFilesRequest request = replay_files_request(line);
-    for (const auto& [option, path] : request.files) {
-      for (const auto& [name, text_of] : kTexts) {
-        if (option == name) add(OutputFile(option, path), text_of);
-      }
+    const Settings& settings = line.settings;
+    const bool records = settings.has("flight-recorder");
+    if (records) require_one_run(line);
+    std::vector<std::string> inputs = line.scenarios;
+    if (settings.has("text")) inputs.push_back(settings.text("text", ""));
+    for (const auto& [option, text_of] : kTexts) {
+      if (!settings.has(option)) continue;
+      OutputFile file(option, settings.text(option, ""));
+      for (const auto& [other, of_other] : files_) file.require_differs_from(other);
+      files_.emplace_back(std::move(file), text_of);
     }
-    for (const auto& [file, text_of] : files_) {
-      for (const std::string& input : request.inputs) file.require_is_no_input(input);
-    }
-    if (!request.recording) return;
-    most_dumped_calls_ = request.recording->most_calls.value_or(kDumpedCalls);
-    dumps_.emplace(request.recording->folder,
-                   request.recording->as_json ? DumpFormat::json : DumpFormat::pickle);
+    for (const auto& [file, text_of] : files_)
+      for (const std::string& input : inputs) file.require_is_no_input(input);
+    if (!records) return;
+    const bool as_json = settings.choice("flight-recorder-format") == "json";
+    most_dumped_calls_ = settings.number("flight-recorder-entries").value_or(kDumpedCalls);
+    dumps_.emplace(settings.text("flight-recorder", ""), as_json ? DumpFormat::json : DumpFormat::pickle);
   }
 
   void write(const std::vector<ScenarioReport>& reports) const {
@@ -332,11 +218,6 @@ class ReportFiles {
   }
 
  private:
-  void add(OutputFile file, TextOf text_of) {
-    for (const auto& [other, of_other] : files_) file.require_differs_from(other);
-    files_.emplace_back(std::move(file), text_of);
-  }
-
   void write_dumps(const TracedRun& traced) const {
     RunDumpWriter writer(traced.layout, traced.run, traced.timeline, most_dumped_calls_);
     for (std::size_t rank = 0; rank < writer.size(); ++rank) dumps_->write(writer.dump_of(rank));
@@ -347,22 +228,22 @@ class ReportFiles {
   std::int64_t most_dumped_calls_ = kDumpedCalls;
 };
 
-std::string all_as_json(const std::vector<ScenarioReport>& reports) {
+Json all_as_json(const std::vector<ScenarioReport>& reports) {
   Json scenarios = Json::array();
-  for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report));
-  return one_line({{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}});
+  for (const ScenarioReport& report : reports) scenarios.push_back(replay_json(report));
+  return {{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}};
 }
 
-void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles& files, bool as_json_text,
-                  const Output& output) {
-  if (as_json_text) {
+void write_result(const Call& call, const std::vector<ScenarioReport>& reports, const ReportFiles& files,
+                  bool colour) {
+  const Output& output = call.output;
+  if (asks_for_json(call.line)) {
     files.write(reports);  // first, because a refusal must be the only document
-    output.out << all_as_json(reports);
+    write_json(call, all_as_json(reports));
     return;
   }
-  for (const ScenarioReport& report : reports) output.out << as_text(report, output.colour);
-  const bool good = overall(reports) == Verdict::verified;
-  output.out << fmt::format(style(good, output.colour), "{}", summary_line(reports)) << "\n";
+  for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);
+  output.out << replay_summary_text(reports, colour);
   files.write(reports);
 }
 
@@ -374,7 +255,7 @@ Scenario only_scenario(const CommandLine& line) {
     refuse_scenarios("no scenario and no --world-size is given");
   Scenario scenario =
       line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios.front(), line);
-  require_readable(scenario);
+  scenario.settings.check();
   return scenario;
 }
 
@@ -422,7 +303,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   std::exception_ptr unwritten;
   try {
     if (replayed.speaks) {
-      write_result({std::move(replayed.report)}, files, asks_for_json(line), {output.out, output.err});
+      write_result(call, {std::move(replayed.report)}, files, false);
       output.out.flush();
     }
   } catch (const sim::Error&) {
@@ -441,7 +322,6 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
 
 int run_replay(const Call& call) {
   const CommandLine& line = call.line;
-  const Output& output = call.output;
   if (const std::optional<Scenario> scenario = scenario_on_backend(line))
     return run_on_backend(call, *scenario);
   require_read_on(line, Reader::replay, nullptr);
@@ -454,7 +334,7 @@ int run_replay(const Call& call) {
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }
-  write_result(reports, files, asks_for_json(line), output);
+  write_result(call, reports, files, call.output.colour);
   return exit_code(overall(reports));
 }
 

@@ -1,62 +1,46 @@
 #include "verify/program/run_from.h"
 
-#include <fmt/format.h>
+#include <cstddef>
 #include <optional>
-#include <sstream>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "sim/base/error.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/effective_values.h"
-#include "verify/options/run_of_file.h"
+#include "verify/megatron_rules/effective_values.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/output_file.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/requested_run.h"
 #include "verify/views/run_view.h"
 
 namespace verify {
 
 namespace {
 
-/// The file of --from-as, whose path is checked before any work begins.
-std::optional<OutputFile> scenario_file(const CommandLine& line) {
-  const std::vector<std::string> words = line.settings.given("from-as");
-  if (words.empty()) return std::nullopt;
-  if (words.size() != 2 || words[0] != "scenario") {
-    sim::refuse({.code = "from_as_form",
-                 .option = "--from-as",
-                 .numbers = fmt::format("{} words are given", words.size()),
-                 .rule = "--from-as takes the word 'scenario' and the path of a file",
-                 .hint = "--from-as scenario run.ini"});
+/// Writes the file of --from-as, whose path is checked before any work begins, and runs the command.
+int judge_run(const RunOfFile& run, const Call& call, int (*command)(const Call& call)) {
+  const Settings& settings = call.line.settings;
+  const std::optional<RunAs> form = requested_form(settings);
+  std::optional<OutputFile> file;
+  if (form) {
+    using Scenario = OutputFile::Scenario;
+    file.emplace("from-as", form->path, form->is_scenario ? Scenario::may_be : Scenario::must_not_be);
+    if (settings.has("from")) file->require_is_no_input(settings.text("from", ""));
   }
-  OutputFile file("from-as", words[1], OutputFile::Scenario::may_be);
-  if (!line.run->path.empty()) file.require_is_no_input(line.run->path);
-  return file;
-}
-
-std::string scenario_text(const RunOfFile& run) {
-  return fmt::format("# Source: the arguments of {}\n{}", source_name(run), run.settings.as_scenario());
-}
-
-std::optional<std::int64_t> world_of(const RunOfFile& run) { return run.settings.number("world-size"); }
-
-/// Writes the file of --from-as, and runs the command.
-int judge_run(const CommandLine& line, const Call& call, int (*command)(const Call& call),
-              const Output& output) {
-  const std::optional<OutputFile> file = scenario_file(line);
-  require_judgeable(*line.run, line.settings);
-  if (file) {
-    require_modelled(*line.run, Unproved::groups);
-    file->write(scenario_text(*line.run));
+  const bool asks_itself = command == run_memory && !form;  // for all that it needs at once
+  if (!asks_itself) require_known_values(run, option_of_run(settings));
+  if (form) {
+    require_modelled(run, Unproved::groups);
+    file->write(text_of(*form, run));
   }
-  return command({line, call.backends, output, call.called});
+  return command(call);
 }
 
-/// Shows what becomes of the arguments behind the answer, also where that is a refusal.
-int run_as_text(const CommandLine& line, const Call& call, int (*command)(const Call& call)) {
-  const auto show_lists = [&] { call.output.out << run_lists(*line.run, call.output.columns); };
-  call.output.out << run_title(*line.run);
+/// Shows what becomes of the arguments after the answer, also where that is a refusal.
+int run_as_text(const RunOfFile& run, const Call& call, int (*command)(const Call& call)) {
+  const auto show_lists = [&] { call.output.out << run_lists(run, call.output.columns); };
+  call.output.out << run_title(run);
   try {
-    const int code = judge_run(line, call, command, call.output);
+    const int code = judge_run(run, call, command);
     show_lists();
     return code;
   } catch (const sim::Error&) {
@@ -67,26 +51,35 @@ int run_as_text(const CommandLine& line, const Call& call, int (*command)(const 
 
 }  // namespace
 
-void RunMembers::add_to(Json& document) const {
-  if (from.is_null()) return;
-  document["from"] = from;
-  document["effective"] = effective;
-}
-
-int run_from(const Call& call, int (*command)(const Call& call), RunMembers& members) {
+int run_from(const Call& call, int (*command)(const Call& call), Json& members) {
+  members = Json::object();
   CommandLine line = call.line;
   line.run = requested_run(line.settings);
-  if (line.run == nullptr) return command(call);
-  if (!asks_for_json(line)) return run_as_text(line, call, command);
-  members.from = run_json(*line.run);
-  members.effective = effective_values(line.run->values, world_of(*line.run));
-  std::ostringstream text;
-  const Output inner{text, call.output.err, false, call.output.progress, call.output.columns};
-  const int code = judge_run(line, call, command, inner);
-  Json document = parse_json(text.str());
-  members.add_to(document);
+  if (!line.run.is_given()) return command(call);
+  const RunOfFile run = under_options(run_of(line.run), line.settings);
+  const bool as_json = asks_for_json(line);
+  if (as_json) {
+    members = {{"from", run_json(run)},
+               {"effective", effective_values(run.values, run.settings.number("world-size"))}};
+  }
+  const Call of_run{line, call.backends, call.output, call.called, members};
+  return as_json ? judge_run(run, of_run, command) : run_as_text(run, of_run, command);
+}
+
+void add_members(Json& document, const Json& members) {
+  for (std::size_t i = 0; i < members.size(); ++i) document[members.names()[i]] = members.elements()[i];
+}
+
+void write_json(const Call& call, Json document) {
+  add_members(document, call.run_members);
   call.output.out << one_line(document);
-  return code;
+}
+
+std::string last_members(const Call& call) {
+  if (call.run_members.empty()) return "";
+  std::string text = "," + call.run_members.dump().substr(1);
+  text.pop_back();  // the brackets of the object
+  return text;
 }
 
 }  // namespace verify

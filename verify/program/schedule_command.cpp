@@ -3,19 +3,19 @@
 
 #include "sim/base/refusals.h"
 #include "sim/pipeline/schedule_checks.h"
-#include "verify/estimate/estimated_step.h"
-#include "verify/options/command_requests.h"
-#include "verify/options/option_vocabulary.h"
-#include "verify/options/scenario_request.h"
-#include "verify/options/schedule_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
-#include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
+#include "verify/requests/command_requests.h"
+#include "verify/requests/scenario_request.h"
+#include "verify/requests/schedule_request.h"
+#include "verify/sweep/estimated_step.h"
 #include "verify/views/schedule_svg.h"
 #include "verify/views/schedule_text.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 
@@ -76,7 +76,7 @@ int run_estimated_schedule(const Call& call) {
   std::optional<OutputFile> svg, trace;
   sim::Refusals refusals;
   refusals.keep([&] { require_no_costs(call.line.settings); });
-  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.keep([&] { request = scenario_request(scenario, Asked::sizes); });
   refusals.keep([&] { machine = requested_machine(scenario.settings); });
   refusals.keep([&] { svg = file_of(call.line, "svg"); });
   refusals.keep([&] { trace = file_of(call.line, "trace"); });
@@ -91,7 +91,7 @@ int run_estimated_schedule(const Call& call) {
   if (asks_for_json(call.line)) {
     Json document = as_json(step.schedule, step.steps, step.timeline);
     document["estimate"] = estimate_json(step);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << estimate_text(step) << "\n"
                     << title << "\n\n"
@@ -115,7 +115,7 @@ int run_schedule(const Call& call) {
   if (asks_for_json(call.line)) {
     Json document = as_json(request, schedule, timeline);
     document["warnings"] = warnings_json(asked.warnings);
-    call.output.out << one_line(document);
+    write_json(call, std::move(document));
   } else {
     call.output.out << as_text(request, schedule, timeline, call.output) << warnings_text(asked.warnings);
   }

@@ -8,12 +8,13 @@
 #include "sim/optimizer/range_map.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/memory/model_memory.h"
-#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/run_from.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
@@ -70,7 +71,7 @@ Json json_head(const sim::BufferLayout& layout) {
           {"numel", layout.numel()}};
 }
 
-void write_json(std::ostream& out, const sim::BufferLayout& layout) {
+void write_document(std::ostream& out, const sim::BufferLayout& layout, const std::string& last_members) {
   std::string head = json_head(layout).dump();
   head.pop_back();  // the closing brace
   out << head;
@@ -78,7 +79,7 @@ void write_json(std::ostream& out, const sim::BufferLayout& layout) {
     out << ",\"rank_maps\":";
     write_rank_maps(out, layout);
   }
-  out << "}\n";
+  out << last_members << "}\n";
 }
 
 // ---- text
@@ -213,7 +214,7 @@ int run_shards(const Call& call) {
   const sim::BufferLayout layout = buffer_layout(
       request.model ? parameters_of(*request.model, sizes) : request.parameters, request.config);
   if (asks_for_json(call.line)) {
-    write_json(call.output.out, layout);
+    write_document(call.output.out, layout, last_members(call));
   } else {
     call.output.out << as_text(layout);
   }

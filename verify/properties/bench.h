@@ -8,9 +8,17 @@
 /// Errors  those of case_rules.h.
 /// Exact   earlier runs do not change the result of a run.
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,11 +26,42 @@
 #include "sim/world/process_end.h"
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
+#include "verify/faults/decorated_groups.h"
 #include "verify/faults/fault.h"
-#include "verify/faults/watched_calls.h"
-#include "verify/properties/known_references.h"
 
 namespace verify {
+
+// What is known of a case at a setting before it runs: its reference in the field and in floats, and the
+// calls of its ranks. An exam judges many runs of one setting by them, each with another fault.
+//
+// Calls   one thread uses a store. Nothing is kept before keep(), and then settings of the latest case.
+// Exact   what is returned is the same whether it was kept or not.
+
+class KnownReferences {
+ public:
+  /// Keeps what is known of at most so many settings from now on.
+  void keep(std::size_t settings) { most_ = settings; }
+
+  std::shared_ptr<const Wholes<sim::Field>> in_field(const Case& the_case, const CaseSetting& setting,
+                                                     const sim::FieldTower& tower);
+  std::shared_ptr<const Wholes<reference::Bounded>> in_floats(const Case& the_case,
+                                                              const CaseSetting& setting);
+  /// Returns the same as expected_runs(), for use before the next call of this store.
+  ExpectedOfRank calls(const Case& the_case, const CaseSetting& setting);
+
+ private:
+  struct Known {
+    CaseSetting setting;
+    std::shared_ptr<const Wholes<sim::Field>> in_field = nullptr;
+    std::shared_ptr<const Wholes<reference::Bounded>> in_floats = nullptr;
+    ExpectedOfRank calls = nullptr;
+  };
+  Known& known(const Case& the_case, const CaseSetting& setting);
+
+  std::size_t most_ = 0;
+  const Case* case_ = nullptr;
+  std::vector<Known> all_;
+};
 
 /// Where a watch stands: between the program and the faults, where it sees what the program gives and gets,
 /// or between the faults and the groups, where it sees what reaches the groups and comes from them.
@@ -75,5 +114,30 @@ class Bench {
   CaseSetting last_setting_;
   std::shared_ptr<const sim::RunReport> last_report_;  // of last_case_ with last_setting_
 };
+
+// Divides pieces of work over benches, with a thread for each bench.
+//
+// Exact   which bench does a piece depends on the machine: a result must not.
+
+/// Returns how many benches there should be: as many as are asked for, or as there are cores.
+inline std::size_t benches_for(std::optional<std::int64_t> asked) {
+  constexpr std::int64_t kMost = 256;
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return static_cast<std::size_t>(std::min(asked.value_or(cores), kMost));
+}
+
+/// Does a piece of work for each number below `count`. What a piece throws is thrown here.
+inline void over_benches(std::size_t count, std::span<Bench> benches,
+                         const std::function<void(Bench& bench, std::size_t piece)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto take = [&](Bench& bench) {
+    for (std::size_t piece = next++; piece < count; piece = next++) work(bench, piece);
+  };
+  std::vector<std::future<void>> others;
+  for (Bench& bench : benches.subspan(1))
+    others.push_back(std::async(std::launch::async, [&] { take(bench); }));
+  take(benches.front());
+  for (std::future<void>& other : others) other.get();
+}
 
 }  // namespace verify

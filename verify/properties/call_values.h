@@ -10,9 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "sim/world/simulate.h"
 #include "verify/properties/bench.h"
 
 namespace verify {
+
+// Which calls give their rank data.
+
+/// Whether a call gives its rank data of a group of several ranks.
+inline bool gives_data(const sim::CallRecord& call) {
+  return sim::moves_data(call.operation) && call.operation != sim::Operation::send && call.group->size() > 1;
+}
 
 struct CallValues {
   bool gives_a_value = false;   // one that is not zero

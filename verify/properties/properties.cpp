@@ -13,8 +13,6 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
-#include "verify/properties/field_value.h"
-#include "verify/properties/published_tensors.h"
 #include "verify/properties/sent_bytes.h"
 
 namespace verify {
@@ -150,7 +148,7 @@ Judgement compare_all(const std::vector<CaseOutput>& outputs, const CaseSetting&
 /// Compares the outputs that must have the bits of the layer on one rank.
 Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& setting,
                        const std::vector<CaseOutput>& outputs, const sim::RunReport& report) {
-  const bool any = std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.same_order; });
+  const bool any = std::ranges::any_of(outputs, [](const auto& o) { return o.same_order; });
   if (!any || setting.group_size == 1) return {};
   CaseSetting serial = setting;
   serial.group_size = serial.replicas = 1;
@@ -479,7 +477,7 @@ const std::vector<Property>& all_properties() {
 
 const Property& property_named(const std::string& name) {
   const auto& all = all_properties();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Property& p) { return name == p.name; });
+  const auto found = std::ranges::find_if(all, [&](const Property& p) { return name == p.name; });
   CHECK(found != all.end());
   return *found;
 }

@@ -24,7 +24,7 @@
 ///   schedules   another schedule, more threads, and ranks as threads all give the same run hash
 ///
 /// No property holds for a run that broke a contract, or that published what cannot be judged
-/// (published_tensors.h).
+/// (assembled.h).
 ///
 /// Exact   an element whose rounding has no bound (bf16 sums over dozens of ranks, and functions of them) is
 ///         not judged, and the result says so. A value is NaN in the candidate if and only if it is NaN in

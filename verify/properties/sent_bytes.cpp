@@ -34,6 +34,9 @@ std::vector<Sent> sent_by(const sim::CallRecord& call, int place,
   if (places == 1) return {};
   const int next = place + 1 == places ? 0 : place + 1;
   const bool is_root = place == call.root_or_peer;
+  const auto unless = [](bool has_none, const Sent& sent) {
+    return std::vector<Sent>(has_none ? 0 : 1, sent);
+  };
   switch (call.operation) {
     case Operation::all_reduce:
       return {{next, reference::all_reduce_elements(call.count, places, place)}};
@@ -41,11 +44,11 @@ std::vector<Sent> sent_by(const sim::CallRecord& call, int place,
     case Operation::all_gather:
       return {{next, call.count * (places - 1)}};
     case Operation::broadcast:
-      return next == call.root_or_peer ? std::vector<Sent>() : std::vector<Sent>{{next, call.count}};
+      return unless(next == call.root_or_peer, {next, call.count});
     case Operation::reduce:
-      return is_root ? std::vector<Sent>() : std::vector<Sent>{{next, call.count}};
+      return unless(is_root, {next, call.count});
     case Operation::gather:
-      return is_root ? std::vector<Sent>() : std::vector<Sent>{{call.root_or_peer, call.count}};
+      return unless(is_root, {call.root_or_peer, call.count});
     case Operation::scatter:
       return is_root ? to_all_others(places, place, call.count) : std::vector<Sent>();
     case Operation::all_to_all:

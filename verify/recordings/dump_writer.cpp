@@ -1,16 +1,26 @@
 #include "verify/recordings/dump_writer.h"
 
+#include <bit>
 #include <cstddef>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
+#include <limits>
 #include <map>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
 
+#include "sim/base/error.h"
 #include "verify/output/json.h"
-#include "verify/recordings/pickle_writer.h"
 
 namespace verify {
 
 namespace {
+
+constexpr int kProtocol = 2;
+constexpr std::uint64_t kMostShortMemo = 255;  // the largest number that BINPUT and BINGET take
 
 constexpr std::string_view kVersion = "2.10";
 constexpr std::string_view kLibrary = "shardproof";
@@ -236,6 +246,57 @@ std::string written(const RankDump& dump) {
 
 }  // namespace
 
+PickleWriter::PickleWriter() : out_("\x80") { little_endian(kProtocol, 1); }
+
+void PickleWriter::little_endian(std::uint64_t number, int bytes) {
+  for (int i = 0; i < bytes; ++i, number >>= 8U) out_ += static_cast<char>(number & 0xFFU);
+}
+
+void PickleWriter::text(std::string_view text) {
+  const auto known = memo_.find(text);
+  const bool is_new = known == memo_.end();
+  const std::uint64_t number = is_new ? memo_.size() : known->second;
+  if (is_new) {
+    out_ += 'X';
+    little_endian(text.size(), 4);
+    out_ += text;
+    memo_.emplace(text, number);
+  }
+  const bool is_short = number <= kMostShortMemo;
+  out_ += is_new ? (is_short ? 'q' : 'r') : (is_short ? 'h' : 'j');
+  little_endian(number, is_short ? 1 : 4);
+}
+
+void PickleWriter::number(std::int64_t number) {
+  const auto bits = static_cast<std::uint64_t>(number);
+  if (number >= 0 && number <= 0xFF) {
+    out_ += 'K';
+    little_endian(bits, 1);
+  } else if (number >= 0 && number <= 0xFFFF) {
+    out_ += 'M';
+    little_endian(bits, 2);
+  } else if (std::in_range<std::int32_t>(number)) {
+    out_ += 'J';
+    little_endian(bits, 4);
+  } else {
+    out_ += "\x8a\x08";
+    little_endian(bits, 8);
+  }
+}
+
+/// BINFLOAT is the only opcode whose number is big-endian.
+void PickleWriter::real(double number) {
+  out_ += 'G';
+  const auto bits = std::bit_cast<std::uint64_t>(number);
+  for (int shift = 56; shift >= 0; shift -= 8)
+    out_ += static_cast<char>((bits >> static_cast<unsigned>(shift)) & 0xFFU);
+}
+
+std::string PickleWriter::finish() {
+  out_ += '.';
+  return std::move(out_);
+}
+
 std::string text_of(const RankDump& dump, DumpFormat format) {
   return format == DumpFormat::pickle ? written<PickleWriter>(dump) : written<JsonWriter>(dump);
 }
@@ -246,6 +307,46 @@ std::string file_name_of(int rank, DumpFormat format) {
 
 std::string listed_ranks(const std::vector<int>& ranks) {
   return fmt::format("[{}]", fmt::join(ranks, ", "));
+}
+
+namespace fs = std::filesystem;
+
+/// Whether a folder can be made beside this path. Several processes may look at the same time, so each makes
+/// one of its own, and removes it.
+bool can_be_made(const fs::path& path) {
+  std::string other = path.string();
+  while (other.ends_with('/')) other.pop_back();
+  other += ".XXXXXX";
+  return mkdtemp(other.data()) != nullptr && fs::remove(other);
+}
+
+DumpFolderWriter::DumpFolderWriter(const std::string& path, DumpFormat format)
+    : path_(path), format_(format) {
+  std::error_code error;
+  if (path_.empty()) refuse_path("is not the name of a folder");
+  if (!fs::exists(path_, error)) {
+    if (!can_be_made(path_)) refuse_path("cannot be made");
+    return;
+  }
+  if (!fs::is_directory(path_, error)) refuse_path("exists and is not a folder");
+  if (!fs::is_empty(path_, error) || error) refuse_path("holds files");
+  if (access(path_.c_str(), W_OK | X_OK) != 0) refuse_path("is not writable");
+}
+
+void DumpFolderWriter::write(const RankDump& dump) const {
+  std::error_code error;
+  fs::create_directory(path_, error);
+  std::ofstream file(path_ / file_name_of(dump.rank, format_), std::ios::binary);
+  file << text_of(dump, format_) << std::flush;
+  if (!file) refuse_path(fmt::format("could not take the dump of rank {}", dump.rank));
+}
+
+void DumpFolderWriter::refuse_path(const std::string& problem) const {
+  sim::refuse({.code = "flight_recorder_folder",
+               .option = "--flight-recorder",
+               .numbers = fmt::format("'{}' {}", path_.string(), problem),
+               .rule = "the dumps of a run are alone in a writable folder, which is empty or is made",
+               .hint = "--flight-recorder dumps"});
 }
 
 }  // namespace verify

@@ -13,13 +13,54 @@
 ///         where and when a process ran (thread, library, timeout) are the same in every dump.
 /// Source  PyTorch, torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail.hpp.
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace verify {
+
+// Writes values as a pickle of protocol 2, with the opcodes and in the form of PyTorch's own pickler: a text
+// is written once and then taken from the memo, and containers are not in the memo.
+//
+// Calls   begin_ and end_ come in pairs. Inside of a dict, keys and values take turns; a pair has two
+//         values. finish() is called once, after one value.
+// Exact   the same calls give the same bytes. Whole numbers have the shortest opcode of BININT1, BININT2,
+//         BININT and LONG1 of eight bytes.
+// Source  PyTorch, torch/csrc/jit/serialization/pickler.cpp; the opcodes are those of Python's pickletools.
+
+class PickleWriter {
+ public:
+  PickleWriter();
+  void begin_dict() { out_ += "}("; }
+  void end_dict() { out_ += 'u'; }
+  void begin_list() { out_ += "]("; }
+  void end_list() { out_ += 'e'; }
+  void begin_pair() {}
+  void end_pair() { out_ += '\x86'; }
+  void text(std::string_view text);
+  void number(std::int64_t number);
+  void real(double number);
+  void flag(bool value) { out_ += value ? '\x88' : '\x89'; }
+  void none() { out_ += 'N'; }
+  /// Returns all bytes.
+  std::string finish();
+
+ private:
+  void little_endian(std::uint64_t number, int bytes);
+
+  std::string out_;
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>> memo_;  // the number of each text
+};
 
 enum class DumpFormat { pickle, json };
 
@@ -72,5 +113,25 @@ std::string file_name_of(int rank, DumpFormat format);
 
 /// Returns "[0, 1, 2]", as pg_config writes the members of a group.
 std::string listed_ranks(const std::vector<int>& ranks);
+
+// The folder into which the dumps of a run are written, one file for each rank. Its path is checked before
+// any work begins. The processes of a run may write into one folder, or into one of each machine.
+//
+// Errors  flight_recorder_folder: the path is empty, lies in a folder that does not exist or is not
+//         writable, is not a folder, is not writable, or holds files, which might be dumps of another run.
+//         Thrown by the constructor, and by write() if a file cannot be written any more.
+
+class DumpFolderWriter {
+ public:
+  DumpFolderWriter(const std::string& path, DumpFormat format);
+  /// Writes the file of a rank. The first one makes the folder, if it does not exist.
+  void write(const RankDump& dump) const;
+
+ private:
+  [[noreturn]] void refuse_path(const std::string& problem) const;
+
+  std::filesystem::path path_;
+  DumpFormat format_;
+};
 
 }  // namespace verify

@@ -2,17 +2,41 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "verify/recordings/recording.h"
+
 namespace verify {
 
 namespace {
+
+using Ranks = SharedRanks::Ranks;
+
+bool is_rank(std::int64_t number) { return number >= 0 && number < kMostRecordedRanks; }
+
+Ranks ranks_of_text(std::string_view text) {
+  std::vector<int> ranks;
+  for (std::size_t at = 0; at < text.size();) {
+    if (std::string_view("[], ").find(text[at]) != std::string_view::npos) {
+      ++at;
+      continue;
+    }
+    std::int64_t number = -1;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+    if (error != std::errc() || !is_rank(number)) return nullptr;
+    ranks.push_back(static_cast<int>(number));
+    at = static_cast<std::size_t>(end - text.data());
+  }
+  return ranks.empty() ? nullptr : std::make_shared<const std::vector<int>>(std::move(ranks));
+}
 
 constexpr std::size_t kMostRecordedFrames = 16;  // of a stack; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
@@ -41,6 +65,20 @@ std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
   return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
 }
 
+/// Where the value of a key is kept.
+template <typename T>
+struct Place {
+  std::string_view key;
+  T* place;
+};
+template <typename T, std::size_t kPlaces>
+T* place_of(const Place<T> (&places)[kPlaces], std::string_view key) {
+  for (const Place<T>& one : places) {
+    if (one.key == key) return one.place;
+  }
+  return nullptr;
+}
+
 class FieldReader {
  public:
   FieldReader(const ValueTree& tree, SharedRanks& lists, Recording& recording)
@@ -62,8 +100,7 @@ class FieldReader {
     }
     settle_numbered();
     const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
-    if (!std::is_sorted(recording_.calls.begin(), recording_.calls.end(), by_id))
-      std::stable_sort(recording_.calls.begin(), recording_.calls.end(), by_id);
+    if (!std::ranges::is_sorted(recording_.calls, by_id)) std::ranges::stable_sort(recording_.calls, by_id);
     settle_retired();
     settle_coalesced();
     recording_.calls.shrink_to_fit();
@@ -145,57 +182,60 @@ class FieldReader {
   void read_call(const Value& entry) {
     RecordedCall call;
     std::int64_t number = -1;
-    std::string_view state;
-    std::string_view dtypes_in, dtypes_out;
-    Value started, completed, in, out;
+    Value state, started, completed, in, out;
     bool has_group = false;
+    const Place<std::int64_t> numbers[] = {{"record_id", &call.record_id},
+                                           {"pg_id", &number},
+                                           {"collective_seq_id", &call.sequence},
+                                           {"p2p_seq_id", &call.p2p_sequence},
+                                           {"time_created_ns", &call.created_ns}};
+    const Place<std::uint32_t> texts[] = {{"profiling_name", &call.operation}, {"thread_name", &call.thread}};
+    const Place<std::uint32_t> sizes[] = {{"input_sizes", &call.input_sizes},
+                                          {"output_sizes", &call.output_sizes}};
+    const Place<Value> values[] = {{"input_dtypes", &in},
+                                   {"output_dtypes", &out},
+                                   {"state", &state},
+                                   {"time_discovered_started_ns", &started},
+                                   {"time_discovered_completed_ns", &completed}};
     const std::span<const Value> pairs = elements_of(entry);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const std::string_view key = pairs[i].as_text();
       const Value& value = pairs[i + 1];
-      if (key == "record_id") {
-        call.record_id = recorded_number(value).value_or(-1);
-      } else if (key == "pg_id") {
-        number = recorded_number(value).value_or(-1);
+      if (std::int64_t* of_number = place_of(numbers, key)) {
+        *of_number = recorded_number(value).value_or(*of_number);
+      } else if (std::uint32_t* of_text = place_of(texts, key)) {
+        *of_text = recording_.texts.add(value.as_text());
+      } else if (std::uint32_t* of_sizes = place_of(sizes, key)) {
+        *of_sizes = sizes_of(value);
+      } else if (Value* of_value = place_of(values, key)) {
+        *of_value = value;
       } else if (key == "process_group") {
         const std::span<const Value> pair = elements_of(value);
         if (pair.size() < 2) continue;
         call.group = group_of(pair[0].as_text(), pair[1].as_text());
         has_group = true;
-      } else if (key == "collective_seq_id") {
-        call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "p2p_seq_id") {
-        call.p2p_sequence = recorded_number(value).value_or(0);
       } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
         call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "profiling_name") {
-        call.operation = recording_.texts.add(value.as_text());
-      } else if (key == "time_created_ns") {
-        call.created_ns = recorded_number(value).value_or(0);
-      } else if (key == "input_sizes") {
-        call.input_sizes = sizes_of(value);
-      } else if (key == "output_sizes") {
-        call.output_sizes = sizes_of(value);
-      } else if (key == "input_dtypes") {
-        in = value;
-      } else if (key == "output_dtypes") {
-        out = value;
-      } else if (key == "state") {
-        state = value.as_text();
-      } else if (key == "time_discovered_started_ns") {
-        started = value;
-      } else if (key == "time_discovered_completed_ns") {
-        completed = value;
       } else if (key == "retired") {
         call.is_retired = is_set(value);
       } else if (key == "is_p2p") {
         call.is_p2p = is_set(value);
-      } else if (key == "thread_name") {
-        call.thread = recording_.texts.add(value.as_text());
       } else if (key == "frames") {
         call.frames = frames_of(value);
       }
     }
+    settle_group(call, number, has_group);
+    call.dtypes = dtypes_of(in, out);
+    call.state = state_of(state.as_text(), started, completed);
+    recording_.calls.push_back(call);
+  }
+
+  static CallState state_of(std::string_view state, const Value& started, const Value& completed) {
+    if (state == "completed" || is_set(completed)) return CallState::completed;
+    return state == "started" || is_set(started) ? CallState::started : CallState::scheduled;
+  }
+
+  void settle_group(RecordedCall& call, std::int64_t number, bool has_group) {
     if (!has_group && number >= 0) {
       numbered_calls_.emplace_back(recording_.calls.size(), number);
     } else if (!has_group) {
@@ -204,13 +244,6 @@ class FieldReader {
       call.group = as_made_last(call.group, number, std::max(call.sequence, call.p2p_sequence));
       remember(number, call.group);
     }
-    call.dtypes = dtypes_of(in, out);
-    if (state == "completed" || is_set(completed)) {
-      call.state = CallState::completed;
-    } else if (state == "started" || is_set(started)) {
-      call.state = CallState::started;
-    }
-    recording_.calls.push_back(call);
   }
 
   /// Finds the groups of calls that have no "process_group", as before PyTorch 2.4, but the rank's own number
@@ -286,7 +319,7 @@ class FieldReader {
     const std::pair<std::int64_t, std::uint32_t> pair(number, group);
     auto& numbered = recording_.numbered;
     if (!numbered.empty() && numbered[last_number_] == pair) return;
-    const auto found = std::find(numbered.begin(), numbered.end(), pair);
+    const auto found = std::ranges::find(numbered, pair);
     last_number_ = static_cast<std::size_t>(found - numbered.begin());
     if (found != numbered.end()) return;
     require_few(numbered.size());
@@ -420,6 +453,21 @@ class FieldReader {
 };
 
 }  // namespace
+
+SharedRanks::Ranks SharedRanks::find(const Value& value, const ValueTree& tree) {
+  if (value.is(ValueKind::text)) {
+    const std::string_view text = value.as_text();
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = lists_.find(text); found != lists_.end()) return found->second;
+    return lists_[std::string(text)] = ranks_of_text(text);
+  }
+  std::vector<int> ranks;
+  for (const Value& rank : tree.elements(value)) {
+    if (!rank.is(ValueKind::integer) || !is_rank(rank.integer)) return nullptr;
+    ranks.push_back(static_cast<int>(rank.integer));
+  }
+  return ranks.empty() ? nullptr : std::make_shared<const std::vector<int>>(std::move(ranks));
+}
 
 bool has_fields_of_dump(const Value& value, const ValueTree& tree) {
   const char* const fields[] = {"entries", "pg_config", "pg_status"};

@@ -12,13 +12,31 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "verify/recordings/interned_texts.h"
-
 namespace verify {
+
+// Texts that are kept once: a text that was added before has the same id again. Id 0 is the empty text.
+//
+// Shapes  ids count from 0 in the order in which texts are added.
+
+class InternedTexts {
+ public:
+  InternedTexts();
+  std::uint32_t add(std::string_view text);
+  const std::string& operator[](std::uint32_t id) const { return texts_[id]; }
+  std::size_t size() const { return texts_.size(); }
+
+ private:
+  void grow();
+
+  std::deque<std::string> texts_;
+  std::vector<std::uint32_t> slots_;  // id + 1, by hash; 0 is a free slot
+};
 
 /// More ranks than any job has. A larger number in a file's name or in a group is no rank.
 inline constexpr int kMostRecordedRanks = 1 << 20;

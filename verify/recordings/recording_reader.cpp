@@ -27,6 +27,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kDumpForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
+constexpr const char* kBlanks = " \t\r\n";
 constexpr std::size_t kMostRefusals = 20;  // of files: the others are alike
 
 /// A file that may be a dump.
@@ -63,7 +64,7 @@ void add_files_of(const std::string& folder, FoundPaths& found) {
     }
   }
   if (error) refuse_file("dump_missing", folder, error.message(), kDumpForms, "a folder that can be read");
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   for (std::string& path : paths) found.files.push_back({std::move(path), false});
 }
 
@@ -110,7 +111,7 @@ FoundPaths found_paths(const RecordingSource& source) {
   }
   refusals.throw_if_any();
   // A file may be named and be in a folder that is named.
-  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::ranges::stable_sort(files, {}, &Candidate::path);
   files.erase(
       std::unique(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path == b.path; }),
       files.end());
@@ -139,14 +140,20 @@ std::string_view without_last_zeros(std::string_view bytes) {
   return bytes.substr(0, bytes.find_last_not_of('\0') + 1);
 }
 
+/// Returns the value of a file with the form of a dump: a pickle, or a JSON object.
+std::optional<ParsedFile> parsed_file(std::string_view bytes, const std::string& file, ValueTree& tree) {
+  const std::size_t first = bytes.find_first_not_of(kBlanks);
+  const bool is_pickle = begins_as_pickle(bytes);
+  if (first == std::string_view::npos || (!is_pickle && bytes[first] != '{')) return std::nullopt;
+  tree.begin(file);
+  return is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
+}
+
 /// Whether bytes that are no dump are the beginning of one.
 bool ends_before_a_field(std::string_view bytes, const std::string& file, ValueTree& tree) {
-  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return true;
-  const bool is_pickle = begins_as_pickle(bytes);
-  if (!is_pickle && bytes[first] != '{') return false;
-  tree.begin(file);
-  return (is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree)).is_truncated;
+  if (bytes.find_first_not_of(kBlanks) == std::string_view::npos) return true;
+  const std::optional<ParsedFile> parsed = parsed_file(bytes, file, tree);
+  return parsed && parsed->is_truncated;
 }
 
 /// Returns what packs a file, by its first bytes: "gzip", say; "" where nothing known does.
@@ -196,6 +203,12 @@ class ReadFiles {
   std::vector<std::optional<Recording>>& found() { return found_; }
   std::vector<std::optional<BlankDump>>& blank() { return blank_; }
   const std::vector<std::string>& packings() const { return packings_; }  // of files that are no dumps
+
+  /// Returns what packs the first packed file; "" where there is none.
+  std::string first_packing() const {
+    const auto packed = std::ranges::find_if(packings_, [](const auto& one) { return !one.empty(); });
+    return packed == packings_.end() ? "" : *packed;
+  }
 
   bool was_refused(std::size_t i) const { return problems_[i] != nullptr; }
 
@@ -317,19 +330,20 @@ class RankFinder {
   }
 
  private:
+  static std::string_view without_separators(std::string_view before) {
+    return before.substr(0, before.find_last_not_of(kSeparators) + 1);
+  }
+
   /// Whether a name ends as that of the number in a part of the job does: "local_", "node-", "group".
   static bool is_of_a_part(std::string_view before) {
-    while (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos)
-      before.remove_suffix(1);
-    return before.ends_with("local") || before.ends_with("node") || before.ends_with("group");
+    const std::string_view name = without_separators(before);
+    return name.ends_with("local") || name.ends_with("node") || name.ends_with("group");
   }
 
   /// Whether the number that ends at `last` stands behind "rank".
   static bool is_behind_rank(std::string_view path, std::size_t last) {
-    std::string_view before = path.substr(0, path.find_last_not_of("0123456789", last) + 1);
-    while (!before.empty() && kSeparators.find(before.back()) != std::string_view::npos)
-      before.remove_suffix(1);
-    return before.ends_with("rank");
+    return without_separators(path.substr(0, path.find_last_not_of("0123456789", last) + 1))
+        .ends_with("rank");
   }
 
   /// Returns the place of the number of a file's name that is its rank: behind the last "rank" that is no
@@ -387,6 +401,66 @@ bool are_alike(const Recording& a, const Recording& b) {
                     });
 }
 
+/// Takes the dumps, and the blank dumps, from what was read. Refuses named files that are neither, and notes
+/// those of folders.
+template <typename IsAlike>
+std::vector<Recording> taken(const std::vector<Candidate>& files, ReadFiles& reading, const IsAlike& is_alike,
+                             Recordings& recordings) {
+  std::vector<Recording> found;
+  sim::Refusals refusals;
+  std::int64_t left_out = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::optional<Recording>& recording = reading.found()[i];
+    std::optional<BlankDump>& blank = reading.blank()[i];
+    const std::string& packing = reading.packings()[i];
+    if (recording) {
+      found.push_back(std::move(*recording));
+    } else if (blank && (files[i].is_named || is_alike(files[i].path))) {
+      recordings.blank.push_back(*std::move(blank));
+    } else if (!files[i].is_named) {
+      left_out += reading.was_refused(i) ? 0 : 1;
+    } else {
+      refusals.keep([&] {
+        refuse_file("dump_form", files[i].path,
+                    packing.empty() ? "no 'entries', 'pg_config' or 'pg_status'" : words_of_packing(packing),
+                    kDumpForms,
+                    packing.empty() ? "the file that the flight recorder wrote" : "the files that are in it");
+      });
+    }
+  }
+  refusals.throw_if_any();
+  const auto packed = std::ranges::find_if(reading.packings(), [](const auto& one) { return !one.empty(); });
+  if (packed != reading.packings().end()) {
+    const std::string& path = files[static_cast<std::size_t>(packed - reading.packings().begin())].path;
+    recordings.notes.push_back(
+        fmt::format("{} is {}.", sim::printable_text(path), words_of_packing(*packed)));
+  }
+  if (left_out > 0)
+    recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
+                                           counted(left_out, "file"), is_or_are(left_out, "is", "are"),
+                                           is_or_are(left_out, "was", "were")));
+  return found;
+}
+
+/// Refuses a job of which no file is a dump. `packing` is that of a packed file; "" where there is none.
+[[noreturn]] void refuse_no_dump(const RecordingSource& source, const FoundPaths& paths,
+                                 const std::string& packing, std::size_t blank) {
+  std::string numbers = "a folder without files";
+  std::string hint = "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)";
+  if (!paths.files.empty()) {
+    const std::string why = !packing.empty() ? fmt::format(" (one is {})", words_of_packing(packing))
+                            : blank > 0 ? fmt::format(" ({} empty, or end before their first field)", blank)
+                                        : "";
+    numbers = fmt::format("{} read, and none is a dump{}", counted(std::ssize(paths.files), "file"), why);
+  } else if (paths.folders > 0) {
+    numbers += fmt::format(", in which {} {}", is_or_are(paths.folders, "is", "are"),
+                           counted(paths.folders, "folder"));
+    hint = "the folders within it, which are not read unless they are given: " + paths_within(source);
+  }
+  if (!packing.empty()) hint = "the files that are in it (gunzip, unzip or tar unpacks them)";
+  refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(), numbers, kDumpForms, hint);
+}
+
 /// Gives recordings their ranks, and keeps one for each rank.
 void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordings& recordings) {
   sim::Refusals refusals;
@@ -400,7 +474,7 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
     });
   }
   refusals.throw_if_any();
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::ranges::stable_sort(found, {}, &Recording::rank);
   refused = 0;
   for (Recording& recording : found) {
     std::vector<Recording>& ranks = recordings.ranks;
@@ -431,10 +505,9 @@ void take_blank_ranks(const RankFinder& finder, Recordings& recordings) {
   const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
   std::vector<BlankDump>& blank = recordings.blank;
   for (BlankDump& one : blank) one.rank = finder.rank_of(one.path);
-  std::stable_sort(blank.begin(), blank.end(), by_rank);
+  std::ranges::stable_sort(blank, by_rank);
   std::erase_if(blank, [&](const BlankDump& one) {
-    return std::binary_search(recordings.ranks.begin(), recordings.ranks.end(), Recording{.rank = one.rank},
-                              by_rank);
+    return std::ranges::binary_search(recordings.ranks, Recording{.rank = one.rank}, by_rank);
   });
   blank.erase(
       std::unique(blank.begin(), blank.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
@@ -458,15 +531,9 @@ std::string words_of(const BlankDump& blank) {
 
 std::optional<Recording> recording_of(std::string_view bytes, const std::string& file, SharedRanks& lists,
                                       ValueTree& tree) {
-  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return std::nullopt;
-  const bool is_pickle = begins_as_pickle(bytes);
-  if (!is_pickle && bytes[first] != '{') return std::nullopt;
-  tree.begin(file);
-  const ParsedFile parsed =
-      is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
-  if (!has_fields_of_dump(parsed.value, tree)) return std::nullopt;
-  Recording recording = recorded(parsed, tree, lists, file);
+  const std::optional<ParsedFile> parsed = parsed_file(bytes, file, tree);
+  if (!parsed || !has_fields_of_dump(parsed->value, tree)) return std::nullopt;
+  Recording recording = recorded(*parsed, tree, lists, file);
   recording.bytes = bytes.size();
   return recording;
 }
@@ -474,13 +541,9 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
 Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress) {
   const RankFinder finder(source.rank_from);
   const FoundPaths paths = found_paths(source);
-  const std::vector<Candidate>& files = paths.files;
-  ReadFiles reading(files, progress);
+  ReadFiles reading(paths.files, progress);
   reading.run(source.threads);
   Recordings recordings{.ranks = {}, .blank = {}, .notes = notes_on(paths)};
-  std::vector<Recording> found;
-  sim::Refusals refusals;
-  std::int64_t left_out = 0;
   std::set<std::string> names;  // of dumps, without their numbers
   for (const std::optional<Recording>& recording : reading.found()) {
     if (recording) names.insert(finder.name_without_rank(recording->path));
@@ -490,55 +553,8 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   };
   for (std::string& note : reading.settle_problems(!names.empty(), is_alike))
     recordings.notes.push_back(std::move(note));
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::optional<Recording>& recording = reading.found()[i];
-    std::optional<BlankDump>& blank = reading.blank()[i];
-    if (recording) {
-      found.push_back(std::move(*recording));
-    } else if (blank && (files[i].is_named || is_alike(files[i].path))) {
-      recordings.blank.push_back(*std::move(blank));
-    } else if (!files[i].is_named) {
-      left_out += reading.was_refused(i) ? 0 : 1;
-    } else {
-      refusals.keep([&] {
-        const std::string& packing = reading.packings()[i];
-        refuse_file("dump_form", files[i].path,
-                    packing.empty() ? "no 'entries', 'pg_config' or 'pg_status'" : words_of_packing(packing),
-                    kDumpForms,
-                    packing.empty() ? "the file that the flight recorder wrote" : "the files that are in it");
-      });
-    }
-  }
-  refusals.throw_if_any();
-  const auto packed = std::ranges::find_if(reading.packings(), [](const auto& one) { return !one.empty(); });
-  const bool is_packed = packed != reading.packings().end();
-  if (is_packed)
-    recordings.notes.push_back(fmt::format(
-        "{} is {}.",
-        sim::printable_text(files[static_cast<std::size_t>(packed - reading.packings().begin())].path),
-        words_of_packing(*packed)));
-  if (left_out > 0)
-    recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
-                                           counted(left_out, "file"), is_or_are(left_out, "is", "are"),
-                                           is_or_are(left_out, "was", "were")));
-  if (found.empty())
-    refuse_file(
-        "dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
-        files.empty() ? (paths.folders > 0 ? fmt::format("a folder without files, in which {} {}",
-                                                         is_or_are(paths.folders, "is", "are"),
-                                                         counted(paths.folders, "folder"))
-                                           : "a folder without files")
-                      : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
-                                    is_packed ? fmt::format(" (one is {})", words_of_packing(*packed))
-                                    : recordings.blank.empty()
-                                        ? ""
-                                        : fmt::format(" ({} empty, or end before their first field)",
-                                                      recordings.blank.size())),
-        kDumpForms,
-        is_packed ? "the files that are in it (gunzip, unzip or tar unpacks them)"
-        : files.empty() && paths.folders > 0
-            ? "the folders within it, which are not read unless they are given: " + paths_within(source)
-            : "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+  std::vector<Recording> found = taken(paths.files, reading, is_alike, recordings);
+  if (found.empty()) refuse_no_dump(source, paths, reading.first_packing(), recordings.blank.size());
   take_ranks(std::move(found), finder, recordings);
   take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {

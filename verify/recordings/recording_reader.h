@@ -31,8 +31,8 @@
 #include <string_view>
 #include <vector>
 
+#include "verify/recordings/recorded_fields.h"
 #include "verify/recordings/recording.h"
-#include "verify/recordings/shared_ranks.h"
 #include "verify/recordings/value_tree.h"
 
 namespace verify {

@@ -15,10 +15,10 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/option_readers.h"
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
+#include "verify/requests/option_readers.h"
 
 namespace verify {
 
@@ -187,7 +187,7 @@ void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& pla
 /// Replays the whole scenario on the virtual ranks of this process.
 Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device,
                      const BeforeStep& before_step) {
-  if (expected_refusal(scenario).is_expected) return replay(scenario, device, before_step);
+  if (expected_refusal(scenario.settings).is_expected) return replay(scenario, device, before_step);
   ScenarioRequest request = scenario_request(scenario);
   require_no_virtual_ranks(scenario, *choice.kind);
   if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);

@@ -22,8 +22,8 @@
 
 #include "verify/backends/backend.h"
 #include "verify/checks/traced_run.h"
-#include "verify/options/scenario.h"
 #include "verify/replay/replay.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 

@@ -25,13 +25,12 @@ bool leaves_out(const ReplayCheck& check, const Replaying& scenario) {
 
 /// Whether a check makes rows.
 bool runs(const ReplayCheck& check, const Replaying& scenario) {
-  return check.run != nullptr && check.applies(scenario) && !leaves_out(check, scenario);
+  return check.run != nullptr && !leaves_out(check, scenario) && !check.missing(scenario);
 }
 
 /// Returns why a check that does not run has no row; "" if a reader does not expect one.
 std::string absence(const ReplayCheck& check, const Replaying& scenario) {
-  if (check.run != nullptr && check.applies(scenario)) return "--layout-only";
-  return check.absence == nullptr ? "" : check.absence(scenario);
+  return check.run == nullptr ? "" : check.missing(scenario).value_or("--layout-only");
 }
 
 /// Returns the number of steps of a check. A check that will be refused counts as one step.
@@ -134,7 +133,7 @@ Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep&
                 ProvedSettings& proved) {
   ExpectedRefusal expected;
   try {
-    expected = expected_refusal(scenario);
+    expected = expected_refusal(scenario.settings);
     return replay(scenario, scenario_request(scenario), device, before_step, proved);
   } catch (const sim::Error& error) {
     Replayed refused{.report = report_on(scenario), .request = {}, .model = {}};

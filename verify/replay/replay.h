@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "verify/checks/trained_model.h"
-#include "verify/options/scenario_request.h"
 #include "verify/replay/replay_checks.h"
 #include "verify/replay/scenario_report.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 

@@ -22,92 +22,92 @@
 #include "verify/faults/faulty_calls.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
 namespace {
 
-using Applies = bool (*)(const Replaying&);
+using Missing = std::optional<std::string>;
 
-// ---- when a check applies
+// ---- why a check has no row
 
-bool always(const Replaying&) { return true; }
-bool is_partitioned(const Replaying& scenario) { return scenario.is_partitioned; }
+Missing missing_unless(bool has_row) { return has_row ? Missing() : Missing(""); }
+
 bool runs_the_round(const Replaying& scenario) {
   return scenario.is_partitioned && !scenario.request.program;
 }
-bool runs_a_program(const Replaying& scenario) {
-  return scenario.is_partitioned && scenario.request.program.has_value();
-}
-bool expects_suspicion(const Replaying& scenario) { return scenario.request.expected.is_suspect; }
-bool expects_a_finding(const Replaying& scenario) {
-  return scenario.is_partitioned && scenario.request.expected.finding.has_value();
-}
-bool plants_faults(const Replaying& scenario) { return scenario.is_partitioned && !scenario.faults.empty(); }
-bool replays_a_case(const Replaying& scenario) {
-  return scenario.is_partitioned && scenario.request.cases.dimensions.has_value();
-}
 bool proves_layers(const Replaying& scenario) {
-  return runs_the_round(scenario) && !replays_a_case(scenario);
-}
-bool trains(const Replaying& scenario) { return proves_layers(scenario) && scenario.model.has_value(); }
-bool has_placement(const Replaying& scenario) { return scenario.request.placement.has_value(); }
-bool has_batch(const Replaying& scenario) { return scenario.request.batch.global_batch_size.has_value(); }
-bool expects_parameters(const Replaying& scenario) {
-  return scenario.request.expected.parameters.has_value();
+  return runs_the_round(scenario) && !scenario.request.cases.dimensions.has_value();
 }
 
-/// Returns why memory is not counted; "" if it is counted, or if no option asks for it.
-std::string why_no_memory_row(const Replaying& scenario) {
-  const std::string& reason = scenario.request.not_proved.memory;
-  return reason.empty() ? why_no_memory(scenario.request) : reason;
+Missing nothing_missing(const Replaying&) { return {}; }
+Missing missing_partition(const Replaying& scenario) { return missing_unless(scenario.is_partitioned); }
+Missing missing_round(const Replaying& scenario) { return missing_unless(runs_the_round(scenario)); }
+Missing missing_program(const Replaying& scenario) {
+  return missing_unless(scenario.is_partitioned && scenario.request.program.has_value());
 }
-bool counts_memory(const Replaying& scenario) {
-  return scenario.request.model.shape && why_no_memory_row(scenario).empty();
+Missing missing_suspicion(const Replaying& scenario) {
+  return missing_unless(scenario.request.expected.is_suspect);
+}
+Missing missing_finding(const Replaying& scenario) {
+  return missing_unless(scenario.is_partitioned && scenario.request.expected.finding.has_value());
+}
+Missing missing_plants(const Replaying& scenario) {
+  return missing_unless(scenario.is_partitioned && !scenario.faults.empty());
+}
+Missing missing_case(const Replaying& scenario) {
+  return missing_unless(scenario.is_partitioned && scenario.request.cases.dimensions.has_value());
+}
+Missing missing_sharded_layers(const Replaying& scenario) { return missing_unless(proves_layers(scenario)); }
+Missing missing_batch(const Replaying& scenario) {
+  return missing_unless(scenario.request.batch.global_batch_size.has_value());
+}
+Missing missing_parameters(const Replaying& scenario) {
+  return missing_unless(scenario.request.expected.parameters.has_value());
 }
 
-/// Returns why there is no training; "" if there is one, or if a reader does not expect one.
-std::string why_no_training(const Replaying& scenario) {
+Missing missing_placement(const Replaying& scenario) {
+  if (scenario.request.placement) return {};
+  return scenario.request.not_proved.layers;
+}
+
+Missing missing_memory(const Replaying& scenario) {
+  std::string reason = scenario.request.not_proved.memory;
+  if (reason.empty()) reason = why_no_memory(scenario.request);
+  if (scenario.request.model.shape && reason.empty()) return {};
+  return reason;
+}
+
+Missing missing_training(const Replaying& scenario) {
+  if (proves_layers(scenario) && scenario.model) return {};
   if (!scenario.request.not_proved.training.empty()) return scenario.request.not_proved.training;
-  const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
-  return is_left_out ? "--layout-only" : "";
+  return scenario.request.layout_only && proves_layers(scenario) ? "--layout-only" : "";
 }
 
-/// Returns why no step runs at full size; "" if one does, or if no option asks for it.
-std::string why_no_step(const Replaying& scenario) {
+Missing missing_step(const Replaying& scenario) {
   if (!proves_layers(scenario)) return "";
   const FullSizeAnswer answer = can_run_full_size(scenario.request);
   if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
-  if (scenario.request.every_rank) return "";
+  if (scenario.request.every_rank) return {};
   const StepPart part = running_part(scenario.request);
   const std::int64_t calls = step_calls(scenario.request, part);
-  if (calls <= kMostFoldedCalls) return "";
+  if (calls <= kMostFoldedCalls) return {};
   return fmt::format("{} {}{} calls, and at most {} are run without --every-rank",
                      part.replicas == 1 ? "one replica makes"
                                         : fmt::format("{} replicas that exchange tokens make", part.replicas),
                      calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
                      kMostFoldedCalls);
 }
-bool runs_a_step(const Replaying& scenario) {
-  return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
-         why_no_step(scenario).empty();
-}
 
-std::string why_no_layers(const Replaying& scenario) { return scenario.request.not_proved.layers; }
-
-/// Returns why the schedule of a pipeline is not timed; "" if it is timed, or if there is no pipeline.
-std::string why_no_schedule(const Replaying& scenario) {
-  const std::optional<ScheduleRequest>& schedule = scenario.request.schedule;
-  if (!schedule) return scenario.request.no_schedule;
-  const std::int64_t steps = steps_of(schedule->shape);
-  if (steps <= kMostCountedSteps) return "";
+Missing missing_schedule(const Replaying& scenario) {
+  const std::optional<ScheduleRequest>& request = scenario.request.schedule;
+  if (!request) return scenario.request.no_schedule;
+  const std::int64_t steps = steps_of(request->shape);
+  if (steps <= kMostCountedSteps) return {};
   return fmt::format("the schedule has {} steps over all ranks, and at most {} are timed", steps,
                      kMostCountedSteps);
-}
-bool times_the_schedule(const Replaying& scenario) {
-  return scenario.request.schedule && why_no_schedule(scenario).empty();
 }
 
 // ---- the layout
@@ -280,7 +280,7 @@ void run_program(Replaying& scenario) {
     const sim::WorldSpec& world = scenario.request.world;
     const std::vector<Fault> faults = with_calls_before(scenario.faults, world, scenario.device, program.run);
     sim::RunReport run = sim::simulate(world, device, with_faults(program.run, faults));
-    if (!expects_a_finding(scenario)) {
+    if (missing_finding(scenario)) {
       scenario.add({"program", run.ok(),
                     run.ok()
                         ? fmt::format("{} broke no contract; run hash {:016x}", program.name, run.run_hash)
@@ -328,48 +328,47 @@ void run_suspect(Replaying& scenario) {
 
 const std::vector<ReplayCheck>& replay_checks() {
   static const std::vector<ReplayCheck> checks = {
-      {"partition", "every rank is in exactly one group of each kind (embd, pos_embd: at most one)", always,
-       run_partition},
-      {"orthogonal", "groups of kinds along different axes share exactly one rank", is_partitioned,
+      {"partition", "every rank is in exactly one group of each kind (embd, pos_embd: at most one)",
+       nothing_missing, run_partition},
+      {"orthogonal", "groups of kinds along different axes share exactly one rank", missing_partition,
        check_layout<check_orthogonal>},
-      {"products", "the sizes of complementary kinds multiply to the world size", is_partitioned,
+      {"products", "the sizes of complementary kinds multiply to the world size", missing_partition,
        check_layout<check_products>},
-      {"pipelines", "dense and expert grid have the same pipelines", is_partitioned,
+      {"pipelines", "dense and expert grid have the same pipelines", missing_partition,
        check_layout<check_pipelines>},
       {"creation", "each new_group call creates one group, entered by exactly the ranks it lists",
-       is_partitioned, check_layout<check_creation>},
-      {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node", is_partitioned,
+       missing_partition, check_layout<check_creation>},
+      {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node", missing_partition,
        run_nodes},
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks",
-       runs_the_round, run_collectives, CheckOf::ranks},
+       missing_round, run_collectives, CheckOf::ranks},
       {"sharded P",
        "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes",
-       proves_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
+       missing_sharded_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
       {"training",
        "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
-       trains, run_training, CheckOf::ranks, nullptr, why_no_training},
+       missing_training, run_training, CheckOf::ranks},
       {"step", "at full size, every call of a step is matched, and the ledger equals the closed forms",
-       runs_a_step, run_step, CheckOf::ranks, nullptr, why_no_step},
-      {"case", "one setting of a case and property of check holds", replays_a_case, run_case, CheckOf::ranks},
+       missing_step, run_step, CheckOf::ranks},
+      {"case", "one setting of a case and property of check holds", missing_case, run_case, CheckOf::ranks},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
-       runs_a_program, run_program, CheckOf::ranks},
-      {"finding", "the planted defect of a program is found, with the expected code", expects_a_finding,
+       missing_program, run_program, CheckOf::ranks},
+      {"finding", "the planted defect of a program is found, with the expected code", missing_finding,
        run_finding, CheckOf::ranks},
-      {"plant", "every fault of --plant was met by a call or a kernel", plants_faults, run_plants,
+      {"plant", "every fault of --plant was met by a call or a kernel", missing_plants, run_plants,
        CheckOf::ranks},
-      {"layers", "every layer is on exactly one stage", has_placement, run_layers, CheckOf::layout, nullptr,
-       why_no_layers},
+      {"layers", "every layer is on exactly one stage", missing_placement, run_layers},
       {"memory",
        "the elements of all ranks add up to the model; shows the bytes of the fullest stage, and whether it "
        "fits",
-       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory_row},
-      {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
+       missing_memory, run_memory},
+      {"batch", "the global batch divides over replicas and microbatches", missing_batch, run_batch},
       {"schedule",
        "no pipeline rank waits forever, and every message is received; shows the bubble of a step",
-       times_the_schedule, run_schedule, CheckOf::layout, nullptr, why_no_schedule},
-      {"expected K", "kind K has the groups that the source prints", always, run_expected_groups},
-      {"parameters", "the shape has the published number of parameters", expects_parameters, run_parameters},
-      {"suspect", "a layout that Megatron accepts and then uses wrongly is warned about", expects_suspicion,
+       missing_schedule, run_schedule},
+      {"expected K", "kind K has the groups that the source prints", nothing_missing, run_expected_groups},
+      {"parameters", "the shape has the published number of parameters", missing_parameters, run_parameters},
+      {"suspect", "a layout that Megatron accepts and then uses wrongly is warned about", missing_suspicion,
        run_suspect},
       {"refusal", "a scenario that must be refused is refused, with the expected code", nullptr, nullptr},
       {"B collectives",

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The table of the checks of replay. A row says what the check proves, when it applies, and how it runs.
-/// replay() walks the table in order; the command list and the pages read the names from it.
+/// The table of the checks of replay. A row says what the check proves, why it may be missing, and how it
+/// runs. replay() walks the table in order; the command list and the pages read the names from it.
 ///
 /// Calls   A new check is a file in verify/checks/ and a row in this table.
 /// Errors  unknown_program: --program names no planted program; program_world: the world has fewer than 2 or
@@ -15,9 +15,9 @@
 
 #include "verify/checks/proved_settings.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
 #include "verify/replay/scenario_report.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 
@@ -55,16 +55,14 @@ enum class CheckOf {
 struct ReplayCheck {
   const char* name;
   const char* proves;
-  bool (*applies)(const Replaying& scenario);
+  /// Returns nothing if the check has rows; else why not, "" if a reader does not expect them.
+  std::optional<std::string> (*missing)(const Replaying& scenario);
   /// Adds the rows of this check. It is null if replay() or a replay on a backend makes the row.
   void (*run)(Replaying& scenario);
   CheckOf of = CheckOf::layout;
   /// Returns the number of steps that `run` begins itself. It is null if the check is one step, which begins
   /// before `run`.
   std::size_t (*steps)(const Replaying& scenario) = nullptr;
-  /// Returns why the check does not apply; "" if a reader does not expect its row. It is null if no reader
-  /// ever does.
-  std::string (*absence)(const Replaying& scenario) = nullptr;
 };
 
 const std::vector<ReplayCheck>& replay_checks();

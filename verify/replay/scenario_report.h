@@ -19,7 +19,7 @@
 #include "verify/checks/training_curve.h"
 #include "verify/full_size/full_size_step.h"
 #include "verify/memory/model_memory.h"
-#include "verify/options/schedule_request.h"
+#include "verify/requests/schedule_request.h"
 
 namespace verify {
 

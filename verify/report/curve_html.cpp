@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kLeft = 70, kRight = 470, kChartTop = 20, kBottom = 240;
 
-std::size_t steps_of(const TrainingCurve& curve) {
+std::size_t steps_in(const TrainingCurve& curve) {
   return std::min(curve.losses.size(), curve.reference.size());
 }
 
@@ -28,7 +28,7 @@ Extent extent_of(const TrainingCurve& curve) {
   Extent extent;
   bool any = false;
   for (const auto* losses : {&curve.losses, &curve.reference}) {
-    for (std::size_t i = 0; i < steps_of(curve); ++i) {
+    for (std::size_t i = 0; i < steps_in(curve); ++i) {
       const double loss = (*losses)[i];
       if (!std::isfinite(loss)) continue;
       extent.least = any ? std::min(extent.least, loss) : loss;
@@ -82,7 +82,7 @@ std::string axes(const Extent& extent, std::size_t steps) {
 }
 
 std::string chart(const TrainingCurve& curve) {
-  const std::size_t steps = steps_of(curve);
+  const std::size_t steps = steps_in(curve);
   const Extent extent = extent_of(curve);
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 480 280\" role=\"img\">\n"
@@ -94,7 +94,7 @@ std::string chart(const TrainingCurve& curve) {
 }
 
 std::string table(const TrainingCurve& curve) {
-  const std::size_t steps = steps_of(curve);
+  const std::size_t steps = steps_in(curve);
   const std::size_t rows = std::min<std::size_t>(steps, kMostCurveRows);
   std::string html;
   if (rows < steps) html += fmt::format("<p>The first {} of {} steps.</p>\n", rows, steps);
@@ -120,7 +120,7 @@ std::string curve_html(const TrainingCurve& curve) {
       fmt::format("<p>{}{}. {}.</p>\n", markup_text(curve.world), of_model,
                   curve.is_equal_in_field ? "In exact arithmetic ranks and one device are equal"
                                           : "Not shown equal in exact arithmetic");
-  const auto steps = static_cast<std::int64_t>(steps_of(curve));
+  const auto steps = static_cast<std::int64_t>(steps_in(curve));
   if (steps == 0) return html + "<p>No step has losses of both.</p>\n";
   return html + chart(curve) + "<details><summary>The losses of " + counted(steps, "step") + "</summary>\n" +
          table(curve) + "</details>\n";

@@ -27,7 +27,7 @@ bool sorts(const HtmlColumn& column) { return column.sorts != Sorts::no; }
 
 HtmlTable::HtmlTable(std::string name, std::vector<HtmlColumn> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {
-  const auto sorting = std::count_if(columns_.begin(), columns_.end(), sorts);
+  const auto sorting = std::ranges::count_if(columns_, sorts);
   CHECK(static_cast<std::size_t>(sorting) <= kMostSortingColumns);
 }
 
@@ -38,7 +38,7 @@ void HtmlTable::add(std::vector<HtmlCell> cells) {
 
 bool HtmlTable::has_buttons() const {
   constexpr std::size_t kFewest = 3;  // rows that are worth sorting
-  return rows_.size() >= kFewest && std::any_of(columns_.begin(), columns_.end(), sorts);
+  return rows_.size() >= kFewest && std::ranges::any_of(columns_, sorts);
 }
 
 std::string HtmlTable::head() const {
@@ -78,8 +78,8 @@ std::vector<std::string> HtmlTable::styles() const {
     std::vector<std::size_t> order(rows_.size());
     std::iota(order.begin(), order.end(), 0U);
     if (columns_[c].sorts == Sorts::largest_first)
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return rows_[a][c].key > rows_[b][c].key; });
+      std::ranges::stable_sort(
+          order, [&](std::size_t a, std::size_t b) { return rows_[a][c].key > rows_[b][c].key; });
     for (std::size_t place = 0; place < order.size(); ++place) {
       std::string& style = styles[order[place]];
       style += fmt::format("{}--by{}:{}", style.empty() ? "" : ";", button, place);

@@ -5,8 +5,12 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "sim/pipeline/schedule_checks.h"
 #include "sim/world/finding.h"
+#include "verify/checks/pipeline_schedule.h"
 #include "verify/output/markup.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
@@ -14,13 +18,78 @@
 #include "verify/report/html_table.h"
 #include "verify/report/ledger_by_kind.h"
 #include "verify/report/page_html.h"
-#include "verify/report/pipeline_html.h"
 #include "verify/report/rank_grid_html.h"
-#include "verify/report/share_bar.h"
+#include "verify/requests/schedule_request.h"
+#include "verify/views/schedule_svg.h"
+#include "verify/views/schedule_text.h"
 
 namespace verify {
 
 namespace {
+
+// ---- the pipeline
+//
+// A scenario's pipeline schedule on the page of a replay: the time that it takes, and its Gantt chart.
+//
+// Shapes  a schedule of up to kMostReportedSteps steps over all ranks is drawn. A larger one has a sentence
+//         instead of the chart; its time is stated up to kMostCountedSteps steps.
+// Calls   the request must be one that its schedule does not refuse.
+
+inline constexpr std::int64_t kMostReportedSteps = 1024;
+
+std::string too_many(std::int64_t steps) {
+  return fmt::format(
+      "<p>Not drawn: {} steps over all ranks, and at most {} are drawn. <code>./shardproof schedule</code> "
+      "with fewer microbatches shows how they repeat.</p>\n",
+      steps, kMostReportedSteps);
+}
+
+std::string drawn(const ScheduleRequest& request, std::int64_t steps) {
+  const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
+  check(schedule);
+  const sim::Timeline timeline = sim::timeline(schedule, request.cost);
+  std::string html = fmt::format(
+      "<p>F takes {}, B {}: {} of time, of which a rank works {}; the bubble is {} of the work.</p>\n",
+      request.cost.forward, request.cost.backward, counted(timeline.length, "unit"), timeline.work,
+      bubble_share(timeline));
+  if (steps > kMostReportedSteps) return html + too_many(steps);
+  return html +
+         fmt::format("<div class=\"scroll\"><div class=\"gantt\" style=\"width: {}px\">\n{}</div></div>\n",
+                     schedule_svg_width(schedule, timeline),
+                     schedule_svg(schedule, timeline, title_of(request)));
+}
+
+std::string pipeline_html(const ScheduleRequest& request) {
+  const std::int64_t steps = steps_of(request.shape);
+  // A schedule that is drawn has its title in the chart.
+  const std::string title = steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";
+  return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
+}
+
+// ---- report html
+
+// ---- a bar of shares
+//
+// One line of a bar chart as inline SVG: parts side by side, each as long as its share of the whole.
+//
+// Shapes  there are at most four parts; their colours are the classes part0 to part3 of the style sheet.
+
+std::string share_bar(const std::vector<std::int64_t>& parts, std::int64_t whole) {
+  constexpr double kLength = 1000;
+  std::string svg =
+      "<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">";
+  double x = 0;
+  for (std::size_t i = 0; i < parts.size() && whole > 0; ++i) {
+    const double length = kLength * static_cast<double>(parts[i]) / static_cast<double>(whole);
+    if (parts[i] > 0)
+      svg +=
+          fmt::format("<rect class=\"part{}\" x=\"{:.1f}\" width=\"{:.1f}\" height=\"10\"/>", i, x, length);
+    x += length;
+  }
+  return svg + "</svg>";
+}
+
+// ---- report html
 
 std::string verdict_html(Verdict verdict) {
   return fmt::format("<span class=\"{}\">{}</span>", verdict == Verdict::verified ? "good" : "bad",
@@ -39,8 +108,8 @@ HtmlCell ranks_cell(const ScenarioReport& report) {
 }
 
 std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t number) {
-  const auto holding = std::count_if(report.checks.begin(), report.checks.end(),
-                                     [](const CheckResult& check) { return check.holds; });
+  const auto holding =
+      std::ranges::count_if(report.checks, [](const CheckResult& check) { return check.holds; });
   return {
       {.html = fmt::format("<a href=\"#s{}\">{}</a>", number, markup_text(report.name)), .classes = "wide"},
       {.html = verdict_html(report.verdict()), .key = static_cast<std::int64_t>(report.verdict())},
@@ -188,7 +257,7 @@ std::string ledger_html(const std::vector<sim::LedgerRow>& ledger, const std::st
   const std::string summary =
       fmt::format("{}: {} inside a node, {} across nodes", counted(std::ssize(rows), "kind"),
                   byte_text(all.bytes_inside), byte_text(all.bytes_across));
-  return "<h3>Bytes sent, by group kind</h3>\n<p>As a ring algorithm sends them, over all ranks of the run:" +
+  return "<h3>Bytes sent, by group kind</h3>\n<p>Sum over all ranks, assuming ring collectives:" +
          key(0, "inside a node") + key(1, "across nodes") + "</p>\n" +
          folded(table.html(), std::ssize(rows), summary);
 }

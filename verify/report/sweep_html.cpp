@@ -112,7 +112,7 @@ std::string picture(const SweepReport& report) {
   for (const Dot& dot : dots) svg += dot_svg(report, dot, x, y);
   return svg + "</svg>\n<p><span class=\"key part0\"></span>" +
          (report.gpu_memory ? "fits<span class=\"key part1\"></span>does not fit" : "a layout") +
-         "; the scenario's own layout is the large dot. Upwards: what a rank holds at most.</p>\n";
+         "; large dot: your layout; y axis: peak memory per rank (log).</p>\n";
 }
 
 std::string layouts_html(const SweepReport& report) {
@@ -198,7 +198,7 @@ std::string sweep_order(const SweepReport& report) {
                                    "computes least again, then by the bubble");
   if (report.machine) {
     order += fmt::format(
-        " Times are estimates from the rates of {} ({}), and were held against no measured step.",
+        " Times are estimates from the rates of {} ({}), and are not validated against measured steps.",
         report.machine->name, report.machine->source.empty() ? "no source given" : report.machine->source);
   }
   return order;

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "verify/estimate/sweep.h"
+#include "verify/sweep/sweep.h"
 
 namespace verify {
 

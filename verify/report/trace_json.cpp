@@ -66,7 +66,7 @@ std::vector<std::size_t> ranks_within(std::size_t most_slices, const TracedRun& 
     const sim::PerAxis<int> at = traced.layout.dense.coordinates_of(traced.run.ranks[rank].rank);
     order.push_back({{at[sim::Axis::cp], at[sim::Axis::dp], at[sim::Axis::tp], at[sim::Axis::pp]}, rank});
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   std::vector<std::size_t> ranks;
   std::size_t slices = 0;
   for (const auto& [place, rank] : order) {
@@ -74,7 +74,7 @@ std::vector<std::size_t> ranks_within(std::size_t most_slices, const TracedRun& 
     if (slices > most_slices && !ranks.empty()) break;
     ranks.push_back(rank);
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 
@@ -87,7 +87,7 @@ std::size_t share_of_a_run(const std::vector<ScenarioReport>& reports) {
     sizes.push_back(0);
     for (const auto& slices : report.trace->timeline.ranks) sizes.back() += slices.size();
   }
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   std::size_t left = kMostTracedSlices;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::size_t share = left / (sizes.size() - i);

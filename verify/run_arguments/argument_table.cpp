@@ -2,27 +2,92 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
-#include "verify/run_arguments/argument_rows.h"
+#include "sim/base/check.h"
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 
+namespace {
+
+constexpr std::string_view kArguments =
+#include "arguments.tsv.inc"
+    ;
+constexpr std::string_view kPurposes =
+#include "purposes.tsv.inc"
+    ;
+
+/// Returns the value of a word in a list of words that are known.
+template <typename Value>
+Value known(const std::map<std::string_view, Value>& words, const std::string& word) {
+  const auto found = words.find(word);
+  CHECK(found != words.end());
+  return found->second;
+}
+
+/// Returns a row with what the arguments of one purpose share.
+ArgumentRow row_of_purpose(const TextRow& cells) {
+  using enum ArgumentUse;
+  static const std::map<std::string_view, std::pair<ArgumentUse, Unproved>> uses = {
+      {"used", {used, Unproved::nothing}},          {"no-effect", {without_effect, Unproved::nothing}},
+      {"memory", {not_modelled, Unproved::memory}}, {"training", {not_modelled, Unproved::training}},
+      {"layers", {not_modelled, Unproved::layers}}, {"groups", {not_modelled, Unproved::groups}}};
+  const auto [use, unproved] = known(uses, cells.at(1));
+  return {.spelling = "",
+          .use = use,
+          .unproved = unproved,
+          .sentence = cells.at(3),
+          .only_with = words_of_cell(cells.at(2))};
+}
+
+void take_words(const std::string& word, ArgumentRow& row) {
+  using enum ArgumentShape;
+  static const std::map<std::string_view, std::pair<ArgumentShape, NumberKind>> shapes = {
+      {"?", {unknown, NumberKind::none}},        {"flag", {flag, NumberKind::none}},
+      {"word", {value, NumberKind::none}},       {"whole", {value, NumberKind::whole}},
+      {"decimal", {value, NumberKind::decimal}}, {"list", {list, NumberKind::none}},
+      {"names", {list, NumberKind::none}},       {"any", {maybes, NumberKind::none}}};
+  std::tie(row.shape, row.number) = known(shapes, word);
+  row.has_plain_words = word == "names";
+}
+
 const std::vector<ArgumentRow>& argument_rows() {
-  static const std::vector<ArgumentRow> rows = [] {
-    std::vector<ArgumentRow> all = used_rows();
-    for (std::vector<ArgumentRow> more : {rows_beside_training(), rows_without_effect(), rows_not_modelled()})
-      all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }();
+  static const std::vector<ArgumentRow> rows = read_argument_rows(kArguments, kPurposes);
+  return rows;
+}
+
+}  // namespace
+
+std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::string_view purposes) {
+  std::map<std::string, ArgumentRow> of_purpose;
+  for (const TextRow& cells : rows_of_table(purposes))
+    CHECK(of_purpose.emplace(cells.at(0), row_of_purpose(cells)).second);
+  std::vector<ArgumentRow> rows;
+  std::set<std::string> names;
+  for (const TextRow& cells : rows_of_table(arguments)) {
+    const auto purpose = of_purpose.find(cells.at(1));
+    CHECK(purpose != of_purpose.end());
+    ArgumentRow row = purpose->second;
+    row.spelling = cells.at(0);
+    take_words(cells.at(2), row);
+    row.in_log_if_absent = cells.at(3) == "-" ? "" : cells.at(3);
+    row.names_in_logs = words_of_cell(cells.at(4));
+    CHECK(names.insert(run_argument_name(row.spelling)).second);
+    rows.push_back(std::move(row));
+  }
+  for (const auto& [purpose, row] : of_purpose)
+    CHECK(std::ranges::all_of(row.only_with, [&](const std::string& name) { return names.contains(name); }));
   return rows;
 }
 
 const ArgumentRow* find_argument(std::string_view name) {
-  static const std::map<std::string_view, const ArgumentRow*> index = [] {
-    std::map<std::string_view, const ArgumentRow*> by_name;
-    for (const ArgumentRow& row : argument_rows())
-      for (const char* row_name : row.names) by_name.emplace(row_name, &row);
+  static const auto index = [] {
+    std::map<std::string, const ArgumentRow*, std::less<>> by_name;
+    for (const ArgumentRow& row : argument_rows()) by_name.emplace(run_argument_name(row.spelling), &row);
     return by_name;
   }();
   const auto found = index.find(name);
@@ -30,30 +95,44 @@ const ArgumentRow* find_argument(std::string_view name) {
 }
 
 const LogName* find_log_name(std::string_view name) {
-  static const std::vector<LogName> names = {
-      {"add-bias-linear", "disable-bias-linear", true},
-      {"overlap-p2p-comm", "no-overlap-p2p-communication", true},
-      {"bias-swiglu-fusion", "no-bias-swiglu-fusion", true},
-      {"masked-softmax-fusion", "no-masked-softmax-fusion", true},
-      {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion", true},
-      {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader", true},
-      {"use-gloo-process-groups", "disable-gloo-process-groups", true},
-      {"enable-gloo-process-groups", "disable-gloo-process-groups", true},
-      {"fp8", "fp8-format", false},
-      {"fp4", "fp4-format", false},
-      {"microbatch-group-size-per-vp-stage", "microbatch-group-size-per-virtual-pipeline-stage", false},
-      {"accumulate-allreduce-grads-in-fp32", "accumulate-allreduce-grads-in-fp32", false},
-  };
-  const auto found =
-      std::find_if(names.begin(), names.end(), [&](const LogName& row) { return row.name == name; });
-  return found == names.end() ? nullptr : &*found;
+  static const auto index = [] {
+    std::map<std::string, LogName, std::less<>> by_name;
+    for (const ArgumentRow& row : argument_rows()) {
+      for (const std::string& written : row.names_in_logs) {
+        const bool is_negated = written.starts_with('!');
+        by_name.emplace(written.substr(is_negated ? 1 : 0), LogName{row.spelling, is_negated});
+      }
+    }
+    return by_name;
+  }();
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : &found->second;
 }
 
 std::vector<std::string> argument_names() {
   std::vector<std::string> names;
-  for (const ArgumentRow& row : argument_rows())
-    names.insert(names.end(), row.names.begin(), row.names.end());
+  for (const ArgumentRow& row : argument_rows()) names.push_back(run_argument_name(row.spelling));
   return names;
+}
+
+ArgumentShape shape_of_argument(std::string_view name) {
+  const ArgumentRow* row = find_argument(name);
+  return row == nullptr ? ArgumentShape::unknown : row->shape;
+}
+
+NumberKind number_kind_of_argument(std::string_view name) {
+  const ArgumentRow* row = find_argument(name);
+  return row == nullptr ? NumberKind::none : row->number;
+}
+
+bool has_plain_words(std::string_view name) {
+  const ArgumentRow* row = find_argument(name);
+  return row != nullptr && row->has_plain_words;
+}
+
+bool is_known_with_underscores(std::string_view written) {
+  const ArgumentRow* row = find_argument(run_argument_name(written));
+  return row != nullptr && row->spelling == written && written.find('_') != std::string_view::npos;
 }
 
 }  // namespace verify

@@ -1,19 +1,20 @@
 #pragma once
 
-/// The table of Megatron's arguments: of each, whether it is used here, has no effect on what is proved, or
-/// is not modelled, with a sentence that says so.
+/// The table of Megatron's arguments (arguments.tsv, purposes.tsv): of each, whether it is used here, has no
+/// effect on what is proved, or is not modelled, with a sentence that says so.
 ///
-/// Shapes  Names are without leading dashes and with "-" in place of "_". Arguments of one purpose share a
-///         row.
+/// Shapes  Names are without leading dashes and with "-" in place of "_".
 /// Source  Megatron-LM at d98e8a64ddf3 and Megatron Core 0.19.2: training/arguments.py, the dataclasses of
 ///         which it makes arguments, and the arguments of its functional tests and examples; arguments.py of
 ///         Megatron-LM at 8bfdd0cf5e46 and 47475de55851, and functional tests beside them. Those of
-///         Megatron-DeepSpeed are there as far as they say that it runs.
+///         Megatron-DeepSpeed are there as far as they say that it runs. Defaults: what the parsers of these
+///         versions, of five older ones and of the branch dev hold before they read a command line.
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "verify/run_arguments/argument_shapes.h"
 
 namespace verify {
 
@@ -23,24 +24,30 @@ enum class ArgumentUse { used, without_effect, not_modelled };
 enum class Unproved { nothing, memory, training, layers, groups };
 
 struct ArgumentRow {
-  ArgumentUse use;
-  Unproved unproved;
-  const char* sentence;  // what it is used for, why it has no effect, or what is not modelled
-  std::vector<const char*> names;
-  std::vector<const char*> only_with;  // it matters only where one of these is set; empty: always
+  std::string spelling;  // the name as Megatron's parser knows it, which may have "_"
+  ArgumentUse use = ArgumentUse::used;
+  Unproved unproved = Unproved::nothing;
+  std::string sentence;                // what it is used for, why it has no effect, or what is not modelled
+  std::vector<std::string> only_with;  // it matters only where one of these is set; empty: always
+  ArgumentShape shape = ArgumentShape::unknown;
+  NumberKind number = NumberKind::none;
+  bool has_plain_words = false;
+  std::string in_log_if_absent;  // besides None, False and []; "" where it is not known, or is modelled
+  std::vector<std::string> names_in_logs;  // after "!", True stands for the absence of the argument
 };
 
-const std::vector<ArgumentRow>& argument_rows();
+/// Reads the text of both tables. A row with another number of cells than the first one, a word that is not
+/// known and a name that stands twice are mistakes of this project (CHECK).
+std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::string_view purposes);
 
 /// Returns the row of an argument; null where the table has no such name.
 const ArgumentRow* find_argument(std::string_view name);
 
-/// How a log spells an argument, where that is not the flag: the name of the variable in which the parser
-/// keeps it, and whether True stands for the flag's absence ("add-bias-linear" of --disable-bias-linear).
+/// The argument that a log means by another name ("add-bias-linear" of --disable-bias-linear), and whether
+/// True stands for its absence.
 struct LogName {
-  const char* name;
-  const char* flag;
-  bool is_negated;
+  std::string argument;
+  bool is_negated = false;
 };
 const LogName* find_log_name(std::string_view name);
 

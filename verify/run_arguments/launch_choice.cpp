@@ -12,6 +12,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_mistakes.h"
+#include "verify/run_arguments/launch_overrides.h"
 
 namespace verify {
 
@@ -59,14 +60,9 @@ void LaunchChoice::add(const ShellFields& words, int line) {
   }
   launch->line = line;
   launch->variables = values_.state.variables;
-  bool has_arguments = false;
-  ShellFields overrides;
-  for (const ShellField& word : launch->arguments) {
-    has_arguments = has_arguments || is_flag(word.text) || word.has_unknown();
-    const std::string option = option_of_override(values_.shown(word.text));
-    if (!option.empty()) overrides.push_back({option, word.line});
-  }
-  if (!overrides.empty()) overrides_ = std::move(overrides);
+  if (gives_overrides(launch->arguments, values_)) overriding_ = launch;
+  const bool has_arguments = std::ranges::any_of(
+      launch->arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
   if (has_arguments) launches_.push_back(*std::move(launch));
 }
 
@@ -154,23 +150,6 @@ void LaunchChoice::take_variables(const LaunchCommand& launch, RunArguments& run
 void LaunchChoice::keep_those_that(bool (*has_property)(const LaunchCommand&)) {
   if (std::ranges::none_of(launches_, has_property)) return;
   std::erase_if(launches_, [&](const LaunchCommand& launch) { return !has_property(launch); });
-}
-
-/// Refuses a file whose command gives its program keys of a configuration, and no argument.
-void LaunchChoice::refuse_overrides() const {
-  if (overrides_.empty() || std::ranges::any_of(launches_, says_training)) return;
-  std::string sizes;
-  for (const ShellField& option : overrides_) {
-    const bool is_size = option.text.find("-parallel-size ") != std::string::npos &&
-                         option.text.find_first_of("$`") == std::string::npos;
-    if (is_size && sizes.find(option.text) == std::string::npos) sizes += " " + option.text;
-  }
-  refuse("run_overrides", line_of(overrides_.front().line),
-         fmt::format("{} as a key of a configuration",
-                     sim::printable_text(overrides_.front().text.substr(0, kMostOfAHint))),
-         "a command gives Megatron's own arguments; what a configuration becomes, its program alone can tell",
-         fmt::format("the log of the run, or the layout on the command line, as in --world-size N{}",
-                     sim::printable_text(sizes.substr(0, 300))));
 }
 
 /// Refuses arguments that a shell would take for a command: the line before them does not go on.
@@ -262,7 +241,8 @@ void LaunchChoice::add_missing_files(RunArguments& run) const {
 
 RunArguments LaunchChoice::arguments(LaunchWorld& world, int line_of_exit) {
   RunArguments run;
-  refuse_overrides();
+  const bool is_overriding = overriding_ && std::ranges::none_of(launches_, says_training);
+  if (is_overriding) launches_ = {*overriding_};
   const bool has_command = !launches_.empty();
   if (!has_command && line_of_exit == 0 && other_work_.empty()) take_assigned_arguments();
   if (launches_.empty()) refuse_no_launch(line_of_exit);
@@ -274,7 +254,8 @@ RunArguments LaunchChoice::arguments(LaunchWorld& world, int line_of_exit) {
   if (!launch.is_program) require_words_in_place(launch, values_);
   run.script = base_name(launch.script);
   world.read(launch.before, "");
-  take_arguments(launch, values_, world, run);
+  if (is_overriding) take_overrides(launch.arguments, values_, run);
+  if (!is_overriding) take_arguments(launch, values_, world, run);
   take_world(world, values_, run);
   run.unresolved.insert(run.unresolved.end(), not_known_.begin(), not_known_.end());
   run.unresolved.insert(run.unresolved.end(), values_.needed().begin(), values_.needed().end());

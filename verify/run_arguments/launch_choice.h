@@ -5,9 +5,10 @@
 /// several, one of Python counts, and one whose file is named for training.
 ///
 /// Shapes  Words are expanded (shell_values.h).
-/// Errors  run_without_arguments, run_overrides, arguments_apart (run_script.h); those of launch_mistakes.h.
+/// Errors  run_without_arguments, arguments_apart (run_script.h); those of launch_mistakes.h.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,6 @@ class LaunchChoice {
   void keep_those_that(bool (*has_property)(const LaunchCommand&));
   void add_notes(const LaunchCommand& launch, bool has_command, RunArguments& run) const;
   void add_missing_files(RunArguments& run) const;
-  void refuse_overrides() const;
   void refuse_no_launch(int line_of_exit) const;
   void refuse_arguments_apart() const;
 
@@ -66,7 +66,7 @@ class LaunchChoice {
   std::vector<LaunchCommand> launches_;
   bool starts_script_ = false;         // a command starts Python, with arguments or without
   std::vector<Unresolved> not_known_;  // what looks like a training, but is not known
-  ShellFields overrides_;              // the options that keys of a configuration stand for
+  std::optional<LaunchCommand> overriding_;  // the last one that gives keys of a configuration
   std::vector<Started> started_;
   std::string other_work_;  // the last script that does another thing than training
   std::vector<std::string> sentences_;

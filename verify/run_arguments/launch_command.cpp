@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
-#include <fmt/format.h>
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
@@ -105,6 +104,11 @@ void append_words(const ShellField& field, ShellFields& words) {
   }
 }
 
+/// Whether a word may be the file of a shell's script. One behind a shell may have any name.
+bool is_script(const std::string& word, bool has_any_name) {
+  return (has_any_name || word.ends_with(".sh")) && !word.empty() && word[0] != '-' && !has_blank(word);
+}
+
 bool is_shell(std::string_view word) {
   const std::string_view name = base_name(word);
   return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
@@ -120,11 +124,11 @@ bool is_of_swift(const LaunchCommand& launch) {
 }
 
 Word training_script(const ShellFields& words) {
-  for (auto word = words.begin(); word != words.end() && word + 1 != words.end(); ++word) {
-    const std::string& task = (word + 1)->text;
-    const bool trains = task == "sft" || task == "pt" || task == "rlhf";
-    if (trains && base_name(word->text) == "megatron") return word + 1;
-  }
+  constexpr std::array<std::string_view, 3> kTasks = {"sft", "pt", "rlhf"};
+  const auto swift = std::ranges::adjacent_find(words, [&](const ShellField& program, const ShellField& task) {
+    return base_name(program.text) == "megatron" && is_one_of(task.text, kTasks);
+  });
+  if (swift != words.end()) return swift + 1;
   bool takes_module = false;  // -m may stand here
   bool is_module = false;
   for (auto word = words.begin(); word != words.end(); ++word) {
@@ -140,19 +144,14 @@ Word training_script(const ShellFields& words) {
 
 Word started_script(const ShellFields& words) {
   const std::string_view first = base_name(words.front().text);
-  const bool is_starter = is_one_of(first, kStarters) || first == "sbatch" || is_shell(first);
-  for (auto word = words.begin(); word != words.end(); ++word) {
-    const bool is_behind_shell =
-        word != words.begin() && std::any_of(words.begin(), word, [](const ShellField& one) {
-          const std::string_view name = base_name(one.text);
-          return name == "bash" || name == "sh";
-        });
-    const bool is_plain = !word->text.empty() && word->text.front() != '-' && !has_blank(word->text);
-    const bool is_script = word->text.ends_with(".sh") ||
-                           (first == "sbatch" && !is_value(words, word) && word != words.begin()) ||
-                           (is_behind_shell && !word->has_unknown());
-    const bool is_started = word == words.begin() || is_starter;
-    if (is_plain && is_script && is_started) return word;
+  const bool is_starter = is_shell(first) || is_one_of(first, kStarters) || first == "sbatch";
+  if (is_script(words.front().text, false)) return words.begin();
+  if (!is_starter) return words.end();
+  bool is_behind_shell = first == "bash" || first == "sh";
+  for (auto word = words.begin() + 1; word != words.end(); ++word) {
+    const bool is_of_sbatch = first == "sbatch" && !is_value(words, word);
+    if (is_script(word->text, is_of_sbatch || (is_behind_shell && !word->has_unknown()))) return word;
+    is_behind_shell = is_behind_shell || base_name(word->text) == "bash" || base_name(word->text) == "sh";
   }
   return words.end();
 }
@@ -211,18 +210,6 @@ bool is_no_training(const LaunchCommand& launch) {
       kOtherWork, [&](std::string_view work) { return name.find(work) != std::string_view::npos; });
   return !is_named_training(launch) &&
          (has_other_name || folder.ends_with("checkpoint/") || is_one_of(name, kOtherPrograms));
-}
-
-std::string option_of_override(std::string_view word) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string_view::npos || word.starts_with('-')) return "";
-  std::string_view key = word.substr(0, equals);
-  if (key.find_first_of("/ \"'") != std::string_view::npos) return "";
-  key.remove_prefix(key.rfind('.') + 1);
-  const ArgumentRow* row =
-      key.find('_') == std::string_view::npos ? nullptr : find_argument(run_argument_name(key));
-  if (row == nullptr || row->use != ArgumentUse::used) return "";
-  return fmt::format("--{} {}", run_argument_name(key), word.substr(equals + 1));
 }
 
 bool looks_like_a_launch(std::string_view text) {

@@ -57,8 +57,8 @@ ShellFields::const_iterator training_script(const ShellFields& words);
 ShellFields::const_iterator started_script(const ShellFields& words);
 
 /// Returns the launch of a command. A program that is none of Python counts where its arguments say something
-/// about the training: it may hand them on. A word that is not known may be the script, as in `$LAUNCH $SCRIPT
-/// --num-layers 4`.
+/// about the training: it may hand them on. A word that is not known may be the script, as in `$LAUNCH
+/// $SCRIPT --num-layers 4`.
 std::optional<LaunchCommand> launch_of(const ShellFields& words, const ShellValues& values);
 
 /// Takes a word that holds many arguments apart, where a script stands between the launcher and Python and
@@ -74,10 +74,6 @@ bool is_named_training(const LaunchCommand& launch);
 
 /// Whether the name says that the script does another thing: it converts a checkpoint, serves, installs.
 bool is_no_training(const LaunchCommand& launch);
-
-/// Returns the argument of Megatron that a key of a configuration is named for, as an option with its value:
-/// "--tensor-model-parallel-size 2" of "model.tensor_model_parallel_size=2"; "" for other words.
-std::string option_of_override(std::string_view word);
 
 /// Whether a text that is not known looks like the command of a training: "run=srun python x.py --a".
 bool looks_like_a_launch(std::string_view text);

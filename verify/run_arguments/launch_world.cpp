@@ -82,20 +82,29 @@ bool may_hold_options(const ShellField& before, const ShellField& word) {
          is_flag_of_torchrun(before.text);
 }
 
-/// The letter and the value of an option of srun that are one word: "-N4".
-struct Attached {
-  std::string option;
-  std::string value;
+/// An option and the value in its word: "--nnodes=4", or "-N4" of srun.
+struct OptionWord {
+  std::string name;
+  std::optional<std::string> value;
 };
-std::optional<Attached> attached(std::string_view launcher, const std::string& word) {
-  const bool is_one_word = launcher == "srun" && word.size() > 2 && word[0] == '-' && word[1] != '-';
-  if (!is_one_word || word[2] == '=') return std::nullopt;
-  return Attached{word.substr(0, 2), word.substr(2)};
+
+OptionWord option_in(std::string_view launcher, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  const bool has_letter = launcher == "srun" && word.size() > 2 && word[0] == '-' && word[1] != '-';
+  if (has_letter && word[2] != '=') return {word.substr(0, 2), word.substr(2)};
+  if (equals == std::string::npos) return {word, std::nullopt};
+  return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
 std::optional<std::int64_t> size_of(const ShellField& value) {
   const auto number = whole_number(value.text);
   return number && *number >= 1 ? number : std::nullopt;
+}
+
+/// The GPUs of a list as CUDA_VISIBLE_DEVICES has it; 0 where the value is no list of numbers.
+std::int64_t gpus_in(std::string_view visible) {
+  const bool is_list = visible.find_first_not_of("0123456789,") == std::string_view::npos;
+  return visible.empty() || !is_list ? 0 : 1 + std::ranges::count(visible, ',');
 }
 
 }  // namespace
@@ -112,37 +121,56 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
   std::string_view current = launcher;
   bool is_in_srun = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const ShellField& word = words[i];
-    if (const std::string_view found = launcher_of(word.text); !found.empty()) {
-      is_in_srun = is_in_srun || base_name(word.text) == "srun";
-      starts_torchrun_by_srun_ = starts_torchrun_by_srun_ || (is_in_srun && found == "torchrun");
-      current = found;
-      factors_[std::string(found)];
+    const std::string_view found = launcher_of(words[i].text);
+    if (found.empty()) {
+      const std::string& word = words[i].text;
+      const bool chooses_nodes = word.starts_with("-w") || word.starts_with("--nodelist");
+      // A script starts one step for each node so.
+      if (current == "srun" && chooses_nodes) most_nodes_of_slurm_ = kManyNodes;
+      is_standalone_ = is_standalone_ || (current == "torchrun" && word == "--standalone");
+      i += read_option(current, words, i);
       continue;
     }
-    const bool chooses_nodes =
-        current == "srun" && (word.text.starts_with("-w") || word.text.starts_with("--nodelist"));
-    if (chooses_nodes) most_nodes_of_slurm_ = kManyNodes;  // a script starts one step for each node so
-    is_standalone_ = is_standalone_ || (current == "torchrun" && word.text == "--standalone");
-    const std::size_t equals = word.text.find('=');
-    const std::optional<Attached> one_word = attached(current, word.text);
-    const std::string option = one_word ? one_word->option : word.text.substr(0, equals);
-    const FactorRow* row = row_of(current, option);
-    if (row == nullptr && current == "torchrun" && i > 0 && may_hold_options(words[i - 1], word))
-      unknown_of_torchrun_ = word;
-    if (row == nullptr) continue;
-    ShellField value{equals == std::string::npos ? "" : word.text.substr(equals + 1), word.line};
-    if (one_word) {
-      value.text = one_word->value;
-    } else if (equals == std::string::npos) {
-      if (i + 1 == words.size()) continue;
-      value = words[++i];
-    }
-    if (std::string_view(row->name) == "gpus per node") value.text = count_of(value.text);
-    if (current == "srun" && std::string_view(row->name) == "nodes")
-      most_nodes_of_slurm_ = std::max(most_nodes_of_slurm_, size_of(value).value_or(kManyNodes));
-    factors_[std::string(current)][row->name] = {option, value};
+    is_in_srun = is_in_srun || base_name(words[i].text) == "srun";
+    starts_torchrun_by_srun_ = starts_torchrun_by_srun_ || (is_in_srun && found == "torchrun");
+    current = found;
+    factors_[std::string(found)];
   }
+}
+
+/// Reads an option of a launcher. Returns how many words behind it are its value.
+std::size_t LaunchWorld::read_option(std::string_view launcher, const std::vector<ShellField>& words,
+                                     std::size_t at) {
+  const ShellField& word = words[at];
+  const OptionWord option = option_in(launcher, word.text);
+  const FactorRow* row = row_of(launcher, option.name);
+  if (row == nullptr) {
+    if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word)) unknown_of_torchrun_ = word;
+    return 0;
+  }
+  if (!option.value && at + 1 == words.size()) return 0;
+  ShellField value = option.value ? ShellField{*option.value, word.line} : words[at + 1];
+  if (std::string_view(row->name) == "gpus per node") value.text = count_of(value.text);
+  if (launcher == "srun" && std::string_view(row->name) == "nodes")
+    most_nodes_of_slurm_ = std::max(most_nodes_of_slurm_, size_of(value).value_or(kManyNodes));
+  factors_[std::string(launcher)][row->name] = {option.name, value};
+  return option.value ? 0 : 1;
+}
+
+/// Returns the factors of any launcher but torchrun.
+std::optional<LaunchWorld::Product> LaunchWorld::product_of(const char* launcher) const {
+  const Factors* factors = told_by(launcher);
+  if (factors == nullptr) return std::nullopt;
+  const auto tasks = factors->find("tasks"), nodes = factors->find("nodes");
+  if (tasks != factors->end()) return Product{launcher, {tasks->second}};
+  auto per_node = factors->find("per node");
+  if (per_node == factors->end()) per_node = factors->find("gpus per node");
+  const bool is_of_hosts = factors->contains("hosts") && nodes == factors->end();
+  if (per_node == factors->end() || is_of_hosts) return std::nullopt;
+  Product product{launcher, {}};
+  if (nodes != factors->end()) product.factors.push_back(nodes->second);
+  product.factors.push_back(per_node->second);
+  return product;
 }
 
 std::optional<LaunchWorld::Product> LaunchWorld::product() const {
@@ -155,31 +183,9 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
     }
     return product;
   }
-  if (const auto deepspeed = factors_.find("deepspeed"); deepspeed != factors_.end()) {
-    const Factors& factors = deepspeed->second;
-    const auto nodes = factors.find("nodes"), per_node = factors.find("per node");
-    const bool is_of_hosts = factors.contains("hosts") && nodes == factors.end();
-    if (per_node == factors.end() || is_of_hosts) return std::nullopt;
-    Product product{"deepspeed", {}};
-    if (nodes != factors.end()) product.factors.push_back(nodes->second);
-    product.factors.push_back(per_node->second);
-    return product;
-  }
-  for (const char* launcher : {"accelerate", "srun", "mpirun"}) {
-    const Factors* told = told_by(launcher);
-    if (told == nullptr) continue;
-    const Factors& factors = *told;
-    if (const auto tasks = factors.find("tasks"); tasks != factors.end())
-      return Product{launcher, {tasks->second}};
-    const auto nodes = factors.find("nodes");
-    auto per_node = factors.find("per node");
-    if (per_node == factors.end()) per_node = factors.find("gpus per node");
-    if (per_node == factors.end()) continue;
-    Product product{launcher, {}};
-    if (nodes != factors.end()) product.factors.push_back(nodes->second);
-    product.factors.push_back(per_node->second);
-    return product;
-  }
+  if (factors_.contains("deepspeed")) return product_of("deepspeed");
+  for (const char* launcher : {"accelerate", "srun", "mpirun"})
+    if (std::optional<Product> product = product_of(launcher)) return product;
   return std::nullopt;
 }
 
@@ -268,9 +274,8 @@ std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) c
   if (gpus && processes > *gpus)
     told.push_back(
         fmt::format("torchrun starts {} processes on a node, and Slurm gives it {} GPUs", processes, *gpus));
-  const bool is_list = !visible.empty() && visible.find_first_not_of("0123456789,") == std::string_view::npos;
-  const auto seen = 1 + std::count(visible.begin(), visible.end(), ',');
-  if (is_list && processes > seen)
+  const std::int64_t seen = gpus_in(visible);
+  if (seen > 0 && processes > seen)
     told.push_back(
         fmt::format("torchrun starts {} processes on a node, and CUDA_VISIBLE_DEVICES shows them {} "
                     "GPUs",

@@ -15,6 +15,7 @@
 ///         ntasks-per-node (or gpus-per-node) of srun or #SBATCH, or the processes of mpirun. There is no
 ///         number where a factor is not a whole number from 1 on.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -60,7 +61,9 @@ class LaunchWorld {
     std::string launcher;
     std::vector<Factor> factors;
   };
+  std::size_t read_option(std::string_view launcher, const std::vector<ShellField>& words, std::size_t at);
   std::optional<Product> product() const;
+  std::optional<Product> product_of(const char* launcher) const;
   /// Returns what a launcher says under the name of a row of kFactors, where it is known.
   std::optional<std::int64_t> size(const char* launcher, const char* name) const;
   /// Returns what a launcher says of the world; null if that is nothing, or if it says it of each component

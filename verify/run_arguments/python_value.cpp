@@ -18,15 +18,8 @@ std::string_view unquoted(std::string_view text) {
   return is_quoted ? text.substr(1, text.size() - 2) : text;
 }
 
-}  // namespace
-
-std::vector<std::string> python_values(std::string_view printed) {
-  std::string_view text = trimmed(printed);
-  const bool is_list = text.size() >= 2 && ((text.front() == '[' && text.back() == ']') ||
-                                            (text.front() == '(' && text.back() == ')'));
-  if (!is_list || text.substr(1).find_first_of("[(") != std::string_view::npos)
-    return {std::string(unquoted(text))};
-  text = trimmed(text.substr(1, text.size() - 2));
+/// Returns the elements of a list, which commas outside of quotes separate.
+std::vector<std::string> elements_of(std::string_view text) {
   std::vector<std::string> values;
   char quote = '\0';
   std::size_t begun = 0;
@@ -43,6 +36,17 @@ std::vector<std::string> python_values(std::string_view printed) {
     }
   }
   return values;
+}
+
+}  // namespace
+
+std::vector<std::string> python_values(std::string_view printed) {
+  const std::string_view text = trimmed(printed);
+  const bool is_list = text.size() >= 2 && ((text.front() == '[' && text.back() == ']') ||
+                                            (text.front() == '(' && text.back() == ')'));
+  if (!is_list || text.substr(1).find_first_of("[(") != std::string_view::npos)
+    return {std::string(unquoted(text))};
+  return elements_of(trimmed(text.substr(1, text.size() - 2)));
 }
 
 }  // namespace verify

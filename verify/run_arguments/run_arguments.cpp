@@ -14,6 +14,8 @@ const char* run_file_kind_name(RunFileKind kind) {
       return "yaml";
     case RunFileKind::script:
       return "script";
+    case RunFileKind::command:
+      return "command";
   }
   return "";
 }

@@ -12,6 +12,8 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/input_file.h"
+#include "verify/run_arguments/dialects.h"
+#include "verify/run_arguments/run_document.h"
 #include "verify/run_arguments/run_log.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/run_yaml.h"
@@ -190,14 +192,32 @@ void require_bytes(std::size_t bytes, std::size_t most) {
                .hint = "the file that starts the run, or the log of rank 0 from its beginning"});
 }
 
+/// Refuses values for variables of a text that has none.
+void require_nothing_set(const RunVariables& set, const char* what) {
+  if (set.empty()) return;
+  sim::refuse({.code = "bad_set",
+               .option = fmt::format("--set {}", sim::printable_text(set.begin()->first)),
+               .numbers = fmt::format("the file is {}", what),
+               .rule = fmt::format("{} has the values of all arguments, and no variables", what),
+               .hint = "the argument on the command line"});
+}
+
 }  // namespace
 
 RunArguments read_run_text(const std::string& text, const RunVariables& set, const std::string& path) {
   require_bytes(text.size(), kMostScriptBytes);
   require_text(text);
+  if (is_run_document(text)) {
+    require_nothing_set(set, "the document of a run");
+    return read_run_document(text);
+  }
   require_known_format(text);
   RunArguments run = is_yaml(text) ? read_run_yaml(text, set) : read_run_script(text, set, path);
   require_variables(text, run, set);
+  if (run.script.starts_with("megatron ")) {  // of ms-swift
+    for (RunArgument& argument : run.given) argument.name = name_of_swift(argument.name);
+    for (Unresolved& unknown : run.unresolved) unknown.argument = name_of_swift(unknown.argument);
+  }
   return run;
 }
 
@@ -206,6 +226,7 @@ namespace {
 /// Reads a run from a stream that can go back to its beginning.
 RunArguments read_run(std::istream& stream, const RunVariables& set, const std::string& path) {
   if (holds_a_ruler(stream)) {
+    require_nothing_set(set, "a log");
     stream.clear();
     stream.seekg(0);
     return read_run_log(stream);
@@ -235,7 +256,9 @@ RunArguments read_standard_input(const RunVariables& set) {
 
 RunArguments read_run_file(const std::string& path, const RunVariables& set) {
   if (path == kStandardInput) return read_standard_input(set);
-  if (const std::string problem = what_is_no_plain_file(path); !problem.empty()) {
+  const std::string model = path + "/config.json";  // of a folder with a model of Hugging Face
+  const std::string& name = what_is_no_plain_file(model).empty() ? model : path;
+  if (const std::string problem = what_is_no_plain_file(name); !problem.empty()) {
     sim::refuse(
         {.code = "run_file_missing",
          .option = "--from " + sim::printable_text(path),
@@ -243,8 +266,8 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
          .rule = "a run is read from a log, a YAML file, a launch script or the text of a command line",
          .hint = "the path of such a file"});
   }
-  std::ifstream file(path, std::ios::binary);
-  return read_run(file, set, path);
+  std::ifstream file(name, std::ios::binary);
+  return read_run(file, set, name);
 }
 
 }  // namespace verify

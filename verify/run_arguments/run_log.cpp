@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <fmt/format.h>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/python_value.h"
 
 namespace verify {
@@ -39,12 +45,13 @@ bool is_of_name(char c) {
          std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+/// "  name .......... value", from the first letter of the name on. Names of 48 letters have no dots.
 struct Entry {
   std::string_view name;
   std::string_view value;
+  std::size_t width = 0;  // of the name and the dots, which is the same in all lines of a list
 };
 
-/// "  name .......... value", from the first letter of the name on. Names of 48 letters have no dots.
 std::optional<Entry> entry_at(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && is_of_name(text[end])) ++end;
@@ -56,18 +63,37 @@ std::optional<Entry> entry_at(std::string_view text) {
   const bool has_dots = value > end + 1;
   if (value >= text.size() || text[value] != ' ') return std::nullopt;
   if (!has_dots && end < 47) return std::nullopt;
-  return Entry{text.substr(0, end), text.substr(value + 1)};
+  return Entry{text.substr(0, end), text.substr(value + 1), value - 1};
 }
 
-/// Finds the entry behind a prefix of any length: the name that dots follow.
-std::optional<Entry> entry_of(std::string_view line) {
+/// Finds where the entry behind a prefix of any length begins: the name that dots follow. Returns "" where
+/// there is none.
+std::string_view entry_of(std::string_view line) {
   std::size_t name = 0;  // every blank is looked at once, since a line may be blanks alone
   for (std::size_t at = line.find("  "); at != std::string_view::npos; at = line.find("  ", name)) {
     name = line.find_first_not_of(' ', at);
-    if (name == std::string_view::npos) return std::nullopt;
-    if (const auto entry = entry_at(line.substr(name))) return entry;
+    if (name == std::string_view::npos) return "";
+    if (entry_at(line.substr(name))) return line.substr(name);
   }
-  return std::nullopt;
+  return "";
+}
+
+/// Whether a text is a name, or a name and some of its dots, and so the first part of a line that is broken.
+bool begins_entry(std::string_view text) {
+  const std::size_t dots = std::min(text.find(' '), text.size());
+  return dots > 0 && std::ranges::all_of(text.substr(0, dots), is_of_name) &&
+         text.find_first_not_of('.', dots + 1) == std::string_view::npos;
+}
+
+/// Whether a text has some of the dots of a line, and may be the rest of one that is broken.
+bool has_dots(std::string_view text) { return text.find("....") != std::string_view::npos; }
+
+/// Whether a value has no end: nothing of it is there, or a list of Python's is not closed.
+bool is_open(std::string_view value) {
+  const std::size_t begin = value.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return true;
+  const char last = value[value.find_last_not_of(' ')];
+  return (value[begin] == '[' && last != ']') || (value[begin] == '(' && last != ')');
 }
 
 bool next_line(std::istream& log, std::string& line) {
@@ -82,11 +108,112 @@ bool next_line(std::istream& log, std::string& line) {
   return true;
 }
 
-struct List {
+/// A list of arguments, line by line. A launcher may break a line in two, each with its prefix.
+class List {
+ public:
+  List(std::size_t prefix, int line) : begun(line), prefix_(prefix) {}
+
   std::vector<RunArgument> arguments;
+  std::vector<std::string> lost;  // parts of arguments: "'swiglu ....' in line 12"
   int begun = 0;
   int ended = 0;
+
+  void take(std::string_view line, int number);
+  void end(int number) {
+    leave_part();
+    ended = number;
+  }
+
+ private:
+  std::string_view without_prefix(std::string_view line) const {
+    return line.substr(std::min(prefix_, line.size()));
+  }
+  bool goes_on(std::string_view line);
+  void leave_part();
+  void lose(std::string_view part, int number);
+  void add(std::string_view text, int number);
+
+  std::size_t prefix_;
+  std::size_t width_ = 48;   // of Megatron's lines, or of the entry before
+  std::string part_;         // of an entry, from its name on
+  std::string part_prefix_;  // of its line
+  int part_line_ = 0;
+  int parts_ = 0;
 };
+
+void List::take(std::string_view line, int number) {
+  const std::string_view text = entry_of(line);
+  if (!part_.empty() && text.empty() && goes_on(line)) return;
+  const std::string_view rest = without_prefix(line);
+  const bool begins = text.empty() && rest.find_first_not_of(' ') == 2 && begins_entry(rest.substr(2));
+  if (text.empty() && !begins && !has_dots(rest)) return;  // another line than Megatron's
+  leave_part();
+  if (begins || (!text.empty() && is_open(entry_at(text)->value))) {
+    part_ = begins ? rest.substr(2) : text;
+    part_prefix_ = line.substr(0, prefix_);
+    part_line_ = number;
+    parts_ = 1;
+  } else if (text.empty()) {
+    lose(rest, number);
+  } else {
+    add(text, number);
+  }
+}
+
+/// Joins a line to the part before it, if an entry, or a larger part of one, comes of it.
+bool List::goes_on(std::string_view line) {
+  constexpr int kMostParts = 64;
+  const bool has_value = entry_at(part_).has_value();
+  if (++parts_ > kMostParts || (has_value && !line.starts_with(part_prefix_))) return false;
+  std::string joined = part_;
+  joined += without_prefix(line);
+  const std::optional<Entry> entry = entry_at(joined);
+  const bool are_dots_joined = part_.ends_with('.') && joined[part_.size()] == '.';
+  const bool is_whole = entry && (has_value || are_dots_joined || entry->width == width_);
+  const bool is_joined = is_whole || (!entry && begins_entry(joined));
+  if (!is_joined || joined.size() > kMostLineBytes) return false;
+  part_ = std::move(joined);
+  if (entry && !is_open(entry->value)) leave_part();
+  return true;
+}
+
+/// Ends the part of an entry that has no further lines. A name with all of its dots has an empty value.
+void List::leave_part() {
+  const std::string part = std::exchange(part_, "");
+  if (entry_at(part)) {
+    add(part, part_line_);
+  } else if (has_dots(part) && part.size() != width_ + 1) {
+    lose(part, part_line_);
+  }
+}
+
+void List::lose(std::string_view part, int number) {
+  constexpr std::size_t kMostLetters = 40;
+  lost.push_back(fmt::format("'{}' in line {}", sim::printable_text(part.substr(0, kMostLetters)), number));
+}
+
+void List::add(std::string_view text, int number) {
+  const Entry entry = *entry_at(text);
+  if (arguments.size() == kMostRunArguments) {
+    sim::refuse({.code = "run_file_size",
+                 .option = fmt::format("line {}", number),
+                 .numbers = fmt::format("more than {} arguments in a list", kMostRunArguments),
+                 .rule = "Megatron has several hundred arguments",
+                 .hint = "the list of one rank alone"});
+  }
+  if (entry.name.size() < entry.width) width_ = entry.width;
+  arguments.push_back({run_argument_name(entry.name), python_values(entry.value), number});
+}
+
+/// The size in "> padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)".
+std::optional<std::int64_t> padded_vocabulary(std::string_view line) {
+  constexpr std::string_view kSize = "(new size: ";
+  if (line.find("> padded vocab (size: ") == std::string_view::npos) return std::nullopt;
+  const std::size_t at = line.find(kSize);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view size = line.substr(at + kSize.size());
+  return whole_number(size.substr(0, size.find(')')));
+}
 
 [[noreturn]] void refuse_cut(int line, const char* problem) {
   sim::refuse({.code = "run_log_cut",
@@ -94,6 +221,20 @@ struct List {
                .numbers = problem,
                .rule = "the list of arguments of a log begins and ends with a ruler",
                .hint = "the whole list, from '--- arguments ---' to '--- end of arguments ---'"});
+}
+
+/// Returns what is said of the list that is read.
+std::vector<std::string> notes_of(const List& list, int lists) {
+  std::vector<std::string> notes;
+  if (lists > 1) {
+    notes.push_back(fmt::format("the log has {} lists of arguments; the last one, lines {} to {}, is read",
+                                lists, list.begun, list.ended));
+  }
+  constexpr std::size_t kMostNamed = 6;
+  if (!list.lost.empty())
+    notes.push_back("parts of lines, whose other parts are not found, are not read: " +
+                    first_names(list.lost, kMostNamed));
+  return notes;
 }
 
 void take_world(RunArguments& run) {
@@ -120,22 +261,15 @@ RunArguments read_run_log(std::istream& log) {
         unbegun = number;
         continue;
       }
-      open->ended = number;
+      open->end(number);
       complete = std::exchange(open, std::nullopt);
       ++lists;
-    } else if (begin_of_list(line) != std::string_view::npos) {
-      open = List{.arguments = {}, .begun = number, .ended = 0};
+    } else if (const std::size_t begin = begin_of_list(line); begin != std::string_view::npos) {
+      open.emplace(begin, number);
     } else if (open) {
-      const std::optional<Entry> entry = entry_of(line);
-      if (!entry) continue;
-      if (open->arguments.size() == kMostRunArguments) {
-        sim::refuse({.code = "run_file_size",
-                     .option = fmt::format("line {}", number),
-                     .numbers = fmt::format("more than {} arguments in a list", kMostRunArguments),
-                     .rule = "Megatron has several hundred arguments",
-                     .hint = "the list of one rank alone"});
-      }
-      open->arguments.push_back({run_argument_name(entry->name), python_values(entry->value), number});
+      open->take(line, number);
+    } else if (const auto size = padded_vocabulary(line); size && complete) {
+      complete->arguments.push_back({"padded-vocab-size", {fmt::format("{}", *size)}, number});
     }
   }
   if (!complete && open) refuse_cut(open->begun, "the list begins here and does not end");
@@ -148,11 +282,7 @@ RunArguments read_run_log(std::istream& log) {
                  .hint = "the log of rank 0 from its beginning"});
   }
   RunArguments run{.kind = RunFileKind::log, .given = std::move(complete->arguments)};
-  if (lists > 1) {
-    run.notes.push_back(
-        fmt::format("the log has {} lists of arguments; the last one, lines {} to {}, is read", lists,
-                    complete->begun, complete->ended));
-  }
+  run.notes = notes_of(*complete, lists);
   if (open)
     run.notes.push_back(
         fmt::format("another list begins in line {} and does not end; it is not read", open->begun));

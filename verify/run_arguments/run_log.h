@@ -8,7 +8,11 @@
 ///   0: -------------------- end of arguments ---------------------
 ///
 /// A prefix of each line (a rank, a time) is dropped, and so are lines that other ranks printed in between.
-/// Of several lists the last complete one is read, and a note says so.
+/// Of several lists the last complete one is read, and a note says so. A line that a launcher broke is
+/// joined if name and dots are as wide as in other lines; a note names the parts of others. The padded
+/// vocabulary, which Megatron prints after the list, is an argument:
+///
+///   0: > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)
 ///
 /// Shapes  Values are as Python prints them: None, True, ['a', 'b']. A list becomes several values.
 /// Errors  run_log_cut: a list whose end or beginning is missing, in a log without a complete one;

@@ -4,13 +4,8 @@
 #include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
-#include <sstream>
+#include <string_view>
 #include <utility>
-#include <vector>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
 
 #include "verify/output/phrases.h"
 #include "verify/run_arguments/shell_words.h"
@@ -19,16 +14,16 @@ namespace verify {
 
 namespace {
 
-struct Word {
+struct ManifestWord {
   std::string text;
   int line = 0;
 };
 
 struct Container {
-  std::vector<std::pair<Word, Word>> environment;
-  std::vector<Word> command;
-  std::vector<Word> arguments;
-  std::vector<Word> texts;  // each for a shell
+  std::vector<std::pair<ManifestWord, ManifestWord>> environment;
+  std::vector<ManifestWord> command;
+  std::vector<ManifestWord> arguments;
+  std::vector<ManifestWord> texts;  // each for a shell
 };
 
 /// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
@@ -38,94 +33,48 @@ bool is_text_for_a_shell(std::string_view key, std::string_view text) {
   return is_key && text.find(".py") != std::string_view::npos;
 }
 
-/// Collects the containers, as the parser meets them: the maps with a command or arguments.
-class Containers : public YAML::EventHandler {
- public:
-  std::vector<Container> found;
+ManifestWord word_of(const YamlNode& node) {
+  const int below = node.text.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
+  return {node.text == "null" ? "" : node.text, node.line + below};
+}
 
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (mark.pos == document_) throw YAML::ParserException(mark, "text that is no document");
-    document_ = mark.pos;
-  }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take({"", mark.line + 1}); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take({"", mark.line + 1}); }
-  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                const std::string& value) override {
-    const int below = value.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
-    take({value, mark.line + 1 + below});
-  }
-  void OnSequenceStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                       YAML::EmitterStyle::value /*style*/) override {
-    levels_.push_back({});
-  }
-  void OnSequenceEnd() override { leave(); }
-  void OnMapStart(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                  YAML::EmitterStyle::value /*style*/) override {
-    levels_.push_back({});
-    levels_.back().is_map = true;
-  }
-  void OnMapEnd() override {
-    Level& map = levels_.back();
-    if (!map.name.text.empty()) keep_variable(map);
-    const Container& container = map.container;
-    const bool is_container =
-        !container.command.empty() || !container.arguments.empty() || !container.texts.empty();
-    if (is_container) found.push_back(std::move(map.container));
-    leave();
-  }
+/// Returns the scalars of a list.
+std::vector<ManifestWord> words_in(const YamlNode& node) {
+  std::vector<ManifestWord> words;
+  for (const YamlEntry& entry : node.entries)
+    if (entry.value.kind == YamlNode::Kind::scalar) words.push_back(word_of(entry.value));
+  return words;
+}
 
- private:
-  struct Level {
-    bool is_map = false;
-    bool has_key = false;  // the next event is a value
-    std::string key;
-    Word name, value;     // of a map {name: A, value: B}
-    Container container;  // of a map with a command
-  };
-
-  void take(Word word) {
-    if (levels_.empty()) return;
-    Level& level = levels_.back();
-    if (level.is_map && !level.has_key) {
-      level.key = std::move(word.text);
-      level.has_key = true;
-      return;
+/// Returns the variables in a list of maps {name: A, value: B}.
+std::vector<std::pair<ManifestWord, ManifestWord>> variables_in(const YamlNode& node) {
+  std::vector<std::pair<ManifestWord, ManifestWord>> variables;
+  for (const YamlEntry& variable : node.entries) {
+    ManifestWord name, value;
+    for (const YamlEntry& entry : variable.value.entries) {
+      if (entry.name == "name") name = word_of(entry.value);
+      if (entry.name == "value") value = word_of(entry.value);
     }
-    level.has_key = false;
-    if (!level.is_map) {
-      if (levels_.size() > 1) take_of_list(levels_[levels_.size() - 2], std::move(word));
-    } else if (level.key == "name") {
-      level.name = std::move(word);
-    } else if (level.key == "value") {
-      level.value = std::move(word);
-    } else if (is_text_for_a_shell(level.key, word.text)) {
-      level.container.texts.push_back(std::move(word));
-    }
+    if (!name.text.empty() && !value.text.empty()) variables.emplace_back(name, value);
   }
+  return variables;
+}
 
-  static void take_of_list(Level& map, Word word) {
-    if (!map.is_map) return;
-    if (map.key == "command") map.container.command.push_back(std::move(word));
-    if (map.key == "args") map.container.arguments.push_back(std::move(word));
+/// Adds the containers in a node, those that are further inside first: the maps with a command or arguments.
+void add_containers(const YamlNode& node, std::vector<Container>& found) {
+  Container container;
+  for (const auto& [key, line, value] : node.entries) {
+    const bool is_list = value.kind == YamlNode::Kind::list;
+    if (is_list && key == "command") container.command = words_in(value);
+    if (is_list && key == "args") container.arguments = words_in(value);
+    if (is_list && key == "env") container.environment = variables_in(value);
+    if (is_text_for_a_shell(key, value.text)) container.texts.push_back(word_of(value));
+    add_containers(value, found);
   }
-
-  /// Keeps the variable that a map in the list `env` of a container gives.
-  void keep_variable(Level& map) {
-    if (levels_.size() < 3) return;
-    Level& container = levels_[levels_.size() - 3];
-    if (container.is_map && container.key == "env" && !map.value.text.empty())
-      container.container.environment.emplace_back(std::move(map.name), std::move(map.value));
-  }
-
-  void leave() {
-    levels_.pop_back();
-    if (!levels_.empty()) levels_.back().has_key = false;
-  }
-
-  std::vector<Level> levels_;
-  int document_ = -1;  // where the current one begins
-};
+  const bool is_container =
+      !container.command.empty() || !container.arguments.empty() || !container.texts.empty();
+  if (is_container) found.push_back(std::move(container));
+}
 
 /// Returns a word in whose double quotes a shell replaces variables, and nothing else.
 std::string in_double_quotes(std::string_view text) {
@@ -180,17 +129,17 @@ void add(const Container& container, Script& script) {
     script.add(fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line);
     script.end();
   }
-  for (const Word& text : container.texts) {
+  for (const ManifestWord& text : container.texts) {
     script.begin(text.line);
     script.add(text.text, text.line);
     script.end();
   }
-  std::vector<Word> words = container.command;
+  std::vector<ManifestWord> words = container.command;
   words.insert(words.end(), container.arguments.begin(), container.arguments.end());
   if (words.empty()) return;
   script.begin(words.front().line);
   bool is_text = false;
-  for (const Word& word : words) {
+  for (const ManifestWord& word : words) {
     script.add(is_text ? in_single_quotes(word.text) : in_double_quotes(word.text), word.line);
     is_text = hands_text_on(word.text);
   }
@@ -199,18 +148,11 @@ void add(const Container& container, Script& script) {
 
 }  // namespace
 
-std::string script_of_manifest(std::string_view yaml) {
-  std::istringstream stream{std::string(yaml)};
-  Containers containers;
-  try {
-    YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(containers)) {
-    }
-  } catch (const YAML::Exception&) {
-    return "";
-  }
+std::string script_of_manifest(const std::vector<YamlNode>& documents) {
+  std::vector<Container> containers;
+  for (const YamlNode& document : documents) add_containers(document, containers);
   Script script;
-  for (const Container& container : containers.found) add(container, script);
+  for (const Container& container : containers) add(container, script);
   return std::move(script).text();
 }
 

@@ -15,11 +15,13 @@
 ///         variables. The text behind `bash -c` is left to that shell.
 
 #include <string>
-#include <string_view>
+#include <vector>
+
+#include "verify/run_arguments/yaml_tree.h"
 
 namespace verify {
 
-/// Returns the script; "" where the YAML has no container with a command, or is none.
-std::string script_of_manifest(std::string_view yaml);
+/// Returns the script; "" where no document has a container with a command.
+std::string script_of_manifest(const std::vector<YamlNode>& documents);
 
 }  // namespace verify

@@ -517,7 +517,8 @@ class ScriptReader {
     const bool is_plain = !path.empty() && path.front() != '-' && path.back() != '/';
     const std::size_t slash = path.rfind('/');
     std::optional<std::string> text;
-    if (words[0].text == "pwd" && words.size() == 1 && state_.folder != "") text = state_.folder;
+    if (words[0].text == "pwd" && words.size() == 1 && state_.folder && state_.folder->starts_with('/'))
+      text = state_.folder;
     if (words[0].text == "basename" && is_plain) text = path.substr(slash + 1);
     if (words[0].text == "dirname" && is_plain)
       text = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
@@ -568,7 +569,9 @@ class ScriptReader {
     const std::string& name = assignment.name;
     const auto has = [&](const char* letters) { return options.find_first_of(letters) != std::string::npos; };
     const bool is_local = word != "export" && word != "readonly" && !has("g") && state_.calls.size() > 1;
-    if (is_local) state_.calls.back().outer.merge(values_.kept({name}));
+    ShellVariables outer = values_.kept({name});
+    const auto is_exported = outer[name] != nullptr ? outer[name]->is_exported : false;
+    if (is_local) state_.calls.back().outer.merge(outer);
     if (has("Ain")) state_.opaque[name] = has("n");
     if (has("n")) values_.forget_all(assignment.line);
     if (assignment.is_array || !assignment.values.empty()) {
@@ -576,7 +579,7 @@ class ScriptReader {
     } else if (has("a") || has("A")) {
       values_.assign({.name = name, .is_array = true, .line = assignment.line});
     } else if (is_local) {
-      values_.keep(name, {.kind = ShellValue::Kind::unset});
+      values_.keep(name, {.kind = ShellValue::Kind::unset, .is_exported = is_exported});
     }
     if (word == "export" || has("x")) values_.export_variable(name);
   }
@@ -692,7 +695,7 @@ class ScriptReader {
 
   /// Runs commands in a shell that the script starts, which gets the variables that are exported, or none where it
   /// is elsewhere. What the launcher before it says holds for its trainings.
-  void run_child(const Step& commands, const Words& launcher) {
+  void run_child(const Step& commands, int line, const Words& launcher) {
     const std::size_t launches = launches_.size();
     const bool is_elsewhere =
         std::ranges::any_of(launcher, [](const ShellField& word) { return starts_elsewhere(word.text); });
@@ -700,8 +703,11 @@ class ScriptReader {
     if (children_ > kMostNesting) return;
     in_shell([&] {
       auto variables = std::make_shared<ShellVariables>(*state_.variables);
-      std::erase_if(*variables, [&](const auto& one) { return is_elsewhere || !one.second->is_exported; });
-      state_.variables = std::move(variables);
+      std::erase_if(*variables,
+                    [&](const auto& one) { return is_elsewhere || one.second->is_exported == false; });
+      state_.variables = variables;
+      for (const auto& [name, value] : *variables)
+        if (!value->is_exported) values_.forget(name, line, "it may not be exported");
       commands();
     });
     state_.status = {};
@@ -714,7 +720,7 @@ class ScriptReader {
     documents_ += is_document ? 1 : 0;
     try {
       const ShellScript script = parse_shell(text, line);
-      run_child([&] { run_script(script, true); }, launcher);
+      run_child([&] { run_script(script, true); }, line, launcher);
     } catch (const sim::Error& error) {
       const std::string& code = error.refusal().code;
       if (code != "script_syntax" && (code != "bare_bracket" || !is_document)) throw;
@@ -792,7 +798,7 @@ class ScriptReader {
       for (const char* name : {"0", "BASH_SOURCE"}) values_.define(name, file->path, 0);
       run_script(file->script, is_allocated);
     };
-    run_child(commands, before);
+    run_child(commands, command.line, before);
     open_files_.pop_back();
     return true;
   }

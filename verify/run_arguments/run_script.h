@@ -12,23 +12,22 @@
 /// nothing but arguments, and files that only assign arrays of arguments, are read as well. Commands in
 /// here-documents, in `bash -c "..."`, in `ssh`, `sbatch --wrap` and `eval` are found.
 ///
-/// Nothing is executed. Assignments, arrays, defaults, whole-number arithmetic, `if`, `case`, && and ||, tests,
-/// loops, functions, subshells and the output of `echo` are followed, as bash follows them, where it is known
-/// what they do. Where a branch may run, both ways are followed, and what differs is not known from there on:
-/// it is kept as Unresolved, with its line and the variable that would tell it. So is what only a shell could
-/// tell: the output of other commands, regular expressions, braces, `read`. A variable without a value in the
-/// file is not set if the file gives it a default (${TP:-8}, [ -z $TP ] && TP=8), and not known otherwise. If
-/// the script ends where it is empty, the script needs it, and it is Unresolved. A variable in `set` has that
-/// value throughout; --set NAME= leaves it to the defaults.
+/// Nothing is executed. Assignments, arrays, defaults, whole-number arithmetic, `if`, `case`, && and ||,
+/// tests, loops, functions, subshells and the output of `echo` are followed, as bash follows them, where it
+/// is known what they do. Where a branch may run, both ways are followed, and what differs is not known from
+/// there on: it is kept as Unresolved, with its line and the variable that would tell it. So is what only a
+/// shell could tell: the output of other commands, regular expressions, braces, `read`. A variable without a
+/// value in the file is not set if the file gives it a default (${TP:-8}, [ -z $TP ] && TP=8), and not known
+/// otherwise. If the script ends where it is empty, the script needs it, and it is Unresolved. A variable in
+/// `set` has that value throughout; --set NAME= leaves it to the defaults.
 ///
-/// A script that is read from a path may source and start other files beside it (script_files.h): they are read
-/// in their place, with the line that names them. A file that is not there is Unresolved.
+/// A script that is read from a path may source and start other files beside it (script_files.h): they are
+/// read in their place, with the line that names them. A file that is not there is Unresolved.
 ///
 /// The world is that of torchrun, deepspeed, accelerate, srun, sbatch, mpirun or #SBATCH: launch_world.h.
 ///
-/// Errors  script_syntax, bare_bracket (shell_words.h); run_without_arguments; run_overrides: keys of a
-///         configuration in the place of arguments, as Hydra takes them (model.layers=2); arguments_apart:
-///         arguments that begin a command of their own, since the line before does not go on; those of
+/// Errors  script_syntax, bare_bracket (shell_words.h); run_without_arguments; arguments_apart: arguments
+///         that begin a command of their own, since the line before does not go on; those of
 ///         launch_mistakes.h; run_file_size: more than a million commands.
 
 #include <string>

@@ -5,25 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <string>
 #include <utility>
-#include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
+#include <vector>
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/run_manifest.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
+#include "verify/run_arguments/yaml_tree.h"
 
 namespace verify {
 
@@ -31,153 +29,52 @@ namespace {
 
 constexpr const char* kSection = "MODEL_ARGS";
 constexpr const char* kEnvironment = "ENV_VARS";
-/// The sections of a configuration of FlagScale, which makes an argument of each key in them, however deep.
-constexpr std::array<std::string_view, 3> kSectionsOfFlagScale = {"system", "model", "data"};
+/// Where a config.json has what belongs to the layers of a text model.
+constexpr std::array<std::string_view, 4> kTextSections = {"text_config", "llm_config", "language_config",
+                                                           "rope_parameters"};
+constexpr std::size_t kMostNamed = 12;
 
-int line_of(const YAML::Mark& mark) { return mark.line + 1; }
+/// Calls `take(path, entry)` for each entry that is no map, with the path of the maps around it.
+using Take = std::function<void(const std::string& path, const YamlEntry& entry)>;
+void visit(const YamlNode& node, const std::string& path, const Take& take) {
+  for (const YamlEntry& entry : node.entries) {
+    if (!node.is_map()) return;
+    const std::string inner = path.empty() ? entry.name : path + "." + entry.name;
+    if (!entry.value.is_map()) take(inner, entry);
+    visit(entry.value, inner, take);
+  }
+}
 
-/// Collects the scalars of the map MODEL_ARGS, and those of the outermost map, as the parser meets them.
-class Arguments : public YAML::EventHandler {
- public:
-  std::vector<RunArgument> section;
-  std::vector<RunArgument> outermost;
-  std::map<std::string, std::string> environment;
-  bool has_section = false;
-  std::vector<RunArgument> of_flagscale;     // those of the sections of FlagScale
-  std::set<std::string> flagscale_sections;  // those that are there
-  std::optional<RunArgument> nested;  // the first argument in another section, with the name of the section
-  std::string nested_sizes;           // the sizes of groups there, as options: " --context-parallel-size 2"
+bool is_outermost(std::string_view path) { return path.find('.') == std::string_view::npos; }
 
-  /// The parser begins the same document again, for ever, at text that it cannot take.
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (mark.pos == document_) throw YAML::ParserException(mark, "text that is no document");
-    document_ = mark.pos;
-  }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take("null", line_of(mark)); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
-    sim::refuse({.code = "run_yaml_alias",
-                 .option = fmt::format("line {}", line_of(mark)),
-                 .numbers = "an alias of an anchor",
-                 .rule = "each argument is written out",
-                 .hint = "the value in the place of the alias"});
-  }
-  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                const std::string& value) override {
-    take(value, line_of(mark));
-  }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                       YAML::EmitterStyle::value /*style*/) override {
-    enter(false, line_of(mark));
-  }
-  void OnSequenceEnd() override { leave(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                  YAML::EmitterStyle::value /*style*/) override {
-    enter(true, line_of(mark));
-  }
-  void OnMapEnd() override { leave(); }
+void require_few(std::size_t arguments, int line) {
+  if (arguments < kMostRunArguments) return;
+  sim::refuse({.code = "run_file_size",
+               .option = fmt::format("line {}", line),
+               .numbers = fmt::format("more than {} arguments", kMostRunArguments),
+               .rule = "Megatron has several hundred arguments",
+               .hint = "a file with the arguments of one run"});
+}
 
- private:
-  struct Level {
-    bool is_map = false;
-    bool has_key = false;  // the next event is a value
-    std::string key;
-    int key_line = 0;
-  };
-
-  /// The list that values of the current level belong to; null where they are not arguments.
-  std::vector<RunArgument>* target() {
-    const std::size_t depth = levels_.size() - (levels_.back().is_map ? 0 : 1);
-    if (depth == 0 || !levels_[depth - 1].is_map) return nullptr;
-    if (depth == 1) return &outermost;
-    return depth == 2 && levels_[0].is_map && levels_[0].key == kSection ? &section : nullptr;
+/// Returns the arguments in the entries of a map.
+std::vector<RunArgument> arguments_in(const YamlNode& map) {
+  std::vector<RunArgument> arguments;
+  for (const YamlEntry& entry : map.entries) {
+    if (!map.is_map() || entry.value.is_map()) continue;
+    require_few(arguments.size(), entry.line);
+    arguments.push_back({run_argument_name(entry.name), words_of(entry.value), entry.line});
   }
+  return arguments;
+}
 
-  void take(const std::string& value, int line) {
-    if (levels_.empty()) return;
-    Level& level = levels_.back();
-    if (level.is_map && !level.has_key) {
-      level.key = value;
-      level.key_line = line;
-      level.has_key = true;
-      return;
-    }
-    std::vector<RunArgument>* list = target();
-    if (is_of_flagscale_section()) take_of_flagscale(level, value);
-    if (level.is_map) {
-      level.has_key = false;
-      if (levels_.size() == 2 && levels_[0].is_map && levels_[0].key == kEnvironment)
-        environment[level.key] = value;
-      if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
-      if (!nested && list == nullptr && is_used(level.key) && levels_[0].is_map)
-        nested = {run_argument_name(level.key), {levels_[0].key}, level.key_line};
-      if (list == nullptr) keep_nested_size(run_argument_name(level.key), value);
-    } else if (list != nullptr && !list->empty()) {
-      list->back().values.push_back(value);
-    }
+/// Returns the first map of this name among the outermost entries; null where there is none.
+const YamlNode* section_of(const std::vector<YamlNode>& documents, std::string_view name) {
+  for (const YamlNode& document : documents) {
+    for (const YamlEntry& entry : document.entries)
+      if (document.is_map() && entry.name == name && entry.value.is_map()) return &entry.value;
   }
-
-  void enter(bool is_map, int line) {
-    if (!levels_.empty() && levels_.back().is_map && !levels_.back().has_key) {
-      levels_.back().key.clear();  // a key that is no scalar
-      levels_.back().has_key = true;
-    }
-    levels_.push_back({is_map, false, {}, line});
-    if (is_map) {
-      has_section = has_section || (levels_.size() == 2 && levels_[0].key == kSection);
-      return;
-    }
-    if (levels_.size() < 2) return;
-    std::vector<RunArgument>* list = target();
-    const Level& map = levels_[levels_.size() - 2];
-    if (is_of_flagscale_section() && map.is_map)
-      add(of_flagscale, {run_argument_name(map.key), {}, map.key_line});
-    if (list != nullptr && map.is_map) add(*list, {run_argument_name(map.key), {}, map.key_line});
-  }
-
-  void leave() {
-    levels_.pop_back();
-    if (!levels_.empty()) levels_.back().has_key = false;
-  }
-
-  bool is_of_flagscale_section() const {
-    return levels_.size() >= 2 && levels_[0].is_map && levels_[1].is_map &&
-           std::ranges::find(kSectionsOfFlagScale, levels_[0].key) != kSectionsOfFlagScale.end();
-  }
-
-  void take_of_flagscale(const Level& level, const std::string& value) {
-    flagscale_sections.insert(levels_[0].key);
-    if (level.is_map && value != "null")
-      add(of_flagscale, {run_argument_name(level.key), {value}, level.key_line});
-    if (!level.is_map && !of_flagscale.empty()) of_flagscale.back().values.push_back(value);
-  }
-
-  void keep_nested_size(const std::string& name, const std::string& value) {
-    constexpr std::string_view kSize = "-parallel-size";
-    if (!name.ends_with(kSize) || !is_used(name) || !whole_number(value)) return;
-    const std::string option = fmt::format(" --{} ", name);
-    if (nested_sizes.find(option) == std::string::npos) nested_sizes += option + value;
-  }
-
-  static bool is_used(const std::string& key) {
-    const ArgumentRow* row = find_argument(run_argument_name(key));
-    return row != nullptr && row->use == ArgumentUse::used;
-  }
-
-  static void add(std::vector<RunArgument>& list, RunArgument argument) {
-    if (list.size() == kMostRunArguments) {
-      sim::refuse({.code = "run_file_size",
-                   .option = fmt::format("line {}", argument.line),
-                   .numbers = fmt::format("more than {} arguments", kMostRunArguments),
-                   .rule = "Megatron has several hundred arguments",
-                   .hint = "a file with the arguments of one run"});
-    }
-    list.push_back(std::move(argument));
-  }
-
-  std::vector<Level> levels_;
-  int document_ = -1;  // where the current one begins
-};
+  return nullptr;
+}
 
 /// The sizes of a layout in a configuration of GPT-NeoX, and Megatron's names for them.
 constexpr std::array<std::pair<const char*, const char*>, 2> kSizesOfNeox = {{
@@ -238,22 +135,92 @@ void expand_variables(RunArguments& run, const RunVariables& set) {
   }
 }
 
-bool is_configuration_of_flagscale(const Arguments& arguments) {
-  const std::set<std::string>& sections = arguments.flagscale_sections;
-  const bool has_sizes = std::ranges::any_of(arguments.of_flagscale, [](const RunArgument& argument) {
-    return argument.name == "num-layers" || argument.name == "tensor-model-parallel-size";
-  });
-  return !arguments.has_section && sections.contains("system") && sections.contains("model") && has_sizes;
+/// Returns the path in "${model.sizes.layers}" or, of a value beside it, "${.layers}"; "" of another value.
+std::string path_meant(const NamedValue& one) {
+  const std::string text = one.values.size() == 1 ? one.values.front() : "";
+  if (!text.starts_with("${") || text.find('}') + 1 != text.size()) return "";
+  const std::string path = text.substr(2, text.size() - 3);
+  return path.starts_with('.') ? one.path.substr(0, one.path.rfind('.')) + path : path;
 }
 
-RunArguments arguments_of_flagscale(Arguments arguments, const RunVariables& set) {
-  RunArguments run{.kind = RunFileKind::yaml, .given = std::move(arguments.of_flagscale)};
-  expand_variables(run, set);
-  run.notes.emplace_back(
-      "the sections system, model and data are read as FlagScale makes arguments of them: one of each key, "
-      "and "
-      "none of the names of sections; its experiment gives the number of ranks");
-  return run;
+/// Returns the values in all maps, however deep. A short value that stands for one of another path has that
+/// one's.
+std::vector<NamedValue> named_values(const std::vector<YamlNode>& documents) {
+  std::vector<NamedValue> named;
+  for (const YamlNode& document : documents) {
+    visit(document, "", [&](const std::string& path, const YamlEntry& entry) {
+      require_few(named.size(), entry.line);
+      named.push_back({path, words_of(entry.value), entry.line});
+    });
+  }
+  constexpr std::size_t kMostLetters = 100;
+  constexpr int kMostSteps = 8;
+  std::map<std::string, std::string> values;
+  for (int step = 0; step < kMostSteps; ++step) {
+    for (const NamedValue& one : named)
+      if (one.values.size() == 1 && one.values.front().size() <= kMostLetters)
+        values[one.path] = one.values.front();
+    for (NamedValue& one : named) {
+      const auto meant = values.find(path_meant(one));
+      if (meant != values.end()) one.values = {meant->second};
+    }
+  }
+  return named;
+}
+
+RunArguments run_of(Translation translation, std::string note) {
+  if (!translation.unused.empty())
+    note += fmt::format("; not used: {}", first_names(translation.unused, kMostNamed));
+  return {.kind = RunFileKind::yaml,
+          .given = std::move(translation.given),
+          .unresolved = std::move(translation.unresolved),
+          .notes = {std::move(note)}};
+}
+
+bool is_used(const RunArgument& argument) {
+  const ArgumentRow* row = find_argument(argument.name);
+  return row != nullptr && row->use == ArgumentUse::used;
+}
+bool is_of_megatron(const RunArgument& argument) { return find_argument(argument.name) != nullptr; }
+
+/// Whether the outermost keys are those of a config.json of Hugging Face.
+bool is_of_huggingface(const std::vector<NamedValue>& named) {
+  const auto has = [&](std::string_view path) {
+    return std::ranges::find(named, path, &NamedValue::path) != named.end();
+  };
+  return has("model_type") && (has("hidden_size") || has("n_embd") || has("text_config.hidden_size"));
+}
+
+/// Reads the model of a config.json. What its sections say of images and sound is no part of it.
+RunArguments run_of_huggingface(std::vector<NamedValue> named) {
+  std::erase_if(named, [](const NamedValue& one) {
+    const std::string_view section = std::string_view(one.path).substr(0, one.path.find('.'));
+    return !is_outermost(one.path) && std::ranges::find(kTextSections, section) == kTextSections.end();
+  });
+  Translation translation = translated("huggingface", named);
+  std::string note =
+      "a config.json of Hugging Face is read: it has the sizes of a model, and no layout, batch and sequence";
+  const auto is_known_type = [&](const NamedValue& one) {
+    return one.path.ends_with("model_type") &&
+           std::ranges::find(translation.unused, one.path) == translation.unused.end();
+  };
+  if (std::ranges::none_of(named, is_known_type))
+    note += "; the layers of this model_type are not known here, and have what the other keys say";
+  return run_of(std::move(translation), std::move(note));
+}
+
+/// Refuses YAML in which no argument is found.
+[[noreturn]] void refuse_without_arguments(const std::vector<RunArgument>& outermost) {
+  sim::refuse(
+      {.code = "run_without_arguments",
+       .option = "--from",
+       .numbers = outermost.empty()
+                      ? "YAML without a map MODEL_ARGS and without flags at its outermost level"
+                      : fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
+                                    sim::printable_text(outermost.front().name)),
+       .rule = "YAML holds the flags in MODEL_ARGS or other sections, or is a flat map of flags",
+       .hint = outermost.empty() ? "MODEL_ARGS:, and below it '--num-layers: 12'"
+                                 : "the command line that the job runs, as a text file"});
 }
 
 /// Reads the commands of a manifest. What torchrun's command does not say of the world, the operator of the
@@ -271,62 +238,43 @@ RunArguments read_manifest(const std::string& script, const RunVariables& set) {
   return run;
 }
 
+/// Whether a section has an argument that is used.
+bool has_used_section(const std::vector<NamedValue>& named) {
+  std::vector<NamedValue> inner;
+  std::ranges::copy_if(named, std::back_inserter(inner),
+                       [](const NamedValue& one) { return !is_outermost(one.path); });
+  return std::ranges::any_of(translated("nested", inner).given, is_used);
+}
+
 }  // namespace
 
 RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
-  std::istringstream stream{std::string(text)};
-  Arguments arguments;
-  try {
-    YAML::Parser parser(stream);
-    while (!arguments.has_section && parser.HandleNextDocument(arguments)) {
+  const std::vector<YamlNode> documents = read_yaml(text);
+  RunArguments run{.kind = RunFileKind::yaml};
+  std::string script;
+  if (const YamlNode* section = section_of(documents, kSection)) {
+    run.given = arguments_in(*section);
+  } else {
+    for (const YamlNode& document : documents)
+      std::ranges::move(arguments_in(document), std::back_inserter(run.given));
+    require_no_deepspeed(run.given);
+    require_no_neox(run.given);
+    script = script_of_manifest(documents);
+    const std::vector<NamedValue> named = named_values(documents);
+    if (is_of_huggingface(named)) {
+      run = run_of_huggingface(named);
+    } else if (script.empty() && has_used_section(named)) {
+      run = run_of(translated("nested", named), "sections are read by the names of arguments in them");
     }
-  } catch (const YAML::Exception& error) {
-    const bool is_too_deep =
-        dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;  // it says "bad file"
-    sim::refuse({.code = "run_yaml_syntax",
-                 .option = fmt::format("line {}", line_of(error.mark)),
-                 .numbers = is_too_deep ? "nested too deep" : sim::printable_text(error.msg),
-                 .rule = "the text is YAML",
-                 .hint = "a map of flags: '--num-layers: 12'"});
   }
-  if (is_configuration_of_flagscale(arguments)) return arguments_of_flagscale(std::move(arguments), set);
-  if (!arguments.has_section && arguments.nested) {
-    sim::refuse(
-        {.code = "run_yaml_nested",
-         .option = fmt::format("line {}", arguments.nested->line),
-         .numbers = fmt::format("{} in the section '{}'", arguments.nested->name,
-                                sim::printable_text(arguments.nested->values.front())),
-         .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
-         .hint = fmt::format("the log of the run, which has all arguments{}",
-                             arguments.nested_sizes.empty()
-                                 ? ""
-                                 : fmt::format(", or the layout on the command line, as in --world-size "
-                                               "N{}",
-                                               arguments.nested_sizes))});
+  if (const YamlNode* environment = section_of(documents, kEnvironment)) {
+    for (const YamlEntry& entry : environment->entries)
+      if (entry.value.kind == YamlNode::Kind::scalar) run.environment[entry.name] = entry.value.text;
   }
-  RunArguments run{
-      .kind = RunFileKind::yaml,
-      .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
-  run.environment = std::move(arguments.environment);
-  require_no_deepspeed(run.given);
-  require_no_neox(run.given);
   expand_variables(run, set);
-  const auto is_known = [](const RunArgument& argument) { return find_argument(argument.name) != nullptr; };
-  if (std::ranges::any_of(run.given, is_known)) return run;
-  if (const std::string script = script_of_manifest(text); !script.empty()) return read_manifest(script, set);
-  if (run.given.empty()) {
-    sim::refuse({.code = "run_without_arguments",
-                 .option = "--from",
-                 .numbers = "YAML without a map MODEL_ARGS and without flags at its outermost level",
-                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
-                 .hint = "MODEL_ARGS:, and below it '--num-layers: 12'"});
-  }
-  sim::refuse({.code = "run_without_arguments",
-               .option = "--from",
-               .numbers = fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
-                                      sim::printable_text(run.given.front().name)),
-               .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
-               .hint = "the command line that the job runs, as a text file"});
+  if (std::ranges::any_of(run.given, is_of_megatron)) return run;
+  if (!script.empty()) return read_manifest(script, set);
+  refuse_without_arguments(run.given);
 }
 
 }  // namespace verify

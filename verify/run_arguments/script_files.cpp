@@ -43,9 +43,9 @@ ScriptFiles::ScriptFiles(const std::string& path) {
 }
 
 std::string ScriptFiles::path_of(const std::string& written, const std::string& folder) const {
-  const std::string& begin = folder.empty() ? folder_ : folder;
-  if (written.empty() || (!written.starts_with('/') && begin.empty())) return "";
-  std::string path = (std::filesystem::path(begin) / written).lexically_normal().string();
+  if (written.empty()) return "";
+  const std::filesystem::path begin = folder.empty() ? folder_ : folder;
+  std::string path = (begin / written).lexically_normal().string();
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
 }

@@ -2,8 +2,8 @@
 
 /// The files beside a launch script.
 ///
-/// Shapes  A path is absolute, with "." and ".." taken out. Relative ones begin at the folder of the script, unless
-///         a `cd` has changed it.
+/// Shapes  Paths have "." and ".." taken out. Those of a script that is a file are absolute, and begin at its
+///         folder, unless a `cd` has changed it.
 /// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the one
 ///         above it and those below these; 50 at most.
 
@@ -23,7 +23,7 @@ class ScriptFiles {
   explicit ScriptFiles(const std::string& path);
 
   const std::string& script() const { return script_; }
-  /// Returns the path that a script in a folder means; "" where it has none. `folder` is "" for its own.
+  /// Returns the path that a script in a folder means. `folder` is "" for its own.
   std::string path_of(const std::string& written, const std::string& folder) const;
   bool has_folder(const std::string& path) const;
   /// Returns the text of a file; none where it is not read.

@@ -13,11 +13,23 @@ namespace verify {
 
 namespace {
 
-using Kind = ShellValue::Kind;
+using ValueKind = ShellValue::Kind;
 
 bool are_equal(const ShellValue* a, const ShellValue* b) {
   if (a == nullptr || b == nullptr || a == b) return a == b;
   return a->kind == b->kind && a->fields == b->fields && a->is_exported == b->is_exported;
+}
+
+bool are_all(const std::vector<const ShellValue*>& values, const ShellValue* one) {
+  return std::ranges::all_of(values, [one](const ShellValue* value) { return are_equal(value, one); });
+}
+
+/// Whether values are exported; none where some are.
+std::optional<bool> exported_in(const std::vector<const ShellValue*>& values) {
+  std::optional<bool> exported = values.front() != nullptr ? values.front()->is_exported : false;
+  for (const ShellValue* value : values)
+    if ((value != nullptr ? value->is_exported : false) != exported) exported.reset();
+  return exported;
 }
 
 const ShellValue* value_of(const ShellState& state, const std::string& name) {
@@ -34,7 +46,7 @@ void join_map(Map& map, const Map& other, const typename Map::mapped_type& unkno
 
 /// The words of a text that gives arguments. Those of an array are its fields.
 ShellFields words_of(const ShellValue& value) {
-  if (value.kind != Kind::text) return value.fields;
+  if (value.kind != ValueKind::text) return value.fields;
   const std::string& text = value.fields.front().text;
   ShellFields words;
   for (std::size_t at = 0; (at = text.find_first_not_of(" \t\n", at)) != std::string::npos;) {
@@ -54,10 +66,10 @@ class Merge {
   ShellValue merged(const ShellValue* before, const std::vector<const ShellValue*>& others) {
     bool are_arrays = true;  // which have no values from outside
     for (const ShellValue* one : others)
-      are_arrays = are_arrays && one != nullptr && one->kind == Kind::array;
-    const ShellValue empty{.kind = Kind::array};
+      are_arrays = are_arrays && one != nullptr && one->kind == ValueKind::array;
+    const ShellValue empty{.kind = ValueKind::array};
     const ShellValue* const base = before == nullptr && are_arrays ? &empty : before;
-    if (base != nullptr && base->kind != Kind::unset)
+    if (base != nullptr && base->kind != ValueKind::unset)
       if (std::optional<ShellValue> value = extended(*base, others)) return *std::move(value);
     const bool is_unset = others.back() == nullptr || others.back()->fields.empty();
     const ShellFields fields = is_unset ? ShellFields{{"", 0}} : others.back()->fields;
@@ -70,10 +82,11 @@ class Merge {
     return fmt::format("it is {} in a branch{}", done, asked_.empty() ? "" : " that depends on $" + asked_);
   }
 
-  ShellField mark(const std::string& source, const std::string& reason, const ShellFields& of) {
+  ShellField mark(const std::string& source, const std::string& reason, const ShellFields& of,
+                  const std::vector<std::string>& appended = {}) {
     const int line = of.front().line;
-    const bool is_added = source.starts_with(name_ + "+=");
-    return {values_.mark(source, asked_.empty() && !is_added ? name_ : asked_, line, reason), line, true};
+    const std::string& variable = asked_.empty() && appended.empty() ? name_ : asked_;
+    return {values_.mark(source, variable, line, reason, appended), line, true};
   }
 
   /// Fields as a reader sees them, without the name of the variable before those of inner branches.
@@ -93,7 +106,7 @@ class Merge {
   std::optional<ShellValue> extended(const ShellValue& before, const std::vector<const ShellValue*>& others) {
     const ShellFields words = words_of(before);
     const auto count = std::ssize(words);
-    const bool is_text = before.kind == Kind::text;
+    const bool is_text = before.kind == ValueKind::text;
     ShellValue value = before;
     if (is_text && words.empty()) return std::nullopt;
     for (const ShellValue* other : others) {
@@ -105,18 +118,21 @@ class Merge {
         return std::nullopt;
       const auto cut = is_behind ? more.begin() : more.end() - count;
       more.erase(cut, cut + count);
-      if (!more.empty()) add(name_ + "+=" + shown(more, "+="), more, value);
+      if (!more.empty()) add(more, value);
     }
     return value;
   }
 
-  void add(const std::string& source, const ShellFields& more, ShellValue& value) {
+  void add(const ShellFields& more, ShellValue& value) {
+    const std::string text = shown(more, "+="), source = name_ + "+=" + text;
+    std::vector<std::string> words;
+    for (const ShellField& word : words_of({.fields = {{text, 0}}})) words.push_back(word.text);
     for (const ShellField& field : value.fields)
       for (const Unresolved& present : values_.unresolved(field.text))
         if (present.text == source) return;
-    const ShellField added = mark(source, reason("appended"), more);
-    if (value.kind == Kind::text) value.fields.front().text += " " + added.text;
-    if (value.kind != Kind::text) value.fields.push_back(added);
+    const ShellField added = mark(source, reason("appended"), more, words);
+    if (value.kind == ValueKind::text) value.fields.front().text += " " + added.text;
+    if (value.kind != ValueKind::text) value.fields.push_back(added);
   }
 
   ShellValues& values_;
@@ -126,7 +142,7 @@ class Merge {
 
 /// Whether nothing is known of a value, and of the number of its words.
 bool is_unknown(const ShellValue* value) {
-  if (value == nullptr || value->kind != Kind::text || !value->fields.front().may_be_many) return false;
+  if (value == nullptr || value->kind != ValueKind::text || !value->fields.front().may_be_many) return false;
   return value->fields.front().text.find(kUnknownEnd) + 1 == value->fields.front().text.size();
 }
 
@@ -155,20 +171,17 @@ std::shared_ptr<ShellVariables> ShellValues::joined_variables(const std::vector<
   for (const std::string& name : names) {
     const ShellValue* const old = value_of(before, name);
     std::vector<const ShellValue*> others;
-    bool are_same = true;
-    for (const ShellState& one : states) {
-      const ShellValue* const value = value_of(one, name);
-      are_same = are_same && are_equal(value, value_of(states.front(), name));
-      if (!are_equal(value, old)) others.push_back(value);
-    }
+    for (const ShellState& one : states) others.push_back(value_of(one, name));
+    const bool are_same = are_all(others, others.front());
+    const std::optional<bool> exported = exported_in(others);
+    std::erase_if(others, [old](const ShellValue* value) { return are_equal(value, old); });
     if (others.empty() || (is_loop && is_unknown(old))) continue;
     if (are_same && others.front() == nullptr) {
       result->erase(name);
       continue;
     }
     ShellValue value = are_same ? *others.front() : Merge(*this, name, asked).merged(old, others);
-    for (const ShellValue* other : others)
-      value.is_exported = value.is_exported || (other != nullptr && other->is_exported);
+    if (!are_same) value.is_exported = exported;
     if (value.order == 0) value.order = ++assigned_;
     if (!are_equal(old, &value)) (*result)[name] = std::make_shared<const ShellValue>(std::move(value));
   }
@@ -201,7 +214,7 @@ ShellState ShellValues::joined(std::vector<ShellState> states, const ShellState&
     if (!joint.output && joint.output_asked.empty()) joint.output_asked = asked;
     if (joint.folder != other.folder) joint.folder.reset();
     joint.line_of_any = std::max(joint.line_of_any, other.line_of_any);
-    joint.exports_all = joint.exports_all || other.exports_all;
+    if (joint.exports_all != other.exports_all) joint.exports_all.reset();
     if (joint.status.success != other.status.success) joint.status = {.asked = asked};
   }
   return joint;

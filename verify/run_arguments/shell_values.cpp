@@ -24,6 +24,12 @@ std::string cut(std::string text) {
   return text.substr(0, end) + " ...";
 }
 
+/// Whether one of two is true; none where that is not known.
+std::optional<bool> is_either(std::optional<bool> a, std::optional<bool> b) {
+  if (a == true || b == true) return true;
+  return a && b ? a : std::nullopt;
+}
+
 std::string reason_of_any(int line) {
   return fmt::format("line {} may assign it, in a way that is not followed", line);
 }
@@ -49,13 +55,16 @@ void ShellValues::charge(std::size_t bytes, int line) {
   if (bytes_ > kMostBytes) refuse_values(line_, "words and values of more than 64 MiB in all");
 }
 
-std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
+std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason,
+                              std::vector<std::string> appended) {
   if (unknowns_.size() == kMostUnknowns) refuse_values(line, "too many expansions that are not known");
+  if (source.size() > kMostSourceBytes) appended.clear();
   unknowns_.push_back({.text = cut(std::move(source)),
                        .variable = std::move(variable),
                        .argument = {},
                        .line = line,
-                       .reason = std::move(reason)});
+                       .reason = std::move(reason),
+                       .appended = std::move(appended)});
   return fmt::format("{}{}{}", kUnknownBegin, unknowns_.size() - 1, kUnknownEnd);
 }
 
@@ -126,7 +135,9 @@ void ShellValues::keep(const std::string& name, ShellValue value) {
       unknowns_[static_cast<std::size_t>(*index)].variable = name;
   }
   ShellValuePointer& place = variables()[name];
-  value.is_exported = value.is_exported || state.exports_all || (place != nullptr && place->is_exported);
+  const bool is_set = value.kind != ShellValue::Kind::unset;
+  if (is_set && place != nullptr) value.is_exported = is_either(value.is_exported, place->is_exported);
+  if (is_set) value.is_exported = is_either(value.is_exported, state.exports_all);
   value.order = place != nullptr ? place->order : ++assigned_;
   place = pointer_to(std::move(value));
 }

@@ -51,7 +51,7 @@ struct ShellValue {
   enum class Kind { text, array, unset };
   Kind kind = Kind::text;
   ShellFields fields;
-  bool is_exported = false;
+  std::optional<bool> is_exported = false;  // none: it is not known
   std::size_t order = 0;  // of the first assignment
 };
 using ShellValuePointer = std::shared_ptr<const ShellValue>;
@@ -91,7 +91,7 @@ struct ShellState {
   std::string output_asked;                // the variable that would tell it
   std::optional<std::string> folder = "";  // "": that of the script; none: it is not known
   int line_of_any = 0;                     // any variable may have been assigned there; 0: nowhere
-  bool exports_all = false;                // set -a
+  std::optional<bool> exports_all = false; // set -a
   bool goes_on = true;                     // no `exit`, `return`, `break` or `continue` has run
   bool has_exited = false;
 };
@@ -143,7 +143,9 @@ class ShellValues {
   ShellState joined(std::vector<ShellState> states, const ShellState& before, const std::string& asked,
                     bool is_loop = false);
 
-  std::string mark(std::string source, std::string variable, int line, std::string reason);
+  /// Makes a mark for what is not known. `appended` are the words that it may be, if it is no other ones.
+  std::string mark(std::string source, std::string variable, int line, std::string reason,
+                   std::vector<std::string> appended = {});
   /// What the marks in a text stand for.
   std::vector<Unresolved> unresolved(std::string_view text) const;
   /// The text with the source of each expansion in the place of its mark.

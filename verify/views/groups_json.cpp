@@ -56,7 +56,7 @@ void write_groups(std::ostream& out, const sim::GroupKind& kind, std::optional<i
 
 }  // namespace
 
-void write_groups_json(std::ostream& out, const GroupsView& view) {
+void write_groups_json(std::ostream& out, const GroupsView& view, const std::string& last_members) {
   std::string head = json_head(view.layout, view.rank).dump();
   head.pop_back();  // the closing brace
   out << head << ",\"groups\":{";
@@ -64,7 +64,7 @@ void write_groups_json(std::ostream& out, const GroupsView& view) {
     out << (i == 0 ? "" : ",") << '"' << view.kinds[i]->name() << "\":";
     write_groups(out, *view.kinds[i], view.rank);
   }
-  out << "},\"warnings\":" << warnings_json(view.layout.warnings).dump() << "}\n";
+  out << "},\"warnings\":" << warnings_json(view.layout.warnings).dump() << last_members << "}\n";
 }
 
 }  // namespace verify

@@ -7,7 +7,6 @@
 
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
-#include "verify/output/warnings_text.h"
 #include "verify/views/groups_view.h"
 
 namespace verify {

@@ -20,7 +20,8 @@ struct GroupsView {
 };
 
 /// Writes the lists group by group, so that a world of a million ranks is never one document in memory.
-void write_groups_json(std::ostream& out, const GroupsView& view);
+/// `last_members` is the text of further members: ",\"from\":{...}".
+void write_groups_json(std::ostream& out, const GroupsView& view, const std::string& last_members);
 
 /// Returns a table of one rank's groups; or a table of the kinds, and for small worlds the ranks node by
 /// node, in colours if `colour` is true. The warnings of the layout follow.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/printable_text.h"
-#include "verify/options/memory_arguments.h"
+#include "verify/megatron_rules/memory_arguments.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -60,6 +60,8 @@ const char* kind_phrase(RunFileKind kind) {
       return "YAML";
     case RunFileKind::script:
       return "a launch script";
+    case RunFileKind::command:
+      return "a command line";
   }
   return "";
 }
@@ -111,9 +113,8 @@ std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>
 }
 
 std::string run_title(const RunOfFile& run) {
-  const RunArguments& arguments = run.run;
-  std::string text = fmt::format("from {}: {}, {}", source_name(run),
-                                 run.path.empty() ? "a command line" : kind_phrase(arguments.kind),
+  const RunArguments& arguments = run.document;
+  std::string text = fmt::format("from {}: {}, {}", arguments.name, kind_phrase(arguments.kind),
                                  counted(std::ssize(run.values.all()), "argument"));
   if (arguments.world_size)
     text += fmt::format(", {} ({})", counted(*arguments.world_size, "rank"), arguments.world_size_source);
@@ -121,7 +122,7 @@ std::string run_title(const RunOfFile& run) {
 }
 
 std::string run_lists(const RunOfFile& run, int columns) {
-  std::string text = fmt::format("\narguments of {}\n", source_name(run));
+  std::string text = fmt::format("\narguments of {}\n", run.document.name);
   std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
   for (const AccountedArgument& argument : run.account.without_effect)
@@ -133,7 +134,7 @@ std::string run_lists(const RunOfFile& run, int columns) {
         fmt::format("--{} in line {}{}", sim::printable_text(argument.name), argument.line, nearest));
   }
   std::size_t others = 0;
-  for (const Unresolved& entry : run.run.unresolved) {
+  for (const Unresolved& entry : run.document.unresolved) {
     const std::string line = text_of(entry);
     const bool is_repeated = std::ranges::find(unresolved, line) != unresolved.end();
     const bool has_effect = !is_without_effect(run.account, entry.argument);
@@ -162,7 +163,7 @@ Json run_json(const RunOfFile& run) {
   for (const AccountedArgument& argument : run.account.not_modelled)
     not_modelled[flag_of(argument.name)] = sentence_of(argument);
   for (const UnknownArgument& argument : run.account.unknown) unknown.push_back(flag_of(argument.name));
-  for (const Unresolved& entry : run.run.unresolved) {
+  for (const Unresolved& entry : run.document.unresolved) {
     Json one = Json::object();
     one["line"] = entry.line;
     one["text"] = entry.text;
@@ -172,7 +173,7 @@ Json run_json(const RunOfFile& run) {
     unresolved.push_back(std::move(one));
   }
   Json document = Json::object();
-  document["kind"] = run_file_kind_name(run.run.kind);
+  document["kind"] = run_file_kind_name(run.document.kind);
   document["used"] = std::move(used);
   document["without_effect"] = std::move(without_effect);
   document["not_modelled"] = std::move(not_modelled);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/options/run_of_file.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/json.h"
 
 namespace verify {

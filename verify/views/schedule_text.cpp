@@ -23,8 +23,8 @@ std::string rows_cut(const sim::PipelineSchedule& schedule) {
 std::int64_t messages_of(const sim::RankSchedule& rank, bool is_send) {
   std::int64_t count = 0;
   for (const sim::Action& action : rank.actions) {
-    count += std::count_if(action.messages.begin(), action.messages.end(),
-                           [&](const sim::Message& message) { return message.is_send == is_send; });
+    count += std::ranges::count_if(action.messages,
+                                   [&](const sim::Message& message) { return message.is_send == is_send; });
   }
   return count;
 }

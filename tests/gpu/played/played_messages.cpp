@@ -24,7 +24,7 @@ void PlayedConnection::send(const PlayedMessage& message) {
 
 void PlayedConnection::flush() {
   while (sent_ < outgoing_.size()) {
-    const sim::Moved moved = sim::send_some(socket_, std::span(outgoing_).subspan(sent_));
+    const Moved moved = send_some(socket_, std::span(outgoing_).subspan(sent_));
     if (moved.has_ended) break;
     if (moved.count == 0) return;
     sent_ += moved.count;
@@ -38,7 +38,7 @@ void PlayedConnection::take_what_came() {
   read_ = 0;
   std::array<std::byte, 65'536> piece;
   while (!has_ended_) {
-    const sim::Moved moved = sim::receive_some(socket_, piece);
+    const Moved moved = receive_some(socket_, piece);
     has_ended_ = moved.has_ended;
     if (moved.count == 0) return;
     incoming_.insert(incoming_.end(), piece.begin(),

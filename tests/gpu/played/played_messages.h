@@ -17,16 +17,15 @@
 ///   failed       a link has failed, with the reason in words
 ///
 /// Shapes  A message is the length of the body (4 bytes), the word (1), the link (4) and the body, which
-///         holds numbers and bytes as in sim/meeting/byte_order.h. A process numbers its links itself, and 0
+///         holds numbers and bytes as in sim/base/byte_order.h. A process numbers its links itself, and 0
 ///         is the world's.
 /// Errors  none: both sides come from one build.
 
 #include <cstdint>
 #include <optional>
 
-#include "sim/meeting/byte_order.h"
-#include "sim/meeting/frame.h"
-#include "sim/meeting/socket.h"
+#include "sim/base/byte_order.h"
+#include "tests/support/loopback.h"
 
 namespace test {
 
@@ -52,7 +51,7 @@ struct PlayedMessage {
 
 class PlayedConnection {
  public:
-  explicit PlayedConnection(sim::Socket socket) : socket_(std::move(socket)) {}
+  explicit PlayedConnection(Socket socket) : socket_(std::move(socket)) {}
 
   void send(const PlayedMessage& message);
   void flush();
@@ -66,7 +65,7 @@ class PlayedConnection {
  private:
   void take_what_came();
 
-  sim::Socket socket_;
+  Socket socket_;
   sim::Bytes incoming_;
   std::size_t read_ = 0;  // bytes of `incoming_` that were read
   sim::Bytes outgoing_;

@@ -1,6 +1,5 @@
 #include "tests/gpu/played/played_processes.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -8,7 +7,6 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "gpu/device/refusals.h"
@@ -49,7 +47,7 @@ struct LinkHere {
 /// The side of this process.
 class Here {
  public:
-  Here(sim::Socket socket, int rank, PlayedProcesses spec)
+  Here(Socket socket, int rank, PlayedProcesses spec)
       : connection_(std::move(socket)), rank_(rank), spec_(std::move(spec)) {}
 
   int rank() const { return rank_; }
@@ -236,13 +234,11 @@ class Library : public gpu::NcclLibrary {
   }
 
   std::unique_ptr<gpu::NcclLink> open(const sim::Bytes& id, int rank, int size) override {
-    constexpr std::chrono::seconds kPatience{10};
     sim::ByteReader reader(id);
     const auto port = static_cast<int>(reader.number(4));
-    auto connected = sim::connect_to("127.0.0.1", port, sim::Deadline::after(kPatience));
-    if (const auto* none = std::get_if<sim::NoSocket>(&connected))
-      gpu::refuse_nccl("ncclCommInitRankConfig", none->reason);
-    here_ = std::make_shared<Here>(std::get<sim::Socket>(std::move(connected)), rank, spec_);
+    Socket connected = connect_to(port);
+    if (!connected.is_open()) gpu::refuse_nccl("ncclCommInitRankConfig", "nobody listens");
+    here_ = std::make_shared<Here>(std::move(connected), rank, spec_);
     auto world = std::make_unique<Link>(here_);
     sim::ByteWriter body;
     body.number(static_cast<std::uint64_t>(rank), 4);

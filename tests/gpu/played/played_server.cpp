@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
-#include <variant>
 
 #include "sim/base/check.h"
 
@@ -14,10 +13,10 @@ namespace {
 using gpu::NcclOperation;
 using gpu::NcclRequest;
 
-sim::Socket listener() {
-  auto listening = sim::listen_at("127.0.0.1", 0);
-  CHECK(std::holds_alternative<sim::Socket>(listening));
-  return std::get<sim::Socket>(std::move(listening));
+Socket listener() {
+  Socket listening = listen_at(0);
+  CHECK(listening.is_open());
+  return listening;
 }
 
 sim::Bytes text_body(const std::string& words) {
@@ -54,10 +53,9 @@ void PlayedServer::serve() {
     for (const Process& process : processes_) {
       if (!process.is_gone) sockets.push_back(process.connection.interest());
     }
-    sim::poll_until(sockets, sim::Deadline::after(kNap));
-    auto come = sim::accept_from(listener_);
-    if (auto* accepted = std::get_if<sim::Accepted>(&come))
-      processes_.emplace_back(std::move(accepted->socket));
+    poll_until(sockets, sim::Deadline::after(kNap));
+    Socket come = accept_from(listener_);
+    if (come.is_open()) processes_.emplace_back(std::move(come));
     for (Process& process : processes_) {
       if (!process.is_gone) hear(process);
     }

@@ -43,7 +43,7 @@ class PlayedServer {
   PlayedServer(const PlayedServer&) = delete;
   PlayedServer& operator=(const PlayedServer&) = delete;
 
-  int port() const { return sim::port_of(listener_); }
+  int port() const { return test::port_of(listener_); }
 
  private:
   struct Process;
@@ -76,7 +76,7 @@ class PlayedServer {
     Pairs receives = {};
   };
   struct Process {
-    explicit Process(sim::Socket socket) : connection(std::move(socket)) {}
+    explicit Process(Socket socket) : connection(std::move(socket)) {}
     PlayedConnection connection;
     std::string gpu = {};  // with the name of its host
     int rank = -1;
@@ -102,7 +102,7 @@ class PlayedServer {
 
   PlayedServerSpec spec_;
   PlayedRules rules_;
-  sim::Socket listener_;
+  Socket listener_;
   std::list<Process> processes_;
   std::list<Comm> comms_;
   std::atomic<bool> is_over_ = false;

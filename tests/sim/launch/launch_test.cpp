@@ -173,7 +173,7 @@ Environment joined(Environment a, const Environment& b) {
   return a;
 }
 
-Refusal refusal_of(const ExplicitLaunch& given, const Environment& environment) {
+Refusal refusal_of(const Environment& given, const Environment& environment) {
   try {
     detect_launch(given, environment);
   } catch (const Error& error) {
@@ -217,7 +217,7 @@ TEST(Launch, TorchrunsAgentKeepsItsPort) {
 TEST(Launch, EachMpi) {
   expect_place(detect_launch({}, of_open_mpi()), "Open MPI", 3, 4, LocalPlace{3, 4});
   EXPECT_EQ(detect_launch({}, of_open_mpi()).master_addr, "127.0.0.1");  // all ranks are on this machine
-  expect_place(detect_launch({.master_addr = "node1"}, of_mpich()), "MPICH or Intel MPI", 2, 3,
+  expect_place(detect_launch({{"--master-addr", "node1"}}, of_mpich()), "MPICH or Intel MPI", 2, 3,
                LocalPlace{0, 1});
   expect_place(detect_launch({}, of_mvapich()), "MVAPICH2", 2, 3, std::nullopt);
   EXPECT_EQ(detect_launch({}, of_mvapich()).master_port, kDefaultPort);
@@ -225,7 +225,7 @@ TEST(Launch, EachMpi) {
   EXPECT_EQ(refusal_of({}, of_mpich()).code, "launch_partly_set");
   EXPECT_EQ(refusal_of({}, of_mpich()).option, "MASTER_ADDR");
   // PMIx names the rank differently.
-  expect_place(detect_launch({.master_addr = "a"}, {{"PMIX_RANK", "1"}, {"PMI_SIZE", "3"}}),
+  expect_place(detect_launch({{"--master-addr", "a"}}, {{"PMIX_RANK", "1"}, {"PMI_SIZE", "3"}}),
                "MPICH or Intel MPI", 1, 3, std::nullopt);
 }
 
@@ -257,14 +257,15 @@ TEST(Launch, TheInnermostLauncherDecides) {
   expect_place(detect_launch({}, joined(of_torchrun(), of_srun())), "torchrun", 5, 8, LocalPlace{1, 4});
   expect_place(detect_launch({}, joined(of_torchrun(), of_open_mpi())), "torchrun", 5, 8, LocalPlace{1, 4});
   expect_place(detect_launch({}, joined(of_open_mpi(), of_srun())), "Open MPI", 3, 4, LocalPlace{3, 4});
-  const ExplicitLaunch given{.rank = "1", .world_size = "2", .master_addr = "a"};
+  const Environment given = {{"--rank", "1"}, {"--world-size", "2"}, {"--master-addr", "a"}};
   expect_place(detect_launch(given, joined(of_torchrun(), of_srun())), "explicit", 1, 2, std::nullopt);
   EXPECT_EQ(detect_launch(given, of_torchrun()).master_addr, "a");
 }
 
 TEST(Launch, RankAndWorldSizeOfAScriptMustAgreeWithTheLauncher) {
   Environment environment = joined({{"RANK", "5"}, {"WORLD_SIZE", "8"}}, of_srun());
-  expect_place(detect_launch({.master_addr = "a"}, environment), "RANK and WORLD_SIZE", 5, 8, std::nullopt);
+  expect_place(detect_launch({{"--master-addr", "a"}}, environment), "RANK and WORLD_SIZE", 5, 8,
+               std::nullopt);
   environment["RANK"] = "0";
   EXPECT_EQ(refusal_of({}, environment).code, "launch_contradiction");
   EXPECT_EQ(refusal_of({}, environment).numbers, "0 (RANK and WORLD_SIZE), while SLURM_PROCID is 5 (Slurm)");
@@ -304,10 +305,10 @@ TEST(Launch, WhatIsNoRankIsRefusedByName) {
     EXPECT_EQ(with(name, text).code, code) << name << "=" << text;
     EXPECT_EQ(with(name, text).option, name) << text;
   }
-  EXPECT_EQ(refusal_of({.master_port = "0"}, of_torchrun()).option, "--master-port");
-  EXPECT_EQ(refusal_of({.rank = "0"}, of_torchrun()).option, "--world-size");
-  EXPECT_EQ(refusal_of({.local_rank = "0"}, of_torchrun()).option, "--rank");
-  EXPECT_EQ(refusal_of({.rank = "2", .world_size = "2"}, {}).option, "--rank");
+  EXPECT_EQ(refusal_of({{"--master-port", "0"}}, of_torchrun()).option, "--master-port");
+  EXPECT_EQ(refusal_of({{"--rank", "0"}}, of_torchrun()).option, "--world-size");
+  EXPECT_EQ(refusal_of({{"--local-rank", "0"}}, of_torchrun()).option, "--rank");
+  EXPECT_EQ(refusal_of({{"--rank", "2"}, {"--world-size", "2"}}, {}).option, "--rank");
 }
 
 // ---- Environments as they were seen ----
@@ -446,12 +447,10 @@ RC_GTEST_PROP(Launch, IsWholeOrRefusedByName, ()) {
   for (const std::string& name : others()) {
     if (*rc::gen::inRange(0, 2) == 0) all[name] = drawn_text(name);
   }
-  const auto option = [&](const char* name) -> std::optional<std::string> {
-    return all.contains(name) ? std::optional(all.at(name)) : std::nullopt;
-  };
-  const ExplicitLaunch given{option("--rank"),        option("--world-size"),
-                             option("--local-rank"),  option("--local-world-size"),
-                             option("--master-addr"), option("--master-port")};
+  Environment given;
+  for (const auto& [name, text] : all) {
+    if (name.starts_with("--")) given[name] = text;
+  }
   try {
     const Launch launch = detect_launch(given, all);
     RC_ASSERT(0 <= launch.rank && launch.rank < launch.world_size);

@@ -2,10 +2,9 @@
 //
 //   mpi_ranks MODE [SEED] [STEPS]
 //
-// The mode equal runs random_calls on MPI and simulated and compares the two. exact does the same with
-// exact_reductions, and the modes of training_of_mode() with a training of a GPT. Every other mode plants a
-// defect. After the prefix "native-", reductions are those of MPI. The number of reductions that MPI was
-// asked for is compared with the records of the calls. The exit codes are those of the program.
+// The mode equal runs random_calls on MPI and simulated and compares the two. The modes of training_of_mode()
+// do the same with a training of a GPT. Every other mode plants a defect. The exit codes are those of the
+// program.
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +23,6 @@
 #include "sim/mpi/cluster.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/little_training.h"
-#include "tests/sim/mpi/exact_reductions.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/rank_comparison.h"
 
@@ -89,84 +87,13 @@ class EndlessWire : public sim::Wire {
   std::unique_ptr<sim::Wire> wire_;
 };
 
-/// MPI's reductions, asked for something else than the program asked for.
-class FaultyReductions : public sim::NativeReductions {
-  class Group : public sim::NativeGroup {
-   public:
-    Group(sim::NativeGroup& group, const std::string& mode) : group_(group), mode_(mode) {}
-    std::unique_ptr<sim::NativeRequest> start(sim::NativeReduction reduction) override {
-      if (mode_ == "maxsum" && reduction.reduce_op == sim::ReduceOp::max)
-        reduction.reduce_op = sim::ReduceOp::sum;
-      if (mode_ == "onebit" && reduction.operation == sim::Operation::reduce)
-        reduction.given[0] ^= std::byte{1};
-      if (mode_ == "invalid") {
-        reduction.operation = sim::Operation::reduce;
-        reduction.root = 99;
-      }
-      return group_.start(std::move(reduction));
-    }
-
-   private:
-    sim::NativeGroup& group_;
-    std::string mode_;
-  };
-
- public:
-  FaultyReductions(std::unique_ptr<sim::NativeReductions> native, std::string mode)
-      : native_(std::move(native)), mode_(std::move(mode)) {}
-  sim::NativeGroup& open_group(const std::vector<int>& members) override {
-    stop_if(mode_ == "ungrouped");
-    return *groups_.emplace_back(std::make_unique<Group>(native_->open_group(members), mode_));
-  }
-  void close_groups() override {
-    groups_.clear();
-    native_->close_groups();
-  }
-  std::int64_t started() const override { return native_->started() * (mode_ == "uncounted" ? 2 : 1); }
-
- private:
-  std::unique_ptr<sim::NativeReductions> native_;
-  std::string mode_;
-  std::vector<std::unique_ptr<Group>> groups_;
-};
-
-/// A device that forgets that an average is a sum that is scaled.
-class UnscaledDevice : public sim::CpuDevice {
- public:
-  UnscaledDevice() = default;
-  UnscaledDevice(const UnscaledDevice& whole, int rank) : CpuDevice(whole, rank) {}
-  std::shared_ptr<sim::Device> for_rank(int rank) override {
-    return std::make_shared<UnscaledDevice>(*this, rank);
-  }
-  void scale(const sim::Tensor&, sim::Ratio, sim::Tensor&) override {}
-};
-
 struct Words {
   std::string mode;
-  bool is_native = false;
   std::uint64_t seed = 0;
   int steps = 100;
 };
 
 bool is_guilty(const sim::Rank& rank) { return rank.id == kGuilty; }
-
-/// Runs a reduction drawn from a seed, with other sizes on rank kGuilty.
-void reduce_other_sizes(sim::Rank& rank) {
-  constexpr std::uint32_t kSmall = 10, kLarge = 300'000;
-  sim::Communicator& world = rank.groups.world();
-  const sim::KeyedRandom draws = rank.random.named("sizes");
-  const auto count_of = [&](std::uint64_t index) {
-    return std::int64_t{draws.below(index, draws.below(10 + index, 2) == 0 ? kSmall : kLarge)} + 1;
-  };
-  const std::int64_t count = count_of(0);
-  const std::int64_t own = is_guilty(rank) && count_of(1) != count ? count_of(1) : count + is_guilty(rank);
-  const sim::Tensor x = sim::filled(rank.device, sim::DType::f64, {own}, 1);
-  const sim::Tensor whole = sim::filled(rank.device, sim::DType::f64, {own * world.size()}, 1);
-  const std::uint32_t operation = draws.below(2, 3);
-  if (operation == 0) world.all_reduce(x, sim::ReduceOp::sum, "sizes.all_reduce");
-  if (operation == 1) world.reduce(x, sim::ReduceOp::sum, 0, "sizes.reduce");
-  if (operation == 2) world.reduce_scatter(whole, x, sim::ReduceOp::sum, "sizes.reduce_scatter");
-}
 
 /// Catches the refusal of its own bad call, and goes on.
 void call_without_end(sim::Communicator& world) {
@@ -193,15 +120,10 @@ void run_defect(const std::string& mode, sim::Rank& rank) {
   sim::Communicator& world = rank.groups.world();
   const sim::Tensor x = sim::filled(rank.device, sim::DType::f32, {4}, 1);
   world.barrier("defect.before");
-  if (mode == "sizes") return reduce_other_sizes(rank);
   if (mode == "elsewhere") refuse_together(is_guilty(rank));
   if (is_guilty(rank)) {
     if (mode == "killed") std::raise(SIGKILL);
     if (mode == "hangs") std::this_thread::sleep_for(std::chrono::hours(1));
-    if (mode == "halfway") {
-      const sim::Work work = world.start_all_reduce(x, sim::ReduceOp::sum, "defect.sum");
-      std::this_thread::sleep_for(std::chrono::hours(1));
-    }
     if (mode == "leaves") return;
     if (mode == "refused") call_without_end(world);
     if (mode == "throws") throw std::runtime_error("planted");
@@ -212,8 +134,6 @@ void run_defect(const std::string& mode, sim::Rank& rank) {
     if (mode == "sends") world.send(x, 0, "defect.send");
     if (mode == "kind") return world.broadcast(x, 0, "defect.broadcast");
     if (mode == "count") return world.all_reduce(x.rows(0, 3), sim::ReduceOp::sum, "defect.sum");
-    if (mode == "bf16")
-      return world.all_reduce(sim::cast(x, sim::DType::bf16), sim::ReduceOp::sum, "defect.sum");
     if (mode == "dtype")
       return world.all_reduce(sim::cast(x, sim::DType::f64), sim::ReduceOp::sum, "defect.sum");
     if (mode == "reduction") return world.all_reduce(x, sim::ReduceOp::max, "defect.sum");
@@ -239,46 +159,27 @@ sim::Layout layout_of(const Words& words, int ranks) {
 sim::ClusterSpec spec_of(const Words& words) {
   constexpr std::size_t kSmallPieces = 1000;  // small, so that letters have several pieces
   constexpr std::chrono::seconds kShort{6};
-  const bool is_short = words.mode == "hangs" || words.mode == "halfway" || words.mode == "absent" ||
-                        words.mode == "sends" || words.mode == "unstarted" || words.mode == "unended" ||
-                        words.mode == "ungrouped";
+  const bool is_short = words.mode == "hangs" || words.mode == "absent" || words.mode == "sends" ||
+                        words.mode == "unstarted" || words.mode == "unended";
   const sim::Launch launch = sim::detect_launch({}, sim::environment_of_process());
   const bool guilty = launch.rank == kGuilty;
-  sim::ClusterSpec spec{
-      .launch = launch,
-      .program_version = "test",
-      .configuration = 1,
-      .open_wire = [words, guilty]() -> std::unique_ptr<sim::Wire> {
-        stop_if(words.mode == "unstarted" && guilty);
-        auto wire = sim::open_mpi_wire(kSmallPieces);
-        const bool damages = words.mode == "damaged";
-        if (damages || words.mode == "misdirected")
-          return std::make_unique<FaultyWire>(std::move(wire), damages);
-        if (words.mode == "unended") return std::make_unique<EndlessWire>(std::move(wire));
-        return wire;
-      },
-      .open_native = [words, guilty]() -> std::unique_ptr<sim::NativeReductions> {
-        if (words.mode == "unopened") {
-          sim::refuse(
-              {.code = "mpi_failed", .option = "MPI_Comm_dup", .numbers = "planted", .rule = "", .hint = ""});
-        }
-        return std::make_unique<FaultyReductions>(sim::open_mpi_reductions(),
-                                                  words.mode == "ungrouped" && !guilty ? "" : words.mode);
-      }};
-  if (words.is_native) spec.reductions = sim::MpiReductions::native;
+  sim::ClusterSpec spec{.launch = launch,
+                        .program_version = "test",
+                        .configuration = 1,
+                        .open_wire = [words, guilty]() -> std::unique_ptr<sim::Wire> {
+                          stop_if(words.mode == "unstarted" && guilty);
+                          auto wire = sim::open_mpi_wire(kSmallPieces);
+                          const bool damages = words.mode == "damaged";
+                          if (damages || words.mode == "misdirected")
+                            return std::make_unique<FaultyWire>(std::move(wire), damages);
+                          if (words.mode == "unended") return std::make_unique<EndlessWire>(std::move(wire));
+                          return wire;
+                        }};
   if (is_short) spec.deadline = kShort;
   if (words.mode == "configuration" && guilty) spec.configuration = 2;
-  if (words.mode == "alone" && guilty) spec.reductions = sim::MpiReductions::native;
   if (words.mode == "absent" && guilty) std::this_thread::sleep_for(std::chrono::hours(1));
   if (words.mode == "swapped") spec.launch.rank = spec.launch.world_size - 1 - spec.launch.rank;
   return spec;
-}
-
-std::int64_t native_calls(const sim::CallLog& calls) {
-  return std::count_if(calls.begin(), calls.end(), [](const sim::CallRecord& call) {
-    const bool has_type = call.dtype != sim::DType::bf16 && call.dtype != sim::DType::field;
-    return sim::has_reduce_op(call.operation) && has_type && call.count > 0 && call.group->size() > 1;
-  });
 }
 
 sim::RankProgram program_of(const Words& words) {
@@ -287,10 +188,6 @@ sim::RankProgram program_of(const Words& words) {
       return [words](sim::Rank& rank) {
         verify::random_calls(rank, {.seed = words.seed, .steps = words.steps});
       };
-  }
-  for (const char* mode : {"exact", "maxsum", "onebit", "unscaled", "uncounted"}) {
-    if (words.mode == mode)
-      return [words](sim::Rank& rank) { test::exact_reductions(rank, words.seed, words.steps); };
   }
   if (test::training_of_mode(words.mode, 1, sim::DType::f32)) {
     return [words](sim::Rank& rank) {
@@ -310,41 +207,27 @@ verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int r
   sim::ReductionOrder order = world.reduction_order;
   if (words.mode == "order") order = order_of(words.seed + 1);
   const auto device = std::make_shared<sim::CpuDevice>();
-  const auto unscaled = std::make_shared<UnscaledDevice>();
-  const std::int64_t native_before = cluster.native_reductions();
   const sim::ProcessReport real = cluster.run({.layout = world.layout,
                                                .reduction_order = order,
                                                .eager_bytes = world.eager_bytes,
                                                .seed = world.seed},
-                                              words.mode == "unscaled" ? *unscaled : *device, program);
+                                              *device, program);
   const sim::RunReport simulated = sim::simulate(world, *device, program);
   if (!simulated.ok()) return {.difference = simulated.failure()};
-  verify::RankComparison comparison =
-      verify::compare_ranks(simulated.ranks[static_cast<std::size_t>(cluster.rank())], real.rank, "mpi");
-  const std::int64_t native = cluster.native_reductions() - native_before;
-  const std::int64_t expected = words.is_native ? native_calls(real.rank.calls) : 0;
-  if (native != expected && comparison.is_equal())
-    comparison.difference = fmt::format("MPI was asked for {} reductions, and not for {}", native, expected);
-  return comparison;
+  return verify::compare_ranks(simulated.ranks[static_cast<std::size_t>(cluster.rank())], real.rank, "mpi");
 }
 
-int compare(Words words) {
+int compare(const Words& words) {
   sim::require_mpi("mpi_ranks");
   sim::Cluster cluster(spec_of(words));
   const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
-  verify::RankComparison comparison = run_both(words, cluster, ranks);
-  if (words.mode == "exact") {
-    ++words.seed;  // another program, which runs after the groups of the first
-    const verify::RankComparison second = run_both(words, cluster, ranks);
-    if (comparison.is_equal()) comparison.difference = second.difference;
-  }
+  const verify::RankComparison comparison = run_both(words, cluster, ranks);
   const sim::Conclusion conclusion = cluster.finish({comparison.is_equal(), comparison.difference});
   if (cluster.rank() == 0) {
     for (const sim::Report& report : conclusion.reports) {
       if (!report.is_equal) fmt::print("{}\n", report.text);
     }
     fmt::print("{} tensors, {} calls of rank 0\n", comparison.tensors, comparison.calls);
-    fmt::print("{} reductions of rank 0 by MPI\n", cluster.native_reductions());
     std::fflush(stdout);
   }
   cluster.close();
@@ -355,10 +238,7 @@ int compare(Words words) {
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;
-  const std::string native = "native-";
   Words words{.mode = arguments[1]};
-  words.is_native = words.mode.starts_with(native);
-  if (words.is_native) words.mode = words.mode.substr(native.size());
   if (count > 2) words.seed = std::stoull(arguments[2]);
   if (count > 3) words.steps = std::stoi(arguments[3]);
   try {

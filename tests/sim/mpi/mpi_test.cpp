@@ -10,15 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "sim/mpi/exchange.h"
-#include "sim/mpi/native_reductions.h"
 #include "tests/support/contains.h"
 #include "tests/support/run.h"
 
 namespace {
 
 using test::contains;
-using namespace sim;
 
 /// Runs a program of this build under mpirun.
 test::RunResult run_under_mpi(int processes, const std::string& command, int most_seconds = 300) {
@@ -104,9 +101,7 @@ TEST_F(Mpi, ARankThatHangsIsNamedWithTheCallThatWaits) {
 // because a launcher wakes the processes it kills.
 TEST_F(Mpi, ARankThatStopsWhileMpiStartsOrEndsEndsTheOthers) {
   for (const auto& [mode, where] : std::vector<std::pair<const char*, const char*>>{
-           {"unstarted", "in the start of MPI\n"},
-           {"unended", "in the end of MPI\n"},
-           {"native-ungrouped", "in the making of world[0] ="}}) {
+           {"unstarted", "in the start of MPI\n"}, {"unended", "in the end of MPI\n"}}) {
     const test::RunResult result = run_under_mpi(4, std::string("mpi_ranks ") + mode);
     EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;
     EXPECT_TRUE(contains(result.out, std::string("process_silent") + ": rank ") &&
@@ -151,90 +146,6 @@ TEST_F(Mpi, TheRankThatHasAReasonSpeaksFirst) {
   ASSERT_NE(reason, std::string::npos) << result.out;
   ASSERT_NE(elsewhere, std::string::npos) << result.out;
   EXPECT_LT(reason, elsewhere) << result.out;
-}
-
-// ---- MPI's own reductions ----
-
-constexpr const char* kByMpi = " reductions of rank 0 by MPI";
-
-TEST_F(Mpi, ItsOwnReductionsAreThoseOfVirtualRanksWhereEveryOrderIsExact) {
-  for (const auto& [processes, seed] :
-       std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 6}}) {
-    const test::RunResult result =
-        run_under_mpi(processes, "mpi_ranks native-exact " + std::to_string(seed) + " 12");
-    SCOPED_TRACE("processes " + std::to_string(processes) + ", seed " + std::to_string(seed));
-    expect_equal(result);
-    EXPECT_TRUE(contains(result.out, kByMpi)) << result.out;
-    EXPECT_EQ(contains(result.out, std::string("\n0") + kByMpi), processes == 1) << result.out;
-  }
-  const test::RunResult folded = run_under_mpi(4, "mpi_ranks exact 4 12");
-  expect_equal(folded);
-  EXPECT_TRUE(contains(folded.out, std::string("\n0") + kByMpi)) << folded.out;
-}
-
-TEST_F(Mpi, WrongReductionsOfItsOwnAreFound) {
-  for (const char* mode : {"maxsum", "onebit", "unscaled"}) {
-    const test::RunResult result = run_under_mpi(4, "mpi_ranks native-" + std::string(mode) + " 4 12");
-    EXPECT_EQ(result.exit_code, 1) << mode << "\n" << result.out;
-    EXPECT_TRUE(contains(result.out, ", element ")) << mode << "\n" << result.out;
-  }
-  const test::RunResult uncounted = run_under_mpi(2, "mpi_ranks native-uncounted 4 2");
-  EXPECT_EQ(uncounted.exit_code, 1) << uncounted.out;
-  EXPECT_TRUE(contains(uncounted.out, "MPI was asked for ")) << uncounted.out;
-}
-
-TEST_F(Mpi, WhatAProgramDoesWrongWithItsOwnReductionsIsNamed) {
-  expect_broken("native-leaves", "left_early");
-  expect_broken("native-forgets", "rank 1: pending_work");
-  expect_broken("native-kind", "collective_type_mismatch");
-  expect_broken("native-dtype", "collective_dtype_mismatch");
-  expect_broken("native-bf16", "collective_dtype_mismatch");
-  expect_broken("native-reduction", "reduction_mismatch");
-  expect_broken("native-count", "size_or_syntax_mismatch");
-  // If some ranks ask MPI for other sizes, MPI may write past the end of a buffer, as Open MPI 4.1 does
-  // with the last of these seeds.
-  for (const int seed : {0, 3, 4, 7, 8})
-    expect_broken("native-sizes " + std::to_string(seed), "size_or_syntax_mismatch: call 1 of world[0]");
-}
-
-TEST_F(Mpi, ARankThatHangsInItsOwnReductionsIsNamed) {
-  const test::RunResult before = run_under_mpi(4, "mpi_ranks native-hangs");
-  EXPECT_EQ(before.exit_code, 3) << before.out;
-  EXPECT_TRUE(contains(before.out, "in call 1 of world[0] = {0, 1, 2, 3}, all_reduce 'defect.sum' (tests/"))
-      << before.out;
-  EXPECT_TRUE(contains(before.out, "waited 6 s for rank 1\n")) << before.out;
-  const test::RunResult halfway = run_under_mpi(2, "mpi_ranks native-halfway");
-  EXPECT_EQ(halfway.exit_code, 3) << halfway.out;
-  EXPECT_TRUE(contains(halfway.out, ", which all members have made and MPI has not finished\n"))
-      << halfway.out;
-  EXPECT_TRUE(contains(halfway.out, "waited 6 s for rank 1\n")) << halfway.out;
-}
-
-TEST_F(Mpi, WhatItSaysHasFailedIsSaidInOurWords) {
-  expect_broken("native-invalid", "mpi_failed: MPI's reduce of 4 f32 (sum), place ");
-  const test::RunResult unopened = run_under_mpi(2, "mpi_ranks native-unopened");
-  EXPECT_EQ(unopened.exit_code, 2) << unopened.out;
-  EXPECT_TRUE(contains(unopened.out, "mpi_failed: MPI_Comm_dup")) << unopened.out;
-}
-
-TEST_F(Mpi, WhoReducesIsTheSameOnAllRanks) {
-  const test::RunResult result = run_under_mpi(2, "mpi_ranks alone");
-  EXPECT_EQ(result.exit_code, 2) << result.out;
-  EXPECT_TRUE(contains(result.out, "rendezvous_configuration")) << result.out;
-}
-
-TEST(NativeReductions, AreOfWhatMpiCanCount) {
-  constexpr std::int64_t kMost = 2'147'483'647;
-  EXPECT_TRUE(has_native_reduction(Operation::all_reduce, DType::f64, kMost, 8));
-  EXPECT_TRUE(has_native_reduction(Operation::reduce, DType::f32, kMost, 8));
-  EXPECT_TRUE(has_native_reduction(Operation::reduce_scatter, DType::i32, kMost / 8, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::reduce_scatter, DType::i32, kMost / 8 + 1, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::all_reduce, DType::f64, kMost + 1, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::all_reduce, DType::bf16, 1, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::all_reduce, DType::field, 1, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::all_reduce, DType::f64, 0, 8));
-  EXPECT_FALSE(has_native_reduction(Operation::all_reduce, DType::f64, 1, 1));
-  EXPECT_FALSE(has_native_reduction(Operation::broadcast, DType::f64, 1, 8));
 }
 
 TEST_F(Mpi, WorldsThatAreNoneDoNotStart) {
@@ -296,21 +207,6 @@ TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
                                          " processes, seed 0; 0 falsified"))
         << result.out;
   }
-}
-
-// MPI adds in its own order. What has no rounding must be equal to the bit, and training and cases must
-// stay within their bounds.
-TEST_F(Mpi, WithMpisOwnReductionsResultsAreWithinBounds) {
-  const test::RunResult replayed =
-      run_under_mpi(8, std::string(kSmall) + " --mpi-reductions native --message-bytes 4096");
-  EXPECT_EQ(replayed.exit_code, 0) << replayed.out;
-  EXPECT_TRUE(contains(replayed.out, "within the bounds of the serial reference, 944 call records equal"))
-      << replayed.out;
-  EXPECT_FALSE(contains(replayed.out, "training field")) << replayed.out;
-  const test::RunResult checked = run_under_mpi(
-      4, "shardproof check --backend mpi --mpi-reductions native --runs 2 --case mlp,gpt_training");
-  EXPECT_EQ(checked.exit_code, 0) << checked.out;
-  EXPECT_TRUE(contains(checked.out, "within bounds")) << checked.out;
 }
 
 TEST_F(Mpi, AReadyRunNamesItsBackend) {

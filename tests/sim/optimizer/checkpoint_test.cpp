@@ -17,7 +17,6 @@
 #include "sim/optimizer/safetensors.h"
 #include "sim/tensor/checks.h"
 #include "sim/world/simulate.h"
-#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -651,21 +650,6 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
   };
   EXPECT_EQ(scale_after(false), 8);
   EXPECT_EQ(scale_after(true), 8);
-}
-
-// ---- Folders ----
-
-TEST(FolderStore, HasTheFilesThatAMemoryHas) {
-  const test::TemporaryFolder folder;
-  MemoryStore memory;
-  const auto on_disk = folder_store(folder.path());
-  for (CheckpointStore* store : {static_cast<CheckpointStore*>(&memory), on_disk.get()}) {
-    model_of(run({}, {.ranks = 3, .to = 1}, *store));
-    model_of(run({}, {.ranks = 2, .from = 1, .to = 2}, *store));
-  }
-  ASSERT_EQ(memory.names(), on_disk->names());
-  for (const std::string& name : memory.names()) EXPECT_EQ(memory.read(name), on_disk->read(name)) << name;
-  EXPECT_EQ(on_disk->read("nothing"), std::nullopt);
 }
 
 }  // namespace

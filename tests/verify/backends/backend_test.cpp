@@ -21,10 +21,10 @@
 #include "verify/cases/case_list.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
-#include "verify/options/command_line.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace {
 

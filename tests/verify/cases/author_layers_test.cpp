@@ -114,7 +114,7 @@ class SquaredReluCase : public verify::CaseOf<SquaredReluCase> {
   explicit SquaredReluCase(Planted planted) : planted_(planted) {}
   std::string name() const override { return "squared_relu_mlp"; }
   std::vector<verify::Dimension> dimensions() const override {
-    return {{"tokens", 1, 4}, {"hidden", 1, 7}, {"ffn", 1, 4, true}};
+    return {{"tokens", 1, 4}, {"hidden", 1, 7}, {.name = "ffn", .least = 1, .most = 4, .is_a_rank = true}};
   }
   std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override {
     return {{"output"}, {"grad_input"}, {"fc1_grad", Placement::rows}, {"fc2_grad", Placement::columns}};
@@ -199,7 +199,7 @@ class ShardedArgmaxCase : public verify::CaseOf<ShardedArgmaxCase> {
   explicit ShardedArgmaxCase(Planted planted) : planted_(planted) {}
   std::string name() const override { return "sharded_argmax"; }
   std::vector<verify::Dimension> dimensions() const override {
-    return {{"tokens", 1, 6}, {"experts", 1, 5, true}, {"ties", 0, 1}};
+    return {{"tokens", 1, 6}, {.name = "experts", .least = 1, .most = 5, .is_a_rank = true}, {"ties", 0, 1}};
   }
   std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override {
     return {{"score"}, {"column"}};

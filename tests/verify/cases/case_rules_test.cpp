@@ -95,7 +95,7 @@ TEST(CaseRules, NamesAndDimensions) {
   expect_refused(dimensions({{"tokens", 1, 1'000'000}}), where,
                  "dimension 'tokens' ranges from 1 to 1000000");
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  expect_refused(dimensions({{"tokens", kMost, kMost, true}}), where,
+  expect_refused(dimensions({{.name = "tokens", .least = kMost, .most = kMost, .is_a_rank = true}}), where,
                  "dimension 'tokens' ranges from 9223372036854775807 to");
 }
 

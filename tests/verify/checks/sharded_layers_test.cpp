@@ -73,9 +73,8 @@ TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);
   EXPECT_EQ(serial.detail.find("self_attention, tp 4, field, seed 0, "), 0U) << serial.detail;
-  EXPECT_NE(serial.detail.find(" ./shardproof replay --case self_attention"), std::string::npos)
-      << serial.detail;
-  EXPECT_NE(serial.detail.find(" --dimensions batch=1,"), std::string::npos) << serial.detail;
+  EXPECT_EQ(serial.reproduce.find(" --case self_attention"), 0U) << serial.reproduce;
+  EXPECT_NE(serial.reproduce.find(" --dimensions batch=1,"), std::string::npos) << serial.reproduce;
   EXPECT_TRUE(row(rows, "sharded agree").holds);
   EXPECT_TRUE(row(rows, "sharded calls").holds);
 }

@@ -1,12 +1,12 @@
 // Proves that results which scenarios have in common are computed once, and that an error is not kept.
 
-#include "verify/checks/shared_results.h"
-
 #include <atomic>
 #include <future>
 #include <gtest/gtest.h>
 #include <stdexcept>
 #include <vector>
+
+#include "verify/checks/proved_settings.h"
 
 namespace {
 

@@ -14,7 +14,6 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "verify/faults/faulty_device.h"
-#include "verify/faults/faulty_tensors.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/verify/inspect/small_jobs.h"
-#include "verify/inspect/call_line.h"
+#include "verify/inspect/call_meaning.h"
 #include "verify/inspect/ended_parts.h"
 #include "verify/inspect/inspection_text.h"
 

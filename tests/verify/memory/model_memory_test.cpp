@@ -14,7 +14,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/model/gpt_model.h"
 #include "sim/world/simulate.h"
-#include "verify/options/settings.h"
+#include "verify/vocabulary/settings.h"
 
 namespace {
 

@@ -15,8 +15,8 @@
 #include "tests/support/layout_generator.h"
 #include "tests/support/run.h"
 #include "verify/checks/group_comparison.h"
-#include "verify/options/group_dump.h"
 #include "verify/recordings/dump_writer.h"
+#include "verify/requests/group_dump.h"
 
 namespace {
 

@@ -12,12 +12,12 @@
 #include "tests/support/readme.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/run.h"
-#include "verify/options/option_readers.h"
 #include "verify/program/command_help.h"
+#include "verify/program/command_info.h"
 #include "verify/program/man_page.h"
 #include "verify/program/program.h"
-#include "verify/program/project_commands.h"
 #include "verify/prove.h"
+#include "verify/requests/option_readers.h"
 
 namespace {
 

@@ -1,5 +1,6 @@
-// Proves that what would help a run has the figures of the changed run: on drawn settings, given as options and
-// as a launch script, each change is put into the same command, whose own figures are those that were told.
+// Proves that what would help a run has the figures of the changed run: on drawn settings, given as options
+// and as a launch script, each change is put into the same command, whose own figures are those that were
+// told.
 
 #include <algorithm>
 #include <cstddef>
@@ -132,7 +133,8 @@ RC_GTEST_PROP(MemoryAdvice, WhatIsToldForOptionsIsWhatTheyNeed, ()) {
   });
 }
 
-/// A script without --global-batch-size has one microbatch on each replica, and another batch on another layout.
+/// A script without --global-batch-size has one microbatch on each replica, and another batch on another
+/// layout.
 RC_GTEST_PROP(MemoryAdvice, WhatIsToldForAScriptIsWhatItNeeds, ()) {
   std::int64_t world = 0;
   Options options = drawn(world);
@@ -212,7 +214,7 @@ TEST(MemoryAdvice, TooFewGpusAreSaid) {
   const std::string few = said_of_script("--bf16 --micro-batch-size 1", 1);
   EXPECT_NE(
       few.find("  With these states no layout fits on 1 GPU: 8,835,567,616 parameters of 18 bytes each are "
-               "148.12 GiB, and need 2 GPUs at least.\n"),
+               "148.12 GiB, and need at least 2 GPUs.\n"),
       std::string::npos)
       << few;
   EXPECT_EQ(few.find("--sweep"), std::string::npos) << few;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/run.h"
-#include "verify/options/nearest_name.h"
+#include "verify/vocabulary/nearest_name.h"
 
 namespace {
 
@@ -109,7 +109,7 @@ const std::vector<Case>& cases() {
       {"one_process", "check --spread mpi"},
       {"spread_backend", "check --spread mpi --backend mpi"},
       {"spread_backend", "check --device cuda --spread mpi"},
-      {"option_without_effect", "check --spread mpi --mpi-reductions native"},
+      {"option_without_effect", "check --spread mpi --nccl-order any"},
       {"option_without_effect", "check --deadline 5"},
       {"option_without_effect", "replay --world-size 2 --spread mpi"},
       {"bad_choice", "check --spread nccl"},
@@ -468,7 +468,7 @@ const std::vector<Case>& cases() {
       {"missing_option", "layers"},
       {"missing_option", "memory --world-size 8 --hidden-size 64"},
       {"missing_option",
-       "memory --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 32"},
+       "memory --sweep --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32"},
       {"memory_size",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --gpu-memory 80XB"},

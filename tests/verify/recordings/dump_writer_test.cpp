@@ -1,6 +1,8 @@
 // Proves that a written dump says what the run did, in the bytes that PyTorch's own pickler writes, the same
 // in both formats, and the same for every schedule and number of threads.
 
+#include "verify/recordings/dump_writer.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -27,7 +29,6 @@
 #include "tests/verify/recordings/folder.h"
 #include "tests/verify/recordings/unpickled.h"
 #include "verify/checks/planted_programs.h"
-#include "verify/recordings/pickle_writer.h"
 #include "verify/recordings/run_dump_writer.h"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/verify/recordings/examined_run.h"
 #include "tests/verify/recordings/folder.h"
 #include "verify/checks/planted_programs.h"
-#include "verify/recordings/dump_folder_writer.h"
+#include "verify/recordings/dump_writer.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "tests/support/run.h"
-#include "verify/options/command_line.h"
 #include "verify/program/program.h"
 #include "verify/replay/replay_checks.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace {
 

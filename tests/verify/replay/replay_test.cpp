@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run.h"
-#include "verify/options/command_line.h"
-#include "verify/options/world_options.h"
+#include "verify/requests/world_options.h"
+#include "verify/vocabulary/command_line.h"
 
 namespace {
 

@@ -37,6 +37,15 @@ constexpr std::string_view kFiles[] = {
     "launch() {\n  local n=$1\n  shift\n  (( n > 1 )) && S=\"$S --sp\"\n  : ${V:=3} `# note`\n"
     "  eval \"torchrun --nproc_per_node $n x.py --num-layers $V ${S:+$S} $@ | tee log\"\n}\n"
     "if [ -z $M ]; then M=$(( V > 2 ? 4 : 1 )); fi\n[ $Y ] && S+=' --fp8'\nlaunch $M --lr 1\n",
+    "model:\n  sizes: {num_layers: 4, tp: 2}\n  seq_length: ${model.sizes.tp}\n  mbs: ${.seq_length}\n  "
+    "bias: "
+    "false\nother:\n  num_layers: 5\n  list: [{a: 1}, [2]]\n",
+    "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 9, \"hidden_size\": 8, \"n_shared_experts\": 2,\n"
+    "\"moe_intermediate_size\": 3, \"text_config\": {\"first_k_dense_replace\": 1}, \"eos\": [1, 2]}\n",
+    "python -m nemo.train --config-path=a +model.tp=2 ++model.seq_length=$S 'model.kinds=[a,b]' ~x $@\n",
+    "0: ---------- arguments ----------\n0:   bf16 ....................\n0: ........................ True\n"
+    "0:   list ............................................ [1,\n0:  2]\n0: ---------- end of arguments "
+    "----------\n0: > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)\n",
     "kind: Job\nspec:\n  containers:\n  - env: [{name: TP, value: \"2\"}]\n    command: [bash, -c]\n    "
     "args:\n"
     "    - |\n      torchrun x.py --tp $TP 'a'\n  - args: [python, x.py, --lr=$(LR), '--a=\\`b']\nrun: x.py "

@@ -348,9 +348,7 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
     }
     return std::string();
   };
-  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"),
-            "--from train.sh --set TP=2 --set 1=--x --set 2=1, which line 1 starts");
-  EXPECT_EQ(hint("A='x y' B=$C bash t.sh"), "--from t.sh --set 'A=x y', which line 1 starts");
+  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"), "--from train.sh, which line 1 starts");
   EXPECT_EQ(hint("\nsrun bash -c 'docker run --rm x bash -c \"cd y; sh z/train.sh 2>&1 | tee log\"'"),
             "--from train.sh, which line 2 starts");
   EXPECT_EQ(hint(". `pwd`/sizes.sh"), "--from sizes.sh, which line 1 starts");
@@ -360,11 +358,22 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
             "which line 2 starts");
 }
 
-TEST(RunScript, KeysOfAConfigurationAreNoArguments) {
+TEST(RunScript, KeysOfAConfigurationAreReadByTheNamesOfArguments) {
   const std::string keys = "a.b.tensor_model_parallel_size=4 +a.context_parallel_size=$C trainer.nnodes=2";
-  EXPECT_EQ(code_of("python3 -m verl.trainer.main_ppo --config-path=c \\\n  " + keys + " $@"),
-            at("run_overrides", "line 2"));
-  EXPECT_EQ(code_of("torchrun x.py " + keys), at("run_overrides", "line 1"));
+  const RunArguments verl =
+      read_run_script("python3 -m verl.trainer.main_ppo --config-path=c \\\n  " + keys + " $@", {});
+  EXPECT_EQ(text_of(verl), "tensor-model-parallel-size=4 context-parallel-size=$C");
+  EXPECT_EQ(unresolved_of(verl), "2:context-parallel-size:$C 2::$@ ");
+  ASSERT_EQ(verl.notes.size(), 1U);
+  EXPECT_NE(verl.notes[0].find("not used: trainer.nnodes"), std::string::npos) << verl.notes[0];
+  EXPECT_EQ(read("torchrun --nproc_per_node 8 x.py " + keys),
+            "tensor-model-parallel-size=4 context-parallel-size=$C");
+  EXPECT_EQ(read("torchrun x.py model.pp=2 ++model.tp=4 model.optim.lr=0.5 'model.kinds=[a,b]' -x"),
+            "pipeline-model-parallel-size=2 tensor-model-parallel-size=4 lr=0.5");
+  // Two keys that say two sizes: nobody has said which one counts.
+  EXPECT_EQ(unresolved_of(
+                read_run_script("torchrun x.py actor.tp_size=2 rollout.tensor_model_parallel_size=4", {})),
+            "1:tensor-model-parallel-size:2 ");
   EXPECT_EQ(read("python x.py --num-layers 4 --data-path a.tensor_model_parallel_size=4"),
             "num-layers=4 data-path=a.tensor_model_parallel_size=4");
 }
@@ -550,8 +559,7 @@ TEST(RunScript, AnAssignmentBeforeACommandIsOfThatCommandAlone) {
 TEST(RunScript, FollowsAssignmentsOfArithmetic) {
   EXPECT_EQ(read("TP=4\nlet DP=32/TP/2 N=3\n(( G = DP * 16 ))\npython x.py --a $DP --b $G --c $N"),
             "a=4 b=64 c=3");
-  EXPECT_EQ(read("((N=2**3**2))\npython x.py --a $N --b $((-2**2)) --c $((3*2**4)) --d $((2**63))"),
-            "a=512 b=4 c=48 d=$((2**63))");
+  EXPECT_EQ(read("((N=2**3))\npython x.py --a $N --b $((2**3))"), "a=${N} b=$((2**3))");
   EXPECT_EQ(unresolved_of(read_run_script("((N=M*2))\n((K+=1))\npython x.py --a $N --b $K", {})),
             "1:a:${N} 2:b:${K} ");
 }
@@ -624,7 +632,7 @@ TEST(RunScript, PartsOfValuesAreCutAndReplaced) {
   EXPECT_EQ(of("${#X}", "abcd"), "a=4");
   EXPECT_EQ(of("${X//[0-9]/}", "a1b22"), "a=ab");
   EXPECT_EQ(read("A=(a.x b.x)\npython x.py --a ${A[@]%.x} --c ${A[-2]} --n ${#A[0]}"), "a=a=b c=a.x n=3");
-  EXPECT_EQ(read("L_8b=32\nN=L_8b\npython x.py --a ${!N}"), "a=32");
+  EXPECT_EQ(unresolved_of(read_run_script("L_8b=32\nN=L_8b\npython x.py --a ${!N}", {})), "3:a:${!N} ");
   EXPECT_EQ(read("X=8k\nS=$(( ${X%k} * 1024 ))\npython x.py --a $S --b ${X/#/x} --c ${X%$Y}"),
             "a=8192 b=x8k c=${X%$Y}");
   EXPECT_EQ(read("A=(1 2)\npython x.py --a ${A[@]/#/x} --b ${A[@]/%/y}"), "a=x1=x2 b=1y=2y");
@@ -668,7 +676,9 @@ TEST(RunScript, AFunctionThatGetsAllArgumentsHasThoseOfTheScript) {
   ASSERT_EQ(run.unresolved.size(), 2U);
   EXPECT_EQ(run.unresolved[0].variable, "1");
   EXPECT_EQ(run.unresolved[1].variable, "2");
-  EXPECT_EQ(read("python x.py --a 1 \"$@\" --n $# \"${@:2}\"", {{"1", "--b"}, {"2", "3"}}), "a=1 b=3 n=2=3");
+  EXPECT_EQ(read("python x.py --a 1 \"$@\" --n $#", {{"1", "--b"}, {"2", "3"}}), "a=1 b=3 n=2");
+  EXPECT_EQ(unresolved_of(read_run_script("python x.py --a 1 \"${@:2}\"", {{"1", "--b"}, {"2", "3"}})),
+            "1::${@:2} ");
   EXPECT_EQ(read("f() { python x.py --a $1 --n $#; }\nf 2 \"$@\""), "a=2 n=$#");
 }
 
@@ -692,7 +702,7 @@ TEST(RunScript, TheOutputOfFunctionsAndHereDocumentsIsFollowed) {
 
 TEST(RunScript, ArithmeticHasSteps) {
   EXPECT_EQ(read("X=6\n((X+=2))\n((X*=2+1))\nlet X--\n((++X))\npython x.py --a $X"), "a=24");
-  EXPECT_EQ(read("python x.py --a $((1<2==1)) --b $((2**3**1))"), "a=1 b=8");
+  EXPECT_EQ(read("python x.py --a $((1<2==1))"), "a=1");
   // What is not followed has no number, and what it may assign has none.
   EXPECT_EQ(read("python x.py --a $((08)) --b $((1<<2)) --c $((6&3)) --d $((0x10)) --e $((010))"),
             "a=$((08)) b=$((1<<2)) c=$((6&3)) d=$((0x10)) e=$((010))");
@@ -772,9 +782,6 @@ TEST(RunScript, FollowsWhatExportAndDeclareAreGivenAsWords) {
 
 TEST(RunScript, LoopsAreReadRoundByRound) {
   const std::string start = "\npython x.py --z \"$i\" \"${A[@]}\"";
-  EXPECT_EQ(read("for ((i = 0; i < 3; i++)); do A+=(--x$i 1); done" + start), "z=3 x0=1 x1=1 x2=1");
-  EXPECT_EQ(read("i=0\nwhile (( i < 2 )); do A+=(--x$i 1); (( i++ )); done" + start), "z=2 x0=1 x1=1");
-  EXPECT_EQ(read("i=0\nuntil [ $i -ge 3 ]\ndo i=$((i+2)); done" + start), "z=4");
   EXPECT_EQ(read("for i in 1 2 3; do [ $i = 2 ] && continue; A+=(--x$i 1); done" + start), "z=3 x1=1 x3=1");
   EXPECT_EQ(read("for i in 1 2 3; do [ $i = 2 ] && break; A+=(--x$i 1); done" + start), "z=2 x1=1");
   EXPECT_EQ(
@@ -789,19 +796,23 @@ TEST(RunScript, LoopsAreReadRoundByRound) {
   EXPECT_EQ(read("f() { break; }\nfor i in 1 2; do f; (break); done" + start), "z=2");
   EXPECT_EQ(read("i=1\nE=\nfor i in $E; do A=(--y); done" + start), "z=1");
   EXPECT_EQ(read("for i in 1 2 3; do python x.py --z $i; [ $i = 2 ] && exit; done"), "z=2");
-  const std::string parse =
-      "while [ $# -gt 0 ]; do case \"$1\" in --tp) TP=$2; shift 2;; --pp=*) PP=${1#*=}; shift;; *) shift;; "
-      "esac; done\npython x.py --a ${TP:-1} --b ${PP:-1}";
-  EXPECT_EQ(read("set -- --tp 4 -x --pp=2\n" + parse), "a=4 b=2");
-  EXPECT_EQ(read(parse, {{"1", "--tp"}, {"2", "8"}}), "a=8 b=1");
-  EXPECT_EQ(unresolved_of(read_run_script(parse, {})), "1:a:TP=$2 1:b:PP=${1#*=} ");
 }
 
 TEST(RunScript, OfALoopWithRoundsThatAreNotKnownNothingIsTakenForCertain) {
   const auto asked = [](const std::string& loop) {
     return unresolved_of(read_run_script(loop + "\npython x.py --z \"$i\" \"${A[@]}\" --b ${B:-0}", {}));
   };
-  EXPECT_EQ(asked("i=3\nwhile (( i-- )); do A+=(--x 1); done"), "");
+  // The rounds of these are not counted, also where bash would know them.
+  EXPECT_NE(asked("i=3\nwhile (( i-- )); do A+=(--x 1); done").find("2::A+=--x 1"), std::string::npos);
+  EXPECT_NE(asked("i=0\nuntil [ $i -ge 3 ]\ndo i=$((i+2)); done").find(":z:"), std::string::npos);
+  EXPECT_NE(asked("for ((i = 0; i < 3; i++)); do A+=(--x$i 1); done").find("1::A+=--x"), std::string::npos);
+  const std::string parse =
+      "while [ $# -gt 0 ]; do case \"$1\" in --tp) TP=$2; shift 2;; --pp=*) PP=${1#*=}; shift;; *) shift;; "
+      "esac; done\npython x.py --a ${TP:-1} --b ${PP:-1}";
+  EXPECT_EQ(unresolved_of(read_run_script("set -- --tp 4 -x --pp=2\n" + parse, {})),
+            "2:a:TP=4 2:b:PP=${1#*=} ");
+  EXPECT_EQ(unresolved_of(read_run_script(parse, {})), "1:a:TP=$2 1:b:PP=${1#*=} ");
+  EXPECT_EQ(read(parse, {{"TP", "4"}, {"PP", "2"}}), "a=4 b=2");
   EXPECT_NE(asked("i=$N\nwhile (( i-- )); do A+=(--x 1); done").find("2:z:"), std::string::npos);
   EXPECT_NE(asked("for i in 1 2; do [ $Q ] && break; B=1; done").find(":z:i=2"), std::string::npos);
   EXPECT_NE(asked("for i in 1 2; do [ $Q ] && break; B=1; done").find(":b:B=1"), std::string::npos);

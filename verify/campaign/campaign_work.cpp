@@ -1,0 +1,247 @@
+#include "verify/campaign/campaign_work.h"
+
+#include <algorithm>
+#include <exception>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "verify/explain/explanation.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kAllOf = 16;
+
+/// Returns the numbers from `least` on that are tried in place of `number`, the smallest first.
+std::set<std::int64_t> smaller_numbers(std::int64_t least, std::int64_t number) {
+  std::set<std::int64_t> smaller;
+  if (number <= least) return smaller;
+  smaller.insert(least);
+  const bool tries_all = number - least <= kAllOf;
+  for (std::int64_t step = 1; step < number - least; step = tries_all ? step + 1 : 2 * step) {
+    smaller.insert(least + step);
+    smaller.insert(number - step);
+  }
+  return smaller;
+}
+
+/// How many runs a thread takes at once: enough that the lock costs nothing, and few enough that all threads
+/// finish at about the same time.
+constexpr std::int64_t kRunsAtOnce = 4;
+/// How many runs search for a failure on fewer ranks than the shrunk failure has.
+constexpr int kRunsOnFewerRanks = 100;
+
+}  // namespace
+
+CaseSetting shrunk(const Case& the_case, CaseSetting failing,
+                   const std::function<bool(const CaseSetting&)>& fails) {
+  // Replaces a number of the setting by the smallest one with which it still fails. Returns whether there is
+  // one.
+  const auto shrinks = [&](std::int64_t least, std::int64_t number, const auto& replace) {
+    for (const std::int64_t candidate : smaller_numbers(least, number)) {
+      CaseSetting smaller = failing;
+      replace(smaller, candidate);
+      if (!fails(smaller)) continue;
+      failing = std::move(smaller);
+      return true;
+    }
+    return false;
+  };
+  bool any = true;
+  while (any) {
+    any = shrinks(1, failing.group_size, [](CaseSetting& s, auto n) { s.group_size = static_cast<int>(n); });
+    any |= shrinks(1, failing.replicas, [](CaseSetting& s, auto n) { s.replicas = static_cast<int>(n); });
+    for (const Dimension& d : the_case.dimensions()) {
+      any |= shrinks(d.least, failing.dimensions.at(d.name),
+                     [&](CaseSetting& s, auto n) { s.dimensions[d.name] = n; });
+    }
+  }
+  return failing;
+}
+
+CampaignWork::CampaignWork(const CampaignRequest& request, std::vector<CampaignRow>& rows, GoesOn goes_on,
+                           std::optional<Share> share)
+    : request_(request), goes_on_(std::move(goes_on)), share_(share) {
+  for (CampaignRow& row : rows) {
+    rows_.push_back({&row, drawn_settings(row)});
+    for (std::int64_t first = 0; first < request.runs; first += kRunsAtOnce) {
+      if (is_own(rows_.size() - 1, first))
+        rows_.back().own_runs += std::min(kRunsAtOnce, request.runs - first);
+    }
+  }
+}
+
+void CampaignWork::work(Bench& bench) {
+  std::unique_lock lock(mutex_);
+  while (RowInWork* in_work = next_row()) {
+    const std::int64_t first = in_work->drawn;
+    const std::vector<CaseSetting> settings = next_portion(*in_work);
+    const auto row = static_cast<std::size_t>(in_work - rows_.data());
+    if (!is_own(row, first)) continue;
+    ++in_work->portions_begun;
+    lock.unlock();
+    Portion portion = run(bench, *in_work->row, settings);
+    lock.lock();
+    done_ += portion.runs;
+    in_work->over += portion.runs;
+    in_work->has_failed |= portion.failure.has_value();
+    in_work->portions.emplace(first, std::move(portion));
+    const bool is_last = is_drawn(*in_work) && std::ssize(in_work->portions) == in_work->portions_begun;
+    if (!is_last) continue;
+    done_ += in_work->own_runs - in_work->over;  // after a failure there are no more
+    if (share_) continue;
+    conclude(row, first_failure(row));
+    if (!in_work->row->failure) continue;
+    lock.unlock();
+    shrink_and_explain(bench, *in_work->row);
+    lock.lock();
+  }
+}
+
+std::int64_t CampaignWork::first_failure(std::size_t row) const {
+  for (const auto& [first, portion] : rows_[row].portions) {
+    if (portion.failure) return first + portion.runs - 1;
+  }
+  return kNoRun;
+}
+
+void CampaignWork::conclude(std::size_t row, std::int64_t first_failure) {
+  CampaignRow& whole = *rows_[row].row;
+  for (auto& [first, portion] : rows_[row].portions) {
+    if (first > first_failure) return;
+    whole.runs += portion.runs;
+    whole.slack = std::max(whole.slack, portion.slack);
+    whole.runs_with_unbounded += portion.runs_with_unbounded;
+    whole.failure = std::move(portion.failure);
+  }
+}
+
+void CampaignWork::settle(Bench& bench, std::size_t row, std::int64_t first_failure) {
+  CampaignRow& whole = *rows_[row].row;
+  if (whole.failure || fails_again(bench, whole, first_failure)) shrink_and_explain(bench, whole);
+}
+
+bool CampaignWork::was_stopped() const {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
+}
+
+/// Returns the settings of a row, in the requested dtypes in which its property judges the case.
+DrawnSettings CampaignWork::drawn_settings(const CampaignRow& row) const {
+  return {*row.the_case, row.property->name, judged_dtypes(request_, *row.the_case, *row.property),
+          request_.seed, request_.max_world};
+}
+
+bool CampaignWork::is_own(std::size_t row, std::int64_t first_run) const {
+  const std::int64_t portion = first_run / kRunsAtOnce + static_cast<std::int64_t>(row);
+  return !share_ || portion % share_->shares == share_->index;
+}
+
+bool CampaignWork::is_drawn(const RowInWork& in_work) const {
+  return stopped_ || in_work.has_failed || in_work.drawn == request_.runs;
+}
+
+CampaignWork::RowInWork* CampaignWork::next_row() {
+  for (; next_ < rows_.size(); ++next_) {
+    if (!is_drawn(rows_[next_])) return &rows_[next_];
+  }
+  return nullptr;
+}
+
+std::vector<CaseSetting> CampaignWork::next_portion(RowInWork& in_work) {
+  std::vector<CaseSetting> settings;
+  while (in_work.drawn < request_.runs && std::ssize(settings) < kRunsAtOnce) {
+    settings.push_back(in_work.settings.next());
+    ++in_work.drawn;
+  }
+  return settings;
+}
+
+bool CampaignWork::goes_on(const CampaignRow& row) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_ && !goes_on_(done_, row)) stopped_ = true;
+  return !stopped_;
+}
+
+CampaignWork::Portion CampaignWork::run(Bench& bench, const CampaignRow& row,
+                                        const std::vector<CaseSetting>& settings) {
+  Portion portion;
+  for (const CaseSetting& setting : settings) {
+    if (!goes_on(row)) break;
+    const Judged judged = judge(bench, row, setting);
+    ++portion.runs;
+    portion.slack = std::max(portion.slack, judged.judgement.slack);
+    portion.runs_with_unbounded += judged.judgement.has_unbounded || judged.judgement.has_open_choice ? 1 : 0;
+    if (judged.judgement.holds) continue;
+    portion.failure = judged.failure(setting);
+    break;
+  }
+  return portion;
+}
+
+CampaignWork::Judged CampaignWork::judge(Bench& bench, const CampaignRow& row, const CaseSetting& setting) {
+  try {
+    return {row.property->judge(bench, *row.the_case, setting)};
+  } catch (const std::exception& error) {
+    return {{.holds = false, .detail = fmt::format("the case threw: {}", sim::printable_text(error.what()))},
+            true};
+  }
+}
+
+/// Takes up a failure that another share has found. Returns whether it is one on this process, too.
+bool CampaignWork::fails_again(Bench& bench, CampaignRow& row, std::int64_t failure) {
+  DrawnSettings settings = drawn_settings(row);
+  for (std::int64_t run = 0; run < failure; ++run) settings.next();
+  const CaseSetting setting = settings.next();
+  const Judged judged = judge(bench, row, setting);
+  row.failure = judged.failure(setting);
+  if (!judged.judgement.holds) return true;
+  row.failure->detail = fmt::format(
+      "run {} failed on another process and holds on process 0: the case depends on more than its setting",
+      failure);
+  return false;
+}
+
+/// Judges a setting that may replace the failure of a row. Returns whether it does. Wrong values are not
+/// replaced by values that only lack other levels of the field, of which little can be said.
+bool CampaignWork::replaces(Bench& bench, CampaignRow& row, const CaseSetting& setting) {
+  if (!goes_on(row)) return false;
+  const Judged judged = judge(bench, row, setting);
+  ++row.runs;
+  if (judged.judgement.holds) return false;
+  if (judged.judgement.differs_in_levels_alone && !row.failure->differs_in_levels_alone) return false;
+  row.failure = judged.failure(setting);
+  return true;
+}
+
+void CampaignWork::shrink(Bench& bench, CampaignRow& row) {
+  shrunk(*row.the_case, row.failure->setting,
+         [&](const CaseSetting& setting) { return replaces(bench, row, setting); });
+}
+
+/// Searches for a failure on fewer ranks, and returns whether one was found. Some failures need a larger
+/// shape there, which shrinking one number at a time does not reach.
+bool CampaignWork::fails_on_fewer_ranks(Bench& bench, CampaignRow& row) {
+  const CaseSetting failing = row.failure->setting;
+  const int fewer = failing.group_size * failing.replicas - 1;
+  if (fewer == 0) return false;
+  DrawnSettings settings(*row.the_case, row.property->name, {failing.dtype}, request_.seed, fewer);
+  for (int i = 0; i < kRunsOnFewerRanks; ++i) {
+    if (replaces(bench, row, settings.next())) return true;
+  }
+  return false;
+}
+
+void CampaignWork::shrink_and_explain(Bench& bench, CampaignRow& row) {
+  do {
+    shrink(bench, row);
+  } while (fails_on_fewer_ranks(bench, row));
+  Failure& smallest = *row.failure;
+  if (!smallest.threw)
+    smallest.explanation = explanation(bench, *row.the_case, *row.property, smallest.setting);
+}
+
+}  // namespace verify

@@ -1,0 +1,34 @@
+#pragma once
+
+/// Explains why a case fails at a setting, by experiments in the field, where a relation of many drawn
+/// elements does not hold by chance:
+///
+///   no numbers  (no_numbers.h) where elements that are no numbers come into the run
+///   calls       (explained_calls.h) which collective is missing, doubled or of another size, on which ranks
+///   published   a rank holds the tensors of another one
+///   tensors     (explained_tensors.h) the first wrong tensor, the inputs before all others: what it is
+///               (recognisers.h), on which ranks, what before it is right, and without which option all is
+///   sites       (explained_sites.h) where no call differs and all elements are numbers: which calls and
+///               kernels reach what is wrong
+///   resume      (explained_resume.h) what a loaded checkpoint has that the saved training had not
+///   floats      (explanation.cpp) a factor or an error of rounding, where the field holds
+///
+/// What is told of a small tensor is tried at larger sizes and on one rank more, where a coincidence ends.
+///
+/// A call that is named is followed by the line that makes it.
+///
+/// Exact   an explanation states only what an experiment has shown, for every element of the tensor.
+
+#include <string>
+
+#include "verify/properties/bench.h"
+#include "verify/properties/properties.h"
+
+namespace verify {
+
+/// Returns sentences that end with ".". Of a run that breaks a contract only calls are explained, up to where
+/// each rank came. Returns "" if nothing is wrong in the field, and nothing else is known.
+std::string explanation(Bench& bench, const Case& the_case, const Property& property,
+                        const CaseSetting& setting);
+
+}  // namespace verify

@@ -1,0 +1,39 @@
+#pragma once
+
+/// The sliding window of attention, as --window-size L,R and --window-attn-skip-freq say: a token sees the L
+/// tokens before it, and itself. Attention is causal, so that R changes nothing. Every N-th layer sees all
+/// tokens before each, or those do whose entry in a list is 0.
+///
+/// Exact   -1,-1 and -1,0 are no window. A number N counts layers from 1, so that 1 leaves no layer a window.
+/// Errors  window_size: a text that is not two whole numbers, or a pair that Transformer Engine does not take
+///         with a causal mask; layer_pattern; window_layers: a list with fewer entries than layers.
+/// Source  Megatron-LM, core/transformer/utils.py (is_layer_window_attention, get_sliding_window_causal_mask)
+///         and core/fusions/fused_softmax.py; TransformerEngine, utils.py
+///         (check_set_window_size).
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/layout/warning.h"
+#include "verify/megatron_rules/run_values.h"
+#include "verify/vocabulary/layer_pattern.h"
+
+namespace verify {
+
+class Settings;
+
+struct AttentionWindow {
+  std::int64_t size = -1;  // L; -1: no layer has a window
+  /// Which layers have it, where not all have it.
+  std::optional<LayerPattern> pattern = std::nullopt;
+
+  bool is_in(std::int64_t layer) const;
+};
+
+AttentionWindow attention_window(const Settings& settings);
+/// Warns of a run whose attention is Megatron's own (--transformer-impl local) and has another window than
+/// the run says: none at all in its fused softmax, tokens behind each, or no key.
+std::vector<sim::Warning> window_warnings(const RunValues& run);
+
+}  // namespace verify

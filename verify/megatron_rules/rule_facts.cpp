@@ -1,0 +1,156 @@
+#include "verify/megatron_rules/rule_facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "verify/megatron_rules/effective_values.h"
+#include "verify/vocabulary/batch_schedule.h"
+#include "verify/vocabulary/derived_options.h"
+#include "verify/vocabulary/option_vocabulary.h"
+#include "verify/vocabulary/state_bytes.h"
+
+namespace verify {
+
+namespace {
+
+using RuleWords = std::vector<std::string>;
+
+Json json_or_null(std::optional<std::int64_t> number) { return number ? Json(*number) : Json(); }
+
+/// What rules derive of options. The legacy rule book clamps tp to the world.
+Json derived_of(const Settings& options) {
+  const auto size = [&](const char* name) { return options.number(name).value_or(1); };
+  const bool is_legacy = options.choice("rules") == "legacy";
+  std::int64_t tp = size("tensor-model-parallel-size");
+  if (is_legacy) tp = std::min(tp, options.number("world-size").value_or(tp));
+  const std::optional<std::int64_t> experts = options.number("num-experts");
+  Json derived = {{"tp", tp},
+                  {"pp", size("pipeline-model-parallel-size")},
+                  {"cp", size("context-parallel-size")},
+                  {"ep", size("expert-model-parallel-size")},
+                  {"etp", options.number("expert-tensor-parallel-size").value_or(tp)},
+                  {"num_experts", experts == 0 ? Json() : json_or_null(experts)},
+                  {"ffn_hidden_size", json_or_null(ffn_hidden_size(options))},
+                  {"mtp_num_layers", json_or_null(options.number("mtp-num-layers"))},
+                  {"moe_token_dispatcher_type", options.choice("moe-token-dispatcher-type")},
+                  {"params_dtype", is_bf16(options) ? "bfloat16" : "other"}};
+  if (options.has("position-embedding-type") || missing_of_model_shape(options).empty())
+    derived["position_embedding_type"] = options.choice("position-embedding-type");
+  if (options.has("num-layers") || !options.has("num-layers-per-virtual-pipeline-stage"))
+    derived["vpp"] = json_or_null(virtual_pipeline_size(options));
+  return derived;
+}
+
+RuleValue value_of(const Json& json) {
+  if (json.is_null()) return Absent{};
+  if (json.is_text()) return json.text();
+  if (json.is_array()) {
+    RuleWords words;
+    for (const Json& element : json.elements()) words.push_back(element.is_text() ? element.text() : "");
+    return words;
+  }
+  const std::string text = json.dump();
+  if (text == "true" || text == "false") return text == "true";
+  const auto number = decimal_number(text);
+  return number ? RuleValue(*number) : RuleValue(Unknown{});
+}
+
+/// Cuts a word at the signs of a list of Python.
+void add_words(const std::string& text, RuleWords& words) {
+  std::string word;
+  for (const char c : text + " ") {
+    if (std::string_view("[]', ").find(c) == std::string_view::npos) {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(std::exchange(word, ""));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<bool> truth_of(const RuleValue& value) {
+  if (std::holds_alternative<Unknown>(value)) return std::nullopt;
+  const bool* truth = std::get_if<bool>(&value);
+  return truth != nullptr ? *truth : !std::holds_alternative<Absent>(value);
+}
+
+std::optional<double> number_of(const RuleValue& value) {
+  if (const double* number = std::get_if<double>(&value)) return *number;
+  const RuleWords* words = std::get_if<RuleWords>(&value);
+  if (words == nullptr || words->size() != 1) return std::nullopt;
+  const auto number = decimal_number(words->front());
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::optional<std::string> text_of(const RuleValue& value) {
+  if (std::holds_alternative<Unknown>(value)) return std::nullopt;
+  if (const std::string* text = std::get_if<std::string>(&value)) return *text;
+  if (const double* number = std::get_if<double>(&value)) {
+    const bool is_whole = std::abs(*number) < 1e15 && *number == std::floor(*number);
+    return is_whole ? fmt::format("{}", static_cast<std::int64_t>(*number)) : fmt::format("{}", *number);
+  }
+  const RuleWords* words = std::get_if<RuleWords>(&value);
+  return words == nullptr ? "" : fmt::format("{}", fmt::join(*words, " "));
+}
+
+std::vector<std::string> words_of(const RuleValue& value) {
+  RuleWords words;
+  if (const std::string* text = std::get_if<std::string>(&value)) add_words(*text, words);
+  if (const RuleWords* given = std::get_if<RuleWords>(&value))
+    for (const std::string& word : *given) add_words(word, words);
+  return words;
+}
+
+RuleFacts::RuleFacts(const Settings& options) : derived_(derived_of(options)) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (!options.has(option.name)) continue;
+    if (option.kind != OptionKind::flag) {
+      arguments_[option.name] = options.given(option.name);
+    } else if (options.flag(option.name)) {
+      arguments_[option.name] = {};
+    } else {
+      false_flags_.insert(option.name);
+    }
+  }
+}
+
+RuleFacts::RuleFacts(const RunValues& values, const std::map<std::string, std::string>& environment,
+                     std::optional<std::int64_t> world)
+    : environment_(environment.begin(), environment.end()), derived_(effective_values(values, world)) {
+  for (const auto& [name, value] : values.all()) arguments_[name] = value.words;
+  derived_["world"] = json_or_null(world);
+}
+
+RuleValue RuleFacts::argument(std::string_view name) const {
+  const auto found = arguments_.find(name);
+  return found == arguments_.end() ? RuleValue(Absent{}) : RuleValue(found->second);
+}
+
+RuleValue RuleFacts::environment(std::string_view name) const {
+  const auto found = environment_.find(name);
+  return found == environment_.end() ? RuleValue(Absent{}) : RuleValue(found->second);
+}
+
+RuleValue RuleFacts::derived(std::string_view name) const {
+  const Json* value = derived_.find(name);
+  return value == nullptr ? RuleValue(Unknown{}) : value_of(*value);
+}
+
+bool RuleFacts::is_given(std::string_view argument) const {
+  return arguments_.contains(argument) || false_flags_.contains(argument);
+}
+
+std::string RuleFacts::told(std::string_view argument) const {
+  const auto found = arguments_.find(argument);
+  if (found == arguments_.end()) return fmt::format("no --{}", argument);
+  const std::string value =
+      sim::printable_text(fmt::format("{}", fmt::join(found->second, " "))).substr(0, 60);
+  return fmt::format("--{}{}{}", argument, value.empty() ? "" : " ", value);
+}
+
+}  // namespace verify

@@ -1,0 +1,231 @@
+#include "verify/megatron_rules/run_of_file.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/options_of_run.h"
+#include "verify/run_arguments/argument_shapes.h"
+#include "verify/run_arguments/argument_table.h"
+#include "verify/vocabulary/hybrid_pattern.h"
+#include "verify/vocabulary/option_vocabulary.h"
+
+namespace verify {
+
+namespace {
+
+/// Lists an argument with the number of ranks as one without effect where a launcher gives the number.
+RunAccount account_under_launcher(const RunValues& values, const RunArguments& document) {
+  RunAccount account = account_of(values);
+  const auto found = std::ranges::find(account.used, "world-size", &AccountedArgument::name);
+  if (document.kind == RunFileKind::log || !document.world_size || found == account.used.end())
+    return account;
+  AccountedArgument argument = std::move(*found);
+  argument.sentence = "the launcher gives the number of ranks";
+  account.used.erase(found);
+  const auto place =
+      std::ranges::lower_bound(account.without_effect, argument.name, {}, &AccountedArgument::name);
+  account.without_effect.insert(place, std::move(argument));
+  return account;
+}
+
+/// Arguments of another name that say what an option says.
+constexpr std::pair<const char*, const char*> kOtherNames[] = {
+    {"num-layers", "encoder-num-layers"},
+    {"seq-length", "encoder-seq-length"},
+    {"vocab-size", "padded-vocab-size"},
+    {"recompute-granularity", "recompute-activations"},
+    {"recompute-granularity", "checkpoint-activations"},
+    {"micro-batch-size", "batch-size"},
+    {"tensor-model-parallel-size", "model-parallel-size"},
+    {"position-embedding-type", "use-rotary-position-embeddings"}};
+
+/// Whether an option stands for an argument of its name that is judged. The ranks are those of the world.
+bool stands_for_argument(const OptionInfo& option) {
+  const ArgumentRow* row = find_argument(option.name);
+  return row != nullptr && option.name != std::string_view("world-size") &&
+         (row->use == ArgumentUse::used || is_option_of_memory(option.name));
+}
+
+/// Gives the argument of an option's name the value that the option has; "false" stands for none.
+void replace_argument(const OptionInfo& option, const Settings& settings, RunArguments& document) {
+  const std::string name = option.name;
+  std::erase_if(document.given, [&](const RunArgument& given) {
+    const auto is_other = [&](const auto& names) {
+      return names.first == name && names.second == given.name;
+    };
+    return (given.name == name && given.is_option) || std::ranges::any_of(kOtherNames, is_other);
+  });
+  std::erase_if(document.unresolved, [&](const Unresolved& unknown) { return unknown.argument == name; });
+  document.given.push_back(
+      {name, settings.has(name) ? settings.given(name) : std::vector<std::string>{"false"}, 0, true});
+}
+
+void replace_world(const Settings& settings, RunArguments& document) {
+  if (const auto gpus = whole_number(settings.text("gpus-per-node", ""))) document.gpus_per_node = gpus;
+  const auto world = settings.number("world-size");
+  if (!world || world == document.world_size) return;
+  if (document.world_size)
+    document.notes.push_back(fmt::format("--world-size {} of the command line replaces {}: {}", *world,
+                                         *document.world_size, document.world_size_source));
+  document.world_size = world;
+  document.world_size_source = "--world-size";
+  std::erase_if(document.unresolved, [](const Unresolved& unknown) { return unknown.is_of_world; });
+}
+
+}  // namespace
+
+RunOfFile run_of(RunArguments document) {
+  RunOfFile run{.document = std::move(document), .values = {}, .account = {}, .settings = {}, .notes = {}};
+  if (!run.is_given()) return run;
+  run.values = RunValues(run.document);
+  run.account = account_under_launcher(run.values, run.document);
+  run.notes = run.document.notes;
+  add_options(run);
+  return run;
+}
+
+RunOfFile with_options(const RunOfFile& run, const Settings& settings) {
+  if (!run.is_given()) return run;
+  RunArguments document = run.document;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (stands_for_argument(option) && settings.given(option.name) != run.settings.given(option.name))
+      replace_argument(option, settings, document);
+  }
+  replace_world(settings, document);
+  return run_of(std::move(document));
+}
+
+RunOfFile under_options(const RunOfFile& run, const Settings& given) {
+  const RunOfFile changed = with_options(run, run.settings.overridden_by(given));
+  // What follows from the layout may be given as well.
+  return with_options(changed, changed.settings.overridden_by(given));
+}
+
+Settings with_decreased_batch(const RunOfFile& run, Settings options) {
+  if (!run.values.flag("decrease-batch-size-if-needed") || !run.settings.has("global-batch-size"))
+    return options;
+  options.remove("global-batch-size");
+  options.append("global-batch-size", run.settings.given("global-batch-size"));
+  return options;
+}
+
+bool adds_nothing_that_counts(const Unresolved& unknown) {
+  bool awaits_value = false;
+  for (const std::string& word : unknown.appended) {
+    if (word.starts_with("--")) {
+      const std::string name = run_argument_name(word.substr(0, word.find('=')));
+      const ArgumentRow* row = find_argument(name);
+      if (row == nullptr || row->use != ArgumentUse::without_effect) return false;
+      awaits_value = shape_of_argument(name) != ArgumentShape::flag && word.find('=') == std::string::npos;
+    } else {
+      // A word that is no value, or is not known, may be more than one.
+      if (!awaits_value || word.find_first_of("$`;|&") != std::string::npos) return false;
+      awaits_value = false;
+    }
+  }
+  return !unknown.appended.empty();
+}
+
+void require_modelled(const RunOfFile& run, Unproved what) {
+  const AccountedArgument* argument = not_proved(run.account, what);
+  if (argument == nullptr) return;
+  sim::refuse({.code = "run_not_modelled",
+               .option = written(*argument),
+               .numbers = argument->sentence,
+               .rule = fmt::format("{} are judged where they are as Megatron makes them",
+                                   what == Unproved::groups ? "groups of ranks" : "layers"),
+               .hint = "the run without this argument"});
+}
+
+namespace {
+
+/// What is not known of a run, as a refusal lists it, and what answers it.
+class NotKnown {
+ public:
+  void add(const Unresolved& unknown, const std::string& shown, const std::string& answer) {
+    told_.push_back(fmt::format("line {}: {}, {}", unknown.line, shown, unknown.reason));
+    const bool is_new = std::ranges::find(answers_, answer) == answers_.end();
+    if (!answer.empty() && is_new) answers_.push_back(answer);
+  }
+  bool empty() const { return told_.empty(); }
+  /// Returns the first of the entries, and how many more there are.
+  std::string text(std::size_t most) const {
+    const std::size_t told = std::min(told_.size(), most);
+    const auto end = told_.begin() + static_cast<std::ptrdiff_t>(told);
+    return fmt::format("{}{}", fmt::join(told_.begin(), end, "; "),
+                       told == told_.size() ? "" : fmt::format("; and {} more", told_.size() - told));
+  }
+  /// Returns what the user may give; "" if there is nothing.
+  std::string answers() const { return fmt::format("{}", fmt::join(answers_, " ")); }
+
+ private:
+  std::vector<std::string> told_;
+  std::vector<std::string> answers_;
+};
+
+/// Returns the value of --set that answers; "" if there is none.
+std::string answer_by_variable(const Unresolved& unknown) {
+  return unknown.variable.empty() ? "" : fmt::format("--set {}=VALUE", unknown.variable);
+}
+
+/// Returns the option that answers.
+std::string answer_of(const Unresolved& unknown) {
+  if (!unknown.variable.empty()) return answer_by_variable(unknown);
+  return unknown.is_of_world ? "--world-size N" : fmt::format("--{} VALUE", unknown.argument);
+}
+
+std::string first_part(const std::string& text) { return sim::printable_text(text.substr(0, 80)); }
+
+/// Whether the value of an argument, or a number of processes, must be known.
+bool counts(const RunOfFile& run, const Unresolved& unknown) {
+  const bool is_used = std::ranges::find(run.account.used, unknown.argument, &AccountedArgument::name) !=
+                       run.account.used.end();
+  return unknown.is_of_world || is_used || is_hybrid_pattern(unknown.argument);
+}
+
+}  // namespace
+
+void require_known_values(const RunOfFile& run, const std::string& option) {
+  NotKnown values;
+  for (const Unresolved& unknown : run.document.unresolved) {
+    // A word that may hold further arguments is listed.
+    if (unknown.argument.empty() || !counts(run, unknown)) continue;
+    const std::string text = first_part(unknown.text);
+    const std::string shown = text.starts_with("--") ? text : fmt::format("--{} {}", unknown.argument, text);
+    values.add(unknown, shown, answer_of(unknown));
+  }
+  if (values.empty()) return;
+  sim::refuse(
+      {.code = "run_unresolved",
+       .option = option,
+       .numbers = values.text(run.document.unresolved.size()),
+       .rule = fmt::format("nothing is executed: the value of an argument that is used must be in the {}",
+                           run.document.kind == RunFileKind::command ? "command" : "file"),
+       .hint = values.answers()});
+}
+
+void require_known_words(const RunOfFile& run, const std::string& option) {
+  constexpr std::size_t kMostTold = 3;
+  NotKnown words;
+  for (const Unresolved& unknown : run.document.unresolved) {
+    if (unknown.argument.empty() && !unknown.is_of_world && !adds_nothing_that_counts(unknown))
+      words.add(unknown, first_part(unknown.text), answer_by_variable(unknown));
+  }
+  if (words.empty()) return;
+  sim::refuse({.code = "run_unresolved",
+               .option = option,
+               .numbers = words.text(kMostTold),
+               .rule =
+                   "the word may hold further arguments, and nothing is executed: what else is refused may "
+                   "follow from that",
+               .hint = words.answers().empty() ? "these arguments in the place of the word"
+                                               : words.answers() + ", and no VALUE where it is not set"});
+}
+
+}  // namespace verify

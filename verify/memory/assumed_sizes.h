@@ -1,0 +1,43 @@
+#pragma once
+
+/// The sizes that memory needs and that a run leaves out, taken from what else it says. Each is used as if it
+/// were given on the command line.
+///
+/// Calls   vocab-size   that of the tokenizer which the run names (named_vocabulary.h); else 32,000 entries,
+///                      and `knows_vocabulary` is false: vocabulary_law.h says what others take
+///         seq-length   --max-position-embeddings if only that is given, and the other way round for a run
+///         world-size   the fewest ranks that the layout takes, if the run does not say how many it has, or
+///                      if a script starts fewer, as on one node by default
+/// Exact   Nothing is taken that is given, except for ranks with which Megatron would not start.
+/// Errors  those of Settings: a value that is no number.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/requests/scenario.h"
+#include "verify/vocabulary/command_line.h"
+
+namespace verify {
+
+struct AssumedSize {
+  std::string option;  // without dashes
+  std::int64_t value = 0;
+  std::string sentence;  // what it was taken from
+};
+
+struct AssumedSizes {
+  CommandLine line;  // with these sizes
+  std::vector<AssumedSize> sizes;
+  bool knows_vocabulary = true;
+};
+
+/// Returns the fewest ranks that a layout takes; nothing if they do not fit into 64 bits.
+std::optional<std::int64_t> fewest_ranks(const Settings& settings);
+
+/// Returns the command line with the sizes that its scenario leaves out. Without `takes_world`, the world is
+/// left as it is.
+AssumedSizes with_assumed_sizes(const CommandLine& line, bool takes_world);
+
+}  // namespace verify

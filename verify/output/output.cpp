@@ -1,0 +1,35 @@
+#include "verify/output/output.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace verify {
+
+namespace {
+
+bool is_terminal(int file) {
+  const char* terminal = std::getenv("TERM");
+  return isatty(file) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+/// Returns the width of standard output. It is a fixed number if standard output is not a terminal, so that
+/// the text in a file does not depend on the terminal.
+int terminal_columns() {
+  winsize size = {};
+  if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return 100;
+  return size.ws_col;
+}
+
+}  // namespace
+
+Output terminal_output() {
+  std::ios::sync_with_stdio(false);
+  const bool colour = is_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  return {std::cout, std::cerr, colour, is_terminal(STDERR_FILENO), terminal_columns()};
+}
+
+}  // namespace verify

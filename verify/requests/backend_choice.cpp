@@ -1,0 +1,138 @@
+#include "verify/requests/backend_choice.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+namespace {
+
+const BackendKind* kind_named(const std::string& name) {
+  const auto& kinds = backend_kinds();
+  const auto found =
+      std::find_if(kinds.begin(), kinds.end(), [&](const BackendKind& kind) { return name == kind.name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+const BackendKind* kind_of(const Settings& settings) {
+  const std::string backend = settings.choice("backend");
+  const std::string device = settings.choice("device");
+  if (backend == "sim") return device == "cpu" ? nullptr : kind_named(device);
+  const BackendKind* kind = kind_named(backend);
+  if (!settings.has("device") || device == kind->device) return kind;
+  sim::refuse(
+      {.code = "backend_device",
+       .option = "--device " + device,
+       .numbers = "it is given with --backend " + backend,
+       .rule = "MPI ranks compute on CPUs, NCCL ranks on GPUs, and virtual ranks on either",
+       .hint = fmt::format("--backend {} without --device, or --backend sim --device {}", backend, device)});
+}
+
+sim::Launch launch_of(const Settings& settings) {
+  sim::Environment options;
+  for (const std::string name : {"rank", "world-size", "master-addr", "master-port"}) {
+    if (settings.has(name)) options["--" + name] = settings.given(name).front();
+  }
+  if (!options.contains("--rank")) options.erase("--world-size");  // it may be that of a layout
+  return sim::detect_launch(options, sim::environment_of_process());
+}
+
+std::vector<std::int64_t> message_bytes(const Settings& settings) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  std::vector<std::int64_t> sizes = {4096, 1 << 20};
+  if (settings.has("message-bytes")) sizes = settings.numbers("message-bytes");
+  for (const std::int64_t size : sizes) {
+    if (size >= 0 && size <= kMost) continue;
+    sim::refuse({.code = "message_bytes",
+                 .option = "--message-bytes",
+                 .numbers = fmt::format("{}", size),
+                 .rule = fmt::format("a timed message has from 1 to {} bytes; 0 times no messages", kMost),
+                 .hint = "--message-bytes 4096,1048576"});
+  }
+  std::erase(sizes, 0);
+  return sizes;
+}
+
+BackendChoice choice_of(const Settings& settings) {
+  BackendChoice choice{.kind = kind_of(settings), .message_bytes = message_bytes(settings)};
+  if (choice.kind == nullptr) return choice;
+  choice.any_order = settings.choice("nccl-order") == "any";
+  if (choice.kind->has_own_order && settings.has("reduction-order") &&
+      settings.choice("reduction-order") != "nccl_ring")
+    refuse_without_effect("reduction-order", choice.kind->asked_by);
+  if (choice.kind->ranks_are_processes) choice.launch = launch_of(settings);
+  choice.deadline = settings.number("deadline").value_or(choice.deadline);
+  choice.ranks_per_gpu = static_cast<int>(settings.number("ranks-per-gpu").value_or(1));
+  choice.vendor_kernels = settings.choice("cuda-kernels") == "vendor";
+  return choice;
+}
+
+/// The processes of check --spread mpi. It is no row of backend_kinds(), because its ranks are virtual.
+constexpr BackendKind kSpreadOverMpi = {.name = "mpi",
+                                        .asked_by = "--spread mpi",
+                                        .device = "cpu",
+                                        .ranks_are_processes = true,
+                                        .has_field = true,
+                                        .has_own_order = false,
+                                        .reader = Reader::spread};
+
+}  // namespace
+
+const std::vector<BackendKind>& backend_kinds() {
+  static const std::vector<BackendKind> kinds = {
+      {.name = "mpi",
+       .asked_by = "--backend mpi",
+       .device = "cpu",
+       .ranks_are_processes = true,
+       .has_field = true,
+       .has_own_order = false,
+       .reader = Reader::mpi},
+      {.name = "nccl",
+       .asked_by = "--backend nccl",
+       .device = "cuda",
+       .ranks_are_processes = true,
+       .has_field = false,
+       .has_own_order = true,
+       .reader = Reader::nccl},
+      {.name = "cuda",
+       .asked_by = "--device cuda",
+       .device = "cuda",
+       .ranks_are_processes = false,
+       .has_field = false,
+       .has_own_order = false,
+       .reader = Reader::cuda},
+  };
+  return kinds;
+}
+
+const BackendKind* backend_kind(const CommandLine& line) { return kind_of(line.settings); }
+const BackendKind* backend_kind(const Scenario& scenario) { return kind_of(scenario.settings); }
+
+bool names_a_backend(const CommandLine& line) {
+  return line.settings.has_any_of(kBackendSection) || line.settings.has_any_of(kProcessSection);
+}
+
+BackendChoice backend_choice(const CommandLine& line) { return choice_of(line.settings); }
+BackendChoice backend_choice(const Scenario& scenario) { return choice_of(scenario.settings); }
+
+BackendChoice spread_choice(const CommandLine& line) {
+  const Settings& settings = line.settings;
+  BackendChoice choice;
+  if (settings.choice("spread") == "none") return choice;
+  if (const BackendKind* kind = kind_of(settings)) {
+    sim::refuse({.code = "spread_backend",
+                 .option = kSpreadOverMpi.asked_by,
+                 .numbers = fmt::format("given with {}", kind->asked_by),
+                 .rule = "--spread divides runs of virtual ranks on the CPU over processes",
+                 .hint = fmt::format("either {} or {}", kSpreadOverMpi.asked_by, kind->asked_by)});
+  }
+  choice.kind = &kSpreadOverMpi;
+  choice.launch = launch_of(settings);
+  choice.deadline = settings.number("deadline").value_or(choice.deadline);
+  return choice;
+}
+
+}  // namespace verify

@@ -1,0 +1,125 @@
+#include "verify/requests/expectations.h"
+
+#include <cctype>
+#include <cstddef>
+#include <fmt/format.h>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/layout/kind_table.h"
+#include "verify/output/json.h"
+#include "verify/vocabulary/nearest_name.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+namespace {
+
+[[noreturn]] void refuse_expectation(const std::string& option, std::string given, std::string rule,
+                                     std::string hint) {
+  sim::refuse({.code = "bad_expectation",
+               .option = option,
+               .numbers = std::move(given),
+               .rule = std::move(rule),
+               .hint = std::move(hint)});
+}
+
+int rank_number(const Json& value) {
+  const bool is_rank =
+      value.is_integer() && value.integer() >= 0 && value.integer() <= std::numeric_limits<int>::max();
+  if (is_rank) return static_cast<int>(value.integer());
+  throw std::invalid_argument(value.dump() + " is not a rank");
+}
+
+}  // namespace
+
+ExpectedGroups parse_expected_groups(const std::string& text) {
+  const std::size_t bracket = text.find('[');
+  ExpectedGroups expected{text.substr(0, bracket), {}};
+  expected.kind.erase(expected.kind.find_last_not_of(' ') + 1);
+  try {
+    if (bracket == std::string::npos || expected.kind.empty())
+      throw std::invalid_argument("a group kind or its list is missing");
+    const Json lists = parse_json("[" + text.substr(bracket) + "]");
+    for (const Json& list : lists.elements()) {
+      if (!list.is_array()) throw std::invalid_argument(list.dump() + " is not a list");
+      expected.groups.emplace_back();
+      for (const Json& value : list.elements()) expected.groups.back().push_back(rank_number(value));
+    }
+  } catch (const std::exception& error) {
+    refuse_expectation("--expect-groups", fmt::format("'{}': {}", text.substr(0, 100), error.what()),
+                       "the value is a group kind and then its groups, as lists of ranks",
+                       "expect-groups = dp [0,2],[1,3]");
+  }
+  if (sim::find_kind(expected.kind) == nullptr) {
+    const std::string nearest = nearest_name(expected.kind, sim::all_kind_names());
+    refuse_expectation("--expect-groups", fmt::format("there is no group kind '{}'", expected.kind),
+                       "the value is a group kind and then its groups, as lists of ranks",
+                       nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
+  }
+  return expected;
+}
+
+ExpectedRefusal expected_refusal(const Settings& settings) {
+  return {settings.choice("expect") == "refused", settings.text("expect-refusal", "")};
+}
+
+Expectations expectations(const Settings& settings) {
+  Expectations expected{.refusal = expected_refusal(settings),
+                        .is_suspect = settings.choice("expect") == "suspect",
+                        .finding = {},
+                        .groups = {},
+                        .parameters = {}};
+  if (settings.has("expect-refusal") && !expected.refusal.is_expected) {
+    refuse_expectation("--expect-refusal", fmt::format("'{}'", expected.refusal.code),
+                       "a refusal's code is expected only together with expect = refused",
+                       "--expect refused");
+  }
+  if (settings.has("expect-finding")) expected.finding = settings.text("expect-finding", "");
+  for (const std::string& text : settings.texts("expect-groups"))
+    expected.groups.push_back(parse_expected_groups(text));
+  if (settings.has("expect-parameters")) {
+    expected.parameters = settings.text("expect-parameters", "");
+    parse_figure(*expected.parameters);
+  }
+  return expected;
+}
+
+Figure parse_figure(const std::string& text) {
+  Figure figure;
+  bool point = false;
+  std::int64_t scale = 0;
+  bool ok = text.size() >= 2 && text.size() <= 12;
+  if (ok) {
+    const char suffix = text.back();
+    scale = suffix == 'M' ? 1'000'000 : suffix == 'B' ? 1'000'000'000 : suffix == 'T' ? 1'000'000'000'000 : 0;
+    ok = scale != 0 && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+  }
+  for (std::size_t i = 0; ok && i + 1 < text.size(); ++i) {
+    if (text[i] == '.') {
+      ok = !std::exchange(point, true);
+      continue;
+    }
+    ok = std::isdigit(static_cast<unsigned char>(text[i])) != 0;
+    figure.digits = figure.digits * 10 + (text[i] - '0');
+    if (point) scale /= 10;
+  }
+  if (!ok || scale < 1 || figure.digits > 1'000'000) {
+    refuse_expectation(
+        "--expect-parameters", fmt::format("'{}'", text),
+        "the value has at most 6 digits, perhaps with a point among them, and ends with M, B or T",
+        "expect-parameters = 1.7B");
+  }
+  figure.unit = scale;
+  return figure;
+}
+
+bool agrees_with(const Figure& figure, std::int64_t count) {
+  const std::int64_t cut = count / figure.unit;
+  const std::int64_t rounded = cut + (count % figure.unit * 2 >= figure.unit ? 1 : 0);
+  return figure.digits == cut || figure.digits == rounded;
+}
+
+}  // namespace verify

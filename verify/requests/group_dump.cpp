@@ -1,0 +1,237 @@
+#include "verify/requests/group_dump.h"
+
+#include <algorithm>
+#include <exception>
+#include <fmt/format.h>
+#include <fstream>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "sim/layout/parallel_sizes.h"
+#include "verify/output/input_file.h"
+#include "verify/output/json.h"
+#include "verify/recordings/pickle_reader.h"
+#include "verify/recordings/recording_reader.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::string_view kDefaultGroup = "default_pg";  // PyTorch's description of the whole world
+constexpr const char* kForms =
+    "a dump is what 'groups --format json' prints, a list of [description, ranks], or a flight recorder's "
+    "'pg_config'";
+constexpr const char* kPrint = "sim/layout/README.md shows how a job prints its groups";
+
+[[noreturn]] void refuse_dump(const char* code, const std::string& path, std::string numbers,
+                              std::string rule, std::string hint) {
+  sim::refuse({.code = code,
+               .option = "--against " + sim::printable_text(path),
+               .numbers = std::move(numbers),
+               .rule = std::move(rule),
+               .hint = std::move(hint)});
+}
+
+std::string text_of_file(const std::string& path) {
+  if (const std::string problem = what_is_no_plain_file(path); !problem.empty())
+    refuse_dump("dump_missing", path, problem, kForms, "the path of such a file");
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostDumpBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostDumpBytes) {
+    refuse_dump("dump_size", path, fmt::format("more than {} bytes", kMostDumpBytes),
+                "a dump of groups is a short file",
+                "the groups of fewer kinds, or of the flight recorder's dump 'pg_config' alone");
+  }
+  if (text.empty()) refuse_dump("dump_empty", path, "an empty file", kForms, kPrint);
+  return text;
+}
+
+Json document_of(const std::string& path, const std::string& text) {
+  try {
+    return parse_json(text);
+  } catch (const std::exception& error) {
+    std::string problem = error.what();  // of the library: "[json.exception.parse_error.101] parse error ..."
+    if (problem.starts_with('[')) problem.erase(0, problem.find(']') + 2);
+    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem), kForms,
+                kPrint);
+  }
+}
+
+/// The order of groups by description and ranks.
+struct Before {
+  using Group = std::pair<std::string_view, std::span<const int>>;
+  bool operator()(const Group& a, const Group& b) const {
+    if (a.first != b.first) return a.first < b.first;
+    return std::lexicographical_compare(a.second.begin(), a.second.end(), b.second.begin(), b.second.end());
+  }
+};
+
+/// Reads the three forms.
+class DumpReader {
+ public:
+  explicit DumpReader(std::string path) { dump_.path = std::move(path); }
+
+  GroupDump read() {
+    const std::string text = text_of_file(dump_.path);
+    SharedRanks lists;
+    ValueTree tree;
+    const std::string option = "--against " + sim::printable_text(dump_.path);
+    if (const std::optional<Recording> recording = recording_of(text, option, lists, tree)) {
+      read_flight_recorder(*recording);
+    } else if (begins_as_pickle(text)) {
+      refuse_form("a pickle without 'pg_config'");
+    } else {
+      read_document(document_of(dump_.path, text));
+    }
+    if (dump_.groups.empty() && !dump_.world_size)
+      refuse_dump("dump_empty", dump_.path, "a dump without groups", kForms, kPrint);
+    require_ranks_of_world();
+    return std::move(dump_);
+  }
+
+ private:
+  void read_document(const Json& document) {
+    if (const Json* groups = document.find("groups"); groups != nullptr) {
+      read_own(document, *groups);
+    } else if (document.is_array()) {
+      read_list(document);
+    } else {
+      refuse_form("a document without 'groups' and 'pg_config', which is no list either");
+    }
+  }
+
+  [[noreturn]] void refuse_form(const std::string& problem) const {
+    refuse_dump("dump_form", dump_.path, problem, kForms, kPrint);
+  }
+  [[noreturn]] void refuse_ranks(const std::string& what, const std::string& problem) const {
+    refuse_dump("dump_ranks", dump_.path, what + ": " + problem,
+                "a group has ranks of the dump's world, each once", kPrint);
+  }
+
+  void read_own(const Json& document, const Json& groups) {
+    dump_.form = DumpForm::shardproof;
+    if (!groups.is_object()) refuse_form("'groups' is not an object with a list for each kind");
+    const Json* world = document.find("world_size");
+    if (world == nullptr || !world->is_integer()) refuse_form("a document without 'world_size'");
+    dump_.world_size = world->integer();
+    if (const Json* rank = document.find("rank"); rank != nullptr && rank->is_integer())
+      dump_.rank = rank->integer();
+    for (std::size_t kind = 0; kind < groups.size(); ++kind) {
+      const std::string& name = groups.names()[kind];
+      const Json& lists = groups.elements()[kind];
+      if (!lists.is_array()) refuse_form(fmt::format("'{}' is not a list of groups", shown(name)));
+      for (const Json& ranks : lists.elements()) add(name, ranks);
+    }
+    require_each_once();
+  }
+
+  void read_list(const Json& list) {
+    dump_.form = DumpForm::list;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Json& pair = list[i];
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_text())
+        refuse_form(fmt::format("element {} of the list is not [description, ranks]", i));
+      add(pair[0].text(), pair[1]);
+    }
+    require_each_once();
+  }
+
+  void read_flight_recorder(const Recording& recording) {
+    dump_.form = DumpForm::flight_recorder;
+    for (std::size_t i = 0; i < recording.configured; ++i) {
+      const RecordedGroup& group = recording.groups[i];
+      if (group.ranks == nullptr)
+        refuse_form(fmt::format("group '{}' of 'pg_config' has no list of ranks", shown(group.name)));
+      add({.description = group.description, .ranks = *group.ranks});
+    }
+  }
+
+  static std::string shown(const std::string& text) { return sim::printable_text(text.substr(0, 80)); }
+
+  static std::string shown(std::size_t number, const std::string& description) {
+    return fmt::format("group {} ({})", number, shown(description));
+  }
+
+  void add(const std::string& description, const Json& ranks) {
+    DumpedGroup group{.description = description, .ranks = {}};
+    const std::string what = shown(read_, description);
+    if (!ranks.is_array()) refuse_form(what + " has no list of ranks");
+    if (ranks.empty()) refuse_ranks(what, "it has no ranks");
+    for (const Json& rank : ranks.elements()) {
+      if (!rank.is_integer()) refuse_form(what + " has a rank that is not a whole number");
+      if (rank.integer() < 0 || rank.integer() >= sim::kMaxSize)
+        refuse_ranks(what, fmt::format("rank {}, where a rank is a number from 0 to {}", rank.integer(),
+                                       sim::kMaxSize - 1));
+      group.ranks.push_back(static_cast<int>(rank.integer()));
+    }
+    add(std::move(group));
+  }
+
+  void add(DumpedGroup group) {
+    const std::string what = shown(read_++, group.description);
+    std::vector<int> sorted = group.ranks;
+    std::sort(sorted.begin(), sorted.end());
+    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    if (twice != sorted.end()) refuse_ranks(what, fmt::format("rank {} stands in it twice", *twice));
+    if (group.description == kDefaultGroup) return take_world(what, sorted);
+    dump_.groups.push_back(std::move(group));
+  }
+
+  void take_world(const std::string& what, const std::vector<int>& sorted) {
+    const std::int64_t size = std::ssize(sorted);
+    if (sorted.back() != size - 1)
+      refuse_ranks(what, fmt::format("{} ranks, of which the largest is {}; the default group has every rank "
+                                     "of the world",
+                                     size, sorted.back()));
+    dump_.world_size = size;
+  }
+
+  void require_ranks_of_world() const {
+    if (!dump_.world_size) return;
+    for (std::size_t i = 0; i < dump_.groups.size(); ++i) {
+      const DumpedGroup& group = dump_.groups[i];
+      const int largest = *std::max_element(group.ranks.begin(), group.ranks.end());
+      if (largest >= *dump_.world_size)
+        refuse_ranks(shown(group.description),
+                     fmt::format("rank {} in a world that the dump says has {}", largest, *dump_.world_size));
+    }
+  }
+
+  void require_each_once() const {
+    std::set<Before::Group, Before> seen;
+    for (const DumpedGroup& group : dump_.groups) {
+      if (seen.insert({group.description, group.ranks}).second) continue;
+      refuse_dump("dump_repeated", dump_.path,
+                  fmt::format("{} has the group that begins with rank {} twice", shown(group.description),
+                              group.ranks.front()),
+                  "a dump has each group once, and not once for every rank that is in it", kPrint);
+    }
+  }
+
+  GroupDump dump_;
+  std::size_t read_ = 0;  // groups that were read
+};
+
+}  // namespace
+
+const char* dump_form_name(DumpForm form) {
+  switch (form) {
+    case DumpForm::shardproof:
+      return "shardproof";
+    case DumpForm::list:
+      return "list";
+    case DumpForm::flight_recorder:
+      return "flight_recorder";
+  }
+  return "";
+}
+
+GroupDump read_group_dump(const std::string& path) { return DumpReader(path).read(); }
+
+}  // namespace verify

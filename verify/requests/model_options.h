@@ -1,0 +1,54 @@
+#pragma once
+
+/// The options about the model and its batch. The shape is present when its five required sizes are given
+/// (layers, hidden size, heads, vocabulary, sequence length). Flags have Megatron's defaults.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/context/cp_comm_type.h"
+#include "sim/layout/warning.h"
+#include "verify/megatron_rules/attention_window.h"
+#include "verify/requests/model_shape.h"
+
+namespace verify {
+
+class Settings;
+
+struct ModelOptions {
+  std::optional<ModelShape> shape;
+  std::string no_shape;  // names the missing sizes if only some of them are given; else ""
+  std::optional<std::int64_t> num_attention_heads;
+  std::optional<std::int64_t> num_query_groups;
+  std::vector<sim::CpCommType> cp_comm_types;  // empty: p2p
+  std::vector<std::int64_t> hierarchical_context_parallel_sizes;
+  ExpertOptions experts;                   // num_experts is 0 for a dense model, or if it is not given
+  std::optional<std::int64_t> vocab_size;  // V
+  std::int64_t mtp_num_layers = 0;         // multi-token-prediction layers
+  bool sequence_parallel = false;
+  bool gated_mlp = false;
+  bool linear_bias = true;
+  bool add_qkv_bias = false;
+  bool qk_layernorm = false;
+  AttentionWindow window = {};
+  std::optional<LatentAttention> latent = {};  // instead of plain attention
+  bool untied_output = false;
+  bool rms_norm = false;
+  bool rotary = false;  // rotary positions; else learned ones
+};
+
+/// Sizes in sequences, and the number of microbatches.
+struct BatchOptions {
+  std::int64_t micro_batch_size = 1;              // sequences of a microbatch
+  std::optional<std::int64_t> global_batch_size;  // sequences of a step
+  std::optional<std::int64_t> num_microbatches;   // microbatches of each replica in a step
+};
+
+ModelOptions model_options(const Settings& settings);
+/// Warns of query groups that Megatron ignores, and `user`, which reads these options, does not.
+std::vector<sim::Warning> query_group_warnings(const Settings& settings, const char* user);
+BatchOptions batch_options(const Settings& settings);
+
+}  // namespace verify

@@ -1,0 +1,186 @@
+#include "verify/requests/requests.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/layout/legacy_layer_placement.h"
+#include "sim/layout/size_rules.h"
+#include "verify/requests/given_options.h"
+#include "verify/vocabulary/layout_list.h"
+#include "verify/vocabulary/option_vocabulary.h"
+
+namespace verify {
+
+namespace {
+
+std::string requested_order(const Settings& settings) {
+  if (!settings.flag("use-tp-pp-dp-mapping")) return settings.text("order", sim::kDefaultOrder);
+  std::string order = settings.text("order", sim::kTpPpDpOrder);
+  if (order == sim::kTpPpDpOrder) return order;
+  sim::refuse(
+      {.code = "order_conflict",
+       .option = "--use-tp-pp-dp-mapping",
+       .numbers = fmt::format("it stands for --order {}, but --order is {}", sim::kTpPpDpOrder, order),
+       .rule = "a layout has one order of axes",
+       .hint = "keep one of them"});
+}
+
+/// Refuses options that only the other rule book reads, because they would silently have no effect.
+void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules) {
+  static const std::vector<const char*> kMegatronOnly = {"use-tp-pp-dp-mapping",
+                                                         "decoder-first-pipeline-num-layers",
+                                                         "decoder-last-pipeline-num-layers",
+                                                         "account-for-embedding-in-pipeline-split",
+                                                         "account-for-loss-in-pipeline-split",
+                                                         "pipeline-model-parallel-layout",
+                                                         "mtp-num-layers",
+                                                         "num-experts"};
+  static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
+                                                       "pipeline-model-parallel-split-rank"};
+  const auto is_set = [&](const char* option) {
+    const std::string value = settings.text(option, "false");
+    return value != "false" && !(option_named(option).kind == OptionKind::count && value == "0");
+  };
+  const bool legacy = rules == sim::RuleBook::legacy;
+  const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
+  const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
+  const bool needs_both =
+      std::any_of(own.begin(), own.end(), is_set);  // then the other rule book would refuse as well
+  for (const char* option : foreign) {
+    if (!is_set(option)) continue;
+    sim::refuse({.code = "rules_conflict",
+                 .option = fmt::format("--{}", option),
+                 .numbers = fmt::format("it is given with --rules {}", legacy ? "legacy" : "megatron"),
+                 .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
+                 .hint = needs_both
+                             ? "leave it out"
+                             : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy")});
+  }
+}
+
+std::optional<std::string> requested_layout_string(const Settings& settings) {
+  if (!settings.has("pipeline-model-parallel-layout")) return std::nullopt;
+  return layout_string(settings.text("pipeline-model-parallel-layout", ""));
+}
+
+sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int64_t pp) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
+          .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
+          .standalone_embedding_stage = settings.flag("standalone-embedding-stage"),
+          .encoder_and_decoder = settings.flag("encoder-and-decoder")};
+}
+
+}  // namespace
+
+sim::RuleBook rule_book(const Settings& settings) {
+  const sim::RuleBook rules =
+      settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
+  refuse_options_of_other_rules(settings, rules);
+  return rules;
+}
+
+sim::ParallelSizes parallel_sizes(const Settings& settings) {
+  return {.world_size = required_number(settings, "world-size"),
+          .local_world_size = settings.number("local-world-size"),
+          .rank_offset = settings.number("rank-offset").value_or(0),
+          .tensor_model_parallel_size = settings.number("tensor-model-parallel-size").value_or(1),
+          .pipeline_model_parallel_size = settings.number("pipeline-model-parallel-size").value_or(1),
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
+          .context_parallel_size = settings.number("context-parallel-size").value_or(1),
+          .expert_model_parallel_size = settings.number("expert-model-parallel-size").value_or(1),
+          .expert_tensor_parallel_size = settings.number("expert-tensor-parallel-size"),
+          .num_distributed_optimizer_instances =
+              settings.number("num-distributed-optimizer-instances").value_or(1),
+          .hierarchical_context_parallel_sizes = settings.numbers("hierarchical-context-parallel-sizes"),
+          .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
+          .order = requested_order(settings)};
+}
+
+sim::Layout requested_layout(const Settings& settings) {
+  return with_given_options(settings, std::nullopt,
+                            [&] { return sim::make_layout(parallel_sizes(settings), rule_book(settings)); });
+}
+
+sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
+          .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
+          .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
+          .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
+          .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
+          .pipeline_model_parallel_layout = requested_layout_string(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
+}
+
+sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
+  return with_given_options(settings, std::nullopt, [&] {
+    return rule_book(settings) == sim::RuleBook::legacy
+               ? sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks))
+               : sim::place_layers(layer_request(settings, pipeline_ranks));
+  });
+}
+
+sim::NodePlacement node_placement(const Settings& settings) {
+  sim::NodePlacement placement;
+  if (const auto given = settings.number("gpus-per-node")) placement.gpus_per_node = static_cast<int>(*given);
+  return placement;
+}
+
+namespace {
+
+/// Refuses a divisor that makes the multiple of all ranks larger than any vocabulary.
+std::int64_t vocabulary_divisor(const Settings& settings) {
+  const auto divisor = settings.number("make-vocab-size-divisible-by");
+  const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
+  if (divisor)
+    sim::require_size("--make-vocab-size-divisible-by times tp", sim::capped_product({*divisor, tp}));
+  return divisor.value_or(kVocabularyDivisor);
+}
+
+}  // namespace
+
+std::optional<LatentAttention> latent_attention(const Settings& settings) {
+  if (!settings.flag("multi-latent-attention")) return std::nullopt;
+  const LatentAttention usual;
+  const auto size = [&](const char* name, std::int64_t fallback) {
+    return settings.number(name).value_or(fallback);
+  };
+  return LatentAttention{.q_lora_rank = size("q-lora-rank", usual.q_lora_rank),
+                         .kv_lora_rank = size("kv-lora-rank", usual.kv_lora_rank),
+                         .qk_head_dim = size("qk-head-dim", usual.qk_head_dim),
+                         .qk_pos_emb_head_dim = size("qk-pos-emb-head-dim", usual.qk_pos_emb_head_dim),
+                         .v_head_dim = size("v-head-dim", usual.v_head_dim)};
+}
+
+ModelShape model_shape(const Settings& settings) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .hidden_size = required_number(settings, "hidden-size"),
+          .ffn_hidden_size = *ffn_hidden_size(settings),
+          .num_attention_heads = required_number(settings, "num-attention-heads"),
+          .num_query_groups = *query_groups(settings),
+          .kv_channels = settings.number("kv-channels"),
+          .vocab_size = required_number(settings, "vocab-size"),
+          .seq_length = required_number(settings, "seq-length"),
+          .gated_mlp = settings.flag("swiglu"),
+          .linear_bias = !settings.flag("disable-bias-linear"),
+          .add_qkv_bias = settings.flag("add-qkv-bias"),
+          .untied_output = settings.flag("untie-embeddings-and-output-weights"),
+          .rms_norm = settings.choice("normalization") == "RMSNorm",
+          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
+          .make_vocab_size_divisible_by = vocabulary_divisor(settings),
+          .max_position_embeddings = settings.number("max-position-embeddings"),
+          .experts = expert_options(settings),
+          .qk_norm = settings.flag("qk-layernorm"),
+          .latent = latent_attention(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
+}
+
+}  // namespace verify

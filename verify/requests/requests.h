@@ -1,0 +1,45 @@
+#pragma once
+
+/// Turns settings (text by name) into the inputs of the rule books, and into layouts and placements. Each
+/// function reads only the options it needs, so that one scenario serves every command.
+///
+/// Errors  missing_option: a required option was not given; order_conflict: two options that give different
+///         orders; rules_conflict: an option of the other rule book; layout_syntax: a pipeline layout in list
+///         form that is not a list of lists of layer names; size_range; those of settings.h, and of the rule
+///         books where a layout or a placement is built.
+
+#include <string>
+#include <vector>
+
+#include "sim/layout/layer_placement.h"
+#include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
+#include "verify/requests/model_shape.h"
+#include "verify/vocabulary/derived_options.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+sim::RuleBook rule_book(const Settings& settings);
+
+/// Reads the sizes of the layout. A missing --world-size is refused.
+sim::ParallelSizes parallel_sizes(const Settings& settings);
+
+/// Checks and builds the layout that the settings ask for.
+sim::Layout requested_layout(const Settings& settings);
+
+/// Reads what the rule book megatron needs in order to place the layers.
+sim::LayerRequest layer_request(const Settings& settings, std::int64_t pipeline_ranks);
+
+/// Places the layers on `pipeline_ranks` pipeline ranks, by the rule book that the settings name.
+sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks);
+
+sim::NodePlacement node_placement(const Settings& settings);
+
+/// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
+/// down to a multiple of 64.
+ModelShape model_shape(const Settings& settings);
+/// Returns the latent attention of the model; nothing if it has plain attention.
+std::optional<LatentAttention> latent_attention(const Settings& settings);
+
+}  // namespace verify

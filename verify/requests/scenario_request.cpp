@@ -1,0 +1,323 @@
+#include "verify/requests/scenario_request.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "sim/layout/consumer_traps.h"
+#include "sim/layout/size_rules.h"
+#include "verify/megatron_rules/megatron_validation.h"
+#include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/run_argument_values.h"
+#include "verify/megatron_rules/run_of_file.h"
+#include "verify/megatron_rules/run_validation.h"
+#include "verify/requests/context_options.h"
+#include "verify/requests/expert_options.h"
+#include "verify/requests/expert_warnings.h"
+#include "verify/requests/given_options.h"
+#include "verify/requests/requested_run.h"
+#include "verify/requests/requests.h"
+#include "verify/requests/world_options.h"
+#include "verify/vocabulary/option_vocabulary.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+namespace {
+
+/// The largest grid that replay proves, which takes seconds and about 90 bytes a rank. Larger grids can
+/// be shown by `groups`.
+constexpr std::int64_t kLargestReplayedGrid = 1 << 20;
+
+/// Refuses options about cases that only check reads, and those that choose a case where a planted program
+/// runs instead.
+void require_options(const Settings& settings) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (option.section != kCasesSection || !settings.has(option.name)) continue;
+    if (!overlap(option.readers, Reader::replay)) refuse_without_effect(option.name, "replay");
+    if (option.needs_virtual_ranks && settings.has("program"))
+      refuse_without_effect(option.name, "replay' with '--program");
+  }
+}
+
+/// Refuses options of the flight recorder where no run is recorded.
+void require_recorded_run(const Settings& settings) {
+  for (const char* option : {"flight-recorder-format", "flight-recorder-entries"}) {
+    if (settings.has(option) && !settings.has("flight-recorder"))
+      refuse_without_effect(option, "replay' without '--flight-recorder");
+  }
+  if (!settings.has("flight-recorder")) return;
+  if (settings.flag("layout-only")) refuse_without_effect("flight-recorder", "replay' with '--layout-only");
+  if (settings.has("case")) refuse_without_effect("flight-recorder", "replay' with '--case");
+}
+
+void require_grid_can_be_replayed(const Settings& settings) {
+  const std::int64_t ranks = sim::grid_size(parallel_sizes(settings));
+  if (ranks <= kLargestReplayedGrid) return;
+  sim::refuse({.code = "world_too_large_to_replay",
+               .option = settings.has("local-world-size") ? "--local-world-size" : "--world-size",
+               .numbers = fmt::format("{} ranks", ranks),
+               .rule = fmt::format("replay proves layouts of at most {} ranks", kLargestReplayedGrid),
+               .hint = "a smaller world, or shardproof groups"});
+}
+
+/// Refuses microbatches that do not add up to the global batch, where both are given.
+void require_microbatches(const BatchOptions& batch, const sim::Layout& layout) {
+  if (!batch.num_microbatches || !batch.global_batch_size) return;
+  if (sim::capped_product({*batch.num_microbatches, batch.micro_batch_size, layout.dp}) ==
+      *batch.global_batch_size)
+    return;
+  sim::refuse({.code = "microbatches_batch",
+               .option = "--num-microbatches",
+               .numbers = fmt::format("{} microbatches of {} on {} replicas, but the global batch is {}",
+                                      *batch.num_microbatches, batch.micro_batch_size, layout.dp,
+                                      *batch.global_batch_size),
+               .rule = "the global batch is microbatches * microbatch size * replicas",
+               .hint = "only one of --num-microbatches and --global-batch-size"});
+}
+
+/// The pipeline schedule of a step, or the reason why there is none.
+struct StepSchedule {
+  std::optional<ScheduleRequest> request;
+  std::string missing;
+};
+
+StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
+                           const PipelineOptions& pipeline, const sim::Layout& layout) {
+  if (layout.pp == 1) return {};
+  if (!batch.num_microbatches && !batch.global_batch_size)
+    return {.request = {}, .missing = "the scenario gives neither num-microbatches nor global-batch-size"};
+  const std::int64_t microbatches =
+      batch.num_microbatches ? *batch.num_microbatches : microbatches_of_batch(batch, layout.dp);
+  const std::int64_t round = sim::capped_product({batch.micro_batch_size, layout.dp});
+  try {
+    return with_given_options(settings, round, [&]() -> StepSchedule {
+      return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
+    });
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "schedule_size") throw;
+    return {.request = {}, .missing = error.what()};
+  }
+}
+
+/// A bucket has more elements than a size may be.
+std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
+  const auto elements = settings.number("ddp-bucket-size");
+  if (!elements || *elements >= 1) return elements;
+  sim::refuse({.code = "buffer_sizes",
+               .option = "--ddp-bucket-size",
+               .numbers = fmt::format("{} elements", *elements),
+               .rule = "a bucket has one element or more",
+               .hint = "--ddp-bucket-size 40000000"});
+}
+
+/// The bytes of an element; none of the states of an optimizer that only a fork knows.
+StateBytes state_of(const Scenario& scenario) {
+  StateBytes state = state_bytes(scenario.settings);
+  if (words_of_forks(scenario.run.values, "optimizer").empty()) return state;
+  state.optimizer = state.main = state.copied_gradient = 0;
+  state.has_known_optimizer = false;
+  state.dtypes += ", without the states of an optimizer that is not known";
+  return state;
+}
+
+TrainingOptions training_options(const Settings& settings) {
+  return {.text = settings.text("text", scenario_folder() + "/training/text.txt"),
+          .train_iters = settings.number("train-iters"),
+          .eod_mask_loss = settings.flag("eod-mask-loss"),
+          .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
+          .recompute = recomputes_layers(settings),
+          .ddp_bucket_size = ddp_bucket_size(settings),
+          .overlap_grad_reduce = settings.flag("overlap-grad-reduce"),
+          .overlap_param_gather = settings.flag("overlap-param-gather")};
+}
+
+/// The options that are checked before any work, so that all refusals are reported together.
+struct Checked {
+  std::optional<sim::Layout> layout;  // present if nothing is refused
+  std::optional<sim::LayerPlacement> placement;
+  PipelineOptions pipeline;
+  StepSchedule schedule;
+};
+
+/// Keeps what Megatron refuses of a run; or else, that its grid is not modelled.
+void keep_refusals_of_run(const Scenario& scenario, Asked asked, sim::Refusals& refusals) {
+  const bool is_refused =
+      keep_run_refusals(scenario.run, scenario.settings.number("world-size"), asked, refusals);
+  if (!is_refused) refusals.keep([&] { require_modelled(scenario.run, Unproved::groups); });
+}
+
+/// Keeps the refusals of options that have no effect, or that Megatron refuses. Arguments of a run may have
+/// none, and have rules of their own.
+void keep_refusals_of_options(const Settings& settings, sim::Refusals& refusals) {
+  refusals.keep([&] { require_effective_expert_options(settings); });
+  refusals.keep([&] { require_context_options(settings); });
+  keep_memory_refusals(settings, refusals);
+}
+
+Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& not_proved) {
+  const Settings& settings = scenario.settings;
+  const RunOfFile& run = scenario.run;
+  sim::Refusals refusals;
+  Checked checked;
+  std::optional<sim::Layout>& layout = checked.layout;
+  if (verify::not_proved(run.account, Unproved::groups) == nullptr)
+    refusals.keep([&] { layout = requested_layout(settings); });
+  std::vector<std::string> left_out = rules_of_a_step(run);
+  std::ranges::move(rules_not_held(run), std::back_inserter(left_out));
+  keep_megatron_refusals(settings, Reader::replay, refusals, left_out);
+  keep_refusals_of_run(scenario, asked, refusals);
+  refusals.keep([&] {
+    if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
+      checked.placement = requested_placement(
+          settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
+  });
+  refusals.keep([&] { checked.pipeline = pipeline_options(settings); });
+  refusals.keep([&] { expert_options(settings); });
+  refusals.keep([&] { memory_options(settings); });
+  if (!run.is_given()) keep_refusals_of_options(settings, refusals);
+  if (layout) {
+    const BatchOptions batch = batch_options(settings);
+    if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
+    refusals.keep([&] { require_microbatches(batch, *layout); });
+    refusals.keep([&] { checked.schedule = step_schedule(settings, batch, checked.pipeline, *layout); });
+  }
+  sim::Refusals with_reason;  // what is not known comes first: the others may follow from it
+  if (!refusals.empty()) with_reason.keep([&] { require_known_words(run, option_of_run(settings)); });
+  with_reason.keep([&] { refusals.throw_if_any(); });
+  with_reason.throw_if_any();
+  return checked;
+}
+
+/// Returns the warnings of the layout, those about options that are not simulated as Megatron runs them, and
+/// those about a run whose arguments Megatron takes.
+std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::Layout& layout) {
+  const Settings& settings = scenario.settings;
+  std::vector<sim::Warning> warnings = layout.warnings;
+  std::ranges::move(megatron_warnings(settings, rules_of_a_step(scenario.run)), std::back_inserter(warnings));
+  std::ranges::move(run_warnings(scenario.run), std::back_inserter(warnings));
+  if (scenario.run.is_given()) std::ranges::move(context_warnings(settings), std::back_inserter(warnings));
+  if (settings.text("moe-token-dispatcher-type", "") == "allgather")
+    std::erase_if(warnings, sim::is_about_all_to_all);
+  std::ranges::move(
+      expert_warnings(expert_options(settings), layout, settings.flag("calculate-per-token-loss")),
+      std::back_inserter(warnings));
+  for (const std::string& part : settings.given("not-modelled"))
+    warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
+  std::ranges::move(query_group_warnings(settings, "simulation"), std::back_inserter(warnings));
+  if (settings.text("recompute-granularity", "") == "selective") {
+    warnings.push_back({"recompute_not_simulated",
+                        "selective recomputation is not simulated: nothing is computed again, and "
+                        "only the row memory counts it"});
+  }
+  if (settings.flag("multi-latent-attention") && !settings.flag("sequence-parallel") && layout.tp > 1) {
+    warnings.push_back({"latent_keys_not_reduced",
+                        "without --sequence-parallel, Megatron up to version 0.19 does not sum the gradient "
+                        "of the part of latent keys that all heads share over tp (Megatron-LM#6839), and "
+                        "linear_kv_down_proj differs from rank to rank after a step; the training here sums "
+                        "it. Add --sequence-parallel"});
+  }
+  if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
+    warnings.push_back({"microbatch_group_ignored",
+                        "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
+                        "only the interleaved schedule takes microbatches in groups"});
+  }
+  if (!settings.has("recompute-granularity") &&
+      (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
+    warnings.push_back({"recompute_ignored",
+                        "Megatron ignores --recompute-method and --recompute-num-layers without "
+                        "--recompute-granularity"});
+  }
+  return warnings;
+}
+
+/// Returns why a step fails of a run that Megatron takes; "" where none does.
+std::string failure_of_a_step(const Scenario& scenario) {
+  const auto broken = megatron_warnings(scenario.settings, rules_of_a_step(scenario.run));
+  return broken.empty() ? "" : "a step fails: " + broken.front().message;
+}
+
+/// A shape that no step can compute has no parameters that could be counted.
+ModelOptions model_of(const Scenario& scenario) {
+  ModelOptions model = model_options(scenario.settings);
+  if (std::string failure = failure_of_a_step(scenario); !failure.empty()) {
+    model.shape.reset();
+    model.no_shape = std::move(failure);
+  }
+  return model;
+}
+
+/// Returns why a model has no training that is proved, as its options say.
+std::string training_not_proved(const Settings& settings) {
+  if (!settings.flag("multi-latent-attention")) return "";
+  if (settings.choice("transformer-impl") == "local")
+    return "the projections to latent states of --transformer-impl local are cut over tp, which is not "
+           "modelled";
+  if (attention_window(settings).size >= 0) return "a window of latent attention is not modelled";
+  return "";
+}
+
+/// Returns why an argument leaves something without proof, as a sentence; "" where there is none.
+std::string reason_of(const AccountedArgument* argument) {
+  return argument == nullptr ? "" : written(*argument) + ": " + argument->sentence;
+}
+
+NotProved not_proved_of(const Scenario& scenario, const std::vector<AccountedArgument>& uncounted) {
+  const RunAccount& account = scenario.run.account;
+  NotProved not_proved{.layers = reason_of(verify::not_proved(account, Unproved::layers)),
+                       .memory = reason_of(uncounted.empty() ? nullptr : &uncounted.front()),
+                       .training = reason_of(verify::not_proved(account, Unproved::training))};
+  if (not_proved.training.empty()) not_proved.training = training_not_proved(scenario.settings);
+  const std::string failure = failure_of_a_step(scenario);
+  for (std::string* reason : {&not_proved.memory, &not_proved.training})
+    if (reason->empty()) *reason = failure;
+  return not_proved;
+}
+
+}  // namespace
+
+ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
+  const Settings& settings = scenario.settings;
+  settings.check();
+  require_options(settings);
+  require_recorded_run(settings);
+  require_grid_can_be_replayed(settings);
+  std::vector<AccountedArgument> uncounted = uncounted_arguments(scenario.run.values, scenario.run.account);
+  const NotProved not_proved = not_proved_of(scenario, uncounted);
+  Checked checked = checked_options(scenario, asked, not_proved);
+  const sim::Layout& layout = *checked.layout;
+  ScenarioRequest request{.layout = layout,
+                          .nodes = node_placement(settings),
+                          .placement = std::move(checked.placement),
+                          .layers = {},
+                          .world = requested_world(settings, layout),
+                          .model = model_of(scenario),
+                          .state = state_of(scenario),
+                          .memory = memory_options(settings),
+                          .batch = batch_options(settings),
+                          .pipeline = std::move(checked.pipeline),
+                          .schedule = std::move(checked.schedule.request),
+                          .no_schedule = std::move(checked.schedule.missing),
+                          .training = training_options(settings),
+                          .cases = case_options(settings),
+                          .program = {},
+                          .expected = expectations(settings),
+                          .warnings = warnings_about(scenario, layout),
+                          .not_proved = not_proved,
+                          .uncounted = std::move(uncounted),
+                          .not_modelled = settings.given("not-modelled"),
+                          .is_traced = settings.has("trace") || settings.has("flight-recorder"),
+                          .layout_only = settings.flag("layout-only"),
+                          .every_rank = settings.flag("every-rank"),
+                          .arguments = settings.as_command_line()};
+  if (request.placement && layout.rules == sim::RuleBook::megatron)
+    request.layers = layer_request(settings, layout.pp);
+  if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
+  if (settings.has("program")) request.program = settings.text("program", "");
+  return request;
+}
+
+}  // namespace verify

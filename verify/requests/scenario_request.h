@@ -1,0 +1,83 @@
+#pragma once
+
+/// The request that a scenario makes to replay, as typed values. Every option is read and checked once, here,
+/// so that the checks of replay do not look up options in Settings.
+///
+/// Shapes  Sizes are those of the options. An empty optional stands for an option that was not given.
+/// Errors  All are refused before any work begins, and those of the layout, of Megatron's rules, of the
+///         placement, the batch and the schedule together: those of requests.h, settings.h, expectations.h,
+///         megatron_validation.h, world_options.h and schedule_request.h; world_too_large_to_replay: a grid
+///         of more than 2^20 ranks; microbatches_batch: microbatches that do not add up to the global batch;
+///         option_without_effect: an option that only check reads, or one about cases beside --program.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/layout/layer_placement.h"
+#include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
+#include "sim/world/world_spec.h"
+#include "verify/megatron_rules/run_account.h"
+#include "verify/megatron_rules/run_validation.h"
+#include "verify/requests/case_options.h"
+#include "verify/requests/expectations.h"
+#include "verify/requests/memory_options.h"
+#include "verify/requests/model_options.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/schedule_request.h"
+#include "verify/vocabulary/state_bytes.h"
+
+namespace verify {
+
+struct TrainingOptions {
+  std::string text;                         // the path of the text
+  std::optional<std::int64_t> train_iters;  // steps to train
+  bool eod_mask_loss = false;
+  bool calculate_per_token_loss = false;
+  bool recompute = false;  // each layer is recomputed in full
+  // Of the step at full size:
+  std::optional<std::int64_t> ddp_bucket_size;  // elements that close a bucket
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+};
+
+/// Why parts of a run of --from are not proved: the argument that is not modelled. "" where they are.
+struct NotProved {
+  std::string layers;
+  std::string memory;
+  std::string training;
+};
+
+struct ScenarioRequest {
+  sim::Layout layout;
+  sim::NodePlacement nodes;
+  std::optional<sim::LayerPlacement> placement;  // present where an option of layers is given
+  std::optional<sim::LayerRequest> layers;  // what the placement was made from, by the rule book megatron
+  sim::WorldSpec world;
+  ModelOptions model;
+  StateBytes state;
+  MemoryOptions memory;
+  BatchOptions batch;
+  PipelineOptions pipeline;
+  std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
+  std::string no_schedule;                  // the reason why such a pipeline has no schedule
+  TrainingOptions training;
+  CaseOptions cases;
+  std::optional<std::string> program;  // a planted program instead of the collective round
+  Expectations expected;
+  std::vector<sim::Warning> warnings;  // of the layout, and about options that are not simulated
+  NotProved not_proved;
+  std::vector<AccountedArgument> uncounted;  // arguments of --from whose memory is not counted
+  std::vector<std::string> not_modelled;     // what the scenario says that it leaves out of its model
+  bool is_traced = false;
+  bool layout_only = false;  // no virtual ranks run
+  bool every_rank = false;   // the step of the full-size model folds no replicas
+  std::string arguments;     // the options as a command line, without those of a single call
+};
+
+/// Reads and checks the options of a scenario, those of a run of --from as far as they are asked for.
+ScenarioRequest scenario_request(const Scenario& scenario, Asked asked = Asked::whole_run);
+
+}  // namespace verify

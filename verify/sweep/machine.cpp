@@ -1,0 +1,142 @@
+#include "verify/sweep/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "sim/base/printable_text.h"
+#include "sim/base/refusals.h"
+#include "verify/output/input_file.h"
+#include "verify/vocabulary/nearest_name.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostMachineBytes = 1 << 16;
+
+struct MachineNumber {
+  const char* name;
+  double Machine::*value;
+  double least, most;
+  const char* example;
+};
+constexpr double kLeastRate = 1e6, kMostRate = 1e24;
+constexpr std::array<MachineNumber, 4> kMachineNumbers = {
+    {{"multiply-adds-per-second", &Machine::multiply_adds_per_second, kLeastRate, kMostRate, "494.7e12"},
+     {"bytes-per-second-inside-node", &Machine::bytes_per_second_inside_node, kLeastRate, kMostRate, "450e9"},
+     {"bytes-per-second-across-nodes", &Machine::bytes_per_second_across_nodes, kLeastRate, kMostRate,
+      "50e9"},
+     {"latency-seconds", &Machine::latency_seconds, 0, 1, "0"}}};
+
+std::string names_of_numbers() {
+  std::vector<std::string> names;
+  for (const MachineNumber& number : kMachineNumbers) names.emplace_back(number.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string text_of_file(const std::string& path) {
+  InputText input = text_of_input(path, kMostMachineBytes);
+  if (input.problem.empty()) return std::move(input.text);
+  sim::refuse({.code = "machine_missing",
+               .option = "--machine " + path,
+               .numbers = std::move(input.problem),
+               .rule = "a machine is a text file with four numbers",
+               .hint = "--machine scenarios/machines/h100-node.ini"});
+}
+
+/// Reads one line into the machine. `given` says which numbers have been there already.
+void read_line(const std::string& line, const std::string& where, Machine& machine,
+               std::array<bool, kMachineNumbers.size()>& given) {
+  const std::size_t equals = line.find('=');
+  const std::string name = without_blanks(line.substr(0, equals));
+  if (equals == std::string::npos) {
+    sim::refuse({.code = "machine_syntax",
+                 .option = where,
+                 .numbers = fmt::format("'{}'", line),
+                 .rule = "a line of a machine is 'name = number', or a comment after '#'",
+                 .hint = fmt::format("{} = {}", kMachineNumbers[0].name, kMachineNumbers[0].example)});
+  }
+  const auto found = std::ranges::find_if(kMachineNumbers, [&](const auto& n) { return name == n.name; });
+  if (found == kMachineNumbers.end()) {
+    std::vector<std::string> names;
+    for (const MachineNumber& number : kMachineNumbers) names.emplace_back(number.name);
+    const std::string nearest = nearest_name(name, names);
+    sim::refuse({.code = "machine_key",
+                 .option = where,
+                 .numbers = fmt::format("'{}'", name),
+                 .rule = "a machine has the numbers " + names_of_numbers(),
+                 .hint = nearest.empty() ? names.front() : nearest});
+  }
+  const std::string text = without_blanks(line.substr(equals + 1));
+  if (std::exchange(given[static_cast<std::size_t>(found - kMachineNumbers.begin())], true)) {
+    sim::refuse({.code = "machine_syntax",
+                 .option = where,
+                 .numbers = fmt::format("'{}' is given again", name),
+                 .rule = "a machine gives each number once",
+                 .hint = "one line for each number"});
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  if (!is_number || value < found->least || value > found->most) {
+    sim::refuse({.code = "machine_number",
+                 .option = where,
+                 .numbers = fmt::format("{} = '{}'", name, text),
+                 .rule = fmt::format("this is a number from {} to {}", found->least, found->most),
+                 .hint = fmt::format("{} = {}", found->name, found->example)});
+  }
+  machine.*(found->value) = value;
+}
+
+std::string source_of(const std::string& text) {
+  std::string line = without_blanks(text.substr(0, text.find('\n')));
+  if (!line.starts_with('#')) return "";
+  line = without_blanks(line.substr(1));
+  return sim::printable_text(line.starts_with("Source: ") ? line.substr(8) : line);
+}
+
+}  // namespace
+
+Machine read_machine(const std::string& path) {
+  const std::string text = text_of_file(path);
+  Machine machine{.name = sim::printable_text(std::filesystem::path(path).stem().string()),
+                  .source = source_of(text)};
+  std::array<bool, kMachineNumbers.size()> given{};
+  sim::Refusals refusals;
+  std::istringstream stream(text);
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    const std::string content = sim::printable_text(without_blanks(line.substr(0, line.find('#'))));
+    if (content.empty()) continue;
+    refusals.keep(
+        [&] { read_line(content, fmt::format("--machine {}, line {}", path, number), machine, given); });
+  }
+  for (std::size_t i = 0; i < kMachineNumbers.size(); ++i) {
+    refusals.keep([&] {
+      if (given[i]) return;
+      sim::refuse({.code = "machine_incomplete",
+                   .option = fmt::format("--machine {}, {}", path, kMachineNumbers[i].name),
+                   .numbers = "it is not given",
+                   .rule = "a machine has the numbers " + names_of_numbers(),
+                   .hint = fmt::format("{} = {}", kMachineNumbers[i].name, kMachineNumbers[i].example)});
+    });
+  }
+  refusals.throw_if_any();
+  return machine;
+}
+
+std::optional<Machine> requested_machine(const Settings& settings) {
+  if (!settings.has("machine")) return std::nullopt;
+  return read_machine(settings.text("machine", ""));
+}
+
+}  // namespace verify

@@ -1,0 +1,177 @@
+#include "verify/vocabulary/command_line.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <fmt/format.h>
+#include <system_error>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "verify/output/phrases.h"
+#include "verify/run_arguments/shell_words.h"
+#include "verify/vocabulary/option_source.h"
+#include "verify/vocabulary/option_vocabulary.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+/// Boost gives an option that takes a list every word up to the next option. Words that end in ".ini" are
+/// scenario files even there: they are moved to `scenarios`, and the remaining values are returned.
+std::vector<std::string> without_scenarios(const std::string& option, const std::vector<std::string>& values,
+                                           std::vector<std::string>& scenarios) {
+  if (values.size() < 2 || option_named(option).kind == OptionKind::pair) return values;
+  std::vector<std::string> rest;
+  for (const std::string& value : values) (value.ends_with(".ini") ? scenarios : rest).push_back(value);
+  return rest;
+}
+
+[[noreturn]] void refuse_value(const std::string& option, const std::string& problem,
+                               const std::string& help) {
+  sim::refuse({.code = "missing_value",
+               .option = option,
+               .numbers = problem,
+               .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
+               .hint = help});
+}
+
+/// Refuses all options that do not exist, together.
+void require_known_options(const po::parsed_options& parsed, const std::string& help) {
+  sim::Refusals refusals;
+  for (const po::option& option : parsed.options) {
+    if (option.unregistered)
+      refusals.keep([&] { refuse_unknown_option("--" + option.string_key, "", help); });
+  }
+  refusals.throw_if_any();
+}
+
+/// Whether a word is an argument although Boost made it the value of a flag: behind --help every word, and
+/// behind other flags a scenario, or the path of a file or folder, such as one with dumps.
+bool is_argument(const po::option& option, const std::string& value) {
+  const bool stands_alone = option.original_tokens.size() > 1;  // as "--flag value", not as "--flag=value"
+  if (option.string_key == "help") return true;
+  if (!stands_alone || value == "true" || value == "false") return false;
+  std::error_code error;
+  return value.ends_with(".ini") || std::filesystem::exists(value, error);
+}
+
+void add_argument(CommandLine& line, const std::string& word) {
+  if (line.command.empty()) {
+    line.command = word;
+  } else {
+    line.scenarios.push_back(word);
+  }
+}
+
+/// Whether a word gives a variable its value, as a shell reads it: NAME=VALUE or NAME+=VALUE.
+bool is_assignment(const std::string& word) {
+  std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  if (word[equals - 1] == '+') --equals;
+  return equals > 0 && begins_shell_name(word[0]) &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_shell_name);
+}
+
+/// Whether the words behind "--" are files that `inspect` is to read, as in "inspect -- dumps/*": it needs
+/// some, and none stands before.
+bool are_dumps(const CommandLine& line, const std::vector<std::string>& words) {
+  return line.command == "inspect" && line.scenarios.empty() && !words.empty() &&
+         std::ranges::all_of(words, [](const std::string& word) {
+           std::error_code error;
+           return std::filesystem::exists(word, error);
+         });
+}
+
+/// Returns words as the text of a command line. The name of a variable that a word sets is not in quotes.
+std::string text_of_command(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    const std::size_t begin = is_assignment(word) ? word.find('=') + 1 : 0;
+    const std::string value = word.substr(begin);
+    const bool is_plain = quoted_for_shell(value) == value;
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", word.substr(0, begin),
+                        is_plain ? value : in_single_quotes(value));
+  }
+  return text;
+}
+
+/// Reads words with Boost. `help` is the call that explains the options.
+std::vector<po::option> parsed_options(const std::vector<std::string>& words, const std::string& help) {
+  po::options_description known = describe_options();
+  known.add_options()("positional", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("positional", -1);
+  po::parsed_options parsed(nullptr);
+  try {
+    namespace style = po::command_line_style;
+    parsed = po::command_line_parser(words)
+                 .options(known)
+                 .positional(positional)
+                 .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
+                 .allow_unregistered()
+                 .run();
+  } catch (const po::error_with_option_name& error) {
+    refuse_value(error.get_option_name(), error.what(), help);
+  } catch (const po::error& error) {
+    refuse_value("command line", error.what(), help);
+  }
+  require_known_options(parsed, help);
+  return parsed.options;
+}
+
+/// Takes a word that is no option, or a value of none.
+void take_word(const po::option& option, const std::string& help, CommandLine& line) {
+  if (option.position_key < 0) refuse_unknown_option("--positional", "", help);
+  if (option.value.at(0).starts_with('-'))
+    refuse_unknown_option(option.value.at(0), "", help);  // a word with a single dash is not a scenario
+  add_argument(line, option.value.at(0));
+}
+
+void take_option(const po::option& option, OptionCollector& collector, CommandLine& line) {
+  std::vector<std::string> values = option.value;
+  const bool is_flag = option_named(option.string_key).kind == OptionKind::flag;
+  if (is_flag && !values.empty() && is_argument(option, values.front())) {
+    add_argument(line, values.front());
+    values.clear();
+  }
+  line.help = line.help || option.string_key == "help";
+  line.version = line.version || option.string_key == "version";
+  if (option.string_key == "help" || option.string_key == "version") return;
+  collector.add(option.string_key, without_scenarios(option.string_key, values, line.scenarios));
+}
+
+/// Takes the words after "--".
+void take_rest(const std::vector<std::string>& words, const std::string& help, CommandLine& line) {
+  if (are_dumps(line, words)) {
+    line.scenarios = words;
+    return;
+  }
+  if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
+  line.settings.append("command", {text_of_command(words)});
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& all_words) {
+  const auto separator = std::find(all_words.begin(), all_words.end(), "--");
+  const std::vector<std::string> arguments(all_words.begin(), separator);
+  const std::string help = help_call(arguments.empty() ? "" : arguments.front());
+  CommandLine line;
+  OptionCollector collector(" on the command line");
+  for (const po::option& option : parsed_options(arguments, help)) {
+    if (option.string_key == "positional") {
+      take_word(option, help, line);
+    } else {
+      take_option(option, collector, line);
+    }
+  }
+  line.settings = collector.settings();
+  if (separator != all_words.end()) take_rest({separator + 1, all_words.end()}, help, line);
+  return line;
+}
+
+}  // namespace verify

@@ -1,0 +1,30 @@
+#pragma once
+
+/// The words after "shardproof": a command, scenario files and options. Option names are written out in full,
+/// as "--option value" or "--option=value". "--flag=false" turns off a flag that a scenario sets.
+/// The words behind "--" are the command line of a run: "-- torchrun pretrain_gpt.py --num-layers 32" is
+/// "--command 'torchrun pretrain_gpt.py --num-layers 32'". Behind "inspect --" they are its dumps, if they
+/// are files and none stands before.
+///
+/// Errors  missing_value: an option without the value it needs; those of option_source.h.
+
+#include <string>
+#include <vector>
+
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+struct CommandLine {
+  std::string command;  // empty: none was given
+  std::vector<std::string> scenarios;
+  Settings settings;
+  RunArguments run;  // what --from and --command give (requested_run.h); of no run without them
+  bool help = false;
+  bool version = false;
+};
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace verify

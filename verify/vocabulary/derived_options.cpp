@@ -1,0 +1,70 @@
+#include "verify/vocabulary/derived_options.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "verify/vocabulary/pipeline_chunks.h"
+#include "verify/vocabulary/settings.h"
+
+namespace verify {
+
+namespace {
+
+/// Returns a number of ranks that has room for whole replicas of the layout, as an example.
+std::int64_t fitting_world_size(const Settings& settings) {
+  constexpr std::int64_t kFewRanks = 16;
+  const auto size = [&](const char* name) { return settings.number(name).value_or(1); };
+  auto ranks = product_of({size("tensor-model-parallel-size"), size("pipeline-model-parallel-size"),
+                           size("context-parallel-size")});
+  if (!ranks || *ranks < 1) return kFewRanks;
+  while (*ranks < kFewRanks) *ranks *= 2;
+  return *ranks;
+}
+
+}  // namespace
+
+std::int64_t required_number(const Settings& settings, const std::string& name) {
+  if (const auto value = settings.number(name)) return *value;
+  sim::refuse(
+      {.code = "missing_option",
+       .option = "--" + name,
+       .numbers = "it is not given",
+       .rule = fmt::format("--{} is required, on the command line or in the scenario", name),
+       .hint = fmt::format("--{} {}", name, name == "world-size" ? fitting_world_size(settings) : 16)});
+}
+
+std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings) {
+  if (const auto chunks = settings.number("virtual-pipeline-model-parallel-size")) return chunks;
+  if (settings.has("num-layers-per-virtual-pipeline-stage")) required_number(settings, "num-layers");
+  const std::int64_t chunks = chunks_of_rank(settings).value_or(1);
+  return chunks > 1 ? std::optional(chunks) : std::nullopt;
+}
+
+std::optional<std::int64_t> query_groups(const Settings& settings) {
+  if (const auto groups = settings.number("num-query-groups")) return groups;
+  if (settings.flag("group-query-attention")) return 1;
+  return settings.number("num-attention-heads");
+}
+
+std::optional<std::int64_t> ffn_hidden_size(const Settings& settings) {
+  if (const auto ffn = settings.number("ffn-hidden-size")) return ffn;
+  const auto hidden = settings.number("hidden-size");
+  if (!hidden) return std::nullopt;
+  return settings.flag("swiglu") ? 8 * *hidden / 3 / 64 * 64 : 4 * *hidden;
+}
+
+std::vector<std::string> missing_of_model_shape(const Settings& settings) {
+  std::vector<std::string> missing = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size",
+                                      "seq-length"};
+  std::erase_if(missing, [&](const std::string& name) { return settings.has(name); });
+  return missing;
+}
+
+std::optional<std::int64_t> product_of(std::initializer_list<std::optional<std::int64_t>> factors) {
+  std::int64_t all = 1;
+  for (const std::optional<std::int64_t>& factor : factors)
+    if (!factor || __builtin_mul_overflow(all, *factor, &all)) return std::nullopt;
+  return all;
+}
+
+}  // namespace verify

@@ -1,0 +1,155 @@
+#include "verify/vocabulary/layer_pattern.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <fmt/format.h>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+namespace {
+
+using Entries = std::vector<std::int64_t>;
+
+constexpr std::size_t kMostEntries = 1 << 20;
+constexpr auto kTooOften = static_cast<std::int64_t>(kMostEntries) + 1;
+constexpr int kDeepest = 100;  // brackets inside brackets
+
+[[noreturn]] void refuse_pattern(const char* option, const std::string& text, std::string problem) {
+  sim::refuse(
+      {.code = "layer_pattern",
+       .option = option,
+       .numbers = fmt::format("'{}': {}", text.substr(0, 100), problem),
+       .rule = "the value is a number N for every N-th layer, or a Python list with one entry per layer",
+       .hint = fmt::format("{} '[0]*3+[1]*58'", option)});
+}
+
+/// Reads sums of repeated lists: sum = product {+ product}, product = {number *} list {* times},
+/// list = [ {number {, number}} ] or ( sum ), times = number or ( times {+ times} ).
+class PatternReader {
+ public:
+  PatternReader(const char* option, const std::string& text) : option_(option), text_(text) {
+    for (const char c : text)
+      if (c != ' ' && c != '\t') rest_ += c;
+  }
+
+  Entries whole() {
+    Entries entries = sum(0);
+    if (at_ != rest_.size()) refuse_here();
+    if (entries.empty()) refuse_pattern(option_, text_, "it has no entries");
+    return entries;
+  }
+
+ private:
+  [[noreturn]] void refuse_here() const {
+    refuse_pattern(option_, text_,
+                   at_ < rest_.size() ? fmt::format("'{}' is unexpected", rest_[at_]) : "it ends too early");
+  }
+  bool skips(char c) {
+    if (at_ >= rest_.size() || rest_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void require(char c) {
+    if (!skips(c)) refuse_here();
+  }
+  std::int64_t number() {
+    std::int64_t value = 0;
+    const char* begin = rest_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, rest_.data() + rest_.size(), value);
+    if (error != std::errc()) refuse_here();
+    at_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+  Entries sum(int depth) {
+    Entries entries = product(depth);
+    while (skips('+')) append(entries, product(depth), 1);
+    return entries;
+  }
+  bool is_at_number() const { return at_ < rest_.size() && rest_[at_] >= '0' && rest_[at_] <= '9'; }
+  std::int64_t times(int depth) {
+    if (depth > kDeepest) refuse_pattern(option_, text_, "its brackets are nested too deeply");
+    if (!skips('(')) return std::min(number(), kTooOften);
+    std::int64_t all = times(depth + 1);
+    while (skips('+')) all = std::min(all + times(depth + 1), kTooOften);
+    require(')');
+    return all;
+  }
+  Entries repeated(const Entries& entries, std::int64_t count) const {
+    Entries all;
+    append(all, entries, count);
+    return all;
+  }
+  Entries product(int depth) {
+    std::vector<std::int64_t> before;
+    while (is_at_number()) {
+      before.push_back(number());
+      require('*');
+    }
+    Entries entries = list(depth);
+    for (const std::int64_t count : before) entries = repeated(entries, count);
+    while (skips('*')) entries = repeated(entries, times(depth));
+    return entries;
+  }
+  Entries list(int depth) {
+    if (depth > kDeepest) refuse_pattern(option_, text_, "its brackets are nested too deeply");
+    if (skips('(')) {
+      Entries entries = sum(depth + 1);
+      require(')');
+      return entries;
+    }
+    require('[');
+    if (skips(']')) return {};
+    Entries entries = {number()};
+    while (skips(',')) entries.push_back(number());
+    require(']');
+    return entries;
+  }
+  void append(Entries& entries, const Entries& more, std::int64_t times) const {
+    const auto room = static_cast<std::int64_t>(kMostEntries);
+    if (times > room ||
+        entries.size() + more.size() * static_cast<std::size_t>(std::max<std::int64_t>(times, 0)) >
+            kMostEntries)
+      refuse_pattern(option_, text_, fmt::format("it has more than {} entries", kMostEntries));
+    for (std::int64_t i = 0; i < times; ++i) entries.insert(entries.end(), more.begin(), more.end());
+  }
+
+  const char* option_;
+  const std::string& text_;
+  std::string rest_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+LayerPattern parse_layer_pattern(const std::string& text, const char* option) {
+  if (text.find('[') != std::string::npos)
+    return {.every = 0, .entries = PatternReader(option, text).whole()};
+  std::int64_t every = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), every);
+  if (error != std::errc() || end != text.data() + text.size() || every < 1)
+    refuse_pattern(option, text, "it is neither a number above 0 nor a list");
+  return {.every = every, .entries = {}};
+}
+
+bool has_experts(const LayerPattern& pattern, std::int64_t layer) {
+  if (pattern.entries.empty()) return layer % pattern.every == 0;
+  return layer < std::ssize(pattern.entries) && pattern.entries[static_cast<std::size_t>(layer)] != 0;
+}
+
+std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layers) {
+  if (pattern.entries.empty()) return (layers + pattern.every - 1) / pattern.every;
+  const auto listed = std::min(layers, static_cast<std::int64_t>(pattern.entries.size()));
+  return listed - std::count(pattern.entries.begin(), pattern.entries.begin() + listed, 0);
+}
+
+bool leaves_dense_layers(const LayerPattern& pattern) {
+  return pattern.every > 1 ||
+         std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();
+}
+
+}  // namespace verify

@@ -1,0 +1,89 @@
+#include "verify/vocabulary/option_source.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/vocabulary/nearest_name.h"
+#include "verify/vocabulary/option_vocabulary.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : option_vocabulary()) names.emplace_back(option.name);
+  return names;
+}
+
+/// Returns what Boost has to know of an option: whether it takes a value, and how many.
+po::value_semantic* value_of(const OptionInfo& option) {
+  switch (option.kind) {
+    case OptionKind::flag:
+      return po::value<std::string>()->implicit_value("true");
+    case OptionKind::numbers:
+    case OptionKind::pair:
+      return po::value<std::vector<std::string>>()->multitoken();
+    default:
+      return po::value<std::string>();
+  }
+}
+
+}  // namespace
+
+po::options_description describe_options() {
+  po::options_description all;
+  for (const OptionInfo& option : option_vocabulary())
+    all.add_options()(option.name.c_str(), value_of(option));
+  return all;
+}
+
+void refuse_unknown_option(const std::string& option, const std::string& where, const std::string& help) {
+  const std::size_t name_start = option.find_first_not_of('-');
+  const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
+  const std::vector<std::string> names = option_names();
+  const std::string nearest = nearest_name(name, names);
+  sim::refuse({.code = "unknown_option",
+               .option = option,
+               .numbers = fmt::format("there is no such option{}", where),
+               .rule = "option names are written in full; scenario files use the same names without '--'",
+               .hint = nearest.empty()
+                           ? help
+                           : fmt::format("{}{}, or see {}", where.empty() ? "--" : "", nearest, help)});
+}
+
+void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
+  const OptionInfo& option = option_named(name);
+  for (const std::string& value : values) {
+    // Boost takes a following option as the value. A word with a blank is none: "--num-layers 32 --bf16".
+    if (!value.starts_with("--") || value.find(' ') != std::string::npos) continue;
+    sim::refuse(
+        {.code = "missing_value",
+         .option = "--" + name,
+         .numbers = fmt::format("'{}' follows instead of a value{}", value, where_),
+         .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
+         .hint = name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
+                                   : fmt::format("a value after --{}", name)});
+  }
+  const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
+  if (settings_.has(name) && !repeatable) {
+    sim::refuse(
+        {.code = "given_twice",
+         .option = "--" + name,
+         .numbers = fmt::format("it is given as '{}' and again as '{}'{}",
+                                fmt::join(settings_.given(name), " "), fmt::join(values, " "), where_),
+         .rule = "an option is given at most once",
+         .hint = "keep one of them"});
+  }
+  const std::string alone =
+      option.kind == OptionKind::flag ? "true" : "";  // the value of an option that is given without one
+  settings_.append(name, values.empty() ? std::vector<std::string>{alone} : values);
+}
+
+}  // namespace verify

@@ -1,0 +1,219 @@
+#include "verify/vocabulary/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "sim/layout/size_rules.h"
+#include "verify/output/phrases.h"
+#include "verify/vocabulary/fork_choices.h"
+#include "verify/vocabulary/number_hint.h"
+#include "verify/vocabulary/option_vocabulary.h"
+
+namespace verify {
+
+namespace {
+
+std::int64_t parse_number(const std::string& name, const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  const bool is_number = stop == end && !text.empty() && error != std::errc::invalid_argument;
+  if (!is_number) {
+    sim::refuse({.code = "not_a_number",
+                 .option = "--" + name,
+                 .numbers = text.empty() ? "no value" : fmt::format("'{}'", text),
+                 .rule = "the value is a whole number in decimal digits",
+                 .hint = hint_for_number(name, text)});
+  }
+  if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
+    sim::refuse({.code = "number_range",
+                 .option = "--" + name,
+                 .numbers = fmt::format("'{}'", text),
+                 .rule = fmt::format("the value is a number from {} to {}", -kLargest, kLargest),
+                 .hint = "a number in this range"});
+  }
+  return value;
+}
+
+void require_choice(const std::string& name, const std::string& value,
+                    const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const ChoiceHelp help = help_with_choice(name, value, choices);
+  sim::refuse({.code = "bad_choice",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = fmt::format("the value is one of {}{}", fmt::join(choices, ", "), help.known),
+               .hint = help.hint});
+}
+
+}  // namespace
+
+void Settings::append(const std::string& name, const std::vector<std::string>& values) {
+  std::vector<std::string>& all = values_[name];
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+bool Settings::has_any_of(std::string_view section) const {
+  return std::any_of(values_.begin(), values_.end(),
+                     [&](const auto& value) { return option_named(value.first).section == section; });
+}
+
+std::vector<std::string> Settings::given(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
+}
+
+std::optional<std::int64_t> Settings::number(const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  const std::int64_t value = parse_number(name, found->second.at(0));
+  const OptionKind kind = option_named(name).kind;
+  if (kind == OptionKind::size || (kind == OptionKind::count && value != 0))
+    sim::require_size("--" + name, value);
+  return value;
+}
+
+std::vector<std::int64_t> Settings::numbers(const std::string& name) const {
+  std::vector<std::int64_t> result;
+  for (const std::string& value : texts(name)) result.push_back(parse_number(name, value));
+  return result;
+}
+
+bool Settings::flag(const std::string& name) const {
+  const std::string value = text(name, "false");
+  if (value == "true" || value == "false") return value == "true";
+  sim::refuse({.code = "not_a_flag",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = "a flag is true or false",
+               .hint = fmt::format("--{}, or --{}=false", name, name)});
+}
+
+std::string Settings::choice(const std::string& name) const {
+  return choice_among(name, all_choices(option_named(name)));
+}
+
+std::string Settings::choice_among(const std::string& name, const std::vector<std::string>& choices) const {
+  std::string value = text(name, choices.front());
+  require_choice(name, value, choices);
+  return value;
+}
+
+void Settings::require_known_words(const std::string& name) const {
+  const std::vector<std::string>& known = option_named(name).choices;
+  if (known.empty()) return;  // whoever reads the words knows them
+  for (const std::string& word : texts(name)) require_choice(name, word, known);
+}
+
+void Settings::check() const {
+  sim::Refusals refusals;
+  for (const auto& given : values_) refusals.keep([&] { read(given.first); });
+  refusals.throw_if_any();
+}
+
+void Settings::read(const std::string& name) const {
+  switch (option_named(name).kind) {
+    case OptionKind::size:
+    case OptionKind::count:
+    case OptionKind::number:
+      number(name);
+      break;
+    case OptionKind::numbers:
+      numbers(name);
+      break;
+    case OptionKind::flag:
+      flag(name);
+      break;
+    case OptionKind::choice:
+      choice(name);
+      break;
+    case OptionKind::words:
+      require_known_words(name);
+      break;
+    case OptionKind::pair:
+    case OptionKind::text:
+    case OptionKind::texts:
+      break;
+  }
+}
+
+std::string Settings::text(const std::string& name, const std::string& fallback) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? fallback : found->second.at(0);
+}
+
+std::vector<std::string> Settings::texts(const std::string& name) const {
+  std::vector<std::string> result;
+  for (const std::string& value : given(name)) {
+    if (option_named(name).kind == OptionKind::texts) {
+      result.push_back(value);
+      continue;
+    }
+    // "2,4", "2 4" and "2, 4" are the same list. An empty piece is kept, so that its reader can refuse it.
+    std::istringstream pieces(value + ",");
+    for (std::string piece; std::getline(pieces, piece, ',');) {
+      std::istringstream words(piece);
+      const std::size_t before = result.size();
+      for (std::string word; words >> word;) result.push_back(word);
+      if (result.size() == before) result.emplace_back();
+    }
+  }
+  return result;
+}
+
+Settings Settings::overridden_by(const Settings& stronger) const {
+  Settings result = *this;
+  for (const auto& [name, values] : stronger.values_) result.values_[name] = values;
+  return result;
+}
+
+std::vector<std::string> Settings::as_options() const {
+  std::vector<std::string> options;
+  for (const auto& [name, values] : values_) {
+    const OptionInfo& option = option_named(name);
+    if (option.is_of_a_call()) continue;
+    if (option.kind == OptionKind::flag) {
+      options.push_back(fmt::format("--{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0)));
+      continue;
+    }
+    if (option.kind == OptionKind::pair) {
+      options.push_back(fmt::format("--{} {}", name, fmt::join(values, " ")));
+      continue;
+    }
+    if (option.kind == OptionKind::numbers) {
+      options.push_back(fmt::format("--{} {}", name, fmt::join(texts(name), ",")));
+      continue;
+    }
+    for (const std::string& value : values)
+      options.push_back(fmt::format("--{} {}", name, quoted_for_shell(value)));
+  }
+  return options;
+}
+
+std::string Settings::as_scenario() const {
+  std::string text;
+  for (const auto& [name, values] : values_) {
+    const bool is_list = option_named(name).kind == OptionKind::numbers;
+    const std::vector<std::string> lines =
+        is_list ? std::vector{fmt::format("{}", fmt::join(texts(name), ","))} : values;
+    for (const std::string& value : lines) text += fmt::format("{} = {}\n", name, value);
+  }
+  return text;
+}
+
+std::string Settings::as_command_line() const {
+  std::string line;
+  for (const std::string& option : as_options()) line += " " + option;
+  return line;
+}
+
+}  // namespace verify
