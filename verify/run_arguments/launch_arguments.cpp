@@ -58,8 +58,8 @@ class Words {
 
   void take(const ShellField& word) {
     if (is_flag(word.text)) return take_flag(word);
-    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose text
-    // begins with a flag.
+    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
+    // text begins with a flag.
     const bool has_value = current_ != nullptr && !current_->values.empty();
     const bool is_complete =
         current_ == nullptr || has_value || shape_of_argument(current_->name) == ArgumentShape::flag;
@@ -102,8 +102,8 @@ class Words {
   RunArgument* current_ = nullptr;
 };
 
-/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron. It starts
-/// torchrun itself, with the processes that two variables of the environment say.
+/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron. It
+/// starts torchrun itself, with the processes that two variables of the environment say.
 void take_words_of_swift(const LaunchCommand& launch, LaunchWorld& world, RunArguments& run) {
   ShellFields words = {{"torchrun", launch.line}};
   for (const auto& [option, name] :

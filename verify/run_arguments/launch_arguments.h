@@ -16,8 +16,8 @@
 
 namespace verify {
 
-/// Takes the arguments of the training script: each flag with the words up to the next one. ms-swift gives the world
-/// in variables.
+/// Takes the arguments of the training script: each flag with the words up to the next one. ms-swift gives
+/// the world in variables.
 void take_arguments(const LaunchCommand& launch, const ShellValues& values, LaunchWorld& world,
                     RunArguments& run);
 

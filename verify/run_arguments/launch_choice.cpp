@@ -136,8 +136,8 @@ void LaunchChoice::take_assigned_arguments() {
   if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
 }
 
-/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them. Those
-/// that a scheduler gives are no misspelling of another one.
+/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
+/// Those that a scheduler gives are no misspelling of another one.
 void LaunchChoice::take_variables(const LaunchCommand& launch, RunArguments& run) const {
   for (const auto& [name, value] : assigned(*launch.variables)) {
     const bool is_known = std::ranges::none_of(value->fields, &ShellField::has_unknown);
@@ -167,7 +167,8 @@ void LaunchChoice::refuse_arguments_apart() const {
       "a '\\' as the last character of each line of the command but its last one");
 }
 
-/// Refuses a text in which no launch is found. Where a word that is not known may be the command, that is told.
+/// Refuses a text in which no launch is found. Where a word that is not known may be the command, that is
+/// told.
 void LaunchChoice::refuse_no_launch(int line_of_exit) const {
   if (!not_known_.empty()) {
     const Unresolved& last = not_known_.back();

@@ -1,8 +1,8 @@
 #pragma once
 
-/// The commands of a launch script that may start the training, which its reader adds as it comes to them, and the
-/// arguments of the one that counts: the last one that says something about the training, or else the last one. Of
-/// several, one of Python counts, and one whose file is named for training.
+/// The commands of a launch script that may start the training, which its reader adds as it comes to them,
+/// and the arguments of the one that counts: the last one that says something about the training, or else the
+/// last one. Of several, one of Python counts, and one whose file is named for training.
 ///
 /// Shapes  Words are expanded (shell_values.h).
 /// Errors  run_without_arguments, arguments_apart (run_script.h); those of launch_mistakes.h.
@@ -64,8 +64,8 @@ class LaunchChoice {
 
   ShellValues& values_;
   std::vector<LaunchCommand> launches_;
-  bool starts_script_ = false;         // a command starts Python, with arguments or without
-  std::vector<Unresolved> not_known_;  // what looks like a training, but is not known
+  bool starts_script_ = false;               // a command starts Python, with arguments or without
+  std::vector<Unresolved> not_known_;        // what looks like a training, but is not known
   std::optional<LaunchCommand> overriding_;  // the last one that gives keys of a configuration
   std::vector<Started> started_;
   std::string other_work_;  // the last script that does another thing than training

@@ -125,9 +125,10 @@ bool is_of_swift(const LaunchCommand& launch) {
 
 Word training_script(const ShellFields& words) {
   constexpr std::array<std::string_view, 3> kTasks = {"sft", "pt", "rlhf"};
-  const auto swift = std::ranges::adjacent_find(words, [&](const ShellField& program, const ShellField& task) {
-    return base_name(program.text) == "megatron" && is_one_of(task.text, kTasks);
-  });
+  const auto swift =
+      std::ranges::adjacent_find(words, [&](const ShellField& program, const ShellField& task) {
+        return base_name(program.text) == "megatron" && is_one_of(task.text, kTasks);
+      });
   if (swift != words.end()) return swift + 1;
   bool takes_module = false;  // -m may stand here
   bool is_module = false;

@@ -22,8 +22,6 @@ namespace verify {
 
 namespace {
 
-using Words = std::vector<ShellField>;
-
 /// Returns a word with its value cut off: "--seq-length" of "--seq-length=4".
 std::string_view without_value(std::string_view word) { return word.substr(0, word.find('=')); }
 
@@ -33,7 +31,7 @@ bool is_known(std::string_view name) {
 }
 
 /// Whether a word may be the value of the one before it.
-bool may_be_value(const Words& words, Words::const_iterator word) {
+bool may_be_value(const ShellFields& words, ShellFields::const_iterator word) {
   if (word == words.begin()) return false;
   const ShellField& before = *(word - 1);
   return awaits_value(before) && !has_blank(before.text) &&
@@ -43,7 +41,7 @@ bool may_be_value(const Words& words, Words::const_iterator word) {
 void require_separate_words(const LaunchCommand& launch, const ShellValues& values) {
   constexpr std::size_t kMostShown = 60;
   if (!starts_python(launch)) return;
-  Words found;
+  ShellFields found;
   for (auto word = launch.arguments.begin(); word != launch.arguments.end(); ++word) {
     if (is_flag(word->text) && has_blank(without_value(word->text)) && !may_be_value(launch.arguments, word))
       found.push_back(*word);
@@ -91,14 +89,14 @@ std::string_view name_behind_other_dashes(std::string_view word) {
 }
 
 void require_dashes(const LaunchCommand& launch) {
-  const Words& words = launch.arguments;
+  const ShellFields& words = launch.arguments;
   for (auto word = words.begin(); word != words.end(); ++word) {
     const std::string_view name = name_behind_other_dashes(word->text);
     if (!name.empty()) refuse_dashes(*word, word->text, name);
     const bool is_apart = word->text == "--" && word + 1 != words.end() && is_known((word + 1)->text);
     if (is_apart) refuse_dashes(*word, "-- " + (word + 1)->text, (word + 1)->text);
   }
-  // Words before all arguments: the script may take some of its own, but none of this name.
+  // ShellFields before all arguments: the script may take some of its own, but none of this name.
   if (words.empty()) return;
   const std::string& first = words.front().text;
   const bool is_bare = first.find('-') != std::string::npos && first.front() != '-' && is_known(first);

@@ -145,7 +145,8 @@ std::size_t LaunchWorld::read_option(std::string_view launcher, const std::vecto
   const OptionWord option = option_in(launcher, word.text);
   const FactorRow* row = row_of(launcher, option.name);
   if (row == nullptr) {
-    if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word)) unknown_of_torchrun_ = word;
+    if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word))
+      unknown_of_torchrun_ = word;
     return 0;
   }
   if (!option.value && at + 1 == words.size()) return 0;

@@ -26,7 +26,6 @@ namespace verify {
 
 namespace {
 
-using Words = ShellFields;
 using Kind = ShellCommand::Kind;
 using Step = std::function<void()>;
 
@@ -58,7 +57,7 @@ bool is_name(std::string_view text) {
 }
 
 /// Returns the letters of the options behind the name of a command.
-std::string options_of(const Words& words) {
+std::string options_of(const ShellFields& words) {
   std::string letters;
   for (std::size_t at = 1; at < words.size() && words[at].text.starts_with('-'); ++at)
     letters += words[at].text.substr(1);
@@ -66,7 +65,7 @@ std::string options_of(const Words& words) {
 }
 
 /// Returns the number behind the name of a command, or 1; none where it is not known.
-std::optional<std::int64_t> count_of(const Words& words) {
+std::optional<std::int64_t> count_of(const ShellFields& words) {
   return words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
 }
 
@@ -200,7 +199,7 @@ class ScriptReader {
     if (++commands_ > kMostCommands)
       refuse_script("run_file_size", command.line, fmt::format("more than {} commands", kMostCommands),
                     "a launch script runs few commands", "the command line alone");
-    const Words words = values_.expand(command.words);
+    const ShellFields words = values_.expand(command.words);
     std::vector<std::string> names;
     bool may_fail = false;  // an output that is assigned has a success of its own
     for (const ShellAssignment& assignment : command.assignments) {
@@ -222,7 +221,7 @@ class ScriptReader {
     if (state_.goes_on) values_.give_back(outer);
   }
 
-  void run_words(const ShellCommand& command, const Words& words) {
+  void run_words(const ShellCommand& command, const ShellFields& words) {
     const auto function = state_.functions.find(words[0].text);
     if (function != state_.functions.end()) return call(function->second, command, words);
     const Builtin follow = builtin(words[0].text);
@@ -230,8 +229,8 @@ class ScriptReader {
     (this->*follow)(command, words);
   }
 
-  /// Remembers variables that a branch which is not taken would give arguments. They are the script's own, and empty
-  /// as long as nothing else gives them a value.
+  /// Remembers variables that a branch which is not taken would give arguments. They are the script's own,
+  /// and empty as long as nothing else gives them a value.
   void leave_unassigned(const ShellList& commands) {
     for (const ShellCommand& command : commands) {
       for (const ShellAssignment& assignment : command.assignments)
@@ -291,7 +290,8 @@ class ScriptReader {
     }
   }
 
-  /// Notes that the script needs variables, since it ends where they are empty. From there on they have values.
+  /// Notes that the script needs variables, since it ends where they are empty. From there on they have
+  /// values.
   void require(const std::set<std::string>& names, int line) {
     for (const std::string& name : names) {
       values_.need(name, line);
@@ -337,7 +337,7 @@ class ScriptReader {
   void run_loop(const ShellCommand& loop) {
     const auto is_open = [](const ShellField& word) { return word.has_unknown() || word.may_be_many; };
     const bool has_list = loop.kind == Kind::each;
-    const Words list = has_list ? values_.expand(loop.words) : Words();
+    const ShellFields list = has_list ? values_.expand(loop.words) : ShellFields();
     if (loop.kind == Kind::counted) values_.number_of(values_.whole(loop.words[0]).text, loop.line);
     enter(Target::Kind::loop, [&] {
       if (!has_list || std::ranges::any_of(list, is_open)) return run_unknown_rounds(loop);
@@ -396,8 +396,8 @@ class ScriptReader {
     join(std::move(ends), nullptr, "");
   }
 
-  /// Leaves loops, a function or a shell: what is behind runs with the state from here. Returns whether there is
-  /// something to leave.
+  /// Leaves loops, a function or a shell: what is behind runs with the state from here. Returns whether there
+  /// is something to leave.
   bool leaves(Target::Kind kind, std::int64_t levels, bool continues) {
     const bool is_of_loop = kind == Target::Kind::loop;
     auto target = targets_.rbegin();
@@ -412,7 +412,8 @@ class ScriptReader {
     return true;
   }
 
-  /// Runs commands in a shell of their own. Of what they change, their output and the files they write are left.
+  /// Runs commands in a shell of their own. Of what they change, their output and the files they write are
+  /// left.
   void in_shell(const Step& commands) {
     const ShellState before = state_;
     enter(Target::Kind::shell, commands);
@@ -439,7 +440,8 @@ class ScriptReader {
   }
 
   /// Runs the commands of a function. One that gets "$@" alone has the arguments around it.
-  void call(const std::shared_ptr<const ShellList>& body, const ShellCommand& command, const Words& words) {
+  void call(const std::shared_ptr<const ShellList>& body, const ShellCommand& command,
+            const ShellFields& words) {
     state_.status = {};
     if (body == nullptr || state_.calls.size() > kMostCalls) {
       print(std::nullopt);
@@ -461,7 +463,7 @@ class ScriptReader {
 
   // ---- commands of the shell itself
 
-  using Builtin = void (ScriptReader::*)(const ShellCommand&, const Words&);
+  using Builtin = void (ScriptReader::*)(const ShellCommand&, const ShellFields&);
   static Builtin builtin(std::string_view name) {
     using Reader = ScriptReader;
     static constexpr std::pair<std::string_view, Builtin> kRows[] = {
@@ -480,12 +482,12 @@ class ScriptReader {
     return nullptr;
   }
 
-  void succeed(const ShellCommand& /*command*/, const Words& /*words*/) {}
-  void fail(const ShellCommand& /*command*/, const Words& /*words*/) { state_.status.success = false; }
-  void let(const ShellCommand& command, const Words& words) {
+  void succeed(const ShellCommand& /*command*/, const ShellFields& /*words*/) {}
+  void fail(const ShellCommand& /*command*/, const ShellFields& /*words*/) { state_.status.success = false; }
+  void let(const ShellCommand& command, const ShellFields& words) {
     for (auto word = words.begin() + 1; word != words.end(); ++word) compute(word->text, command.line);
   }
-  void test(const ShellCommand& command, const Words& words) {
+  void test(const ShellCommand& command, const ShellFields& words) {
     const bool has_bracket = words[0].text == "[" && command.words.size() > 1;
     state_.status =
         shell_test({command.words.begin() + 1, command.words.end() - (has_bracket ? 1 : 0)}, false, values_);
@@ -500,7 +502,7 @@ class ScriptReader {
     state_.output = is_known ? std::optional(*state_.output + *text) : std::nullopt;
   }
 
-  void echo(const ShellCommand& /*command*/, const Words& words) {
+  void echo(const ShellCommand& /*command*/, const ShellFields& words) {
     const std::string option = words.size() > 1 ? words[1].text : "";
     const bool has_option = option == "-n" || option == "-e" || option == "-ne" || option == "-en";
     std::string text;
@@ -512,7 +514,7 @@ class ScriptReader {
   }
 
   /// Follows `pwd`, `dirname` and `basename`.
-  void print_path(const ShellCommand& /*command*/, const Words& words) {
+  void print_path(const ShellCommand& /*command*/, const ShellFields& words) {
     const std::string path = words.size() == 2 && !words[1].has_unknown() ? words[1].text : "";
     const bool is_plain = !path.empty() && path.front() != '-' && path.back() != '/';
     const std::size_t slash = path.rfind('/');
@@ -527,7 +529,7 @@ class ScriptReader {
   }
 
   /// Follows `cat`, which prints what it gets from a here-document, a here-string or a pipe.
-  void print_input(const ShellCommand& command, const Words& words) {
+  void print_input(const ShellCommand& command, const ShellFields& words) {
     std::optional<std::string> input = piped_;
     if (command.documents.size() == 1) input = values_.text_of(*command.documents.front());
     if (command.input.size() == 1) input = values_.whole(command.input.front()).text + "\n";
@@ -535,7 +537,7 @@ class ScriptReader {
   }
 
   /// Follows `cd`. It succeeds where the folder is there, and otherwise that is not known.
-  void change_folder(const ShellCommand& /*command*/, const Words& words) {
+  void change_folder(const ShellCommand& /*command*/, const ShellFields& words) {
     const bool is_known =
         words.size() == 2 && !words[1].has_unknown() && state_.folder && words[1].text != "-";
     const std::string folder = is_known ? files_.path_of(words[1].text, *state_.folder) : "";
@@ -545,7 +547,7 @@ class ScriptReader {
     if (files_.has_folder(folder)) state_.status.success = true;
   }
 
-  void declare(const ShellCommand& command, const Words& words) {
+  void declare(const ShellCommand& command, const ShellFields& words) {
     const std::string options = options_of(words);
     for (const ShellAssignment& assignment : command.declared) declare(assignment, words[0].text, options);
     for (std::size_t at = 1; at < words.size(); ++at) {
@@ -584,7 +586,7 @@ class ScriptReader {
     if (word == "export" || has("x")) values_.export_variable(name);
   }
 
-  void unset(const ShellCommand& command, const Words& words) {
+  void unset(const ShellCommand& command, const ShellFields& words) {
     const std::string options = options_of(words);
     for (std::size_t at = options.empty() ? 1 : 2; at < words.size() && options != "f"; ++at) {
       const std::string& name = words[at].text;
@@ -598,7 +600,7 @@ class ScriptReader {
     }
   }
 
-  void shift(const ShellCommand& /*command*/, const Words& words) {
+  void shift(const ShellCommand& /*command*/, const ShellFields& words) {
     ShellArguments& arguments = state_.calls.back().arguments;
     ShellFields& fields = arguments.fields;
     constexpr std::int64_t kMost = 1'000'000;
@@ -615,7 +617,7 @@ class ScriptReader {
   }
 
   /// Follows `set`, which gives the script other arguments. Of its options, -a exports what is assigned.
-  void set(const ShellCommand& /*command*/, const Words& words) {
+  void set(const ShellCommand& /*command*/, const ShellFields& words) {
     for (std::size_t at = 1; at < words.size(); ++at) {
       const std::string& word = words[at].text;
       if (word.size() < 2 || (word[0] != '-' && word[0] != '+') || word == "--") {
@@ -630,8 +632,9 @@ class ScriptReader {
     }
   }
 
-  /// Of what `read`, `mapfile`, `getopts` and `printf` do nothing is followed but read -d '' with a here-document.
-  void forget_read(const ShellCommand& command, const Words& words) {
+  /// Of what `read`, `mapfile`, `getopts` and `printf` do nothing is followed but read -d '' with a
+  /// here-document.
+  void forget_read(const ShellCommand& command, const ShellFields& words) {
     state_.status.success.reset();
     const std::string& program = words[0].text;
     if (program == "printf" && options_of(words) != "v")
@@ -646,7 +649,7 @@ class ScriptReader {
       text = text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin);
       return values_.define(words.back().text, text, command.line);
     }
-    Words names = {{"REPLY"}, {"OPTARG"}, {"OPTIND"}, {"MAPFILE"}};
+    ShellFields names = {{"REPLY"}, {"OPTARG"}, {"OPTIND"}, {"MAPFILE"}};
     std::erase_if(names, [&](const ShellField& name) { return !state_.variables->contains(name.text); });
     names.insert(names.end(), words.begin() + 1, words.end());
     for (const ShellField& word : names) {
@@ -657,7 +660,7 @@ class ScriptReader {
   }
 
   /// Follows `exit`, `return`, `break` and `continue`.
-  void leave(const ShellCommand& command, const Words& words) {
+  void leave(const ShellCommand& command, const ShellFields& words) {
     const std::string& word = words[0].text;
     const auto count = count_of(words);
     if (word == "break" || word == "continue") {
@@ -675,7 +678,7 @@ class ScriptReader {
   // ---- texts and other scripts
 
   /// Reads how many processes `sbatch` or an #SBATCH line asks for.
-  void read_allocation(const Words& words) {
+  void read_allocation(const ShellFields& words) {
     world_.read(words, "srun");
     for (const auto& [name, value] : world_.slurm_variables()) {
       values_.define(name, value.text, value.line);
@@ -685,7 +688,7 @@ class ScriptReader {
 
   void run_script(const ShellScript& script, bool has_directives) {
     for (const auto& [line, directive] : script.directives) {
-      Words words;
+      ShellFields words;
       for (const ShellCommand& command : parse_shell(directive, line).commands)
         std::ranges::move(values_.expand(command.words), std::back_inserter(words));
       if (has_directives) read_allocation(words);
@@ -693,9 +696,9 @@ class ScriptReader {
     run(script.commands);
   }
 
-  /// Runs commands in a shell that the script starts, which gets the variables that are exported, or none where it
-  /// is elsewhere. What the launcher before it says holds for its trainings.
-  void run_child(const Step& commands, int line, const Words& launcher) {
+  /// Runs commands in a shell that the script starts, which gets the variables that are exported, or none
+  /// where it is elsewhere. What the launcher before it says holds for its trainings.
+  void run_child(const Step& commands, int line, const ShellFields& launcher) {
     const std::size_t launches = launches_.size();
     const bool is_elsewhere =
         std::ranges::any_of(launcher, [](const ShellField& word) { return starts_elsewhere(word.text); });
@@ -715,7 +718,7 @@ class ScriptReader {
   }
 
   /// Runs a text that another program gets. What is no script there is passed over.
-  void run_text(std::string_view text, int line, const Words& launcher, bool is_document) {
+  void run_text(std::string_view text, int line, const ShellFields& launcher, bool is_document) {
     if (text.find("--") == std::string_view::npos && text.find(".sh") == std::string_view::npos) return;
     documents_ += is_document ? 1 : 0;
     try {
@@ -729,7 +732,7 @@ class ScriptReader {
   }
 
   /// Runs the text that `eval` gets.
-  void evaluate(const ShellCommand& command, const Words& words) {
+  void evaluate(const ShellCommand& command, const ShellFields& words) {
     std::string text;
     for (auto word = words.begin() + 1; word != words.end(); ++word) text += word->text + " ";
     // Where the command itself is the output of another one, it may be an assignment.
@@ -764,7 +767,7 @@ class ScriptReader {
     }
   }
 
-  void source(const ShellCommand& command, const Words& words) {
+  void source(const ShellCommand& command, const ShellFields& words) {
     if (words.size() < 2) return;
     const std::optional<File> file = this->file(words[1], command.line);
     state_.status = {};
@@ -783,12 +786,12 @@ class ScriptReader {
   }
 
   /// Follows a command that starts another script. Returns whether it does, and the script can be read.
-  bool starts_file(const ShellCommand& command, const Words& words) {
+  bool starts_file(const ShellCommand& command, const ShellFields& words) {
     const auto script = started_script(words);
     if (script == words.end()) return false;
     const std::optional<File> file = this->file(*script, command.line);
     if (!file) return false;
-    const Words before(words.begin(), script);
+    const ShellFields before(words.begin(), script);
     const bool is_allocated = is_sbatch(words) && !before.empty();
     if (is_allocated) read_allocation(before);
     open_files_.push_back(file->path);
@@ -803,16 +806,16 @@ class ScriptReader {
     return true;
   }
 
-  static bool is_sbatch(const Words& words) { return base_name(words.front().text) == "sbatch"; }
+  static bool is_sbatch(const ShellFields& words) { return base_name(words.front().text) == "sbatch"; }
 
   /// Follows a command that hands a text to a shell: bash -c "...", ssh host "...", sbatch --wrap "...".
-  bool starts_text(const Words& words) {
+  bool starts_text(const ShellFields& words) {
     bool is_behind_shell = false, takes_text = false, is_found = false;
     for (auto word = words.begin(); word != words.end(); ++word) {
       const std::string& text = word->text;
       const std::string wrapped = is_sbatch(words) && text.starts_with("--wrap") ? text.substr(0, 7) : "";
       const bool is_text = wrapped.ends_with('=') || (takes_text && has_blank(text));
-      const Words before(words.begin(), word);
+      const ShellFields before(words.begin(), word);
       if (!wrapped.empty()) read_allocation(before);
       if (is_text) run_text(std::string_view(text).substr(wrapped.size()), word->line, before, false);
       const bool is_option = text.ends_with('c') && text.find_first_not_of('-') == 1;
@@ -825,7 +828,7 @@ class ScriptReader {
   }
 
   /// Follows a command that is none of the shell's own, and may start the training.
-  void start(const ShellCommand& command, const Words& words) {
+  void start(const ShellCommand& command, const ShellFields& words) {
     state_.status = {.asked = values_.variable_of(words)};
     print(std::nullopt, state_.status.asked);
     launches_.keep_what_is_not_known(words);
@@ -834,7 +837,7 @@ class ScriptReader {
     const auto dashes =
         std::find_if(words.rbegin(), words.rend(), [](const ShellField& word) { return word.text == "--"; });
     if (dashes != words.rend() && dashes.base() > python) {  // a launcher of somebody's own, and its command
-      const Words behind(dashes.base(), words.end());
+      const ShellFields behind(dashes.base(), words.end());
       if (training_script(behind) != behind.end()) return start(command, behind);
     }
     if (python != words.end()) return launches_.add(words, command.line);
@@ -843,7 +846,7 @@ class ScriptReader {
   }
 
   /// Follows a command that gets a script from a here-document, a here-string or a pipe.
-  void run_input(const ShellCommand& command, const Words& words) {
+  void run_input(const ShellCommand& command, const ShellFields& words) {
     if (is_sbatch(words) && !command.documents.empty()) read_allocation(words);
     for (const auto& document : command.documents)
       run_text(values_.text_of(*document), document->line, words, true);
@@ -854,7 +857,8 @@ class ScriptReader {
     if (piped_ && is_of_shell && command.documents.empty()) run_text(*piped_, command.line, words, true);
   }
 
-  /// Reads what is only found where no command is: scripts that the file writes, and functions that nothing calls.
+  /// Reads what is only found where no command is: scripts that the file writes, and functions that nothing
+  /// calls.
   void read_what_is_not_started() {
     const ShellState end = state_;
     state_.goes_on = true;

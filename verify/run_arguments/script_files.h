@@ -4,8 +4,8 @@
 ///
 /// Shapes  Paths have "." and ".." taken out. Those of a script that is a file are absolute, and begin at its
 ///         folder, unless a `cd` has changed it.
-/// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the one
-///         above it and those below these; 50 at most.
+/// Exact   Only plain files of text are opened, as large as a script may be, in the folder of the script, the
+///         one above it and those below these; 50 at most.
 
 #include <map>
 #include <optional>

@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNested = 32;
+constexpr int kMostBrackets = 32;
 
 /// A word of a test.
 struct Operand {
@@ -87,7 +87,7 @@ class Test {
     return status;
   }
   ShellStatus one(int depth) {
-    if (at_ >= operands_.size() || depth == kMostNested) {
+    if (at_ >= operands_.size() || depth == kMostBrackets) {
       at_ = operands_.size() + 1;
       return {};
     }

@@ -1,12 +1,12 @@
 #pragma once
 
-/// Whether a test of a shell succeeds: [ ... ], [[ ... ]], `test` and the patterns of a `case`, and what patterns cut
-/// from a text, as in ${NAME##pattern}.
+/// Whether a test of a shell succeeds: [ ... ], [[ ... ]], `test` and the patterns of a `case`, and what
+/// patterns cut from a text, as in ${NAME##pattern}.
 ///
 /// Shapes  A pattern has * ? and [...], and a backslash before each character that stands for itself alone.
 /// Exact   There is no answer where a value is not known, and for what asks the machine (-f x), for regular
-///         expressions (=~), extended patterns, such as +(a|b), classes, such as [[:digit:]], and texts beyond the
-///         limits below.
+///         expressions (=~), extended patterns, such as +(a|b), classes, such as [[:digit:]], and texts
+///         beyond the limits below.
 
 #include <cstddef>
 #include <optional>
@@ -38,8 +38,9 @@ std::string pattern_of_text(std::string_view text);
 /// Whether all of a text fits a pattern.
 std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view pattern);
 
-/// Returns the text with another one in the place of the parts that fit a pattern. The change says which: # and
-/// % (the shortest part at the begin and at the end), ##, %%, /# and /% (the longest), / (the first), // (all).
+/// Returns the text with another one in the place of the parts that fit a pattern. The change says which: #
+/// and % (the shortest part at the begin and at the end), ##, %%, /# and /% (the longest), / (the first), //
+/// (all).
 std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
                                                  std::string_view change, std::string_view other);
 

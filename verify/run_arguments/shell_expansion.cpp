@@ -48,8 +48,8 @@ bool has_default(const ShellPart& part) {
   return part.change == "-" || part.change == "=" || part.change == "+" || part.change == "?";
 }
 
-/// Appends what words become to fields. A text that is a whole, or a pattern, is one field, in which nothing is
-/// split; in a pattern, what is quoted stands for itself.
+/// Appends what words become to fields. A text that is a whole, or a pattern, is one field, in which nothing
+/// is split; in a pattern, what is quoted stands for itself.
 class Expansion {
  public:
   enum class Form { fields, whole, pattern };
@@ -149,8 +149,8 @@ class Expansion {
     return ShellFields{{fmt::format("{}", given->size())}};
   }
 
-  /// Returns the fields of a value that an expansion takes: all, the first one, or that of its index. None where
-  /// they are not known.
+  /// Returns the fields of a value that an expansion takes: all, the first one, or that of its index. None
+  /// where they are not known.
   MaybeFields chosen(const ShellPart& part, const ShellValue& value) {
     const ShellFields& all = value.fields;
     const auto count = std::ssize(all);
@@ -168,8 +168,8 @@ class Expansion {
     return *index < count ? ShellFields{all[static_cast<std::size_t>(*index)]} : ShellFields();
   }
 
-  /// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it does,
-  /// or whether nobody knows.
+  /// Adds the word of ${NAME:-word} and its like, where it takes the place of the value. Returns whether it
+  /// does, or whether nobody knows.
   bool add_default(const ShellPart& part, bool is_outside, const ShellFields& values) {
     const bool is_empty = values.size() == 1 && values.front().text.empty();
     const bool is_there = !values.empty() && !(part.replaces_empty && is_empty);

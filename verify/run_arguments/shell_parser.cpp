@@ -13,12 +13,12 @@ namespace verify {
 namespace {
 
 using Kind = ShellCommand::Kind;
-using Words = std::string_view;  // each between blanks
+using WordList = std::string_view;  // each between blanks
 
-constexpr int kMostNested = 100;
-constexpr std::string_view kOperators = "\n;&|()<>";
-constexpr Words kClosing = " then elif else fi do done esac } ";
-constexpr Words kDeclaring = " export declare local readonly typeset ";
+constexpr int kMostBlocks = 100;
+constexpr std::string_view kOperatorSigns = "\n;&|()<>";
+constexpr WordList kClosing = " then elif else fi do done esac } ";
+constexpr WordList kDeclaring = " export declare local readonly typeset ";
 constexpr std::string_view kChanges[] = {"-",  "=",  "+", "?",  "##", "#",  "%%", "%", "//",
                                          "/#", "/%", "/", "^^", "^",  ",,", ",",  ":"};
 
@@ -38,7 +38,7 @@ bool is_one_of(char c, std::string_view signs) {
   return c != '\0' && signs.find(c) != std::string_view::npos;
 }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool has(Words words, std::string_view word) {
+bool has(WordList words, std::string_view word) {
   return !word.empty() && words.find(fmt::format(" {} ", word)) != std::string_view::npos;
 }
 
@@ -117,8 +117,8 @@ class Parser {
   /// Counts what is nested in something else as long as it is read.
   struct Nested {
     explicit Nested(Parser& of) : parser(of) {
-      if (++parser.depth_ > kMostNested)
-        refuse(parser.line_, fmt::format("nested more than {} deep", kMostNested));
+      if (++parser.depth_ > kMostBlocks)
+        refuse(parser.line_, fmt::format("nested more than {} deep", kMostBlocks));
     }
     ~Nested() { --parser.depth_; }
     Parser& parser;
@@ -458,7 +458,7 @@ class Parser {
       command.words.push_back(unknown_since(start));
       return true;
     }
-    if (at_end() || is_one_of(peek(), kOperators)) return false;
+    if (at_end() || is_one_of(peek(), kOperatorSigns)) return false;
     const bool begins = command.words.empty();
     const std::vector<ShellPart>& first = begins ? std::vector<ShellPart>() : command.words.front().parts;
     const bool declares = first.size() == 1 && !first[0].is_quoted && has(kDeclaring, first[0].text);
@@ -495,7 +495,7 @@ class Parser {
   void array(std::vector<ShellAssignment>& list) {
     const std::size_t whole = list.size() - 1;
     for (skip_blanks(true); !takes(")"); skip_blanks(true)) {
-      if (at_end() || is_one_of(peek(), kOperators)) refuse(list[whole].line, "a '(' without its ')'");
+      if (at_end() || is_one_of(peek(), kOperatorSigns)) refuse(list[whole].line, "a '(' without its ')'");
       const bool has_index = peek() == '[' && keyword().find("]=") != std::string_view::npos;
       if (has_index) {
         next();

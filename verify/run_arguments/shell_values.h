@@ -3,14 +3,14 @@
 /// The values of a script's variables, as far as they can be known without executing it, and the words of its
 /// commands with these values in the place of expansions.
 ///
-/// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a field
-///         as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of an entry of
-///         unresolved(). A variable to which the file gives no value may have one from outside: a default of the
-///         file counts as its value, and otherwise it is not known.
-/// Calls   Of branches of which one runs, each is followed on its own copy of the state; joined() then makes one
-///         state of them. A value that is not the same in all of them is not known from there on.
-/// Errors  run_file_size: a value or a word of more than 1 MiB, words, values and copies of more than 64 MiB in
-///         all, a command of more than kMostRunArguments words, or too many expansions that are not known.
+/// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a
+///         field as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of
+///         an entry of unresolved(). A variable to which the file gives no value may have one from outside: a
+///         default of the file counts as its value, and otherwise it is not known.
+/// Calls   Of branches of which one runs, each is followed on its own copy of the state; joined() then makes
+///         one state of them. A value that is not the same in all of them is not known from there on.
+/// Errors  run_file_size: a value or a word of more than 1 MiB, words, values and copies of more than 64 MiB
+///         in all, a command of more than kMostRunArguments words, or too many expansions that are not known.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,7 +52,7 @@ struct ShellValue {
   Kind kind = Kind::text;
   ShellFields fields;
   std::optional<bool> is_exported = false;  // none: it is not known
-  std::size_t order = 0;  // of the first assignment
+  std::size_t order = 0;                    // of the first assignment
 };
 using ShellValuePointer = std::shared_ptr<const ShellValue>;
 using ShellVariables = std::map<std::string, ShellValuePointer>;
@@ -87,12 +87,12 @@ struct ShellState {
   std::set<std::string> own;           // variables that a branch which is not taken would give arguments
   std::map<std::string, bool> opaque;  // of declare -A, -i and -n: whether it stands for another variable
   ShellStatus status;
-  std::optional<std::string> output = "";  // of the substitution that is followed; none: it is not known
-  std::string output_asked;                // the variable that would tell it
-  std::optional<std::string> folder = "";  // "": that of the script; none: it is not known
-  int line_of_any = 0;                     // any variable may have been assigned there; 0: nowhere
-  std::optional<bool> exports_all = false; // set -a
-  bool goes_on = true;                     // no `exit`, `return`, `break` or `continue` has run
+  std::optional<std::string> output = "";   // of the substitution that is followed; none: it is not known
+  std::string output_asked;                 // the variable that would tell it
+  std::optional<std::string> folder = "";   // "": that of the script; none: it is not known
+  int line_of_any = 0;                      // any variable may have been assigned there; 0: nowhere
+  std::optional<bool> exports_all = false;  // set -a
+  bool goes_on = true;                      // no `exit`, `return`, `break` or `continue` has run
   bool has_exited = false;
 };
 
@@ -122,7 +122,8 @@ class ShellValues {
   /// A variable of --set has its value throughout, unless that is empty and the script gives it a default.
   bool is_locked(const std::string& name) const { return set_.contains(name) && !open_.contains(name); }
   void open(const std::string& name);
-  /// Returns the arguments of the script that --set gives, as far as they are there; none where it gives none.
+  /// Returns the arguments of the script that --set gives, as far as they are there; none where it gives
+  /// none.
   std::optional<ShellFields> given_arguments() const;
   /// The name that --set has for a variable: an argument of the script has another number before a `shift`.
   std::string name_outside(const std::string& name) const;
@@ -138,8 +139,8 @@ class ShellValues {
   /// The text of a here-document as its command gets it.
   std::string text_of(const HereDocument& document);
 
-  /// Makes one state of those in which branches have ended. `before` is that from before them; `asked` would tell
-  /// which one runs. In a loop, what is not known before stays the same.
+  /// Makes one state of those in which branches have ended. `before` is that from before them; `asked` would
+  /// tell which one runs. In a loop, what is not known before stays the same.
   ShellState joined(std::vector<ShellState> states, const ShellState& before, const std::string& asked,
                     bool is_loop = false);
 

@@ -5,11 +5,11 @@
 ///
 ///   for (const ShellCommand& command : parse_shell(text).commands) ...
 ///
-/// Shapes  An `elif` is a branch in the last list of another branch. `source` is an expansion as it is written.
-///         All lines of a file that another one names have the number of the line that names it.
-/// Errors  script_syntax: a quote, bracket, block or here-document that does not end or has not begun, and more
-///         than 100 of them one in the other; bare_bracket: a '(' without quotes among the arguments of a Python
-///         file. In a text that does not begin with "#!", what has not begun is passed over.
+/// Shapes  An `elif` is a branch in the last list of another branch. `source` is an expansion as it is
+///         written. All lines of a file that another one names have the number of the line that names it.
+/// Errors  script_syntax: a quote, bracket, block or here-document that does not end or has not begun, and
+///         more than 100 of them one in the other; bare_bracket: a '(' without quotes among the arguments of
+///         a Python file. In a text that does not begin with "#!", what has not begun is passed over.
 
 #include <memory>
 #include <string>
