@@ -12,6 +12,7 @@
 #include "sim/base/kernel_options.h"
 #include "sim/cpu/elements.h"
 #include "sim/cpu/streamed_copy.h"
+#include "sim/tensor/kernel_functions.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
@@ -143,17 +144,18 @@ std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
   return std::shared_ptr<Device>(new CpuDevice(*this, rank));
 }
 
-const FieldTower& CpuDevice::tower() const {
-  std::call_once(tower_->built,
-                 [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed, tower_->functions); });
-  return *tower_->tower;
+const FieldTower& CpuKernels::tower() const {
+  std::call_once(built_, [&] { tower_ = std::make_unique<FieldTower>(seed_, functions_); });
+  return *tower_;
 }
+
+void CpuDevice::run(const KernelCall& call) { run_kernel(*kernels_, call); }
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
   Tensor made(
       *this, dtype, shape,
       std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock()));
-  if (dtype == DType::field) poison(made);
+  if (dtype == DType::field) kernels_->poison(made);
   return made;
 }
 
@@ -167,11 +169,11 @@ void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   copy_bytes(from.data(), values.data(), values.size());
 }
 
-void CpuDevice::poison(Tensor& out) {
+void CpuKernels::poison(const Tensor& out) const {
   if (out.count() > 0) std::memset(out.data(), 0xff, static_cast<std::size_t>(out.bytes()));
 }
 
-void CpuDevice::fill(Tensor& out, double value) {
+void CpuKernels::fill(const Tensor& out, double value) const {
   if (value == 0 && !std::signbit(value)) {  // the bytes of +0 are all 0 in every dtype
     if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
     return;
@@ -187,11 +189,11 @@ void CpuDevice::fill(Tensor& out, double value) {
   });
 }
 
-void CpuDevice::copy(const Tensor& from, Tensor& to) {
+void CpuKernels::copy(const Tensor& from, const Tensor& to) const {
   copy_bytes(from.data(), to.data(), static_cast<std::size_t>(to.bytes()));
 }
 
-void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
+void CpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
   with_scalar(out.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     with_reduce_op(op, [&](auto constant) {
@@ -203,7 +205,7 @@ void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& o
   });
 }
 
-void CpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
+void CpuKernels::scale(const Tensor& a, Ratio ratio, const Tensor& out) const {
   with_scalar(out.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     const Scaling<Scalar> scaling(ratio);
@@ -211,7 +213,7 @@ void CpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
   });
 }
 
-void CpuDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) {
+void CpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& mask) const {
   with_scalar(a.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     const Scalar* x = elements<Scalar>(a);
@@ -221,7 +223,7 @@ void CpuDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b,
   });
 }
 
-void CpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) {
+void CpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, const Tensor& out) const {
   const auto* chosen = elements<std::int32_t>(mask);
   with_scalar(out.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -232,7 +234,7 @@ void CpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Ten
   });
 }
 
-void CpuDevice::cast(const Tensor& from, Tensor& to) {
+void CpuKernels::cast(const Tensor& from, const Tensor& to) const {
   with_scalar(from.dtype(), [&](auto source) {
     using From = decltype(source);
     with_scalar(to.dtype(), [&](auto target) {
@@ -243,8 +245,9 @@ void CpuDevice::cast(const Tensor& from, Tensor& to) {
   });
 }
 
-void CpuDevice::fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
-                     TensorList outputs) {
+void CpuKernels::fold(const KernelCall& call) const {
+  const TensorList inputs = call.inputs;
+  const auto& [reduction, segments] = std::get<FoldParameters>(call.parameters);
   CHECK(!inputs.empty());
   with_scalar(inputs.front()->dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -254,11 +257,11 @@ void CpuDevice::fold(Reduction reduction, TensorList inputs, std::span<const Fol
     const Scaling<Scalar>* const of_result = average ? &*average : nullptr;
     with_reduce_op(reduction.op, [&](auto op) {
       if (reduction.factor == Ratio{}) {
-        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Unscaled>{{}, of_result}, outputs);
+        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Unscaled>{{}, of_result}, call.outputs);
       } else {
         const Scaling<Scalar> factor(reduction.factor);
         fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Scaling<Scalar>>{factor, of_result},
-                                outputs);
+                                call.outputs);
       }
     });
   });

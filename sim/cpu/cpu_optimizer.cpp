@@ -1,11 +1,11 @@
-// The kernels of CpuDevice for a step of the optimizer.
+// The kernels of CpuKernels for a step of the optimizer.
 
 #include <cmath>
 #include <type_traits>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 
 namespace sim {
@@ -56,8 +56,8 @@ struct AdamNumbers {
 
 }  // namespace
 
-void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
-                     Tensor& exp_avg_sq) {
+void CpuKernels::adam(const Tensor& grad, const AdamStep& step, const Tensor& param, const Tensor& exp_avg,
+                      const Tensor& exp_avg_sq) const {
   const std::int64_t count = grad.count();
   with_sum_scalar(grad.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -96,7 +96,7 @@ void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Te
   });
 }
 
-void CpuDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) {
+void CpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Tensor& factor) const {
   with_sum_scalar(sum_of_squares.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     const auto number = arithmetic<Scalar>();
@@ -105,7 +105,7 @@ void CpuDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& fa
   });
 }
 
-void CpuDevice::scale_by(Tensor& x, const Tensor& factor) {
+void CpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
   const std::int64_t count = x.count();
   with_sum_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -117,7 +117,7 @@ void CpuDevice::scale_by(Tensor& x, const Tensor& factor) {
   });
 }
 
-void CpuDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
+void CpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
   with_sum_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     if constexpr (std::is_same_v<Scalar, Field>) {

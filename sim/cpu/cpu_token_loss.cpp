@@ -1,8 +1,8 @@
-// The kernels of CpuDevice for the pieces of a cross-entropy whose vocabulary is split over several ranks.
+// The kernels of CpuKernels for the pieces of a cross-entropy whose vocabulary is split over several ranks.
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
 
@@ -26,7 +26,7 @@ Ratio sharpness(const TokenLoss& loss) {
 
 }  // namespace
 
-void CpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
+void CpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
   const std::int64_t width = columns_of(logits);
   with_computing_scalar(logits.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -42,8 +42,8 @@ void CpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxi
   });
 }
 
-void CpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
-                            const TokenLoss& loss, Tensor& exps, Tensor& parts) {
+void CpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                             const TokenLoss& loss, const Tensor& exps, const Tensor& parts) const {
   const std::int64_t width = columns_of(logits);
   const std::int64_t tokens = rows_of(logits);
   with_computing_scalar(logits.dtype(), [&](auto scalar) {
@@ -69,7 +69,8 @@ void CpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Te
   });
 }
 
-void CpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) {
+void CpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss,
+                            const Tensor& out) const {
   const std::int64_t tokens = out.count();
   with_computing_scalar(parts.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
@@ -93,8 +94,8 @@ void CpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const Tok
   });
 }
 
-void CpuDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                                    const TokenLoss& loss, const Tensor& grad, Tensor& out) {
+void CpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                     const TokenLoss& loss, const Tensor& grad, const Tensor& out) const {
   const std::int64_t width = columns_of(out);
   const std::int64_t tokens = rows_of(out);
   with_computing_scalar(out.dtype(), [&](auto scalar) {
