@@ -30,7 +30,6 @@
 #include <memory>
 #include <span>
 
-#include "gpu/device/kernels.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/memory_pool.h"
 
@@ -47,6 +46,7 @@ struct GpuOptions {
 std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options = {});
 
 class LaneStreams;
+class Stream;
 
 class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDevice> {
   using Tensor = sim::Tensor;
@@ -66,7 +66,7 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
  private:
   GpuDevice(const GpuDevice& whole, int rank);
 
-  class Kernels;
+  friend class GpuKernels;
 
   /// Calls put(stream) with this rank's stream. The work that it puts there runs after all work that is on
   /// the streams of the tensors now, and before all work that is put on them later.
