@@ -355,15 +355,13 @@ void with_function(Activation function, Visit&& visit) {
 }  // namespace
 
 void GpuKernels::fill(const Tensor& out, double value) const {
-  with_element(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, out.count(), Fill<Scalar>{as<Scalar>(out), sim::rounded_to<Scalar>(value)});
   });
 }
 
 void GpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
-  with_element(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
     with_op(op, [&](auto constant) {
       launch_elements(
           stream_, out.count(),
@@ -373,34 +371,29 @@ void GpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Te
 }
 
 void GpuKernels::scale(const Tensor& a, Ratio ratio, const Tensor& out) const {
-  with_element(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, out.count(),
                     Scale<Scalar>{as<Scalar>(a), sim::Scaling<Scalar>(ratio), as<Scalar>(out)});
   });
 }
 
 void GpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& mask) const {
-  with_element(a.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_element(a.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, mask.count(),
                     Compare<Scalar>{comparison, as<Scalar>(a), as<Scalar>(b), as<std::int32_t>(mask)});
   });
 }
 
 void GpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, const Tensor& out) const {
-  with_bytes(sim::size_of(out.dtype()), [&](auto bytes) {
-    using Bytes = decltype(bytes);
+  with_bytes(sim::size_of(out.dtype()), [&]<typename Bytes>(Bytes) {
     launch_elements(stream_, out.count(),
                     Select<Bytes>{as<std::int32_t>(mask), as<Bytes>(a), as<Bytes>(b), as<Bytes>(out)});
   });
 }
 
 void GpuKernels::cast(const Tensor& from, const Tensor& to) const {
-  with_element(from.dtype(), [&](auto source) {
-    using From = decltype(source);
-    with_element(to.dtype(), [&](auto target) {
-      using To = decltype(target);
+  with_element(from.dtype(), [&]<typename From>(From) {
+    with_element(to.dtype(), [&]<typename To>(To) {
       launch_elements(stream_, to.count(), Cast<From, To>{as<From>(from), as<To>(to)});
     });
   });
@@ -408,8 +401,7 @@ void GpuKernels::cast(const Tensor& from, const Tensor& to) const {
 
 void fold(Stream* stream, sim::DType type, sim::Reduction reduction, const void* const* inputs,
           std::int64_t members, void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_element(type, [&]<typename Scalar>(Scalar) {
     with_op(reduction.op, [&](auto constant) {
       launch_elements(stream, segment.end - segment.begin,
                       Fold<decltype(constant)::value, Scalar>{
@@ -422,16 +414,14 @@ void fold(Stream* stream, sim::DType type, sim::Reduction reduction, const void*
 }
 
 void GpuKernels::add_bias(const Tensor& x, const Tensor& bias, const Tensor& out) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, rows_of(x) * columns_of(x),
                     AddBias<Scalar>{as<Scalar>(x), as<Scalar>(bias), as<Scalar>(out), columns_of(x)});
   });
 }
 
 void GpuKernels::add_column_sums(const Tensor& x, const Tensor& sums) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(
         stream_, columns_of(x),
         AddColumnSums<Scalar>{as<Scalar>(x), as<WideOf<Scalar>>(sums), rows_of(x), columns_of(x)});
@@ -439,8 +429,7 @@ void GpuKernels::add_column_sums(const Tensor& x, const Tensor& sums) const {
 }
 
 void GpuKernels::copy_columns(const Tensor& from, const sim::ColumnParameters& part, const Tensor& to) const {
-  with_bytes(sim::size_of(from.dtype()), [&](auto bytes) {
-    using Bytes = decltype(bytes);
+  with_bytes(sim::size_of(from.dtype()), [&]<typename Bytes>(Bytes) {
     launch_elements(stream_, rows_of(from) * part.columns,
                     CopyColumns<Bytes>{as<Bytes>(from) + part.from_column, columns_of(from),
                                        as<Bytes>(to) + part.to_column, columns_of(to), part.columns});
@@ -449,8 +438,7 @@ void GpuKernels::copy_columns(const Tensor& from, const sim::ColumnParameters& p
 
 void GpuKernels::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id,
                         const Tensor& out) const {
-  with_bytes(sim::size_of(table.dtype()), [&](auto bytes) {
-    using Bytes = decltype(bytes);
+  with_bytes(sim::size_of(table.dtype()), [&]<typename Bytes>(Bytes) {
     launch_elements(stream_, ids.count() * columns_of(table),
                     Lookup<Bytes>{as<Bytes>(table), rows_of(table), as<std::int32_t>(ids), first_id,
                                   as<Bytes>(out), columns_of(table)});
@@ -459,8 +447,7 @@ void GpuKernels::lookup(const Tensor& table, const Tensor& ids, std::int64_t fir
 
 void GpuKernels::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id,
                              const Tensor& table) const {
-  with_computing(rows.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(rows.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(
         stream_, columns_of(table),
         AddToRows<Scalar>{as<Scalar>(rows), as<std::int32_t>(ids), first_id, as<WideOf<Scalar>>(table),
@@ -478,8 +465,7 @@ void GpuKernels::permute(const Tensor& from, std::array<int, 4> order, const Ten
     steps_of_to[i] = steps[static_cast<std::size_t>(order[i])];
     sizes[i] = to.shape()[i];
   }
-  with_bytes(sim::size_of(from.dtype()), [&](auto bytes) {
-    using Bytes = decltype(bytes);
+  with_bytes(sim::size_of(from.dtype()), [&]<typename Bytes>(Bytes) {
     launch_elements(stream_, sizes[0] * sizes[1] * sizes[2] * sizes[3],
                     Permute<Bytes>{as<Bytes>(from), steps_of_to[0], steps_of_to[1], steps_of_to[2],
                                    steps_of_to[3], as<Bytes>(to), sizes[1], sizes[2], sizes[3]});
@@ -487,8 +473,7 @@ void GpuKernels::permute(const Tensor& from, std::array<int, 4> order, const Ten
 }
 
 void GpuKernels::activate(Activation function, const Tensor& x, const Tensor& out) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_function(function, [&](auto constant) {
       launch_elements(stream_, x.count(),
                       Activate<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(out)});
@@ -498,8 +483,7 @@ void GpuKernels::activate(Activation function, const Tensor& x, const Tensor& ou
 
 void GpuKernels::activate_backward(Activation function, const Tensor& x, const Tensor& grad,
                                    const Tensor& out) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_function(function, [&](auto constant) {
       launch_elements(stream_, x.count(),
                       ActivateBackward<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(grad),
@@ -509,8 +493,7 @@ void GpuKernels::activate_backward(Activation function, const Tensor& x, const T
 }
 
 void GpuKernels::dropout(const Tensor& x, const sim::DropoutParameters& random, const Tensor& out) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Ratio kept = {random.drop.denominator, random.drop.denominator - random.drop.numerator};
     launch_elements(
         stream_, x.count(),
@@ -521,8 +504,7 @@ void GpuKernels::dropout(const Tensor& x, const sim::DropoutParameters& random, 
 
 void GpuKernels::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
                         const Tensor& out) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, rows_of(x) * (columns_of(x) / 2),
                     Rotate<Scalar>{as<Scalar>(x), as<Scalar>(cosines), as<Scalar>(sines), backward,
                                    as<Scalar>(out), x.shape()[1] * x.shape()[2], columns_of(x) / 2});
@@ -531,8 +513,7 @@ void GpuKernels::rotate(const Tensor& x, const Tensor& cosines, const Tensor& si
 
 void GpuKernels::adam(const Tensor& grad, const sim::AdamStep& step, const Tensor& param,
                       const Tensor& exp_avg, const Tensor& exp_avg_sq) const {
-  with_sum(grad.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum(grad.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     const bool decays = step.weight_decay.numerator != 0;
     Adam<Scalar> each = {};
@@ -556,8 +537,7 @@ void GpuKernels::adam(const Tensor& grad, const sim::AdamStep& step, const Tenso
 }
 
 void GpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Tensor& factor) const {
-  with_sum(factor.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum(factor.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_elements(stream_, 1,
                     ClipFactor<Scalar>{as<Scalar>(sum_of_squares), number.of(most), number.of({1, 1'000'000}),
@@ -566,15 +546,13 @@ void GpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Ten
 }
 
 void GpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
-  with_sum(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, x.count(), ScaleBy<Scalar>{as<Scalar>(x), as<Scalar>(factor)});
   });
 }
 
 void GpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
-  with_sum(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_elements(stream_, 1, Fill<Scalar>{as<Scalar>(flag), Scalar{0}});
     launch_elements(stream_, x.count(), FindNonfinite<Scalar>{as<Scalar>(x), as<Scalar>(flag)});
   });
@@ -582,8 +560,7 @@ void GpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
 
 void GpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss,
                             const Tensor& out) const {
-  with_computing(parts.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(parts.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_elements(stream_, out.count(),
                     TokenLossOfParts<Scalar>{as<Scalar>(parts), as<std::int32_t>(targets), loss.ignored_id,

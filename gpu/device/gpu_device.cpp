@@ -70,8 +70,7 @@ class PointerTable {
 template <typename Compute>
 void on_host(sim::Device& device, std::initializer_list<const Tensor*> inputs, Tensor out,
              const Compute& compute) {
-  sim::with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  sim::with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     if constexpr (!std::is_same_v<Scalar, sim::Field> && !std::is_same_v<Scalar, std::int32_t>) {
       const auto count = static_cast<std::size_t>(out.count());
       std::vector<std::vector<Scalar>> copies(inputs.size(), std::vector<Scalar>(count));

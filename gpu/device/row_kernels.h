@@ -406,8 +406,7 @@ void GpuKernels::softmax(const Tensor& x, const sim::SoftmaxParameters& scores, 
 
 void GpuKernels::partial_softmax(const Tensor& x, const sim::SoftmaxParameters& scores, const Tensor& exps,
                                  const Tensor& stats) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream_, rows_of(x),
                 Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({scores.divisor, 1})), scores.keys,
@@ -427,8 +426,7 @@ void GpuKernels::merge_softmax(const Tensor& part, const Tensor& part_stats, con
 }
 
 void GpuKernels::finish_softmax(const Tensor& sums, const Tensor& stats, const Tensor& out) const {
-  with_computing(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(out.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     launch_rows(stream_, rows_of(out),
                 FinishSoftmax<Scalar>{as<Wide>(sums), as<Wide>(stats), as<Scalar>(out), rows_of(out),
@@ -439,8 +437,7 @@ void GpuKernels::finish_softmax(const Tensor& sums, const Tensor& stats, const T
 void GpuKernels::partial_softmax_backward(const Tensor& x, const sim::SoftmaxParameters& scores,
                                           const Tensor& stats, const Tensor& grad, const Tensor& means,
                                           const Tensor& p, const Tensor& grad_x) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream_, rows_of(x),
@@ -453,8 +450,7 @@ void GpuKernels::partial_softmax_backward(const Tensor& x, const sim::SoftmaxPar
 
 void GpuKernels::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
                                   const Tensor& out) const {
-  with_computing(p.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(p.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_rows(
         stream_, rows_of(p),
@@ -465,8 +461,7 @@ void GpuKernels::softmax_backward(const Tensor& p, const Tensor& grad, std::int6
 
 void GpuKernels::normalize(const sim::NormParameters& form, const Tensor& x, const Tensor& weight,
                            const Tensor& bias, const Tensor& out, const Tensor& stats) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream_, rows_of(x),
                 Normalize<Scalar>{form.norm, as<Scalar>(x), as<Scalar>(weight), as<Scalar>(bias),
@@ -478,8 +473,7 @@ void GpuKernels::normalize(const sim::NormParameters& form, const Tensor& x, con
 void GpuKernels::normalize_backward(const sim::NormParameters& form, const Tensor& x, const Tensor& weight,
                                     const Tensor& stats, const Tensor& grad, const Tensor& grad_x,
                                     const Tensor& grad_weight, const Tensor& grad_bias) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     // The sums come first, because grad_x may lie at the same place as grad or x.
@@ -495,24 +489,21 @@ void GpuKernels::normalize_backward(const sim::NormParameters& form, const Tenso
 }
 
 void GpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
-  with_computing(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(logits.dtype(), [&]<typename Scalar>(Scalar) {
     launch_rows(stream_, rows_of(logits),
                 RowMax<Scalar>{as<Scalar>(logits), as<WideOf<Scalar>>(maxima), columns, columns_of(logits)});
   });
 }
 
 void GpuKernels::argmax(const Tensor& x, const Tensor& columns) const {
-  with_computing(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     launch_rows(stream_, rows_of(x), Argmax<Scalar>{as<Scalar>(x), as<std::int32_t>(columns), columns_of(x)});
   });
 }
 
 void GpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
                              const TokenLoss& loss, const Tensor& exps, const Tensor& parts) const {
-  with_computing(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(logits.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     launch_rows(stream_, rows_of(logits),
                 TokenParts<Scalar>{as<Scalar>(logits), as<Wide>(maxima), as<std::int32_t>(targets), loss,
@@ -522,8 +513,7 @@ void GpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const T
 
 void GpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
                                      const TokenLoss& loss, const Tensor& grad, const Tensor& out) const {
-  with_computing(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing(out.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     const Ratio& smoothing = loss.smoothing;

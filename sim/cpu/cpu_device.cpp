@@ -178,8 +178,7 @@ void CpuKernels::fill(const Tensor& out, double value) const {
     if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
     return;
   }
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     Scalar* first = elements<Scalar>(out);
     if constexpr (std::is_same_v<Scalar, Field>) {
       std::fill(first, first + out.count(), Field::of(static_cast<std::int64_t>(value)));
@@ -194,8 +193,7 @@ void CpuKernels::copy(const Tensor& from, const Tensor& to) const {
 }
 
 void CpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     with_reduce_op(op, [&](auto constant) {
       const Scalar* x = elements<Scalar>(a);
       const Scalar* y = elements<Scalar>(b);
@@ -206,16 +204,14 @@ void CpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Te
 }
 
 void CpuKernels::scale(const Tensor& a, Ratio ratio, const Tensor& out) const {
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     const Scaling<Scalar> scaling(ratio);
     std::transform(elements<Scalar>(a), elements<Scalar>(a) + a.count(), elements<Scalar>(out), scaling);
   });
 }
 
 void CpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& mask) const {
-  with_scalar(a.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(a.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* x = elements<Scalar>(a);
     const Scalar* y = elements<Scalar>(b);
     auto* to = elements<std::int32_t>(mask);
@@ -225,8 +221,7 @@ void CpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b
 
 void CpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, const Tensor& out) const {
   const auto* chosen = elements<std::int32_t>(mask);
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* x = elements<Scalar>(a);
     const Scalar* y = elements<Scalar>(b);
     Scalar* to = elements<Scalar>(out);
@@ -235,10 +230,8 @@ void CpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, co
 }
 
 void CpuKernels::cast(const Tensor& from, const Tensor& to) const {
-  with_scalar(from.dtype(), [&](auto source) {
-    using From = decltype(source);
-    with_scalar(to.dtype(), [&](auto target) {
-      using To = decltype(target);
+  with_scalar(from.dtype(), [&]<typename From>(From) {
+    with_scalar(to.dtype(), [&]<typename To>(To) {
       std::transform(elements<From>(from), elements<From>(from) + from.count(), elements<To>(to),
                      [](const From& value) { return converted<To>(value); });
     });
@@ -249,8 +242,7 @@ void CpuKernels::fold(const KernelCall& call) const {
   const TensorList inputs = call.inputs;
   const auto& [reduction, segments] = std::get<FoldParameters>(call.parameters);
   CHECK(!inputs.empty());
-  with_scalar(inputs.front()->dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(inputs.front()->dtype(), [&]<typename Scalar>(Scalar) {
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (reduction.op == ReduceOp::average)
       average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});

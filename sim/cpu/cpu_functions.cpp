@@ -13,8 +13,7 @@ namespace sim {
 
 void CpuKernels::activate(Activation function, const Tensor& x, const Tensor& out) const {
   const std::int64_t count = x.count();
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_activation(function, [&](auto constant) {
       const auto number = arithmetic<Scalar>();
       const Scalar* from = elements<Scalar>(x);
@@ -31,8 +30,7 @@ void CpuKernels::activate(Activation function, const Tensor& x, const Tensor& ou
 void CpuKernels::activate_backward(Activation function, const Tensor& x, const Tensor& grad,
                                    const Tensor& out) const {
   const std::int64_t count = x.count();
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_activation(function, [&](auto constant) {
       const auto number = arithmetic<Scalar>();
       const Scalar* from = elements<Scalar>(x);
@@ -49,8 +47,7 @@ void CpuKernels::activate_backward(Activation function, const Tensor& x, const T
 }
 
 void CpuKernels::apply(const ElementFunction* function, const Tensor& x, const Tensor& out) const {
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* from = elements<Scalar>(x);
     Scalar* to = elements<Scalar>(out);
     if constexpr (std::is_same_v<Scalar, Field>) {
@@ -64,8 +61,7 @@ void CpuKernels::apply(const ElementFunction* function, const Tensor& x, const T
 
 void CpuKernels::apply_backward(const ElementFunction* function, const Tensor& x, const Tensor& grad,
                                 const Tensor& out) const {
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* upstream = elements<Scalar>(grad);
     Scalar* to = elements<Scalar>(out);
@@ -81,8 +77,7 @@ void CpuKernels::apply_backward(const ElementFunction* function, const Tensor& x
 
 void CpuKernels::argmax(const Tensor& x, const Tensor& columns) const {
   const std::int64_t width = columns_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const auto is_number = [](const Scalar& value) {
       return std::is_same_v<Scalar, Field> || holds(Comparison::equal, value, value);
     };
@@ -100,8 +95,7 @@ void CpuKernels::argmax(const Tensor& x, const Tensor& columns) const {
 
 void CpuKernels::dropout(const Tensor& x, const DropoutParameters& random, const Tensor& out) const {
   const double threshold = quotient_of<double>(random.drop);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scaling<Scalar> scaling({random.drop.denominator, random.drop.denominator - random.drop.numerator});
     const Scaling<Scalar> dropped({0, 1});
     const Scalar* from = elements<Scalar>(x);
@@ -118,9 +112,7 @@ void CpuKernels::rotate(const Tensor& x, const Tensor& cosines, const Tensor& si
   const std::int64_t columns = columns_of(x);
   const std::int64_t pairs = columns / 2;
   const std::int64_t rows_a_position = x.shape()[1] * x.shape()[2];
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* cosine = elements<Scalar>(cosines);
     const Scalar* sine = elements<Scalar>(sines);
@@ -148,10 +140,8 @@ void CpuKernels::normalize(const NormParameters& form, const Tensor& x, const Te
                            const Tensor& bias, const Tensor& out, const Tensor& stats) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide one_by_columns = number.of({1, columns});
     const Wide least_variance = number.of(form.epsilon);
     const Scalar* w = elements<Scalar>(weight);
@@ -189,10 +179,8 @@ void CpuKernels::normalize_backward(const NormParameters& form, const Tensor& x,
                                     const Tensor& grad_weight, const Tensor& grad_bias) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide one_by_columns = number.of({1, columns});
     const Scalar* w = elements<Scalar>(weight);
     const Wide* means = elements<Wide>(stats);

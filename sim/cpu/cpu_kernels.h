@@ -100,6 +100,12 @@ class CpuKernels {
     }
   }
 
+  /// Calls visit with the arithmetic of a dtype that layers compute in.
+  template <typename Visit>
+  void with_number(DType dtype, const Visit& visit) const {
+    with_computing_scalar(dtype, [&]<typename Scalar>(Scalar) { visit(arithmetic<Scalar>()); });
+  }
+
   std::uint64_t seed_;
   FieldFunctions functions_;
   mutable std::once_flag built_;

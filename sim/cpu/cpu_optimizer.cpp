@@ -59,8 +59,7 @@ struct AdamNumbers {
 void CpuKernels::adam(const Tensor& grad, const AdamStep& step, const Tensor& param, const Tensor& exp_avg,
                       const Tensor& exp_avg_sq) const {
   const std::int64_t count = grad.count();
-  with_sum_scalar(grad.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(grad.dtype(), [&]<typename Scalar>(Scalar) {
     const auto number = arithmetic<Scalar>();
     const AdamNumbers<Scalar> numbers = {
         .rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator}),
@@ -97,8 +96,7 @@ void CpuKernels::adam(const Tensor& grad, const AdamStep& step, const Tensor& pa
 }
 
 void CpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Tensor& factor) const {
-  with_sum_scalar(sum_of_squares.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(sum_of_squares.dtype(), [&]<typename Scalar>(Scalar) {
     const auto number = arithmetic<Scalar>();
     const Scalar norm = number.sqrt(*elements<Scalar>(sum_of_squares));
     *elements<Scalar>(factor) = number.clipped(number.of(most) / (norm + number.of({1, 1'000'000})));
@@ -107,8 +105,7 @@ void CpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Ten
 
 void CpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
   const std::int64_t count = x.count();
-  with_sum_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar by = *elements<Scalar>(factor);
     Scalar* to = elements<Scalar>(x);
     vectorised([&] {
@@ -118,8 +115,7 @@ void CpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
 }
 
 void CpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
-  with_sum_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     if constexpr (std::is_same_v<Scalar, Field>) {
       *elements<Scalar>(flag) = Field::of(0);
     } else {

@@ -30,8 +30,7 @@ void CpuKernels::matmul(const Tensor& a, const Tensor& b, MatmulParameters form,
   const ProductSizes sizes = {size_at(out, 2), size_at(out, 1), size_at(a, form.a_transposed ? 2 : 1)};
   const std::size_t block = sizes.rows * sizes.columns;
   const std::size_t batches = block == 0 ? 0 : static_cast<std::size_t>(out.count()) / block;
-  with_computing_scalar(a.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(a.dtype(), [&]<typename Scalar>(Scalar) {
     using Sum = std::conditional_t<std::is_same_v<Scalar, bfloat16>, float, Scalar>;
     if (!form.accumulate) std::fill_n(elements<std::byte>(out), out.bytes(), std::byte{0});
     std::vector<Sum> sums;  // float sums of a bf16 output, which is rounded at the end

@@ -38,9 +38,7 @@ std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
 void CpuKernels::add_bias(const Tensor& x, const Tensor& bias, const Tensor& out) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* added = elements<Scalar>(bias);
     Scalar* to = elements<Scalar>(out);
@@ -57,9 +55,7 @@ void CpuKernels::add_bias(const Tensor& x, const Tensor& bias, const Tensor& out
 void CpuKernels::add_column_sums(const Tensor& x, const Tensor& sums) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     auto* to = elements<SumOf<Scalar>>(sums);
     vectorised([&] {
@@ -96,9 +92,7 @@ void CpuKernels::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t
                              const Tensor& table) const {
   const std::int64_t columns = columns_of(table);
   const std::int32_t* id = elements<std::int32_t>(ids);
-  with_computing_scalar(rows.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(rows.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(rows);
     auto* to = elements<SumOf<Scalar>>(table);
     vectorised([&] {

@@ -66,10 +66,8 @@ RowStats<Wide> exps_of(const Number& number, const Scalar* from, const Wide& fac
 void CpuKernels::softmax(const Tensor& x, const SoftmaxParameters& scores, const Tensor& out) const {
   const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns;
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     std::vector<Wide> exps(static_cast<std::size_t>(columns));
     vectorised([&] {
@@ -90,10 +88,8 @@ void CpuKernels::softmax(const Tensor& x, const SoftmaxParameters& scores, const
 void CpuKernels::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
                                   const Tensor& out) const {
   const std::int64_t columns = columns_of(p);
-  with_computing_scalar(p.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(p.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({divisor, 1}));
     vectorised([&] {
       for (std::int64_t t = 0; t < rows_of(p); ++t) {
@@ -114,10 +110,8 @@ void CpuKernels::partial_softmax(const Tensor& x, const SoftmaxParameters& score
                                  const Tensor& stats) const {
   const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     std::vector<Wide> exps_of_row(static_cast<std::size_t>(columns));
     vectorised([&] {
@@ -166,10 +160,8 @@ void CpuKernels::merge_softmax(const Tensor& part, const Tensor& part_stats, con
 
 void CpuKernels::finish_softmax(const Tensor& sums, const Tensor& stats, const Tensor& out) const {
   const std::int64_t columns = columns_of(out), rows = rows_of(out);
-  with_computing_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(out.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     vectorised([&] {
       for (std::int64_t t = 0; t < rows; ++t) {
         const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[rows + t];
@@ -186,10 +178,8 @@ void CpuKernels::partial_softmax_backward(const Tensor& x, const SoftmaxParamete
                                           const Tensor& p, const Tensor& grad_x) const {
   const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     vectorised([&] {
       for (std::int64_t t = 0; t < count; ++t) {

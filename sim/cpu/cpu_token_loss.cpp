@@ -28,10 +28,8 @@ Ratio sharpness(const TokenLoss& loss) {
 
 void CpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
   const std::int64_t width = columns_of(logits);
-  with_computing_scalar(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(logits.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     vectorised([&] {
       for (std::int64_t t = 0; t < rows_of(logits); ++t) {
         const Scalar* from = elements<Scalar>(logits) + t * width;
@@ -46,10 +44,8 @@ void CpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const T
                              const TokenLoss& loss, const Tensor& exps, const Tensor& parts) const {
   const std::int64_t width = columns_of(logits);
   const std::int64_t tokens = rows_of(logits);
-  with_computing_scalar(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(logits.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     Wide* predicted = elements<Wide>(parts);
     vectorised([&] {
       for (std::int64_t t = 0; t < tokens; ++t) {
@@ -72,9 +68,7 @@ void CpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const T
 void CpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss,
                             const Tensor& out) const {
   const std::int64_t tokens = out.count();
-  with_computing_scalar(parts.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(parts.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const auto s = number.of(loss.smoothing);
     const auto sharp = number.of(sharpness(loss));
     const auto one_by_vocabulary = number.of({1, loss.vocabulary});
@@ -98,10 +92,8 @@ void CpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, co
                                      const TokenLoss& loss, const Tensor& grad, const Tensor& out) const {
   const std::int64_t width = columns_of(out);
   const std::int64_t tokens = rows_of(out);
-  with_computing_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(out.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide sharp = number.of(sharpness(loss));
     const Wide smooth = number.of(smoothing_a_column(loss));
     const Wide* sums = elements<Wide>(parts) + tokens;
