@@ -11,6 +11,8 @@
 #include "gpu/device/launch.h"
 #include "sim/base/philox.h"
 #include "sim/tensor/float_arithmetic.h"
+#include "sim/tensor/kernel_places.h"
+#include "sim/tensor/scalar_arithmetic.h"
 
 namespace gpu {
 
@@ -138,12 +140,6 @@ struct CopyColumns {
   }
 };
 
-/// Returns the row of a table that belongs to an id, or -1 if the table has no such row.
-SIM_HOST_DEVICE inline std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
-  const std::int64_t row = id - first_id;
-  return row >= 0 && row < rows ? row : -1;
-}
-
 template <typename Bytes>
 struct Lookup {
   const Bytes* table;
@@ -153,7 +149,7 @@ struct Lookup {
   Bytes* out;
   std::int64_t columns;
   SIM_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = row_of(ids[i / columns], first_id, table_rows);
+    const std::int64_t row = sim::row_of(ids[i / columns], first_id, table_rows);
     out[i] = row < 0 ? Bytes{0} : table[row * columns + i % columns];
   }
 };
@@ -171,7 +167,7 @@ struct AddToRows {
   SIM_HOST_DEVICE void operator()(std::int64_t f) const {
     const sim::Arithmetic<Scalar> number{};
     for (std::int64_t t = 0; t < tokens; ++t) {
-      const std::int64_t row = row_of(ids[t], first_id, table_rows);
+      const std::int64_t row = sim::row_of(ids[t], first_id, table_rows);
       if (row < 0) continue;
       WideOf<Scalar>& sum = table[row * columns + f];
       sum = sum + number.load(rows[t * columns + f]);
@@ -275,16 +271,6 @@ struct Adam {
   }
 };
 
-/// Returns 1 - beta^step, computed in doubles.
-inline double correction(Ratio beta, std::int64_t step) {
-  const double factor = sim::quotient_of<double>(beta);
-  double power = 1;
-  for (std::int64_t i = 0; i < step; ++i) power *= factor;
-  return 1 - power;
-}
-
-inline Ratio one_less(Ratio ratio) { return {ratio.denominator - ratio.numerator, ratio.denominator}; }
-
 template <typename Scalar>
 struct ClipFactor {
   const Scalar* sum_of_squares;
@@ -336,22 +322,6 @@ struct TokenLossOfParts {
   }
 };
 
-template <typename Visit>
-void with_op(ReduceOp op, Visit&& visit) {
-  if (op == ReduceOp::max) return visit(std::integral_constant<ReduceOp, ReduceOp::max>());
-  if (op == ReduceOp::min) return visit(std::integral_constant<ReduceOp, ReduceOp::min>());
-  if (op == ReduceOp::product) return visit(std::integral_constant<ReduceOp, ReduceOp::product>());
-  return visit(std::integral_constant<ReduceOp, ReduceOp::sum>());
-}
-
-template <typename Visit>
-void with_function(Activation function, Visit&& visit) {
-  using A = Activation;
-  if (function == A::gelu_tanh) return visit(std::integral_constant<A, A::gelu_tanh>());
-  if (function == A::gelu_erf) return visit(std::integral_constant<A, A::gelu_erf>());
-  return visit(std::integral_constant<A, A::silu>());
-}
-
 }  // namespace
 
 void GpuKernels::fill(const Tensor& out, double value) const {
@@ -362,7 +332,7 @@ void GpuKernels::fill(const Tensor& out, double value) const {
 
 void GpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
   with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
-    with_op(op, [&](auto constant) {
+    sim::with_reduce_op(op, [&](auto constant) {
       launch_elements(
           stream_, out.count(),
           Combine<decltype(constant)::value, Scalar>{as<Scalar>(a), as<Scalar>(b), as<Scalar>(out)});
@@ -402,7 +372,7 @@ void GpuKernels::cast(const Tensor& from, const Tensor& to) const {
 void fold(Stream* stream, sim::DType type, sim::Reduction reduction, const void* const* inputs,
           std::int64_t members, void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
   with_element(type, [&]<typename Scalar>(Scalar) {
-    with_op(reduction.op, [&](auto constant) {
+    sim::with_reduce_op(reduction.op, [&](auto constant) {
       launch_elements(stream, segment.end - segment.begin,
                       Fold<decltype(constant)::value, Scalar>{
                           reinterpret_cast<const Scalar* const*>(inputs), members,
@@ -474,7 +444,7 @@ void GpuKernels::permute(const Tensor& from, std::array<int, 4> order, const Ten
 
 void GpuKernels::activate(Activation function, const Tensor& x, const Tensor& out) const {
   with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
-    with_function(function, [&](auto constant) {
+    sim::with_activation(function, [&](auto constant) {
       launch_elements(stream_, x.count(),
                       Activate<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(out)});
     });
@@ -484,7 +454,7 @@ void GpuKernels::activate(Activation function, const Tensor& x, const Tensor& ou
 void GpuKernels::activate_backward(Activation function, const Tensor& x, const Tensor& grad,
                                    const Tensor& out) const {
   with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
-    with_function(function, [&](auto constant) {
+    sim::with_activation(function, [&](auto constant) {
       launch_elements(stream_, x.count(),
                       ActivateBackward<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(grad),
                                                                           as<Scalar>(out)});
@@ -523,11 +493,11 @@ void GpuKernels::adam(const Tensor& grad, const sim::AdamStep& step, const Tenso
     each.exp_avg_sq = as<Scalar>(exp_avg_sq);
     each.rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator});
     each.beta1 = number.of(step.beta1);
-    each.rest1 = number.of(one_less(step.beta1));
+    each.rest1 = number.of(sim::one_less(step.beta1));
     each.beta2 = number.of(step.beta2);
-    each.rest2 = number.of(one_less(step.beta2));
-    each.c1 = static_cast<Scalar>(correction(step.beta1, step.step));
-    each.c2 = static_cast<Scalar>(correction(step.beta2, step.step));
+    each.rest2 = number.of(sim::one_less(step.beta2));
+    each.c1 = static_cast<Scalar>(sim::correction(step.beta1, step.step));
+    each.c2 = static_cast<Scalar>(sim::correction(step.beta2, step.step));
     each.epsilon = number.of(step.epsilon);
     each.decay = number.of(step.weight_decay);
     each.decays_grad = decays && !step.decoupled;
@@ -565,7 +535,7 @@ void GpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const To
     launch_elements(stream_, out.count(),
                     TokenLossOfParts<Scalar>{as<Scalar>(parts), as<std::int32_t>(targets), loss.ignored_id,
                                              loss.smoothing.numerator != 0, number.of(loss.smoothing),
-                                             number.of(one_less(loss.smoothing)),
+                                             number.of(sim::one_less(loss.smoothing)),
                                              number.of({1, loss.vocabulary}), as<Scalar>(out), out.count()});
   });
 }

@@ -10,6 +10,7 @@
 #include "gpu/device/chain.h"
 #include "gpu/device/launch.h"
 #include "sim/tensor/float_arithmetic.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace gpu {
 
@@ -17,24 +18,6 @@ namespace {
 
 template <typename Scalar>
 using WideOf = typename sim::Arithmetic<Scalar>::Wide;
-
-/// Columns first to end - 1 of a row.
-struct ColumnRange {
-  std::int64_t first;
-  std::int64_t end;
-
-  SIM_HOST_DEVICE bool has(std::int64_t column) const { return column >= first && column < end; }
-};
-
-/// Returns which columns the query of a row sees.
-SIM_HOST_DEVICE inline ColumnRange seen_of(std::int64_t row, const SeenKeys& keys, std::int64_t queries,
-                                           std::int64_t columns) {
-  if (!keys.causal) return {0, columns};
-  const std::int64_t place = row % queries + columns - queries;
-  const std::int64_t end = place < 0 ? 0 : (place >= columns ? columns : place + 1);
-  const std::int64_t first = keys.window < 0 || place < keys.window ? 0 : place - keys.window;
-  return {first > end ? end : first, end};
-}
 
 template <typename Scalar>
 struct Softmax {
@@ -53,7 +36,7 @@ struct Softmax {
     const sim::Arithmetic<Scalar> number{};
     const Scalar* from = x + row * columns;
     Scalar* to = out + row * columns;
-    const ColumnRange seen = seen_of(row, keys, queries, columns);
+    const sim::ColumnRange seen = sim::seen_columns(row, keys, queries, columns);
     const auto score = [&](std::int64_t j) { return number.load(from[j]) * factor; };
     const Wide largest =
         lanes.max(number, seen.end - seen.first, [&](std::int64_t i) { return score(seen.first + i); });
@@ -162,7 +145,7 @@ struct PartialSoftmaxBackward {
   template <typename Lanes>
   SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
     const sim::Arithmetic<Scalar> number{};
-    const ColumnRange seen = seen_of(row, keys, queries, columns);
+    const sim::ColumnRange seen = sim::seen_columns(row, keys, queries, columns);
     const std::int64_t first = row * columns;
     const Wide shift = stats[row], mean = means[row], inverse = Wide{1} / stats[rows + row];
     lanes.each(columns, [&](std::int64_t j) {
@@ -326,12 +309,6 @@ struct Argmax {
   }
 };
 
-/// Returns the column of a target on this rank, or -1 if the target lies on another rank or is ignored.
-SIM_HOST_DEVICE inline std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
-  const std::int64_t column = target - loss.first_id;
-  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
-}
-
 template <typename Scalar>
 struct TokenParts {
   using Wide = WideOf<Scalar>;
@@ -357,7 +334,7 @@ struct TokenParts {
     const bool smooths = loss.smoothing.numerator != 0;
     if (smooths) shifted_sum = lanes.template sum<Wide>(loss.columns, shifted);
     lanes.first([&] {
-      const std::int64_t target = column_of(targets[t], loss);
+      const std::int64_t target = sim::column_of(targets[t], loss);
       parts[t] = target < 0 ? Wide{} : shifted(target);
       parts[tokens + t] = sum;
       if (smooths) parts[2 * tokens + t] = shifted_sum;
@@ -385,7 +362,7 @@ struct TokenLossBackward {
     Scalar* to = out + t * width;
     const std::int32_t target = targets[t];
     const std::int64_t seen = target == loss.ignored_id ? 0 : loss.columns;
-    const std::int64_t column = column_of(target, loss);
+    const std::int64_t column = sim::column_of(target, loss);
     const Wide upstream = grad[t];
     const Wide inverse = Wide{1} / parts[tokens + t];
     lanes.each(width, [&](std::int64_t v) {
@@ -517,12 +494,12 @@ void GpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, co
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     const Ratio& smoothing = loss.smoothing;
-    launch_rows(stream_, rows_of(out),
-                TokenLossBackward<Scalar>{
-                    as<Wide>(exps), as<Wide>(parts), as<std::int32_t>(targets), loss,
-                    number.of({smoothing.denominator - smoothing.numerator, smoothing.denominator}),
-                    number.of({smoothing.numerator, smoothing.denominator * loss.vocabulary}), as<Wide>(grad),
-                    as<Scalar>(out), rows_of(out), columns_of(out)});
+    launch_rows(
+        stream_, rows_of(out),
+        TokenLossBackward<Scalar>{as<Wide>(exps), as<Wide>(parts), as<std::int32_t>(targets), loss,
+                                  number.of(sim::one_less(smoothing)),
+                                  number.of({smoothing.numerator, smoothing.denominator * loss.vocabulary}),
+                                  as<Wide>(grad), as<Scalar>(out), rows_of(out), columns_of(out)});
   });
 }
 

@@ -20,20 +20,15 @@ void with_sum_scalar(DType dtype, Visit&& visit) {
   });
 }
 
-Ratio one_less(Ratio beta) { return {beta.denominator - beta.numerator, beta.denominator}; }
-
 /// Returns 1 - beta^step, which is computed in double for floats.
 template <typename Scalar, typename Number>
-Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
+Scalar correction_in(const Number& number, Ratio beta, std::int64_t step) {
   if constexpr (std::is_same_v<Scalar, Field>) {
     Field power = Field::of(1);
     for (std::int64_t i = 0; i < step; ++i) power = power * number.of(beta);
     return Field::of(1) - power;
   } else {
-    const double factor = quotient_of<double>(beta);
-    double power = 1;
-    for (std::int64_t i = 0; i < step; ++i) power *= factor;
-    return static_cast<Scalar>(1 - power);
+    return static_cast<Scalar>(correction(beta, step));
   }
 }
 
@@ -67,8 +62,8 @@ void CpuKernels::adam(const Tensor& grad, const AdamStep& step, const Tensor& pa
         .rest1 = number.of(one_less(step.beta1)),
         .beta2 = number.of(step.beta2),
         .rest2 = number.of(one_less(step.beta2)),
-        .c1 = correction<Scalar>(number, step.beta1, step.step),
-        .c2 = correction<Scalar>(number, step.beta2, step.step),
+        .c1 = correction_in<Scalar>(number, step.beta1, step.step),
+        .c2 = correction_in<Scalar>(number, step.beta2, step.step),
         .epsilon = number.of(step.epsilon),
         .decay = number.of(step.weight_decay)};
     const Scalar* g = elements<Scalar>(grad);

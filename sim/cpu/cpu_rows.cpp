@@ -8,6 +8,7 @@
 #include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
@@ -25,12 +26,6 @@ template <typename Scalar>
 void add_row(const Arithmetic<Scalar>& number, const Scalar* __restrict row, std::int64_t columns,
              SumOf<Scalar>* __restrict sums) {
   for (std::int64_t f = 0; f < columns; ++f) sums[f] = sums[f] + number.load(row[f]);
-}
-
-/// Returns the row of a table that an id names, or -1 if the id is outside of the table.
-std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
-  const std::int64_t row = id - first_id;
-  return row >= 0 && row < rows ? row : -1;
 }
 
 }  // namespace

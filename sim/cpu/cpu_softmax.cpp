@@ -9,16 +9,11 @@
 #include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
 namespace {
-
-/// Columns first to end - 1 of a row.
-struct ColumnRange {
-  std::int64_t first = 0;
-  std::int64_t end = 0;
-};
 
 /// Rows of scores, [.., queries, columns], and which columns the query of a row sees.
 struct ScoreRows {
@@ -28,12 +23,7 @@ struct ScoreRows {
 
   ScoreRows(const Tensor& x, SeenKeys seen_keys)
       : columns(columns_of(x)), queries(x.shape()[x.shape().dimensions() - 2]), keys(seen_keys) {}
-  ColumnRange seen(std::int64_t row) const {
-    if (!keys.causal) return {0, columns};
-    const std::int64_t place = row % queries + columns - queries;
-    const std::int64_t end = std::clamp<std::int64_t>(place + 1, 0, columns);
-    return {keys.window < 0 ? 0 : std::clamp<std::int64_t>(place - keys.window, 0, end), end};
-  }
+  ColumnRange seen(std::int64_t row) const { return seen_columns(row, keys, queries, columns); }
 };
 
 /// Returns what is subtracted from the scores of a row.

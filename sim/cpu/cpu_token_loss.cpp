@@ -5,25 +5,16 @@
 #include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
 namespace {
 
-/// Returns the column of a target on this rank, or -1 if this rank does not hold it or the target is ignored.
-std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
-  const std::int64_t column = target - loss.first_id;
-  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
-}
-
 /// Returns s / vocabulary.
 Ratio smoothing_a_column(const TokenLoss& loss) {
   return {loss.smoothing.numerator, loss.smoothing.denominator * loss.vocabulary};
 }
-Ratio sharpness(const TokenLoss& loss) {
-  return {loss.smoothing.denominator - loss.smoothing.numerator, loss.smoothing.denominator};
-}
-
 }  // namespace
 
 void CpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
@@ -70,7 +61,7 @@ void CpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const To
   const std::int64_t tokens = out.count();
   with_number(parts.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const auto s = number.of(loss.smoothing);
-    const auto sharp = number.of(sharpness(loss));
+    const auto sharp = number.of(one_less(loss.smoothing));
     const auto one_by_vocabulary = number.of({1, loss.vocabulary});
     const auto part = [&](std::int64_t row, std::int64_t t) {
       return number.load(elements<Scalar>(parts)[row * tokens + t]);
@@ -94,7 +85,7 @@ void CpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, co
   const std::int64_t tokens = rows_of(out);
   with_number(out.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const Wide sharp = number.of(sharpness(loss));
+    const Wide sharp = number.of(one_less(loss.smoothing));
     const Wide smooth = number.of(smoothing_a_column(loss));
     const Wide* sums = elements<Wide>(parts) + tokens;
     vectorised([&] {
