@@ -36,7 +36,8 @@ class FaultyDevice : public sim::CpuDevice {
   std::map<std::pair<std::size_t, std::string>, std::int64_t> calls_;  // so far, of a fault and a kernel
 };
 
-/// Changes a result as a fault of kernels and published tensors says.
+/// Changes a result as a fault says that changes nothing else: scale with a number, nan, zero, offset or
+/// transpose.
 void change_result(const Fault& fault, sim::Tensor& out);
 
 /// The sites of the kernels that can have a fault: "device.matmul", ...
