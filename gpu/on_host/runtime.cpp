@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "gpu/device/kernels.h"
-#include "gpu/device/kernels.h"
 #include "gpu/device/refusals.h"
 #include "gpu/on_host/stream.h"
 
