@@ -1,7 +1,7 @@
 #pragma once
 
-/// The kernels of a CUDA device. Each computes what the kernel of its name in sim/tensor/device.h does, in the
-/// order stated there; sim/tensor/kernel_functions.h calls them. There are no checks here.
+/// The kernels of a CUDA device. Each computes what the kernel of its name in sim/tensor/device.h does, in
+/// the order stated there; sim/tensor/kernel_functions.h calls them. There are no checks here.
 ///
 /// Shapes  the tensors lie in the GPU's memory.
 /// Calls   Each function puts its work on the stream and returns. The functions are defined once for CUDA

@@ -1,5 +1,5 @@
-// The kernels of CpuKernels for the softmax of attention: of whole rows, and of rows whose keys lie on several
-// ranks.
+// The kernels of CpuKernels for the softmax of attention: of whole rows, and of rows whose keys lie on
+// several ranks.
 
 #include <algorithm>
 #include <type_traits>

@@ -94,8 +94,8 @@ struct NormParameters {
   Ratio epsilon = {};
 };
 
-/// What a kernel takes beside tensors; nothing for many. A whole number is a first id, a number of columns, or
-/// the divisor of softmax_backward.
+/// What a kernel takes beside tensors; nothing for many. A whole number is a first id, a number of columns,
+/// or the divisor of softmax_backward.
 using KernelParameters =
     std::variant<std::monostate, bool, double, std::int64_t, ReduceOp, Ratio, Comparison, Activation,
                  std::array<int, 4>, const ElementFunction*, AdamStep, TokenLoss, FoldParameters,

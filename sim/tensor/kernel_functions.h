@@ -3,9 +3,9 @@
 /// The table from a kernel to the function that computes it, for devices whose kernels are the functions of a
 /// class. The function of Kernel::softmax is Kernels::softmax. A class that misses a kernel does not compile.
 ///
-/// Calls   a function is const. Its arguments of type const Tensor& are the tensors of the call, inputs before
-///         outputs, and another one is the call's parameters. A function that takes a const KernelCall& gets
-///         the whole call.
+/// Calls   a function is const. Its arguments of type const Tensor& are the tensors of the call, inputs
+///         before outputs, and another one is the call's parameters. A function that takes a const
+///         KernelCall& gets the whole call.
 
 #include <algorithm>
 #include <array>
