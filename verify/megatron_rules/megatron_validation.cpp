@@ -53,6 +53,10 @@ std::vector<sim::Warning> context_warnings(const Settings& settings) {
   return warnings;
 }
 
+std::vector<sim::Warning> option_warnings(const Settings& settings, std::string_view command) {
+  return table_warnings(command, RuleFacts(settings));
+}
+
 std::string megatron_hint(const Settings& settings, const RunOfFile& run) {
   const std::vector<sim::Refusal> broken = refusals_of_a_step(settings, run);
   return broken.empty() ? "" : broken.front().hint;

@@ -16,6 +16,7 @@
 ///         context_parallel.py.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/refusals.h"
@@ -34,6 +35,9 @@ void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusa
 
 /// Returns a warning for each rule that only a step breaks, of a run whose arguments Megatron takes.
 std::vector<sim::Warning> megatron_warnings(const Settings& settings, const RunOfFile& run);
+
+/// Returns the warnings of warnings.tsv about the options of a command: "replay" or "memory".
+std::vector<sim::Warning> option_warnings(const Settings& settings, std::string_view command);
 
 /// Returns what to try where a step breaks one of these rules; "" where it breaks none.
 std::string megatron_hint(const Settings& settings, const RunOfFile& run);

@@ -1,5 +1,3 @@
-#include "verify/megatron_rules/options_of_run.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +10,7 @@
 #include "verify/megatron_rules/expression.h"
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_names.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/run_arguments/text_table.h"
 #include "verify/vocabulary/option_vocabulary.h"
 

@@ -11,7 +11,6 @@
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/derived_options.h"
-#include "verify/vocabulary/floored.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/state_bytes.h"
 

@@ -77,8 +77,6 @@ bool is_choice_argument(std::string_view name) {
                              [&](const Choices& one) { return !one.is_open && one.argument == name; });
 }
 
-bool is_number_argument(std::string_view name) { return number_kind_of_argument(name) != NumberKind::none; }
-
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
   bool are_readable = true;
   for (const Choices& choices : all_choices())

@@ -18,8 +18,6 @@
 
 namespace verify {
 
-/// Whether Megatron reads the value of an argument as a number.
-bool is_number_argument(std::string_view name);
 /// Whether the value of an argument is one of a few words.
 bool is_choice_argument(std::string_view name);
 

@@ -21,8 +21,8 @@ namespace {
 
 /// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
 bool has_judged_value(const std::string& argument) {
-  return is_hybrid_pattern(argument) || is_number_argument(argument) || is_choice_argument(argument) ||
-         shape_of_argument(argument) == ArgumentShape::list;
+  return is_hybrid_pattern(argument) || number_kind_of_argument(argument) != NumberKind::none ||
+         is_choice_argument(argument) || shape_of_argument(argument) == ArgumentShape::list;
 }
 
 /// Returns the arguments whose values only a shell could tell, and which rules judge.
@@ -118,7 +118,7 @@ bool has_no_size(const std::string& argument) {
 /// be filled in: "--save <path to checkpoints>".
 bool is_free_text(const std::string& argument) {
   return has_no_size(argument) && shape_of_argument(argument) == ArgumentShape::value &&
-         !is_number_argument(argument) && !is_choice_argument(argument);
+         number_kind_of_argument(argument) == NumberKind::none && !is_choice_argument(argument);
 }
 
 bool is_asked(Asked asked, const std::string& argument) {

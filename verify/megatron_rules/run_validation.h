@@ -46,8 +46,8 @@ void require_parsed_words(const RunOfFile& run);
 /// words that nobody can read without executing the file, and about a program that trains no GPT.
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
-/// These, and the rows of warnings.tsv about a run: what devices that the file does not name would refuse, and
-/// windows that Megatron's own attention (--transformer-impl local) has otherwise than the run says.
+/// These, and the rows of warnings.tsv about a run: what devices that the file does not name would refuse,
+/// and windows that Megatron's own attention (--transformer-impl local) has otherwise than the run says.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
 /// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and

@@ -11,8 +11,6 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/rule_facts.h"
-#include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/assumed_sizes.h"
@@ -123,7 +121,7 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
                         fmt::format("{}: only what is held between steps is counted",
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
-  std::ranges::move(table_warnings("memory", RuleFacts(scenario.settings)), std::back_inserter(warnings));
+  std::ranges::move(option_warnings(scenario.settings, "memory"), std::back_inserter(warnings));
   if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {

@@ -33,8 +33,6 @@ int rank_number(const Json& value) {
   throw std::invalid_argument(value.dump() + " is not a rank");
 }
 
-}  // namespace
-
 ExpectedGroups parse_expected_groups(const std::string& text) {
   const std::size_t bracket = text.find('[');
   ExpectedGroups expected{text.substr(0, bracket), {}};
@@ -61,6 +59,8 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
   }
   return expected;
 }
+
+}  // namespace
 
 ExpectedRefusal expected_refusal(const Settings& settings) {
   return {settings.choice("expect") == "refused", settings.text("expect-refusal", "")};

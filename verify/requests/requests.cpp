@@ -77,14 +77,14 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
           .encoder_and_decoder = settings.flag("encoder-and-decoder")};
 }
 
-}  // namespace
-
 sim::RuleBook rule_book(const Settings& settings) {
   const sim::RuleBook rules =
       settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
   refuse_options_of_other_rules(settings, rules);
   return rules;
 }
+
+}  // namespace
 
 sim::ParallelSizes parallel_sizes(const Settings& settings) {
   return {.world_size = required_number(settings, "world-size"),

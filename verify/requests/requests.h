@@ -5,8 +5,8 @@
 ///
 /// Errors  missing_option: a required option was not given; order_conflict: two options that give different
 ///         orders; rules_conflict: an option of the other rule book; layout_syntax: a pipeline layout in list
-///         form that is not a list of lists of layer names; size_range; those of settings.h, of sim/world/world_spec.h, and of the
-///         rule books where a layout or a placement is built.
+///         form that is not a list of lists of layer names; size_range; those of settings.h, of
+///         sim/world/world_spec.h, and of the rule books where a layout or a placement is built.
 
 #include <string>
 #include <vector>
@@ -20,8 +20,6 @@
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
-
-sim::RuleBook rule_book(const Settings& settings);
 
 /// Reads the sizes of the layout. A missing --world-size is refused.
 sim::ParallelSizes parallel_sizes(const Settings& settings);

@@ -10,8 +10,6 @@
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/rule_facts.h"
-#include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_argument_values.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
@@ -193,7 +191,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
     std::erase_if(warnings, sim::is_about_all_to_all);
   for (const std::string& part : settings.given("not-modelled"))
     warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
-  std::ranges::move(table_warnings("replay", RuleFacts(settings)), std::back_inserter(warnings));
+  std::ranges::move(option_warnings(settings, "replay"), std::back_inserter(warnings));
   return warnings;
 }
 

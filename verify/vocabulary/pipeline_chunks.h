@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "verify/vocabulary/floored.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 
@@ -20,8 +20,8 @@ namespace verify {
 std::optional<std::int64_t> chunks_of_stages(const std::string& layout, const std::string& pattern,
                                              std::int64_t ranks);
 
-/// Returns the chunks of a pipeline rank, as options (settings.h) or the arguments of a run say (run_values.h,
-/// rule_facts.h); nothing without interleaving.
+/// Returns the chunks of a pipeline rank, as options (settings.h) or the arguments of a run say
+/// (rule_facts.h); nothing without interleaving.
 template <typename Values>
 std::optional<std::int64_t> chunks_of_rank(const Values& values) {
   const auto number = [&](const char* name) -> std::optional<std::int64_t> { return values.number(name); };
