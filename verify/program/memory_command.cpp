@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/assumed_sizes.h"
@@ -25,7 +26,6 @@
 #include "verify/program/run_from.h"
 #include "verify/report/numbers_json.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/context_options.h"
 #include "verify/requests/scenario_request.h"
 #include "verify/sweep/estimated_step.h"
 #include "verify/views/run_view.h"
@@ -121,7 +121,7 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
                         fmt::format("{}: only what is held between steps is counted",
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
-  std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
+  std::ranges::move(option_warnings(scenario.settings, "memory"), std::back_inserter(warnings));
   if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {
