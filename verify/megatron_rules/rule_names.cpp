@@ -10,7 +10,7 @@
 #include "sim/base/error.h"
 #include "verify/megatron_rules/effective_values.h"
 #include "verify/megatron_rules/expression.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/layer_pattern.h"

@@ -10,7 +10,6 @@
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/memory_arguments.h"
 #include "verify/megatron_rules/options_of_run.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"

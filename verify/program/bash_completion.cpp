@@ -79,7 +79,7 @@ std::string command_cases(const ProgramInfo& program) {
     const std::vector<OptionInfo> options = own_options(command);
     text += fmt::format("    {}) options='{}' topics='{}' files={} ;;\n", command.name,
                         fmt::join(option_words(options, program), " "), fmt::join(topics(options), " "),
-                        *command.arguments == '\0' ? "no"
+                        command.arguments.empty()  ? "no"
                         : takes_scenarios(command) ? "scenarios"
                                                    : "any");
     names += (names.empty() ? "" : " ") + std::string(command.name);

@@ -77,9 +77,8 @@ void write_sites(std::span<const SiteOperation> sites, bool as_json, const Outpu
     output.out << one_line({{"sites", std::move(rows)}});
     return;
   }
-  TextTable table({{"site"}, {"operations"}});
-  for (const auto& [site, of_site] : operations)
-    table.add({site, fmt::format("{}", fmt::join(of_site, ", "))});
+  TextTable table({"site", "operations"});
+  for (const auto& [site, of_site] : operations) table.row(site, fmt::join(of_site, ", "));
   output.out << table.text();
 }
 
@@ -108,16 +107,6 @@ struct SpreadCheck {
 /// The processes meet once a second, each time with one call: this is enough for years.
 constexpr std::int64_t kCallLimit = std::int64_t{1} << 32;
 
-void require_processes_to_spread_over(const BackendChoice& choice, const std::string& called) {
-  if (choice.launch.world_size > 1) return;
-  sim::refuse(
-      {.code = "one_process",
-       .option = choice.kind->asked_by,
-       .numbers = "1 process",
-       .rule = "--spread divides the runs over the processes that mpirun or srun starts",
-       .hint = fmt::format("{0}{1} check {2}, or {1} check", launched(4), called, choice.kind->asked_by)});
-}
-
 /// Runs the campaign on all processes. Returns whether it came to its end, and rank 0's exit code.
 struct Ended {
   bool is_whole = true;
@@ -137,7 +126,7 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
   sim::CpuDevice cpu;
   backend.run(world, cpu, [&](sim::Rank& rank) {
     ended.is_whole = run_spread_campaign(rank, spread.request, spread.benches, rows, goes_on);
-    const ExitCode code = verdict_of(spread.request, rows, ended.is_whole).exit_code();
+    const ExitCode code = exit_code_of(spread.request, rows, ended.is_whole);
     ended.exit_code = static_cast<int>(number_of_rank_0(rank, code));
   });
   return ended;
@@ -146,7 +135,9 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
 /// Returns the exit code.
 int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spread) {
   require_built(spread.choice, call.backends);
-  require_processes_to_spread_over(spread.choice, call.called);
+  require_several_processes(spread.choice, call.called,
+                            "--spread divides the runs over the processes that mpirun or srun starts",
+                            fmt::format(", or {} check", call.called));
   const std::unique_ptr<Backend> backend =
       open_backend({spread.choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   Ended ended;
@@ -196,7 +187,7 @@ int check_cases(const Call& call, const CaseList& cases) {
     return check_spread(call, cases, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
   write_campaign(request, rows, is_whole, asks_for_json(line), call.called, call.output);
-  return verdict_of(request, rows, is_whole).exit_code();
+  return exit_code_of(request, rows, is_whole);
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases()); }

@@ -206,7 +206,7 @@ bool is_list(const OptionInfo& option) { return std::string_view(option.value).e
 
 std::string usage_of(const CommandInfo& command) {
   const bool reads_a_run = overlap(option_named("command").readers, command.reader);
-  return fmt::format("{}{}[--option VALUE]...{}", command.arguments, *command.arguments == '\0' ? "" : " ",
+  return fmt::format("{}{}[--option VALUE]...{}", command.arguments, command.arguments.empty() ? "" : " ",
                      reads_a_run ? " [-- COMMAND LINE]" : "");
 }
 

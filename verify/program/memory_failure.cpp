@@ -230,19 +230,16 @@ std::string text_of(const MemoryFailure& failure, const MemoryReport& report) {
 }
 
 Json json_of(const MemoryFailure& failure) {
-  Json tensors = Json::array();
-  for (const auto& [tensor, stages] : failure.tensors) {
-    Json ranks = Json::array();
-    for (const std::size_t stage : stages) ranks.push_back(stage);
-    tensors.push_back({{"name", tensor.name},
-                       {"shape", tensor.shape},
-                       {"bytes", tensor.bytes},
-                       {"when", text_of(tensor.phase)},
-                       {"pipeline_ranks", std::move(ranks)}});
-  }
+  const auto tensor_json = [](const StagedTensor& staged) {
+    return Json{{"name", staged.tensor.name},
+                {"shape", staged.tensor.shape},
+                {"bytes", staged.tensor.bytes},
+                {"when", text_of(staged.tensor.phase)},
+                {"pipeline_ranks", staged.stages}};
+  };
   return {{"asked_bytes", failure.said.asked_bytes},
-          {"pipeline_rank", failure.stage ? Json(*failure.stage) : Json()},
-          {"tensors", std::move(tensors)}};
+          {"pipeline_rank", failure.stage},
+          {"tensors", json_list(failure.tensors, tensor_json)}};
 }
 
 }  // namespace verify

@@ -58,16 +58,14 @@ void write_rank_maps(std::ostream& out, const sim::BufferLayout& layout) {
 
 /// Returns the beginning of the document: everything but the rank maps.
 Json json_head(const sim::BufferLayout& layout) {
-  Json index = Json::array(), buckets = Json::array(), unpadded = Json::array();
-  for (const sim::PlacedParameter& parameter : layout.parameters)
-    index.push_back({parameter.range.begin, parameter.range.end, parameter.bucket});
-  for (const sim::Bucket& bucket : layout.buckets) {
-    buckets.push_back({bucket.range.begin, bucket.range.end});
-    unpadded.push_back(bucket.numel_unpadded);
-  }
-  return {{"param_index", std::move(index)},
-          {"buckets", std::move(buckets)},
-          {"numel_unpadded", std::move(unpadded)},
+  const auto index = [](const sim::PlacedParameter& parameter) {
+    return Json{parameter.range.begin, parameter.range.end, parameter.bucket};
+  };
+  const auto range = [](const sim::Bucket& bucket) { return Json{bucket.range.begin, bucket.range.end}; };
+  const auto unpadded = [](const sim::Bucket& bucket) { return bucket.numel_unpadded; };
+  return {{"param_index", json_list(layout.parameters, index)},
+          {"buckets", json_list(layout.buckets, range)},
+          {"numel_unpadded", json_list(layout.buckets, unpadded)},
           {"numel", layout.numel()}};
 }
 
@@ -134,12 +132,7 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
       text += fmt::format("  |{}|  the part of rank ... begins\n", bar.owners);
   }
   constexpr std::size_t kListed = 40;
-  TextTable table({{""},
-                   {"parameter", Align::right},
-                   {"elements", Align::right},
-                   {"begin", Align::right},
-                   {"end", Align::right},
-                   {"owners"}});
+  TextTable table({"", ">parameter", ">elements", ">begin", ">end", "owners"});
   for (std::size_t place = 0; place < std::min(bucket.parameters.size(), kListed); ++place) {
     const int parameter = bucket.parameters[place];
     const auto& range = layout.parameters[static_cast<std::size_t>(parameter)].range;
@@ -152,9 +145,7 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
                : first == last   ? fmt::format("{}", first)
                                  : fmt::format("{} to {}", first, last);
     }
-    table.add({std::string(1, letter_of(place)), fmt::format("{}", parameter),
-               fmt::format("{}", range.size()), fmt::format("{}", range.begin), fmt::format("{}", range.end),
-               owners});
+    table.row(std::string(1, letter_of(place)), parameter, range.size(), range.begin, range.end, owners);
   }
   text += table.text("  ");
   if (bucket.parameters.size() > kListed)

@@ -122,10 +122,10 @@ std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t numb
 std::string summary(const std::vector<ScenarioReport>& reports) {
   HtmlTable table("summary", {{.title = "scenario", .sorts = Sorts::as_added},
                               {.title = "verdict", .sorts = Sorts::largest_first},
-                              {.title = "checks", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "ranks", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "warnings", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "findings", .sorts = Sorts::largest_first, .is_number = true}});
+                              number_column("checks"),
+                              number_column("ranks"),
+                              number_column("warnings"),
+                              number_column("findings")});
   for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
   return fmt::format("<h1>shardproof replay: {}</h1>\n<p>{}</p>\n", verdict_html(overall(reports)),
                      summary_line(reports)) +
@@ -215,10 +215,6 @@ std::string schedule_html(const ScenarioReport& report) {
   const std::string heading = "<h3>Pipeline schedule</h3>\n";
   if (report.schedule) return heading + pipeline_html(*report.schedule);
   return heading + "<p>Not drawn: " + markup_text(report.no_schedule) + ".</p>\n";
-}
-
-HtmlColumn number_column(const char* title) {
-  return {.title = title, .sorts = Sorts::largest_first, .is_number = true};
 }
 
 std::string ledger_html(const std::vector<sim::LedgerRow>& ledger, const std::string& id) {

@@ -29,71 +29,72 @@ double seconds_of(const ScenarioReport& report) {
   return sum;
 }
 
-std::string counts(std::int64_t tests, std::int64_t failures, std::int64_t errors) {
-  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
-}
+/// The numbers of testcases, and the attributes that say them.
+struct Counts {
+  std::int64_t tests = 0, failures = 0, errors = 0;
+  std::string text() const {
+    return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
+  }
+};
 
-/// Returns the element of a problem, which is a "failure" or an "error".
-std::string problem_xml(const char* problem, const std::string& type, const std::string& message,
-                        const std::string& text) {
-  return fmt::format("      <{} type=\"{}\" message=\"{}\">{}</{}>\n", problem, markup_text(type),
-                     markup_text(message), markup_text(text), problem);
-}
-
-/// The testcases of one scenario, and the numbers of tests, failures and errors.
+/// The testcases of one scenario.
 class Suite {
  public:
-  explicit Suite(const ScenarioReport& report) : report_(report) {
-    for (const CheckResult& check : report.checks) add(check);
+  Suite(const ScenarioReport& report, Counts& all) : report_(report), all_(all) {
+    for (const CheckResult& check : report.checks) {
+      if (check.holds)
+        add_case(check.check, "");
+      else
+        add_failure(check.check, "check", check.detail);
+    }
     if (report.refusal) add(*report.refusal);
     for (const sim::Refusal& refusal : report.further_refusals) add(refusal);
+    // A warning that says that results are wrong fails the build.
     for (const sim::Warning& warning : report.warnings)
-      if (sim::is_consumer_trap(warning) && !report.has_row("suspect")) add(warning);
+      if (sim::is_consumer_trap(warning) && !report.has_row("suspect"))
+        add_failure("warning " + warning.name, warning.name, warning.message);
     if (report.verdict() != Verdict::broken) return;
-    for (const sim::Finding& finding : report.findings) add(finding);
+    for (const sim::Finding& finding : report.findings)
+      add_error("finding " + finding.code, finding.code, finding.sentence,
+                sim::text_of(finding, report.reproduce));
   }
 
-  std::int64_t tests() const { return tests_; }
-  std::int64_t failures() const { return failures_; }
-  std::int64_t errors() const { return errors_; }
-
   std::string text() const {
-    return fmt::format("  <testsuite name=\"{}\"{}{}>\n", markup_text(report_.name),
-                       counts(tests_, failures_, errors_), time_attribute(report_, seconds_of(report_))) +
+    return fmt::format("  <testsuite name=\"{}\"{}{}>\n", markup_text(report_.name), own_.text(),
+                       time_attribute(report_, seconds_of(report_))) +
            cases_ + said() + "  </testsuite>\n";
   }
 
  private:
-  void add(const CheckResult& check) {
-    failures_ += check.holds ? 0 : 1;
-    add_case(check.check,
-             check.holds ? "" : problem_xml("failure", "check", check.detail, with_reproduce(check.detail)));
-  }
-
   void add(const sim::Refusal& refusal) {
-    ++errors_;
     const std::string message = refusal.option + ": " + refusal.numbers;
-    add_case("refusal " + refusal.code,
-             problem_xml("error", refusal.code, message,
-                         with_reproduce(message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint)));
+    add_error("refusal " + refusal.code, refusal.code, message,
+              with_reproduce(message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint));
   }
 
-  /// A warning that says that results are wrong fails the build.
-  void add(const sim::Warning& warning) {
-    ++failures_;
-    add_case("warning " + warning.name,
-             problem_xml("failure", warning.name, warning.message, with_reproduce(warning.message)));
+  void add_failure(const std::string& name, const std::string& type, const std::string& message) {
+    ++own_.failures;
+    ++all_.failures;
+    add_problem(name, "failure", type, message, with_reproduce(message));
   }
 
-  void add(const sim::Finding& finding) {
-    ++errors_;
-    add_case("finding " + finding.code,
-             problem_xml("error", finding.code, finding.sentence, sim::text_of(finding, report_.reproduce)));
+  void add_error(const std::string& name, const std::string& type, const std::string& message,
+                 const std::string& text) {
+    ++own_.errors;
+    ++all_.errors;
+    add_problem(name, "error", type, message, text);
+  }
+
+  void add_problem(const std::string& name, const char* problem, const std::string& type,
+                   const std::string& message, const std::string& text) {
+    add_case(name, fmt::format("      <{} type=\"{}\" message=\"{}\">{}</{}>\n", problem, markup_text(type),
+                               markup_text(message), markup_text(text), problem));
   }
 
   /// A name that occurs again gets a number, because readers identify a testcase by its name.
   void add_case(const std::string& name, const std::string& problem) {
-    ++tests_;
+    ++own_.tests;
+    ++all_.tests;
     const int occurrence = ++occurrences_[name];
     const std::string unique = occurrence == 1 ? name : fmt::format("{} ({})", name, occurrence);
     const std::string start =
@@ -115,25 +116,20 @@ class Suite {
   }
 
   const ScenarioReport& report_;
+  Counts& all_;  // of all scenarios
+  Counts own_;
   std::map<std::string, int> occurrences_;
-  std::int64_t tests_ = 0, failures_ = 0, errors_ = 0;
   std::string cases_;
 };
 
 }  // namespace
 
 std::string report_junit(const std::vector<ScenarioReport>& reports) {
-  std::int64_t tests = 0, failures = 0, errors = 0;
+  Counts all;
   std::string suites;
-  for (const ScenarioReport& report : reports) {
-    const Suite suite(report);
-    tests += suite.tests();
-    failures += suite.failures();
-    errors += suite.errors();
-    suites += suite.text();
-  }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" +
-         counts(tests, failures, errors) + ">\n" + suites + "</testsuites>\n";
+  for (const ScenarioReport& report : reports) suites += Suite(report, all).text();
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" + all.text() +
+         ">\n" + suites + "</testsuites>\n";
 }
 
 }  // namespace verify

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "sim/base/check.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
-#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 

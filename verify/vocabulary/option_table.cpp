@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sim/base/check.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 

@@ -9,7 +9,6 @@
 
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_names.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/option_vocabulary.h"
