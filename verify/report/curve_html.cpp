@@ -7,7 +7,6 @@
 
 #include "verify/output/markup.h"
 #include "verify/output/phrases.h"
-#include "verify/report/html_table.h"
 
 namespace verify {
 
@@ -94,21 +93,23 @@ std::string chart(const TrainingCurve& curve) {
       axes(extent, steps), path(curve.reference, steps, extent), path(curve.losses, steps, extent));
 }
 
-std::string table_html(const TrainingCurve& curve) {
+std::string table(const TrainingCurve& curve) {
   const std::size_t steps = steps_in(curve);
   const std::size_t rows = std::min<std::size_t>(steps, kMostCurveRows);
-  std::vector<HtmlColumn> columns;
-  for (const char* title : {"step", "ranks", "one device", "difference", "rounding allows"})
-    columns.push_back({.title = title, .is_number = true});
-  HtmlTable table("losses", columns);
+  std::string html;
+  if (rows < steps) html += fmt::format("<p>The first {} of {} steps.</p>\n", rows, steps);
+  html +=
+      "<div class=\"scroll\"><table><thead><tr><th class=\"number\">step</th><th class=\"number\">ranks</th>"
+      "<th class=\"number\">one device</th><th class=\"number\">difference</th><th class=\"number\">rounding "
+      "allows</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < rows; ++i) {
-    table.add({{.html = fmt::format("{}", i + 1)},
-               {.html = fmt::format("{:.9g}", curve.losses[i])},
-               {.html = fmt::format("{:.9g}", curve.reference[i])},
-               {.html = fmt::format("{:.3g}", curve.losses[i] - curve.reference[i])},
-               {.html = i < curve.bounds.size() ? fmt::format("{:.3g}", curve.bounds[i]) : "-"}});
+    html += fmt::format(
+        "<tr><td class=\"number\">{}</td><td class=\"number\">{:.9g}</td><td class=\"number\">{:.9g}</td>"
+        "<td class=\"number\">{:.3g}</td><td class=\"number\">{}</td></tr>\n",
+        i + 1, curve.losses[i], curve.reference[i], curve.losses[i] - curve.reference[i],
+        i < curve.bounds.size() ? fmt::format("{:.3g}", curve.bounds[i]) : "-");
   }
-  return (rows < steps ? fmt::format("<p>The first {} of {} steps.</p>\n", rows, steps) : "") + table.html();
+  return html + "</tbody></table></div>\n";
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ std::string curve_html(const TrainingCurve& curve) {
   const auto steps = static_cast<std::int64_t>(steps_in(curve));
   if (steps == 0) return html + "<p>No step has losses of both.</p>\n";
   return html + chart(curve) + "<details><summary>The losses of " + counted(steps, "step") + "</summary>\n" +
-         table_html(curve) + "</details>\n";
+         table(curve) + "</details>\n";
 }
 
 }  // namespace verify

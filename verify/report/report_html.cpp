@@ -66,8 +66,6 @@ std::string pipeline_html(const ScheduleRequest& request) {
   return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
 }
 
-// ---- report html
-
 // ---- a bar of shares
 //
 // One line of a bar chart as inline SVG: parts side by side, each as long as its share of the whole.
@@ -88,8 +86,6 @@ std::string share_bar(const std::vector<std::int64_t>& parts, std::int64_t whole
   }
   return svg + "</svg>";
 }
-
-// ---- report html
 
 std::string verdict_html(Verdict verdict) {
   return fmt::format("<span class=\"{}\">{}</span>", verdict == Verdict::verified ? "good" : "bad",

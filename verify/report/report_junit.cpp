@@ -1,7 +1,6 @@
 #include "verify/report/report_junit.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <fmt/format.h>
 #include <map>
 
@@ -29,106 +28,90 @@ double seconds_of(const ScenarioReport& report) {
   return sum;
 }
 
-/// The numbers of testcases, and the attributes that say them.
-struct Counts {
-  std::int64_t tests = 0, failures = 0, errors = 0;
-  std::string text() const {
-    return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
-  }
+struct Testcase {
+  std::string name;
+  std::string problem = {};  // "failure" or "error"; "": it holds
+  std::string type = {}, message = {}, text = {};
 };
 
-/// The testcases of one scenario.
-class Suite {
- public:
-  Suite(const ScenarioReport& report, Counts& all) : report_(report), all_(all) {
-    for (const CheckResult& check : report.checks) {
-      if (check.holds)
-        add_case(check.check, "");
-      else
-        add_failure(check.check, "check", check.detail);
-    }
-    if (report.refusal) add(*report.refusal);
-    for (const sim::Refusal& refusal : report.further_refusals) add(refusal);
-    // A warning that says that results are wrong fails the build.
-    for (const sim::Warning& warning : report.warnings)
-      if (sim::is_consumer_trap(warning) && !report.has_row("suspect"))
-        add_failure("warning " + warning.name, warning.name, warning.message);
-    if (report.verdict() != Verdict::broken) return;
-    for (const sim::Finding& finding : report.findings)
-      add_error("finding " + finding.code, finding.code, finding.sentence,
-                sim::text_of(finding, report.reproduce));
-  }
+std::string counts(const std::vector<Testcase>& cases) {
+  const auto failures = std::ranges::count(cases, "failure", &Testcase::problem);
+  const auto errors = std::ranges::count(cases, "error", &Testcase::problem);
+  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", cases.size(), failures,
+                     errors);
+}
 
-  std::string text() const {
-    return fmt::format("  <testsuite name=\"{}\"{}{}>\n", markup_text(report_.name), own_.text(),
-                       time_attribute(report_, seconds_of(report_))) +
-           cases_ + said() + "  </testsuite>\n";
-  }
-
- private:
-  void add(const sim::Refusal& refusal) {
+std::vector<Testcase> testcases_of(const ScenarioReport& report) {
+  std::vector<Testcase> cases;
+  const std::string reproduce = "\nreproduce: " + report.reproduce;
+  const auto fail = [&](const std::string& name, const std::string& type, const std::string& message) {
+    cases.push_back({name, "failure", type, message, message + reproduce});
+  };
+  const auto refuse = [&](const sim::Refusal& refusal) {
     const std::string message = refusal.option + ": " + refusal.numbers;
-    add_error("refusal " + refusal.code, refusal.code, message,
-              with_reproduce(message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint));
+    cases.push_back({"refusal " + refusal.code, "error", refusal.code, message,
+                     message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint + reproduce});
+  };
+  for (const CheckResult& check : report.checks) {
+    if (check.holds) {
+      cases.push_back({.name = check.check});
+    } else {
+      fail(check.check, "check", check.detail);
+    }
   }
+  if (report.refusal) refuse(*report.refusal);
+  for (const sim::Refusal& refusal : report.further_refusals) refuse(refusal);
+  // A warning that says that results are wrong fails the build.
+  for (const sim::Warning& warning : report.warnings)
+    if (sim::is_consumer_trap(warning) && !report.has_row("suspect"))
+      fail("warning " + warning.name, warning.name, warning.message);
+  for (const sim::Finding& finding : report.findings)
+    if (report.verdict() == Verdict::broken)
+      cases.push_back({"finding " + finding.code, "error", finding.code, finding.sentence,
+                       sim::text_of(finding, report.reproduce)});
+  return cases;
+}
 
-  void add_failure(const std::string& name, const std::string& type, const std::string& message) {
-    ++own_.failures;
-    ++all_.failures;
-    add_problem(name, "failure", type, message, with_reproduce(message));
+/// Returns the testcases. A name that occurs again gets a number, because readers identify a testcase by its
+/// name.
+std::string cases_xml(const ScenarioReport& report, const std::vector<Testcase>& cases) {
+  std::string xml;
+  std::map<std::string, int> occurrences;
+  for (const Testcase& one : cases) {
+    const int occurrence = ++occurrences[one.name];
+    xml += fmt::format("    <testcase classname=\"{}\" name=\"{}{}\"{}", markup_text(report.name),
+                       markup_text(one.name), occurrence == 1 ? "" : fmt::format(" ({})", occurrence),
+                       time_attribute(report, seconds_of(report, one.name)));
+    xml += one.problem.empty()
+               ? "/>\n"
+               : fmt::format(">\n      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n    </testcase>\n",
+                             one.problem, markup_text(one.type), markup_text(one.message),
+                             markup_text(one.text));
   }
+  return xml;
+}
 
-  void add_error(const std::string& name, const std::string& type, const std::string& message,
-                 const std::string& text) {
-    ++own_.errors;
-    ++all_.errors;
-    add_problem(name, "error", type, message, text);
-  }
-
-  void add_problem(const std::string& name, const char* problem, const std::string& type,
-                   const std::string& message, const std::string& text) {
-    add_case(name, fmt::format("      <{} type=\"{}\" message=\"{}\">{}</{}>\n", problem, markup_text(type),
-                               markup_text(message), markup_text(text), problem));
-  }
-
-  /// A name that occurs again gets a number, because readers identify a testcase by its name.
-  void add_case(const std::string& name, const std::string& problem) {
-    ++own_.tests;
-    ++all_.tests;
-    const int occurrence = ++occurrences_[name];
-    const std::string unique = occurrence == 1 ? name : fmt::format("{} ({})", name, occurrence);
-    const std::string start =
-        fmt::format("    <testcase classname=\"{}\" name=\"{}\"{}", markup_text(report_.name),
-                    markup_text(unique), time_attribute(report_, seconds_of(report_, name)));
-    cases_ += problem.empty() ? start + "/>\n" : start + ">\n" + problem + "    </testcase>\n";
-  }
-
-  std::string with_reproduce(const std::string& text) const {
-    return text + "\nreproduce: " + report_.reproduce;
-  }
-
-  /// Returns the texts that are not testcases: the source of the scenario, and its warnings.
-  std::string said() const {
-    std::string text = "source: " + (report_.source.empty() ? "none given" : report_.source);
-    for (const sim::Warning& warning : report_.warnings)
-      text += "\nwarning: " + warning.name + ": " + warning.message;
-    return "    <system-out>" + markup_text(text) + "</system-out>\n";
-  }
-
-  const ScenarioReport& report_;
-  Counts& all_;  // of all scenarios
-  Counts own_;
-  std::map<std::string, int> occurrences_;
-  std::string cases_;
-};
+/// Returns the texts that are not testcases: the source of the scenario, and its warnings.
+std::string said(const ScenarioReport& report) {
+  std::string text = "source: " + (report.source.empty() ? "none given" : report.source);
+  for (const sim::Warning& warning : report.warnings)
+    text += "\nwarning: " + warning.name + ": " + warning.message;
+  return "    <system-out>" + markup_text(text) + "</system-out>\n";
+}
 
 }  // namespace
 
 std::string report_junit(const std::vector<ScenarioReport>& reports) {
-  Counts all;
+  std::vector<Testcase> all;
   std::string suites;
-  for (const ScenarioReport& report : reports) suites += Suite(report, all).text();
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" + all.text() +
+  for (const ScenarioReport& report : reports) {
+    const std::vector<Testcase> cases = testcases_of(report);
+    all.insert(all.end(), cases.begin(), cases.end());
+    suites += fmt::format("  <testsuite name=\"{}\"{}{}>\n{}{}  </testsuite>\n", markup_text(report.name),
+                          counts(cases), time_attribute(report, seconds_of(report)), cases_xml(report, cases),
+                          said(report));
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" + counts(all) +
          ">\n" + suites + "</testsuites>\n";
 }
 
