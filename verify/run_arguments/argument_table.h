@@ -21,8 +21,8 @@ enum class ArgumentUse { used, without_effect, not_modelled };
 /// What an argument that is not modelled leaves without proof. Each includes those before it.
 enum class Unproved { nothing, memory, training, layers, groups };
 
-/// How many words the parser takes behind the name. An argument whose shape is not known is judged by nothing:
-/// a flag of an older version, or one that a training script adds.
+/// How many words the parser takes behind the name. No rule judges an argument of unknown shape: a flag of an
+/// older version, or one that a training script adds.
 enum class ArgumentShape {
   unknown,
   flag,    // no word

@@ -195,10 +195,7 @@ StartedWorld LaunchWorld::started() const {
     texts.push_back(factor.written + " " + factor.value.text);
   }
   if (is_known) world.processes = processes;
-  world.gpus_per_node = size(launcher, "gpus per node");
-  if (!world.gpus_per_node) world.gpus_per_node = size(launcher, "per node");
-  const auto tasks = size(launcher, "tasks"), nodes = size(launcher, "nodes");
-  if (!world.gpus_per_node && tasks && nodes && *tasks % *nodes == 0) world.gpus_per_node = *tasks / *nodes;
+  world.gpus_per_node = gpus_per_node(launcher);
   const bool lacks_nodes = launcher == "srun" && factors.size() == 1 &&
                            factors.front().written.find("per-node") != std::string::npos;
   world.source = factors.empty() ? launcher + " without --nnodes and --nproc_per_node"
@@ -206,6 +203,13 @@ StartedWorld LaunchWorld::started() const {
                                                factors.back().value.line,
                                                lacks_nodes ? ", on one node, for lack of --nodes" : "");
   return world;
+}
+
+std::optional<std::int64_t> LaunchWorld::gpus_per_node(const std::string& launcher) const {
+  if (const auto gpus = size(launcher, "gpus per node")) return gpus;
+  if (const auto processes = size(launcher, "per node")) return processes;
+  const auto tasks = size(launcher, "tasks"), nodes = size(launcher, "nodes");
+  return tasks && nodes && *tasks % *nodes == 0 ? std::optional(*tasks / *nodes) : std::nullopt;
 }
 
 const LaunchWorld::Factor* LaunchWorld::find(const std::string& launcher, const char* name) const {

@@ -71,6 +71,7 @@ class LaunchWorld {
   /// it of each component of a heterogeneous job by itself.
   const Factor* find(const std::string& launcher, const char* name) const;
   std::optional<std::int64_t> size(const std::string& launcher, const char* name) const;
+  std::optional<std::int64_t> gpus_per_node(const std::string& launcher) const;
 
   std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", ...
   std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node

@@ -130,17 +130,9 @@ void require_known_format(const std::string& text) {
 /// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
 bool holds_a_ruler(std::istream& file) {
   constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, behind a prefix
-  std::string line;
-  for (int c = file.rdbuf()->sbumpc();; c = file.rdbuf()->sbumpc()) {
-    const bool is_end = c == std::char_traits<char>::eof();
-    if (!is_end && c != '\n') {
-      if (line.size() < kMostLine) line += static_cast<char>(c);
-      continue;
-    }
+  for (std::string line; next_line(file, line, kMostLine);)
     if (is_ruler_of_arguments(line)) return true;
-    if (is_end) return false;
-    line.clear();
-  }
+  return false;
 }
 
 /// Whether a text has a name, not as a part of a longer one.

@@ -92,6 +92,17 @@ void add_variables(const YamlNode& list, Script& script) {
   }
 }
 
+/// Adds the words of a command; one that is text for a shell is left to that.
+void add_words(ShellFields words, Script& script) {
+  bool is_text = false;
+  for (ShellField& word : words) {
+    const bool is_followed_by_text = hands_text_on(word.text);
+    word.text = is_text ? in_single_quotes(word.text) : in_double_quotes(word.text);
+    is_text = is_followed_by_text;
+  }
+  if (!words.empty()) script.add(words);
+}
+
 /// Adds the commands of the containers in a node, those that are further inside first. A container is a map
 /// with a command or arguments.
 void add_containers(const YamlNode& node, Script& script) {
@@ -109,13 +120,7 @@ void add_containers(const YamlNode& node, Script& script) {
   if (command.empty() && texts.empty()) return;
   if (environment != nullptr) add_variables(*environment, script);
   for (const ShellField& text : texts) script.add({text});
-  bool is_text = false;
-  for (ShellField& word : command) {
-    const bool is_followed_by_text = hands_text_on(word.text);
-    word.text = is_text ? in_single_quotes(word.text) : in_double_quotes(word.text);
-    is_text = is_followed_by_text;
-  }
-  if (!command.empty()) script.add(command);
+  add_words(command, script);
 }
 
 }  // namespace
