@@ -11,6 +11,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
@@ -105,36 +106,36 @@ ExitCode exit_code_of(const CampaignRequest& request, const std::vector<Campaign
   return verdict_of(request, rows, is_whole).code;
 }
 
-void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
-                    bool as_json_text, const std::string& called, const Output& output) {
+void write_campaign(const Call& call, const CampaignRequest& request, const std::vector<CampaignRow>& rows,
+                    bool is_whole) {
   const CampaignVerdict verdict = verdict_of(request, rows, is_whole);
   Json json_rows = Json::array();
   TextTable table({"case", "property", ">runs", ">worst slack", "verdict"});
   std::string failures;
   std::int64_t runs = 0;
   for (const CampaignRow& row : rows) {
-    const std::string path = row.failure ? write_scenario(row, request.faults, called) : "";
+    const std::string path = row.failure ? write_scenario(row, request.faults, call.called) : "";
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
     table.row(row.the_case->name(), row.property->name, row.runs, slack_text(row),
               verdict_text(row, request.runs));
-    if (row.failure) failures += as_text(row, request.faults, path, called);
+    if (row.failure) failures += as_text(row, request.faults, path, call.called);
   }
   if (!verdict.unmet_faults.empty()) failures += fmt::format("\nplant: {}\n", text_of_unmet(request.faults));
-  if (as_json_text) {
-    output.out << one_line({{"verdict", verdict_name(verdict.code)},
-                            {"seed", request.seed},
-                            {"runs", runs},
-                            {"interrupted", !is_whole},
-                            {"unmet_faults", verdict.unmet_faults},
-                            {"rows", std::move(json_rows)}});
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line({{"verdict", verdict_name(verdict.code)},
+                                 {"seed", request.seed},
+                                 {"runs", runs},
+                                 {"interrupted", !is_whole},
+                                 {"unmet_faults", verdict.unmet_faults},
+                                 {"rows", std::move(json_rows)}});
   } else {
     const std::string of_runs =
         is_whole ? counted(runs, "run") : fmt::format("{} of {} runs", runs, std::ssize(rows) * request.runs);
     const char* end = is_whole || verdict.code == kInterrupted ? "" : ", then interrupted";
-    output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict_name(verdict.code), of_runs,
-                              counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
+    call.output.out << table.text() << failures
+                    << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict_name(verdict.code), of_runs,
+                                   counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "verify/campaign/campaign.h"
 #include "verify/output/output.h"
+#include "verify/program/commands.h"
 
 namespace verify {
 
@@ -18,8 +19,8 @@ namespace verify {
 ExitCode exit_code_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole);
 
 /// Writes the result as a table, or as one JSON document, and each failure as a scenario into the working
-/// directory. `called` is the program that a line uses to reproduce a failure.
-void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
-                    bool as_json, const std::string& called, const Output& output);
+/// directory.
+void write_campaign(const Call& call, const CampaignRequest& request, const std::vector<CampaignRow>& rows,
+                    bool is_whole);
 
 }  // namespace verify

@@ -117,41 +117,40 @@ Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& 
   return json;
 }
 
-/// Writes the result as text, or as one JSON document. `called` is the program that a line uses to reproduce
-/// what was missed.
-void write_exam(const ExamRequest& request, const Exam& exam, bool as_json_text, const std::string& called,
-                const Output& output) {
+/// Writes the result as text, or as one JSON document.
+void write_exam(const Call& call, const ExamRequest& request, const Exam& exam) {
   const char* verdict = verdict_name(exit_code_of(exam));
   ExamScore all;
   for (const ExamRow& row : exam.rows) all.add(row);
-  if (as_json_text) {
-    output.out << one_line(
-        {{"verdict", verdict},
-         {"seed", request.seed},
-         {"interrupted", !exam.is_whole},
-         {"clean_runs", exam.clean_runs},
-         {"false_alarms", exam.false_alarms},
-         {"caught", all.caught},
-         {"equivalent", all.equivalent},
-         {"missed", all.missed},
-         {"score", share(all.caught, all.judged())},
-         {"explained", all.explained},
-         {"site_right", share(all.site, all.explained)},
-         {"rank_right", share(all.rank, all.explained)},
-         {"kind_right", share(all.kind, all.explained)},
-         {"rows", json_list(exam.rows, [&](const ExamRow& row) { return as_json(request, row, called); })}});
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", request.seed},
+                                 {"interrupted", !exam.is_whole},
+                                 {"clean_runs", exam.clean_runs},
+                                 {"false_alarms", exam.false_alarms},
+                                 {"caught", all.caught},
+                                 {"equivalent", all.equivalent},
+                                 {"missed", all.missed},
+                                 {"score", share(all.caught, all.judged())},
+                                 {"explained", all.explained},
+                                 {"site_right", share(all.site, all.explained)},
+                                 {"rank_right", share(all.rank, all.explained)},
+                                 {"kind_right", share(all.kind, all.explained)},
+                                 {"rows", json_list(exam.rows, [&](const ExamRow& row) {
+                                    return as_json(request, row, call.called);
+                                  })}});
     return;
   }
-  output.out << table_by("case", exam, [](const ExamRow& row) { return row.the_case->name(); }) << "\n"
-             << table_by("fault", exam, [](const ExamRow& row) { return info_of(row.fault.kind).name; })
-             << "\n"
-             << table_by("said first by", exam,
-                         [](const ExamRow& row) { return row.by.empty() ? "nobody" : row.by; })
-             << missed_text(request, exam, called)
-             << fmt::format("\n{}: {} faults, {} caught, {} equivalent, {} missed; score {}; {}, {}\n",
-                            verdict, exam.rows.size(), all.caught, all.equivalent, all.missed,
-                            percent(all.caught, all.judged()), counted(exam.clean_runs, "clean run"),
-                            counted(std::ssize(exam.false_alarms), "false alarm"));
+  call.output.out << table_by("case", exam, [](const ExamRow& row) { return row.the_case->name(); }) << "\n"
+                  << table_by("fault", exam, [](const ExamRow& row) { return info_of(row.fault.kind).name; })
+                  << "\n"
+                  << table_by("said first by", exam,
+                              [](const ExamRow& row) { return row.by.empty() ? "nobody" : row.by; })
+                  << missed_text(request, exam, call.called)
+                  << fmt::format("\n{}: {} faults, {} caught, {} equivalent, {} missed; score {}; {}, {}\n",
+                                 verdict, exam.rows.size(), all.caught, all.equivalent, all.missed,
+                                 percent(all.caught, all.judged()), counted(exam.clean_runs, "clean run"),
+                                 counted(std::ssize(exam.false_alarms), "false alarm"));
 }
 
 // ---- what became of the bugs of a catalogue: a table, and what was said where the expected property did not
@@ -207,21 +206,20 @@ std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
   return text + fmt::format("  reproduce  {}\n", check_line(entry, called));
 }
 
-void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, const std::string& called,
-                     const Output& output) {
+void write_catalogue(const Call& call, const std::vector<CatalogueRow>& rows) {
   const std::int64_t caught = count_of(rows, CatalogueVerdict::caught);
   const std::int64_t unnamed = count_of(rows, CatalogueVerdict::unnamed);
   const std::int64_t missed = count_of(rows, CatalogueVerdict::missed);
   const char* verdict = verdict_name(exit_code_of(rows));
-  if (as_json_text) {
-    const auto row_json = [&](const CatalogueRow& row) { return json_of(row, called); };
-    output.out << one_line({{"verdict", verdict},
-                            {"seed", rows.front().entry->request.seed},
-                            {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
-                            {"caught", caught},
-                            {"unnamed", unnamed},
-                            {"missed", missed},
-                            {"rows", json_list(rows, row_json)}});
+  if (asks_for_json(call.line)) {
+    const auto row_json = [&](const CatalogueRow& row) { return json_of(row, call.called); };
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", rows.front().entry->request.seed},
+                                 {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
+                                 {"caught", caught},
+                                 {"unnamed", unnamed},
+                                 {"missed", missed},
+                                 {"rows", json_list(rows, row_json)}});
     return;
   }
   TextTable table({"bug", "source", "fault", "property", ">runs", "verdict"});
@@ -231,11 +229,11 @@ void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, c
               row.runs, name_of(row.verdict));
     const bool has_failed =
         row.verdict == CatalogueVerdict::unnamed || row.verdict == CatalogueVerdict::missed;
-    if (has_failed) failed += text_of_failed(row, called);
+    if (has_failed) failed += text_of_failed(row, call.called);
   }
-  output.out << table.text() << failed
-             << fmt::format("\n{}: {}, {} caught by the expected property, {} unnamed, {} missed\n", verdict,
-                            counted(std::ssize(rows), "bug"), caught, unnamed, missed);
+  call.output.out << table.text() << failed
+                  << fmt::format("\n{}: {}, {} caught by the expected property, {} unnamed, {} missed\n",
+                                 verdict, counted(std::ssize(rows), "bug"), caught, unnamed, missed);
 }
 
 /// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`.
@@ -248,7 +246,7 @@ int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<st
       entries, benches,
       [&](std::size_t done, const CatalogueEntry& next) { return work(done, entries.size(), next.bug); });
   work.end();
-  write_catalogue(rows, asks_for_json(call.line), call.called, call.output);
+  write_catalogue(call, rows);
   return exit_code_of(rows);
 }
 
@@ -260,20 +258,20 @@ std::string text_of_bits(const std::optional<int>& bits, sim::DType dtype) {
   return is_any ? "any" : fmt::format("{}", *bits);
 }
 
-void write_power(const PowerRequest& request, const Power& power, bool as_json_text, const Output& output) {
+void write_power(const Call& call, const PowerRequest& request, const Power& power) {
   const char* verdict = power.is_whole ? "verified" : "interrupted";
-  if (as_json_text) {
+  if (asks_for_json(call.line)) {
     Json rows = Json::array();
     for (const PowerRow& row : power.rows) {
       Json json = {{"case", row.the_case->name()}, {"site", row.site}, {"property", row.property->name}};
       for (std::size_t i = 0; i < row.bits.size(); ++i) json[sim::name_of(kDTypesOfPower[i])] = row.bits[i];
       rows.push_back(std::move(json));
     }
-    output.out << one_line({{"verdict", verdict},
-                            {"seed", request.seed},
-                            {"interrupted", !power.is_whole},
-                            {"most_bits", kMostBitsOfPower},
-                            {"rows", std::move(rows)}});
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", request.seed},
+                                 {"interrupted", !power.is_whole},
+                                 {"most_bits", kMostBitsOfPower},
+                                 {"rows", std::move(rows)}});
     return;
   }
   std::vector<std::string> columns = {"case", "site", "property"};
@@ -285,10 +283,10 @@ void write_power(const PowerRequest& request, const Power& power, bool as_json_t
       cells.push_back(text_of_bits(row.bits[i], kDTypesOfPower[i]));
     table.add(std::move(cells));
   }
-  output.out << table.text()
-             << fmt::format(
-                    "\n{}: the largest k at which a factor of 1 + 2^-k is caught, up to {}; {}, seed {}\n",
-                    verdict, kMostBitsOfPower, counted(std::ssize(power.rows), "row"), request.seed);
+  call.output.out
+      << table.text()
+      << fmt::format("\n{}: the largest k at which a factor of 1 + 2^-k is caught, up to {}; {}, seed {}\n",
+                     verdict, kMostBitsOfPower, counted(std::ssize(power.rows), "row"), request.seed);
 }
 
 /// The command exam with --power, for these cases.
@@ -300,7 +298,7 @@ int exam_power(const Call& call, const CaseList& cases) {
   InterruptibleWork work(call.output, "sites");
   const Power power = power_of(request, benches, std::ref(work));
   work.end();
-  write_power(request, power, asks_for_json(call.line), call.output);
+  write_power(call, request, power);
   return power.is_whole ? kVerified : kInterrupted;
 }
 
@@ -352,7 +350,7 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   InterruptibleWork work(call.output, "faults");
   const Exam exam = run_exam(request, benches, std::ref(work));
   work.end();
-  write_exam(request, exam, asks_for_json(line), call.called, call.output);
+  write_exam(call, request, exam);
   return exit_code_of(exam);
 }
 

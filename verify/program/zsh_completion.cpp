@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include "verify/program/command_help.h"
-#include "verify/program/shell_completion.h"
 
 namespace verify {
 
