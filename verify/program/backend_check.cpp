@@ -82,8 +82,10 @@ Json as_json(const TwinRow& row) {
   return json;
 }
 
-void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, const Backend& backend,
-           const std::string& reproduce, bool as_json_text, const Output& output) {
+void write(const Call& call, const std::vector<TwinRow>& rows, const CampaignRequest& request,
+           const Backend& backend) {
+  const std::string reproduce = fmt::format("{}{} check{}", launched(backend.processes()), call.called,
+                                            arguments_of(call.line, "case"));
   std::int64_t runs = 0, failed = 0;
   TextTable table({"case",
                    ">runs",
@@ -101,8 +103,8 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
           fmt::format("\n{}: {}\n  reproduce  {} --case {}\n", row.name, row.difference, reproduce, row.name);
   }
   const char* verdict = verdict_name(failed == 0 ? kVerified : kFalsified);
-  if (as_json_text) {
-    output.out << one_line(
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(
         {{"verdict", verdict},
          {"backend", backend.name()},
          {"properties",
@@ -113,10 +115,10 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
          {"rows", json_list(rows, as_json)}});
     return;
   }
-  output.out << table.text() << failures
-             << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict, counted(runs, "run"),
-                            counted(std::ssize(rows), "row"), counted(backend.processes(), "process"),
-                            request.seed, failed);
+  call.output.out << table.text() << failures
+                  << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict,
+                                 counted(runs, "run"), counted(std::ssize(rows), "row"),
+                                 counted(backend.processes(), "process"), request.seed, failed);
 }
 
 /// A divisor of `of`, drawn uniformly.
@@ -193,10 +195,7 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));
     if (backend->rank() != 0) return;
-    const std::string reproduce = fmt::format("{}{} check{}", launched(backend->processes()), call.called,
-                                              arguments_of(call.line, "case"));
-    write(verdict.rows, request, *backend, reproduce, asks_for_json(call.line),
-          {call.output.out, call.output.err});
+    write(call, verdict.rows, request, *backend);
     call.output.out.flush();
   });
   backend->close();

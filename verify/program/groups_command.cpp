@@ -47,9 +47,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
   return selected;
 }
 
-std::optional<int> selected_rank(const GroupsRequest& request) {
-  const sim::Layout& layout = request.layout;
-  const std::optional<std::int64_t>& rank = request.rank;
+std::optional<int> selected_rank(const sim::Layout& layout, const std::optional<std::int64_t>& rank) {
   if (!rank) return std::nullopt;
   const std::int64_t last = layout.first_rank + layout.grid_size - 1;
   if (*rank >= layout.first_rank && *rank <= last) return static_cast<int>(*rank);
@@ -63,8 +61,7 @@ std::optional<int> selected_rank(const GroupsRequest& request) {
 /// Returns the rank whose groups are compared: that of --rank, or that of a dump of one rank.
 std::optional<int> compared_rank(const GroupsRequest& request) {
   const std::optional<std::int64_t>& dumped = request.against->rank;
-  if (!dumped) return selected_rank(request);
-  if (request.rank && *request.rank != *dumped) {
+  if (dumped && request.rank && *request.rank != *dumped) {
     sim::refuse(
         {.code = "dump_rank",
          .option = "--rank",
@@ -72,9 +69,7 @@ std::optional<int> compared_rank(const GroupsRequest& request) {
          .rule = "a dump of one rank is held against the groups of this rank",
          .hint = fmt::format("--rank {}", *dumped)});
   }
-  GroupsRequest of_dump = request;
-  of_dump.rank = dumped;
-  return selected_rank(of_dump);
+  return selected_rank(request.layout, dumped ? dumped : request.rank);
 }
 
 // ---- how the groups of a layout and those of a running job differ: the answer, a table of kinds, and the
@@ -182,7 +177,7 @@ int run_groups(const Call& call) {
                               compared_rank(request)};
     return show_groups_against(call, ours, *request.against);
   }
-  const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
+  const GroupsView view{request.layout, selected_kinds(request), selected_rank(request.layout, request.rank)};
   if (asks_for_json(call.line)) {
     write_groups_json(call.output.out, view, last_members(call));
   } else {
