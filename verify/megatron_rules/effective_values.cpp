@@ -7,7 +7,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/layout_list.h"
 

@@ -11,7 +11,7 @@
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_names.h"
 #include "verify/megatron_rules/run_of_file.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {

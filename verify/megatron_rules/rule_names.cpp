@@ -16,7 +16,7 @@
 #include "sim/base/error.h"
 #include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/expression.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/layer_pattern.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 #include "verify/vocabulary/option_vocabulary.h"
 

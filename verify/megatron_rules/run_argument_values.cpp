@@ -7,8 +7,8 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/run_arguments/argument_shapes.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
+#include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/fork_choices.h"
 #include "verify/vocabulary/number_hint.h"

@@ -8,7 +8,6 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"

@@ -11,7 +11,6 @@
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_argument_values.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 

@@ -7,7 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {

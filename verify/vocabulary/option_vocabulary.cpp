@@ -7,7 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 
