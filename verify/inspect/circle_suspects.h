@@ -13,26 +13,15 @@
 /// held in the same calls and by each other, all of them are named.
 
 #include <cstddef>
-#include <map>
-#include <string>
 #include <vector>
 
-#include "verify/inspect/odd_programs.h"
 #include "verify/inspect/suspects.h"
 
 namespace verify {
 
-/// What is said of circles; the members are those of Suspects.
-struct CircleSuspects {
-  std::map<int, Suspect> ranks;
-  std::vector<std::vector<int>> circles;
-  std::string missed, facing, odd_peer, uneven;
-  std::vector<OddProgram> departed;
-  bool are_alone = false;
-};
-
 /// Judges the components of the graph that are circles. Nothing is said of one with a rank that may have lost
 /// the call that holds it.
-CircleSuspects circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components);
+void add_circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components,
+                         Suspects& suspects);
 
 }  // namespace verify

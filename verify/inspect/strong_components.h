@@ -4,7 +4,7 @@
 ///
 /// Shapes  edges[n] has the nodes to which edges of node n lead.
 /// Exact   Components come in the order of their smallest nodes, and their nodes ascend.
-/// Source  Tarjan 1972, without recursion.
+/// Source  Tarjan 1972, as Boost.Graph has it.
 
 #include <cstddef>
 #include <vector>

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fmt/format.h>
 #include <map>
 #include <set>
 
-#include "verify/inspect/holding_call.h"
-#include "verify/output/phrases.h"
+#include "verify/inspect/sentences.h"
 
 namespace verify {
 
@@ -30,31 +28,35 @@ class Counter {
     if (stages_by_number.size() != 2 || stages_by_number.contains(0)) return std::nullopt;
     const auto& [fewer, first] = *stages_by_number.begin();
     const auto& [more, second] = *stages_by_number.rbegin();
-    if (stages_.size() == 2) return words_of_two();
+    if (stages_.size() == 2) return both_stages();
     if (first.size() > 1 && second.size() > 1) return std::nullopt;
     const bool has_more = second.size() == 1;
     const std::ptrdiff_t odd = has_more ? second.front() : first.front();
-    return UnevenStages{stages_.at(odd).ranks,
-                        fmt::format("{}, and the other stages {}", words_of(odd), has_more ? fewer : more)};
+    return UnevenStages{
+        stages_.at(odd).ranks,
+        sentence("detail_stage_odd", {{"stage", words_of(odd)}, {"others", has_more ? fewer : more}})};
   }
 
  private:
-  UnevenStages words_of_two() const {
-    UnevenStages found;
-    for (const auto& [stage, one] : stages_)
-      found.ranks.insert(found.ranks.end(), one.ranks.begin(), one.ranks.end());
-    std::ranges::sort(found.ranks);
+  UnevenStages both_stages() const {
     const auto& [stage, one] = *stages_.rbegin();
-    found.text = fmt::format("{}, and {}, stage {}, {}", words_of(stages_.begin()->first),
-                             ranks_words(one.ranks), stage, one.begun);
+    UnevenStages found{stages_.begin()->second.ranks,
+                       sentence("detail_stage_two", {{"stage", words_of(stages_.begin()->first)},
+                                                     {"ranks", one.ranks},
+                                                     {"number", stage},
+                                                     {"begun", one.begun}})};
+    found.ranks.insert(found.ranks.end(), one.ranks.begin(), one.ranks.end());
+    std::ranges::sort(found.ranks);
     return found;
   }
 
   std::string words_of(std::ptrdiff_t stage) const {
     const StageCount& one = stages_.at(stage);
-    return fmt::format("{}, stage {} of the pipeline, {} begun {} since {}", ranks_words(one.ranks), stage,
-                       verb(one.ranks, "has", "have"), counted(one.begun, "microbatch"),
-                       counts_from_begin_ ? "the begin of the dumps" : "the last call of all stages");
+    return sentence("detail_stage", {{"ranks", one.ranks},
+                                     {"stage", stage},
+                                     {"n", one.begun},
+                                     {"since", counts_from_begin_ ? "the begin of the dumps"
+                                                                  : "the last call of all stages"}});
   }
 
   /// Counts the microbatches of every stage. Returns whether all are known.
@@ -67,24 +69,22 @@ class Counter {
     }
     if (sizes.size() != 1 || *sizes.begin() < 2) return false;
     stage_count_ = *sizes.begin();
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      const int rank = know_.rank_of(dump);
-      if (know_.is_early(rank) || know_.recording(dump).is_truncated) return false;
+    for (const std::size_t dump : know_.job.dumps()) {
+      if (know_.job.is_early[dump] || know_.job.recordings[dump].is_truncated) return false;
       const std::optional<std::int64_t> begun = begun_by(dump);
       if (!begun) return false;
       StageCount& stage = stages_[know_.job.stage_of(dump)];
       if (!stage.ranks.empty() && stage.begun != *begun) return false;
       stage.begun = *begun;
-      stage.ranks.push_back(rank);
+      stage.ranks.push_back(know_.job.rank_of(dump));
     }
-    for (auto& [stage, one] : stages_) std::ranges::sort(one.ranks);
     return stages_.size() == stage_count_;
   }
 
   /// Counts a message. Of two stages, the first one passes microbatches on, and the second one takes them.
-  void count(std::size_t dump, const RecordedCall& call, std::int64_t& taken, std::int64_t& passed) const {
-    const auto stages = static_cast<int>(stage_count_), own = static_cast<int>(know_.job.stage_of(dump));
-    const Operation& operation = know_.job.operation(dump, call);
+  void count(const JobCall& call, std::int64_t& taken, std::int64_t& passed) const {
+    const auto stages = static_cast<int>(stage_count_), own = static_cast<int>(know_.job.stage_of(call.dump));
+    const Operation& operation = call.operation();
     const bool receives = operation.kind == Operation::Kind::recv;
     if (receives && operation.from == (own + stages - 1) % stages && (stages > 2 || own == 1)) ++taken;
     if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
@@ -94,19 +94,17 @@ class Counter {
   /// call of all stages and up to the call that holds it; nothing where its dump does not tell. What its host
   /// has issued behind that call counts for nothing.
   std::optional<std::int64_t> begun_by(std::size_t dump) {
-    const Recording& recording = know_.recording(dump);
-    const std::vector<std::uint32_t>& front = know_.progresses.of(dump).front;
+    const Recording& recording = know_.job.recordings[dump];
+    const std::vector<JobCall>& front = know_.progresses.of(dump).front;
     if (!recording.has_no_gaps()) return std::nullopt;
-    const std::size_t behind = front.empty() ? 0 : recording.calls.size() - front.back() - 1;
     std::int64_t taken = 0, passed = 0;
-    for (auto call = recording.calls.rbegin() + static_cast<std::ptrdiff_t>(behind);
-         call != recording.calls.rend(); ++call) {
-      const std::uint32_t group = know_.job.group_of(dump, *call);
-      if (know_.job.is_collective(dump, *call)) {
-        if (call->state == CallState::completed && is_of_all_stages(group)) return std::max(taken, passed);
-        continue;
+    for (std::size_t i = front.empty() ? recording.calls.size() : front.back().index() + 1; i-- > 0;) {
+      const JobCall call = know_.job.call_at(dump, i);
+      if (!call.is_collective()) {
+        if (call.group().is_pipeline) count(call, taken, passed);
+      } else if (call.is_completed() && is_of_all_stages(call.group_id())) {
+        return std::max(taken, passed);
       }
-      if (know_.job.groups[group].is_pipeline) count(dump, *call, taken, passed);
     }
     if (!recording.is_whole()) return std::nullopt;
     counts_from_begin_ = true;
@@ -121,8 +119,7 @@ class Counter {
     if (group.is_pipeline || group.may_lack_members) return false;
     std::set<std::ptrdiff_t> stages;
     for (const int member : group.members)
-      if (know_.dump_of(member) >= 0)
-        stages.insert(know_.job.stage_of(static_cast<std::size_t>(know_.dump_of(member))));
+      if (know_.job.dump_of(member)) stages.insert(know_.stage_of(member));
     return known->second = stages.size() == stage_count_;
   }
 

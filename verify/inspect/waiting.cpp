@@ -19,7 +19,7 @@ namespace {
 
 std::string short_name_of(const JobGroup& group) {
   if (!group.kind.empty()) return group.kind;
-  if (group.description == "default_pg") return "the default group";
+  if (group.is_default()) return "the default group";
   return fmt::format("group '{}'", sim::printable_text(group.name.substr(0, 40)));
 }
 
@@ -38,9 +38,9 @@ void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
   std::set<std::string> named;
   std::vector<bool> reached(static_cast<std::size_t>(job.world_size));
   std::vector<int> next;
-  for (const Suspect& suspect : waiting.suspects.ranks) {
-    reached[static_cast<std::size_t>(suspect.rank)] = true;
-    next.push_back(suspect.rank);
+  for (const int rank : waiting.suspects.all()) {
+    reached[static_cast<std::size_t>(rank)] = true;
+    next.push_back(rank);
   }
   for (int distance = 1; !next.empty(); ++distance) {
     std::vector<int> ranks;
@@ -87,9 +87,10 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
     const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
     graph = wait_graph_of(job, progresses, lags);
-    suspects = suspects_of(job, progresses, lags, graph);
+    suspects = suspects_of({job, progresses, lags, graph});
     if (suspects.has_run()) break;
-    if (!suspects.ranks.empty() && !suspects.is_stuck && !suspects.is_unreceived && suspects.circles.empty())
+    if (!suspects.ranks.empty() && !suspects.are_stuck() && suspects.seen != Seen::unreceived &&
+        suspects.circles.empty())
       break;
   }
   spread(job, graph, waiting);
@@ -100,16 +101,12 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
     return place(a) < place(b);
   });
   waiting.calls = std::move(graph.calls);
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    const Recording& recording = job.recordings[dump];
+  for (const std::size_t dump : job.dumps()) {
     const PendingCalls& pending = progresses.of(dump);
-    if (!pending.calls.empty() || !pending.lost.empty()) {
-      waiting.held.push_back(recording.rank);
-    } else if (!recording.is_truncated && !job.is_early[dump]) {
-      waiting.idle.push_back(recording.rank);
-    }
-    if (progresses.may_have_lost(dump) || !pending.lost.empty())
-      waiting.lost.push_back(job.recordings[dump].rank);
+    const int rank = job.rank_of(dump);
+    if (pending.any()) waiting.held.push_back(rank);
+    if (progresses.is_idle(dump)) waiting.idle.push_back(rank);
+    if (progresses.may_have_lost(dump) || !pending.lost.empty()) waiting.lost.push_back(rank);
   }
   return waiting;
 }

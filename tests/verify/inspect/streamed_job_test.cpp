@@ -130,7 +130,7 @@ RC_GTEST_PROP(InspectionOfStreams, OfSeveralHostsThatStoppedNoOtherIsNamed, ()) 
   const Inspection inspection = inspection_of(test::dumps_of(job, hang, drawn_view()));
   const Ranks found = named(inspection);
   // Fewer ranks that wait than stopped look one call ahead of them (calls_ahead.h): dumps cannot tell.
-  RC_PRE(!inspection.waiting.suspects.is_ahead || found.size() >= stopped.size());
+  RC_PRE(inspection.waiting.suspects.seen != verify::Seen::ahead || found.size() >= stopped.size());
   const bool is_any_missed =
       std::any_of(stopped.begin(), stopped.end(), [&](int rank) { return is_missed(hang, rank); });
   if (found.empty() == is_any_missed ||
