@@ -54,7 +54,7 @@ class AheadFinder {
   }
 
   /// Adds the ranks that wait for some of those without a pending call, where these are more than two thirds
-  /// of all ranks: most hosts do not stop at once. They wait in something that is not recorded, or have ended.
+  /// of all ranks: hosts of most ranks do not stop at once. They wait in what is not recorded, or have ended.
   bool add_of_the_job() {
     std::int64_t idle = 0, held = 0;
     for (const Recording& one : know_.job.recordings) ++(has_no_pending(one.rank) ? idle : held);

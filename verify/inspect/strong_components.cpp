@@ -1,9 +1,8 @@
 #include "verify/inspect/strong_components.h"
 
 #include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
-// Its functions are found by what comes after it alone.
-#include <boost/graph/vector_as_graph.hpp>
 #include <deque>
 #include <map>
 
@@ -16,9 +15,12 @@ constexpr std::size_t kMostBeginnings = 64;  // of circles that are compared
 /// Returns the components from which no other one is reached that counts.
 template <typename Counts>
 std::vector<std::vector<std::size_t>> final_ones(const Edges& edges, const Counts& counts) {
+  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(edges.size());
+  for (std::size_t node = 0; node < edges.size(); ++node)
+    for (const std::size_t to : edges[node]) boost::add_edge(node, to, graph);
   std::vector<std::size_t> component(edges.size());
   const std::size_t number = boost::strong_components(
-      edges, boost::make_iterator_property_map(component.begin(), boost::identity_property_map()));
+      graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
   std::vector<std::vector<std::size_t>> nodes(number);
   for (std::size_t node = 0; node < edges.size(); ++node) nodes[component[node]].push_back(node);
   std::vector<bool> leads_to_one(number);  // itself, or another one that it reaches

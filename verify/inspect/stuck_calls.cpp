@@ -15,7 +15,7 @@ namespace {
 /// The messages at which ranks are, by dump.
 using FirstMessages = std::map<std::size_t, std::vector<JobCall>>;
 
-/// Returns the first pending message of each rank, with its batch. Calls of groups of one rank wait for nobody.
+/// Returns the first pending message of each rank, with its batch. In groups of one rank nobody is awaited.
 FirstMessages first_messages(const Evidence& know) {
   FirstMessages first_of;
   for (const std::size_t dump : know.job.dumps()) {

@@ -319,8 +319,8 @@ class DoubtWriter {
   }
 
   /// Where most ranks with dumps have no pending call, a rank without a dump may not keep them waiting. Other
-  /// ranks without one, for which nobody with a dump waits, may be those for which the suspects wait, as where
-  /// a node is gone.
+  /// ranks without one, for which nobody with a dump waits, may be those for which the suspects wait, as
+  /// where a node is gone.
   void doubt_absent() {
     const std::vector<int> suspects = found_.ranks_of(SuspectKind::absent);
     if (suspects.size() < found_.suspects.size()) return;
