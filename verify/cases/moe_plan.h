@@ -61,29 +61,48 @@ struct MoePlan {
   /// Probabilities are multiplied by 5/2 in some trials.
   bool is_scaled() const { return s["scaled"] == 1; }
 
+  /// Groups of experts, and how many of them survive the choice of a token.
+  struct Groups {
+    std::int64_t all = 0;
+    std::int64_t survivors = 0;
+  };
+  Groups groups() const { return has_groups() ? Groups{2, 1} : Groups{}; }
+
+  sim::TopKRoutingConfig routing(std::int64_t chosen, const Groups& of) const {
+    return {.topk = chosen,
+            .score_function = static_cast<sim::ScoreFunction>(score()),
+            .pre_softmax = is_pre_softmax(),
+            .scaling_factor = is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
+            .force_load_balancing = s.fixed("balanced", 0) == 1,
+            .num_groups = of.all,
+            .group_topk = of.survivors};
+  }
+  reference::RouterSetting reference(std::int64_t chosen, const Groups& of) const {
+    return {.topk = chosen,
+            .score = static_cast<reference::RouterScore>(score()),
+            .pre_softmax = is_pre_softmax(),
+            .scaling_numerator = is_scaled() ? 5 : 1,
+            .scaling_denominator = is_scaled() ? 2 : 1,
+            .groups = of.all,
+            .group_topk = of.survivors};
+  }
+
   sim::MoeLayerConfig layer() const {
     const bool sequence_parallel = tp() > 1;
     const sim::GatedActivation activation{static_cast<sim::Activation>(s["activation"]), is_gated()};
-    sim::MoeLayerConfig config{
-        .router = {.name = "mlp.router",
-                   .dtype = s.dtype,
-                   .hidden_size = s["hidden"],
-                   .num_experts = experts(),
-                   .routing = {.topk = topk(),
-                               .score_function = static_cast<sim::ScoreFunction>(score()),
-                               .pre_softmax = is_pre_softmax(),
-                               .scaling_factor = is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
-                               .force_load_balancing = s.fixed("balanced", 0) == 1,
-                               .num_groups = has_groups() ? 2 : 0,
-                               .group_topk = has_groups() ? 1 : 0},
-                   .sequence_parallel = sequence_parallel},
-        .experts = {.name = "mlp.experts",
-                    .dtype = s.dtype,
-                    .hidden_size = s["hidden"],
-                    .ffn_hidden_size = ffn(),
-                    .activation = activation,
-                    .bias = has_bias()},
-        .dispatcher = dispatcher()};
+    sim::MoeLayerConfig config{.router = {.name = "mlp.router",
+                                          .dtype = s.dtype,
+                                          .hidden_size = s["hidden"],
+                                          .num_experts = experts(),
+                                          .routing = routing(topk(), groups()),
+                                          .sequence_parallel = sequence_parallel},
+                               .experts = {.name = "mlp.experts",
+                                           .dtype = s.dtype,
+                                           .hidden_size = s["hidden"],
+                                           .ffn_hidden_size = ffn(),
+                                           .activation = activation,
+                                           .bias = has_bias()},
+                               .dispatcher = dispatcher()};
     if (s["shared"] == 0) return config;
     config.shared_experts = {.mlp = {.name = "mlp.shared_experts",
                                      .dtype = s.dtype,
@@ -97,15 +116,7 @@ struct MoePlan {
     return config;
   }
 
-  reference::RouterSetting router() const {
-    return {.topk = topk(),
-            .score = static_cast<reference::RouterScore>(score()),
-            .pre_softmax = is_pre_softmax(),
-            .scaling_numerator = is_scaled() ? 5 : 1,
-            .scaling_denominator = is_scaled() ? 2 : 1,
-            .groups = has_groups() ? 2 : 0,
-            .group_topk = has_groups() ? 1 : 0};
-  }
+  reference::RouterSetting router() const { return reference(topk(), groups()); }
 };
 
 }  // namespace verify

@@ -41,21 +41,14 @@ bool ChoicePlan::is_padding(std::int64_t token) const {
 
 sim::TopKRouterConfig ChoicePlan::config() const {
   const RouterPlan plan = router();
-  sim::TopKRouterConfig config{
-      .name = "router",
-      .dtype = s.dtype,
-      .hidden_size = s["hidden"],
-      .num_experts = plan.experts(),
-      .routing = {.topk = plan.topk(),
-                  .score_function = static_cast<sim::ScoreFunction>(plan.moe().score()),
-                  .pre_softmax = plan.moe().is_pre_softmax(),
-                  .scaling_factor = plan.moe().is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
-                  .force_load_balancing = s.fixed("balanced", 0) == 1,
-                  .num_groups = groups().all,
-                  .group_topk = groups().survivors},
-      .expert_bias = has_bias(),
-      .per_token_loss = is_per_token(),
-      .sequence_parallel = plan.tp() > 1};
+  sim::TopKRouterConfig config{.name = "router",
+                               .dtype = s.dtype,
+                               .hidden_size = s["hidden"],
+                               .num_experts = plan.experts(),
+                               .routing = plan.moe().routing(plan.topk(), groups()),
+                               .expert_bias = has_bias(),
+                               .per_token_loss = is_per_token(),
+                               .sequence_parallel = plan.tp() > 1};
   if (dtype() != s.dtype) config.router_dtype = dtype();
   if (has_z_loss()) config.z_loss_coefficient = kZLossCoefficient;
   if (has_capacity())
@@ -63,17 +56,6 @@ sim::TopKRouterConfig ChoicePlan::config() const {
         .drop_policy = capacity().by_probability ? sim::DropPolicy::probs : sim::DropPolicy::position,
         .pad_to_capacity = capacity().is_padded};
   return config;
-}
-
-reference::RouterSetting ChoicePlan::reference() const {
-  const MoePlan moe{s};
-  return {.topk = router().topk(),
-          .score = static_cast<reference::RouterScore>(moe.score()),
-          .pre_softmax = moe.is_pre_softmax(),
-          .scaling_numerator = moe.is_scaled() ? 5 : 1,
-          .scaling_denominator = moe.is_scaled() ? 2 : 1,
-          .groups = groups().all,
-          .group_topk = groups().survivors};
 }
 
 void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mistake) {

@@ -54,10 +54,7 @@ struct ChoicePlan {
   std::int64_t all_tokens() const { return s.group_size * tokens(); }
 
   /// Groups: none, 1 of 2, 2 of 4, or 3 of 3 survive, where the experts and topk allow it.
-  struct Groups {
-    std::int64_t all = 0;
-    std::int64_t survivors = 0;
-  };
+  using Groups = MoePlan::Groups;
   Groups groups() const;
   bool has_bias() const { return s["expert_bias"] == 1 && router().moe().score() != 0; }
   bool has_z_loss() const { return s["z_loss"] == 1; }
@@ -80,7 +77,7 @@ struct ChoicePlan {
   reference::CapacitySetting capacity() const;
 
   sim::TopKRouterConfig config() const;
-  reference::RouterSetting reference() const;
+  reference::RouterSetting reference() const { return MoePlan{s}.reference(router().topk(), groups()); }
 };
 
 inline constexpr sim::Ratio kZLossCoefficient = {1, 4};
