@@ -3,7 +3,7 @@
 /// Ranks of which each waits for the next one, and which of them to look at.
 ///
 /// Where all ranks of one pipeline stage have begun another number of microbatches than the other stages,
-/// they are named (uneven_stages.h). Otherwise a rank is named alone that is held by a message between odd
+/// they are named. Otherwise a rank is named alone that is held by a message between odd
 /// places, while another one waits for a message of it. Otherwise ranks are named alone that
 /// have not come to a collective in which more ranks wait for them, and are ahead of the ranks at their place
 /// of other groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where

@@ -20,7 +20,7 @@
 #include "verify/inspect/group_order.h"
 #include "verify/inspect/inferred_layout.h"
 #include "verify/inspect/job.h"
-#include "verify/inspect/waiting.h"
+#include "verify/inspect/suspects.h"
 #include "verify/recordings/recording_reader.h"
 
 namespace verify {

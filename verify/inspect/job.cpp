@@ -1,14 +1,12 @@
 #include "verify/inspect/job.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "sim/base/printable_text.h"
@@ -25,16 +23,9 @@ namespace {
 
 constexpr std::size_t kMostContradictions = 100;
 
-std::optional<std::int64_t> as_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 /// Names that are numbers come first, in the order of the numbers.
 bool comes_before(const std::string& a, const std::string& b) {
-  const auto x = as_number(a), y = as_number(b);
+  const auto x = number_of(a), y = number_of(b);
   if (x && y) return *x < *y;
   return x.has_value() != y.has_value() ? x.has_value() : a < b;
 }
@@ -231,7 +222,7 @@ class JobBuilder {
     if (!agrees) own_of.clear();
     for (const auto& [number, own] : recording.numbered) own_of[number] = own;
     for (const RecordedStatus& status : recording.statuses) {
-      const auto number = as_number(status.number);
+      const auto number = number_of(status.number);
       const auto found = number ? own_of.find(*number) : own_of.end();
       if (found == own_of.end()) {
         ++job_.unassigned_statuses;
@@ -247,12 +238,12 @@ class JobBuilder {
     std::vector<std::pair<std::int64_t, std::size_t>> names;
     std::vector<std::int64_t> numbers;
     for (std::size_t own = 0; own < recording.configured; ++own) {
-      const auto name = as_number(recording.groups[own].name);
+      const auto name = number_of(recording.groups[own].name);
       if (!name) return {};
       names.emplace_back(*name, own);
     }
     for (const RecordedStatus& status : recording.statuses) {
-      const auto number = as_number(status.number);
+      const auto number = number_of(status.number);
       if (!number) return {};
       numbers.push_back(*number);
     }

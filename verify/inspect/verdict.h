@@ -10,9 +10,9 @@
 /// made in another order, a rank that came late to a call, and then what `Suspects` has seen.
 ///
 /// Lines   The verdict ends with those of the parties of a disagreement, the call that a late rank made
-///         before it, or else the last call of the first rank that stands still, the one of a rank that departs from
-///         the others, and the call in which others wait for a suspect; without lines where the dumps have no
-///         stacks.
+///         before it, or else the last call of the first rank that stands still, the one of a rank that
+///         departs from the others, and the call in which others wait for a suspect; without lines where the
+///         dumps have no stacks.
 /// Doubts  Ranks that do not wait for the suspects, or have no pending call either, calls that no recorder
 ///         has, and ranks without a dump.
 /// Exact   A verdict says with what the dumps are consistent, never what is. Its first sentence names the
