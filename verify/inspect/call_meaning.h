@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,11 +34,12 @@ std::vector<std::string_view> program_frames(const Recording& recording, const R
 /// Returns the first of these frames, in printable text: "forward (/home/me/train.py:41)"; "" if there is
 /// none.
 std::string line_of(const Recording& recording, const RecordedCall& call);
+std::string line_of(const JobCall& call);
 /// Returns the line of a call that holds ranks, of the first rank that has recorded it.
 std::string line_of(const Job& job, const HoldingCall& call);
 
-/// Returns the call that a rank made last, where it is suspected because it made no other one; else null.
-const RecordedCall* last_call_of(const Job& job, const Suspect& suspect);
+/// Returns the call that a rank made last, where it is suspected because it made no other one.
+std::optional<JobCall> last_call_of(const Job& job, const Suspect& suspect);
 
 inline constexpr std::int64_t kMostOfALoss = 16;
 
@@ -47,7 +49,6 @@ struct CallMeaning {
   std::int64_t buckets = 0;  // how many buckets the step has; 0: not known
 };
 
-/// Returns what a call of a dump looks like, by its index.
-CallMeaning call_meaning(const Job& job, std::size_t dump, std::size_t index);
+CallMeaning call_meaning(const JobCall& call);
 
 }  // namespace verify

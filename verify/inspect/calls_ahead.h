@@ -16,22 +16,12 @@
 ///         has no whole dump, where a message alone waits for such a rank, or where a ring has lost a
 ///         pending call.
 
-#include <string>
-#include <vector>
-
-#include "verify/inspect/job.h"
-#include "verify/inspect/pending_calls.h"
-#include "verify/inspect/wait_graph.h"
+#include "verify/inspect/suspects.h"
 
 namespace verify {
 
-struct RankAhead {
-  int rank = 0;
-  std::string reason;       // a sentence
-  bool is_awaited = false;  // it has not come to the call, and the ranks that are ahead wait for it
-};
-
-/// Returns the ranks that are ahead, ascending; none where this does not explain all ranks that wait.
-std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses, const WaitGraph& graph);
+/// Names the ranks that are ahead in place of the suspects; changes nothing where this does not explain all
+/// ranks that wait.
+void prefer_ranks_ahead(const Evidence& know, Suspects& suspects);
 
 }  // namespace verify

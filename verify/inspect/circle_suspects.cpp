@@ -4,23 +4,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fmt/format.h>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "verify/inspect/holding_call.h"
-#include "verify/inspect/job.h"
-#include "verify/inspect/strong_components.h"
-#include "verify/inspect/uneven_stages.h"
+#include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
+
+bool has(const std::vector<int>& ranks, int rank) { return std::ranges::find(ranks, rank) != ranks.end(); }
 
 // ---- odd peers
 //
@@ -34,115 +31,251 @@ namespace {
 
 class UsualDistances {
  public:
-  explicit UsualDistances(const Job& job);
-  /// Whether a message of a dump goes to, or comes from, an odd place.
-  bool is_odd(std::size_t dump, const RecordedCall& call) const;
+  explicit UsualDistances(const Job& job) {
+    for (const JobCall call : job.calls()) {
+      if (!call.operation().is_message()) continue;
+      auto& of_kind = known_[call.group().description];
+      Known& known = of_kind.try_emplace(distance(call), Known{call.dump, false}).first->second;
+      known.is_usual = known.is_usual || call.is_completed() || known.dump != call.dump;
+    }
+  }
+
+  /// Whether a message goes to, or comes from, an odd place.
+  bool is_odd(const JobCall& call) const {
+    const Operation& operation = call.operation();
+    if (!operation.is_message() || operation.from < 0 || operation.to < 0) return false;
+    const auto& of_kind = known_.at(call.group().description);
+    return !of_kind.at(distance(call)).is_usual &&
+           (call.recording().is_whole() ||
+            std::ranges::any_of(of_kind, [](const auto& one) { return one.second.is_usual; }));
+  }
 
  private:
-  struct Seen {
+  struct Known {
     std::size_t dump = 0;  // the first that has a message that goes as far
     bool is_usual = false;
   };
-  using Key = std::pair<std::string, int>;  // the description of the group, and the distance
 
-  Key key_of(std::size_t dump, const RecordedCall& call) const;
+  static int distance(const JobCall& call) { return std::abs(call.operation().to - call.operation().from); }
 
-  const Job& job_;
-  std::map<Key, Seen> seen_;
+  std::map<std::string, std::map<int, Known>> known_;  // by the description of the group, and the distance
 };
 
-UsualDistances::UsualDistances(const Job& job) : job_(job) {
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    for (const RecordedCall& call : job.recordings[dump].calls) {
-      if (!job.operation(dump, call).is_message()) continue;
-      Seen& seen = seen_.try_emplace(key_of(dump, call), Seen{dump, false}).first->second;
-      if (call.state == CallState::completed || seen.dump != dump) seen.is_usual = true;
-    }
+// ---- uneven stages
+//
+// Pipeline stages that have another number of microbatches than the other stages.
+//
+// A stage begins a microbatch with a message from the stage before it, and passes it on to the next one. In
+// a step that ends, all stages begin equally many. One with one more or one less holds its neighbours in a
+// message that has no other half, while others go on to the end of the step.
+//
+// Exact   Messages are counted from the last collective that ranks of all stages have completed, or from the
+//         begin of a dump that has every call, to the call that holds the rank. All ranks of a stage, in all
+//         pipelines, must have one number, and all stages but one, too: of two stages both are named.
+//         Nothing is found where a dump does not tell its number, where a stage has begun none, or where
+//         early dumps are among them.
+// Calls   Such numbers are seen, too, in the midst of a step that hangs for another reason, so this only
+//         tells apart ranks that wait for each other in a circle.
+
+struct UnevenStages {
+  std::vector<int> ranks;  // of the odd stage, or of both stages of a pipeline of two
+  std::string text;  // "ranks 4 to 7, stage 1 of the pipeline, have begun 5 microbatches since ..., and the
+                     // other stages 4"
+};
+
+/// The ranks of a stage, and how many microbatches each of them has begun.
+struct StageCount {
+  std::vector<int> ranks;
+  std::int64_t begun = 0;
+};
+
+class StageCounter {
+ public:
+  explicit StageCounter(const Evidence& know) : know_(know) {}
+
+  std::optional<UnevenStages> find() {
+    if (!count()) return std::nullopt;
+    std::map<std::int64_t, std::vector<std::ptrdiff_t>> stages_by_number;
+    for (const auto& [stage, one] : stages_) stages_by_number[one.begun].push_back(stage);
+    if (stages_by_number.size() != 2 || stages_by_number.contains(0)) return std::nullopt;
+    const auto& [fewer, first] = *stages_by_number.begin();
+    const auto& [more, second] = *stages_by_number.rbegin();
+    if (stages_.size() == 2) return both_stages();
+    if (first.size() > 1 && second.size() > 1) return std::nullopt;
+    const bool has_more = second.size() == 1;
+    const std::ptrdiff_t odd = has_more ? second.front() : first.front();
+    return UnevenStages{
+        stages_.at(odd).ranks,
+        sentence("detail_stage_odd", {{"stage", words_of(odd)}, {"others", has_more ? fewer : more}})};
   }
-}
 
-UsualDistances::Key UsualDistances::key_of(std::size_t dump, const RecordedCall& call) const {
-  const Operation& operation = job_.operation(dump, call);
-  return {job_.groups[job_.group_of(dump, call)].description, std::abs(operation.to - operation.from)};
-}
+ private:
+  UnevenStages both_stages() const {
+    const auto& [stage, one] = *stages_.rbegin();
+    UnevenStages found{stages_.begin()->second.ranks,
+                       sentence("detail_stage_two", {{"stage", words_of(stages_.begin()->first)},
+                                                     {"ranks", one.ranks},
+                                                     {"number", stage},
+                                                     {"begun", one.begun}})};
+    found.ranks.insert(found.ranks.end(), one.ranks.begin(), one.ranks.end());
+    std::ranges::sort(found.ranks);
+    return found;
+  }
 
-bool UsualDistances::is_odd(std::size_t dump, const RecordedCall& call) const {
-  const Operation& operation = job_.operation(dump, call);
-  if (!operation.is_message() || operation.from < 0 || operation.to < 0) return false;
-  const Key key = key_of(dump, call);
-  const auto own = seen_.find(key);
-  if (own == seen_.end() || own->second.is_usual) return false;
-  return job_.recordings[dump].is_whole() || std::ranges::any_of(seen_, [&](const auto& one) {
-           return one.first.first == key.first && one.second.is_usual;
-         });
-}
+  std::string words_of(std::ptrdiff_t stage) const {
+    const StageCount& one = stages_.at(stage);
+    return sentence("detail_stage", {{"ranks", one.ranks},
+                                     {"stage", stage},
+                                     {"n", one.begun},
+                                     {"since", counts_from_begin_ ? "the begin of the dumps"
+                                                                  : "the last call of all stages"}});
+  }
+
+  /// Counts the microbatches of every stage. Returns whether all are known.
+  bool count() {
+    std::set<std::size_t> sizes;
+    for (const JobGroup& group : know_.job.groups) {
+      if (!group.is_pipeline) continue;
+      if (group.may_lack_members) return false;
+      sizes.insert(group.members.size());
+    }
+    if (sizes.size() != 1 || *sizes.begin() < 2) return false;
+    stage_count_ = *sizes.begin();
+    for (const std::size_t dump : know_.job.dumps()) {
+      if (know_.job.is_early[dump] || know_.job.recordings[dump].is_truncated) return false;
+      const std::optional<std::int64_t> begun = begun_by(dump);
+      if (!begun) return false;
+      StageCount& stage = stages_[know_.job.stage_of(dump)];
+      if (!stage.ranks.empty() && stage.begun != *begun) return false;
+      stage.begun = *begun;
+      stage.ranks.push_back(know_.job.rank_of(dump));
+    }
+    return stages_.size() == stage_count_;
+  }
+
+  /// Counts a message. Of two stages, the first one passes microbatches on, and the second one takes them.
+  void count(const JobCall& call, std::int64_t& taken, std::int64_t& passed) const {
+    const auto stages = static_cast<int>(stage_count_), own = static_cast<int>(know_.job.stage_of(call.dump));
+    const Operation& operation = call.operation();
+    const bool receives = operation.kind == Operation::Kind::recv;
+    if (receives && operation.from == (own + stages - 1) % stages && (stages > 2 || own == 1)) ++taken;
+    if (!receives && operation.to == (own + 1) % stages && (stages > 2 || own == 0)) ++passed;
+  }
+
+  /// Returns how many microbatches a rank has taken from the stage before it, or passed on, since the last
+  /// call of all stages and up to the call that holds it; nothing where its dump does not tell. What its host
+  /// has issued behind that call counts for nothing.
+  std::optional<std::int64_t> begun_by(std::size_t dump) {
+    const Recording& recording = know_.job.recordings[dump];
+    const std::vector<JobCall>& front = know_.progresses.of(dump).front;
+    if (!recording.has_no_gaps()) return std::nullopt;
+    std::int64_t taken = 0, passed = 0;
+    for (std::size_t i = front.empty() ? recording.calls.size() : front.back().index() + 1; i-- > 0;) {
+      const JobCall call = know_.job.call_at(dump, i);
+      if (!call.is_collective()) {
+        if (call.group().is_pipeline) count(call, taken, passed);
+      } else if (call.is_completed() && is_of_all_stages(call.group_id())) {
+        return std::max(taken, passed);
+      }
+    }
+    if (!recording.is_whole()) return std::nullopt;
+    counts_from_begin_ = true;
+    return std::max(taken, passed);
+  }
+
+  /// Whether a group has ranks of all stages, and is no pipeline.
+  bool is_of_all_stages(std::uint32_t index) {
+    const auto [known, is_new] = is_of_all_.try_emplace(index, false);
+    if (!is_new) return known->second;
+    const JobGroup& group = know_.job.groups[index];
+    if (group.is_pipeline || group.may_lack_members) return false;
+    std::set<std::ptrdiff_t> stages;
+    for (const int member : group.members)
+      if (know_.job.dump_of(member)) stages.insert(know_.stage_of(member));
+    return known->second = stages.size() == stage_count_;
+  }
+
+  const Evidence& know_;
+  std::size_t stage_count_ = 0;
+  std::map<std::ptrdiff_t, StageCount> stages_;
+  std::map<std::uint32_t, bool> is_of_all_;  // by group
+  bool counts_from_begin_ = false;           // a dump has no call of all stages
+};
 
 // ---- circle suspects
 
 class CircleJudge {
  public:
-  explicit CircleJudge(const Evidence& know) : know_(know) {}
+  using Component = std::vector<std::size_t>;
 
-  CircleSuspects judge(const std::vector<std::vector<std::size_t>>& components) {
-    if (add_uneven_stages(components)) return std::move(found_);
-    for (const auto& component : components) add_circle(component);
-    if (found_.circles.size() != 1) {
-      found_.missed.clear();
-      found_.facing.clear();
-      found_.odd_peer.clear();
-    }
-    if (found_.departed.size() != found_.ranks.size()) found_.departed.clear();
-    if (found_.circles.size() > 1 && found_.departed.empty() && !found_.are_alone) find_facing_stages();
-    return std::move(found_);
+  CircleJudge(const Evidence& know, Suspects& suspects) : know_(know), found_(suspects) {}
+
+  void judge(const std::vector<Component>& components) {
+    if (add_uneven_stages(components)) return;
+    for (const Component& component : components) add_circle(component);
+    if (found_.ranks.empty()) return;
+    // Only of one circle can more be said than that it is one, or that all suspects depart from their stages.
+    const bool do_all_depart = !found_.departed.empty() && found_.departed.size() == found_.ranks.size();
+    if (!do_all_depart) found_.departed.clear();
+    if (do_all_depart && (found_.circles.size() > 1 || found_.detail.empty())) found_.seen = Seen::departed;
+    if (found_.circles.size() == 1) return;
+    if (do_all_depart) return;
+    found_.seen = are_alone_ ? Seen::alone : Seen::circle;
+    if (!are_alone_) find_facing_stages();
   }
 
  private:
-  void suspect(int rank, std::string reason) {
-    found_.ranks.try_emplace(rank, Suspect{rank, SuspectKind::order, std::move(reason)});
+  std::vector<int> shortest(const Component& component) const {
+    return shortest_circle(know_.graph.edges, component, know_.graph.world);
+  }
+
+  /// Returns the calls of a component.
+  std::vector<const HoldingCall*> calls_of(const Component& component) const {
+    std::vector<const HoldingCall*> calls;
+    for (const std::size_t node : component)
+      if (node >= know_.graph.world) calls.push_back(&know_.graph.calls[node - know_.graph.world]);
+    return calls;
   }
 
   /// Names the ranks of stages that have another number of microbatches, where these are in circles. Returns
   /// whether there are such stages.
-  bool add_uneven_stages(const std::vector<std::vector<std::size_t>>& components) {
+  bool add_uneven_stages(const std::vector<Component>& components) {
     if (components.empty()) return false;
-    const std::optional<UnevenStages> uneven = uneven_stages(know_);
-    if (!uneven) return false;
-    for (const auto& component : components) {
-      const bool has_odd = std::ranges::any_of(uneven->ranks, [&](int rank) {
+    const std::optional<UnevenStages> uneven = StageCounter(know_).find();
+    const auto has_odd = [&](const Component& component) {
+      return std::ranges::any_of(uneven->ranks, [&](int rank) {
         return std::ranges::find(component, static_cast<std::size_t>(rank)) != component.end();
       });
-      if (!has_odd) return false;
-      found_.circles.push_back(shortest_circle(know_.graph.edges, component, know_.graph.world));
-    }
-    found_.uneven = uneven->text;
-    for (const int rank : uneven->ranks) suspect(rank, capital(uneven->text) + ".");
+    };
+    if (!uneven || !std::ranges::all_of(components, has_odd)) return false;
+    for (const Component& component : components) found_.circles.push_back(shortest(component));
+    found_.seen = Seen::uneven;
+    found_.detail = uneven->text;
+    for (const int rank : uneven->ranks) found_.add(rank, SuspectKind::order, capital(uneven->text) + ".");
     return true;
   }
 
   /// Returns the ranks of the call that holds the fewest of these; none where several calls hold as few.
   std::vector<int> fewest_in_a_call(const std::vector<int>& ranks) const {
     std::map<std::size_t, std::vector<int>> by_call;
-    for (const int rank : ranks)
-      by_call[know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))].front()].push_back(rank);
+    for (const int rank : ranks) by_call[know_.front_of(rank).front()].push_back(rank);
     const auto size_of = [](const auto& one) { return one.second.size(); };
     const auto few = std::ranges::min_element(by_call, {}, size_of);
     const bool is_alone = std::ranges::count(by_call, size_of(*few), size_of) == 1;
     return is_alone && by_call.size() > 1 ? few->second : std::vector<int>();
   }
 
-  void add_circle(const std::vector<std::size_t>& component) {
-    const auto world = static_cast<std::size_t>(know_.job.world_size);
+  void add_circle(const Component& component) {
     std::vector<int> ranks;
-    for (const std::size_t node : component) {
-      if (node < world) ranks.push_back(static_cast<int>(node));
-    }
-    std::ranges::sort(ranks);
-    std::vector<int> circle = shortest_circle(know_.graph.edges, component, world);
+    for (const std::size_t node : component)
+      if (node < know_.graph.world) ranks.push_back(static_cast<int>(node));
+    std::vector<int> circle = shortest(component);
     if (std::ranges::any_of(circle, [&](int rank) { return know_.may_have_lost(rank); })) return;
-    if (add_odd_peer(ranks) || add_missing(component)) {
-      found_.circles.push_back(std::move(circle));
-      return;
-    }
+    if (!add_odd_peer(ranks) && !add_missing(component)) add_alone_or_all(component, ranks, circle);
+    found_.circles.push_back(std::move(circle));
+  }
+
+  void add_alone_or_all(const Component& component, const std::vector<int>& ranks, std::vector<int>& circle) {
     std::vector<int> alone = odd_ranks_of(component);
     if (alone.empty()) alone = fewest_in_a_call(ranks);
     // A rank that a message holds is no odder than the other end of the message.
@@ -150,21 +283,25 @@ class CircleJudge {
         are_missed(alone, circle, component) &&
         std::ranges::none_of(alone, [&](int rank) { return know_.first_call_of(rank).is_message; });
     if (!names_alone) {
-      if (add_departing(ranks)) {
-        found_.circles.push_back(std::move(circle));
-        return;
-      }
+      if (add_departing(ranks)) return;
+      found_.seen = Seen::circle;
       widen(ranks, circle);
       add_other_peers(circle);
     }
-    found_.are_alone = names_alone && (found_.circles.empty() || found_.are_alone);
+    are_alone_ = names_alone && (found_.circles.empty() || are_alone_);
+    if (are_alone_) found_.seen = Seen::alone;
     for (const int rank : names_alone ? alone : circle) {
       const HoldingCall& call = know_.first_call_of(rank);
-      suspect(rank, fmt::format("It waits in {} for {}, and {} for it.", call_words(know_.job, call),
-                                ranks_words(call.awaited),
-                                ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
+      const char* const way = ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,";
+      found_.add(
+          rank, SuspectKind::order,
+          sentence("why_in_circle", {{"call", know_.words_of(call)}, {"ranks", call.awaited}, {"way", way}}));
     }
-    found_.circles.push_back(std::move(circle));
+  }
+
+  void see(Seen seen, std::string detail) {
+    found_.seen = seen;
+    found_.detail = std::move(detail);
   }
 
   /// Names the only rank of a circle that is held by a message between odd places, while
@@ -173,45 +310,37 @@ class CircleJudge {
     const HoldingCall* found = nullptr;
     for (const int rank : ranks) {
       const HoldingCall* const own = odd_message_of(rank);
-      if (own == nullptr || !is_awaited_in_a_message(rank)) continue;
+      if (own == nullptr || know_.message_that_awaits(rank) == nullptr) continue;
       if (found != nullptr) return false;
       found = own;
     }
     if (found == nullptr) return false;
-    found_.odd_peer = call_words(know_.job, *found);
-    suspect(
-        found->waiting.front(),
-        fmt::format("It waits in {}, and no other rank has a message that goes as far.", found_.odd_peer));
+    see(Seen::odd_peer, know_.words_of(*found));
+    found_.add(found->waiting.front(), SuspectKind::order,
+               sentence("why_odd_peer", {{"call", found_.detail}}));
     return true;
   }
 
   const HoldingCall* odd_message_of(int rank) {
-    for (const std::size_t index : know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))]) {
+    for (const std::size_t index : know_.front_of(rank)) {
       const HoldingCall& call = know_.graph.calls[index];
       if (!call.is_message || !call.awaits()) continue;
-      const RecordedCall& recorded = know_.recording(call.dump).calls[static_cast<std::size_t>(call.call)];
       if (!usual_) usual_.emplace(know_.job);
-      if (usual_->is_odd(call.dump, recorded)) return &call;
+      if (usual_->is_odd(*call.recorded_in(know_.job))) return &call;
     }
     return nullptr;
-  }
-
-  bool is_awaited_in_a_message(int rank) const {
-    return std::ranges::any_of(know_.graph.calls, [&](const HoldingCall& call) {
-      return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
-    });
   }
 
   /// Where each of several circles has ranks of two pipeline stages, says in which calls each stage waits.
   void find_facing_stages() {
     if (!know_.job.has_pipelines()) return;
     std::map<std::ptrdiff_t, std::vector<int>> by_stage;
-    for (const auto& [rank, one] : found_.ranks) by_stage[stage_of(rank)].push_back(rank);
+    for (const int rank : found_.all()) by_stage[know_.stage_of(rank)].push_back(rank);
     if (by_stage.size() != 2) return;
     const auto has_both = [&](const std::vector<int>& circle) {
       std::set<std::ptrdiff_t> stages;
       for (const int rank : circle)
-        if (found_.ranks.contains(rank)) stages.insert(stage_of(rank));
+        if (found_.ranks.contains(rank)) stages.insert(know_.stage_of(rank));
       return stages.size() == 2;
     };
     const auto is_held_alike = [&](const auto& one) {
@@ -222,13 +351,10 @@ class CircleJudge {
       return;
     const auto& [stage, ranks] = *by_stage.begin();
     const auto& [other_stage, others] = *by_stage.rbegin();
-    found_.facing = fmt::format("stage {} of the pipeline, where {}, and stage {}, where {}", stage,
-                                words_of_party(ranks, ranks.front()), other_stage,
-                                words_of_party(others, others.front()));
-  }
-
-  std::ptrdiff_t stage_of(int rank) const {
-    return know_.job.stage_of(static_cast<std::size_t>(know_.dump_of(rank)));
+    see(Seen::facing, sentence("detail_stages", {{"stage", stage},
+                                                 {"party", words_of_party(ranks, ranks.front())},
+                                                 {"other", other_stage},
+                                                 {"others", words_of_party(others, others.front())}}));
   }
 
   /// Adds to a circle of two ranks those that hold each other in the same ways: where a stage or a replica of
@@ -238,25 +364,21 @@ class CircleJudge {
     int one = circle[0], other = circle[1];  // `other` waits for fewer ranks
     if (know_.first_call_of(one).awaited.size() < know_.first_call_of(other).awaited.size())
       std::swap(one, other);
-    const std::pair way = way_of_holding(one), other_way = way_of_holding(other);
-    if (way == other_way) return;
-    std::set<int> held_as_one, held_as_other;
-    for (const int rank : ranks) {
-      const std::pair own = way_of_holding(rank);
-      if (own == way) held_as_one.insert(rank);
-      if (own == other_way) held_as_other.insert(rank);
-    }
+    if (way_of_holding(one) == way_of_holding(other)) return;
     std::set<int> party, others;
-    for (const int rank : held_as_other) {
+    for (const int rank : ranks) {
+      if (way_of_holding(rank) != way_of_holding(other)) continue;
       for (const int facing : know_.first_call_of(rank).awaited) {
-        if (!held_as_one.contains(facing) || !waits_for(facing, rank)) continue;
+        if (!has(ranks, facing) || way_of_holding(facing) != way_of_holding(one)) continue;
+        if (!know_.waits_for(facing, rank)) continue;
         party.insert(facing);
         others.insert(rank);
       }
     }
     if (party.size() != others.size() || party.size() < 2) return;
-    found_.facing = fmt::format("{}, and {}", words_of_party({party.begin(), party.end()}, one),
-                                words_of_party({others.begin(), others.end()}, other));
+    see(Seen::facing,
+        sentence("detail_facing", {{"party", words_of_party({party.begin(), party.end()}, one)},
+                                   {"others", words_of_party({others.begin(), others.end()}, other)}}));
     party.insert(others.begin(), others.end());
     circle.assign(party.begin(), party.end());
   }
@@ -267,68 +389,48 @@ class CircleJudge {
     if (circle.size() != 2) return;
     const std::vector<int> ends = circle;
     for (const int rank : ends) {
-      for (const std::size_t call : know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))]) {
+      for (const std::size_t call : know_.front_of(rank)) {
         if (!know_.graph.calls[call].is_message) continue;
         for (const int peer : know_.graph.calls[call].awaited)
-          if (std::ranges::find(circle, peer) == circle.end() && waits_for(peer, rank))
-            circle.push_back(peer);
+          if (!has(circle, peer) && know_.waits_for(peer, rank)) circle.push_back(peer);
       }
     }
     std::ranges::sort(circle);
   }
 
-  bool waits_for(int rank, int other) const {
-    const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
-    return std::ranges::any_of(front, [&](std::size_t call) {
-      const std::vector<int>& awaited = know_.graph.calls[call].awaited;
-      return std::ranges::binary_search(awaited, other);
-    });
-  }
-
   /// Says in which calls ranks wait that are all held as one of them is.
   std::string words_of_party(const std::vector<int>& party, int example) const {
-    const HoldingCall& call = know_.first_call_of(example);
     std::set<std::uint32_t> groups;
     for (const int rank : party) groups.insert(know_.first_call_of(rank).group);
-    const auto more = std::ssize(groups) - 1;
-    return fmt::format(
-        "{} {} in {}{}", ranks_words(party), verb(party, "waits", "wait"), call_words(know_.job, call),
-        more == 0 ? "" : fmt::format(", and in {} of this kind", counted(more, "other group")));
+    const std::int64_t more = std::ssize(groups) - 1;
+    return sentence("detail_party",
+                    {{"ranks", party},
+                     {"call", know_.words_of(know_.first_call_of(example))},
+                     {"more", more == 0 ? "" : sentence("detail_party_more", {{"n", more}})}});
   }
 
   /// Names the ranks of a circle, but not all, that depart from the calls of their pipeline stage. Returns
   /// whether there are such ranks.
   bool add_departing(const std::vector<int>& ranks) {
     if (!departing_) departing_ = odd_programs(know_.job, Elements::left_out);
-    std::vector<OddProgram> found;
-    for (const OddProgram& one : *departing_)
-      if (std::ranges::find(ranks, one.rank) != ranks.end()) found.push_back(one);
+    std::vector<OddProgram> found = *departing_;
+    std::erase_if(found, [&](const OddProgram& one) { return !has(ranks, one.rank); });
     if (found.empty() || found.size() == ranks.size()) return false;
-    for (const OddProgram& one : found) {
-      suspect(one.rank, departure_words(know_.job, one));
-      found_.departed.push_back(one);
-    }
+    for (const OddProgram& one : found)
+      found_.add(one.rank, SuspectKind::order, departure_words(know_.job, one));
+    found_.departed.insert(found_.departed.end(), found.begin(), found.end());
     return true;
   }
 
-  /// A collective of a circle to which some members have not come, and in which more wait for them.
-  struct Missed {
-    std::size_t call = 0;  // index into the calls of the graph
-    std::size_t more = 0;  // how many more wait than have not come
-  };
-
-  std::vector<Missed> missed_calls(const std::vector<std::size_t>& component) const {
-    std::vector<Missed> found;
-    for (const std::size_t node : component) {
-      if (node < know_.graph.world) continue;
-      const HoldingCall& call = know_.graph.calls[node - know_.graph.world];
-      const CollectiveId id{call.group, call.sequence};
-      const bool is_left_out = !call.is_message && std::ranges::none_of(call.awaited, [&](int rank) {
-        return know_.progresses.has_issued(static_cast<std::size_t>(know_.dump_of(rank)), id);
-      });
-      if (is_left_out && call.waiting.size() > call.awaited.size())
-        found.push_back({node - know_.graph.world, call.waiting.size() - call.awaited.size()});
-    }
+  /// Returns the collectives of a circle that members have left out for which more ranks wait.
+  std::vector<const HoldingCall*> missed_calls(const Component& component) const {
+    std::vector<const HoldingCall*> found = calls_of(component);
+    std::erase_if(found, [&](const HoldingCall* call) {
+      return call->is_message || call->waiting.size() <= call->awaited.size() ||
+             std::ranges::any_of(call->awaited, [&](int rank) {
+               return know_.progresses.has_issued(*know_.job.dump_of(rank), call->id());
+             });
+    });
     return found;
   }
 
@@ -346,7 +448,7 @@ class CircleJudge {
     bool has_others = false;
     for (const auto& [there, group] : know_.job.counterparts(rank, own.group)) {
       const std::int64_t last =
-          know_.progresses.last_number(static_cast<std::size_t>(know_.dump_of(there)), group, own.is_message);
+          know_.progresses.last_number(*know_.job.dump_of(there), group, own.is_message);
       if (last >= own.sequence) return false;
       has_others = has_others || last >= 0;
     }
@@ -355,93 +457,81 @@ class CircleJudge {
 
   /// Names the ranks of a circle that are missed by most members of collectives; of several such ranks, those
   /// that wait themselves for most members of a collective. Returns whether they are told apart.
-  bool add_missing(const std::vector<std::size_t>& component) {
-    const std::vector<Missed> calls = missed_calls(component);
+  bool add_missing(const Component& component) {
+    const std::vector<const HoldingCall*> calls = missed_calls(component);
     std::set<int> missing, smaller;
-    for (const Missed& one : calls) {
-      for (const int rank : know_.graph.calls[one.call].awaited) {
+    for (const HoldingCall* const call : calls) {
+      for (const int rank : call->awaited) {
         missing.insert(rank);
         if (is_in_smaller_part(rank)) smaller.insert(rank);
       }
     }
     if (!smaller.empty()) missing = smaller;
-    const auto are_all_missing = [&](const Missed& one) {
-      return std::ranges::all_of(know_.graph.calls[one.call].awaited,
-                                 [&](int rank) { return missing.contains(rank); });
-    };
-    const Missed* most = nullptr;
-    for (const Missed& one : calls) {
-      if (are_all_missing(one) && (most == nullptr || one.more > most->more)) most = &one;
+    const auto more = [](const HoldingCall& call) { return call.waiting.size() - call.awaited.size(); };
+    const HoldingCall* most = nullptr;
+    for (const HoldingCall* const call : calls) {
+      const bool are_all_missing =
+          std::ranges::all_of(call->awaited, [&](int rank) { return missing.contains(rank); });
+      if (are_all_missing && (most == nullptr || more(*call) > more(*most))) most = call;
     }
-    if (most == nullptr) return false;
-    const HoldingCall& call = know_.graph.calls[most->call];
+    if (most == nullptr || (smaller.empty() && most->awaited.size() < missing.size())) return false;
     const auto is_odd = [&](int rank) { return is_in_smaller_part(rank) || is_ahead_of_alike(rank); };
-    if (smaller.empty() && call.awaited.size() < missing.size()) return false;
-    if (!std::ranges::all_of(call.awaited, is_odd)) return false;
+    if (!std::ranges::all_of(most->awaited, is_odd)) return false;
     name_missed(calls, *most, is_odd);
     return true;
   }
 
   /// Names the ranks of a call that are missed by most, and those of the calls of its kind that are missed
-  /// alike.
+  /// alike: the ranks that a call of another group misses are held by the same call as those that this one
+  /// misses, as where all ranks of a replica of the model save a checkpoint.
   template <typename IsOdd>
-  void name_missed(const std::vector<Missed>& calls, const Missed& most, const IsOdd& is_odd) {
-    const HoldingCall& call = know_.graph.calls[most.call];
-    std::vector<int> named;
-    std::int64_t groups = 0;
-    for (const Missed& one : calls) {
-      const HoldingCall& other = know_.graph.calls[one.call];
-      if (&one != &most && !is_missed_alike(other, call, is_odd)) continue;
+  void name_missed(const std::vector<const HoldingCall*>& calls, const HoldingCall& most,
+                   const IsOdd& is_odd) {
+    const HoldingCall& holding = know_.first_call_of(most.awaited.front());
+    const auto is_alike = [&](const HoldingCall& one) {
+      return one.group != most.group && one.awaited.size() == most.awaited.size() &&
+             know_.job.groups[one.group].description == know_.job.groups[most.group].description &&
+             std::ranges::all_of(one.awaited, [&](int rank) {
+               return is_odd(rank) && &know_.first_call_of(rank) == &holding;
+             });
+    };
+    std::int64_t groups = 0, named = 0;
+    for (const HoldingCall* const other : calls) {
+      if (other != &most && !is_alike(*other)) continue;
       ++groups;
-      named.insert(named.end(), other.awaited.begin(), other.awaited.end());
-      for (const int rank : other.awaited) suspect_missing(rank, other);
+      named += std::ssize(other->awaited);
+      for (const int rank : other->awaited) suspect_missing(rank, *other);
     }
-    const HoldingCall& first = know_.first_call_of(call.awaited.front());
-    found_.missed = fmt::format(
-        "{}, in which {} {},{} and {} in {}", call_words(know_.job, call), ranks_words(call.waiting),
-        call.waiting.size() == 1 ? "waits" : "wait",
-        groups == 1 ? ""
-                    : fmt::format(" nor to those of {} of this kind,", counted(groups - 1, "other group")),
-        named.size() == 1 ? "waits" : "wait", call_words(know_.job, first));
+    const std::string more = groups == 1 ? "" : sentence("detail_missed_groups", {{"n", groups - 1}});
+    see(Seen::missed, sentence("detail_missed", {{"call", know_.words_of(most)},
+                                                 {"ranks", most.waiting},
+                                                 {"groups", more},
+                                                 {"named", named},
+                                                 {"own", know_.words_of(holding)}}));
   }
 
   void suspect_missing(int rank, const HoldingCall& call) {
     const HoldingCall& own = know_.first_call_of(rank);
-    suspect(rank,
-            fmt::format("It has not come to {}, in which {} wait for it, and waits itself in {} for {}.",
-                        call_words(know_.job, call), ranks_words(call.waiting), call_words(know_.job, own),
-                        ranks_words(own.awaited)));
-  }
-
-  /// Whether the ranks that a call of another group misses are held by the same call as those that one of the
-  /// kind misses, as where all ranks of a replica of the model save a checkpoint.
-  template <typename IsOdd>
-  bool is_missed_alike(const HoldingCall& one, const HoldingCall& call, const IsOdd& is_odd) const {
-    const HoldingCall* const holding = &know_.first_call_of(call.awaited.front());
-    return one.group != call.group && one.awaited.size() == call.awaited.size() &&
-           know_.job.groups[one.group].description == know_.job.groups[call.group].description &&
-           std::ranges::all_of(
-               one.awaited, [&](int rank) { return is_odd(rank) && &know_.first_call_of(rank) == holding; });
+    found_.add(rank, SuspectKind::order,
+               sentence("why_missing", {{"call", know_.words_of(call)},
+                                        {"ranks", call.waiting},
+                                        {"own", know_.words_of(own)},
+                                        {"awaited", own.awaited}}));
   }
 
   /// Whether ranks are of a circle and are missed in a collective of their component, and no other
   /// rank is missed in one by most of its members.
   bool are_missed(const std::vector<int>& ranks, const std::vector<int>& circle,
-                  const std::vector<std::size_t>& component) const {
-    const auto has = [](const std::vector<int>& some, int rank) {
-      return std::ranges::find(some, rank) != some.end();
-    };
+                  const Component& component) const {
     if (std::ranges::none_of(ranks, [&](int rank) { return has(circle, rank); })) return false;
+    const auto is_among = [&](int rank) { return has(ranks, rank); };
     bool is_missed = false;
-    for (const std::size_t node : component) {
-      if (node < know_.graph.world) continue;
-      const HoldingCall& call = know_.graph.calls[node - know_.graph.world];
-      if (call.is_message) continue;
-      const auto is_among = [&](int rank) { return has(ranks, rank); };
-      if (std::ranges::all_of(call.awaited, is_among)) {
+    for (const HoldingCall* const call : calls_of(component)) {
+      if (call->is_message) continue;
+      if (std::ranges::all_of(call->awaited, is_among)) {
         is_missed = true;
-      } else if (2 * call.awaited.size() < know_.job.groups[call.group].members.size() &&
-                 std::ranges::none_of(call.awaited, is_among)) {
+      } else if (2 * call->awaited.size() < know_.job.groups[call->group].members.size() &&
+                 std::ranges::none_of(call->awaited, is_among)) {
         return false;
       }
     }
@@ -450,50 +540,46 @@ class CircleJudge {
 
   /// Returns the ranks that wait alone in the only collective of a circle whose other members, the larger
   /// part, are all held in one way; none where there is no such call.
-  std::vector<int> odd_ranks_of(const std::vector<std::size_t>& component) const {
+  std::vector<int> odd_ranks_of(const Component& component) const {
     std::vector<int> odd;
-    for (const std::size_t node : component) {
-      if (node < know_.graph.world) continue;
-      const HoldingCall& call = know_.graph.calls[node - know_.graph.world];
-      if (call.is_message || 2 * call.waiting.size() >= know_.job.groups[call.group].members.size()) continue;
-      std::set<std::pair<std::string, std::string>> held;  // by the kinds of the groups and the operations
-      for (const int rank : call.awaited) {
-        if (!waits_only_for(rank, call.waiting)) held.insert(way_of_holding(rank));
-      }
-      if (held.size() > 1 || call.awaited.size() < 2) continue;
+    for (const HoldingCall* const call : calls_of(component)) {
+      if (call->is_message || 2 * call->waiting.size() >= know_.job.groups[call->group].members.size())
+        continue;
+      std::set<std::pair<std::string, std::string>> held;
+      for (const int rank : call->awaited)
+        if (!waits_only_for(rank, call->waiting)) held.insert(way_of_holding(rank));
+      if (held.size() > 1 || call->awaited.size() < 2) continue;
       if (!odd.empty()) return {};
-      odd = call.waiting;
+      odd = call->waiting;
     }
     return odd;
   }
 
   bool waits_only_for(int rank, const std::vector<int>& ranks) const {
-    const std::vector<std::size_t>& front = know_.graph.fronts[static_cast<std::size_t>(know_.dump_of(rank))];
-    return std::ranges::all_of(front,
+    return std::ranges::all_of(know_.front_of(rank),
                                [&](std::size_t call) { return know_.graph.calls[call].awaited == ranks; });
   }
 
+  /// Returns the kind of the group and the operation of the call that holds a rank.
   std::pair<std::string, std::string> way_of_holding(int rank) const {
-    const auto dump = static_cast<std::size_t>(know_.dump_of(rank));
-    if (know_.graph.fronts[dump].empty()) return {};
-    const HoldingCall& call = know_.graph.calls[know_.graph.fronts[dump].front()];
-    const std::vector<RecordedCall>& calls = know_.recording(call.dump).calls;
-    return {
-        know_.job.groups[call.group].description,
-        call.call < 0 ? "" : know_.job.operation(call.dump, calls[static_cast<std::size_t>(call.call)]).name};
+    if (know_.front_of(rank).empty()) return {};
+    const HoldingCall& call = know_.first_call_of(rank);
+    const auto recorded = call.recorded_in(know_.job);
+    return {know_.job.groups[call.group].description, recorded ? recorded->operation().name : ""};
   }
 
   const Evidence& know_;
-  CircleSuspects found_;
+  Suspects& found_;
+  bool are_alone_ = false;                            // the suspects of all circles so far are alone in them
   std::optional<UsualDistances> usual_;               // of the whole job, once a circle has a message
   std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
 };
 
 }  // namespace
 
-CircleSuspects circle_suspects(const Evidence& know,
-                               const std::vector<std::vector<std::size_t>>& components) {
-  return CircleJudge(know).judge(components);
+void add_circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components,
+                         Suspects& suspects) {
+  CircleJudge(know, suspects).judge(components);
 }
 
 }  // namespace verify

@@ -3,7 +3,7 @@
 /// Ranks of which each waits for the next one, and which of them to look at.
 ///
 /// Where all ranks of one pipeline stage have begun another number of microbatches than the other stages,
-/// they are named (uneven_stages.h). Otherwise a rank is named alone that is held by a message between odd
+/// they are named. Otherwise a rank is named alone that is held by a message between odd
 /// places, while another one waits for a message of it. Otherwise ranks are named alone that
 /// have not come to a collective in which more ranks wait for them, and are ahead of the ranks at their place
 /// of other groups of the kind that holds them. Otherwise ranks of the shortest circle are named alone where
@@ -13,26 +13,15 @@
 /// held in the same calls and by each other, all of them are named.
 
 #include <cstddef>
-#include <map>
-#include <string>
 #include <vector>
 
-#include "verify/inspect/odd_programs.h"
 #include "verify/inspect/suspects.h"
 
 namespace verify {
 
-/// What is said of circles; the members are those of Suspects.
-struct CircleSuspects {
-  std::map<int, Suspect> ranks;
-  std::vector<std::vector<int>> circles;
-  std::string missed, facing, odd_peer, uneven;
-  std::vector<OddProgram> departed;
-  bool are_alone = false;
-};
-
 /// Judges the components of the graph that are circles. Nothing is said of one with a rank that may have lost
 /// the call that holds it.
-CircleSuspects circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components);
+void add_circle_suspects(const Evidence& know, const std::vector<std::vector<std::size_t>>& components,
+                         Suspects& suspects);
 
 }  // namespace verify

@@ -1,18 +1,18 @@
 #include "verify/inspect/disagreements.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
 #include <map>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/holding_call.h"
-#include "verify/output/phrases.h"
+#include "verify/inspect/sentences.h"
 
 namespace verify {
 
@@ -25,23 +25,24 @@ struct Signature {
   auto operator<=>(const Signature&) const = default;
 };
 
-Signature signature_of(const Job& job, std::size_t dump, const RecordedCall& call) {
-  const Recording& recording = job.recordings[dump];
-  const Operation& operation = job.operation(dump, call);
-  const std::string& name = operation.name;
+std::string dtype_of(const JobCall& call) {
+  return std::string(input_dtypes(call.recording().text(call->dtypes)));
+}
+
+Signature signature_of(const JobCall& call) {
+  const std::string& name = call.operation().name;
   Signature signature{.operation = name, .dtype = {}, .elements = -1};
-  if (name != "scatter")  // of which the root alone has an input
-    signature.dtype = std::string(input_dtypes(recording.text(call.dtypes)));
+  if (name != "scatter") signature.dtype = dtype_of(call);  // of which the root alone has an input
   if (name == "all_gather") {
-    signature.elements = recording.sizes[call.output_sizes].elements;
+    signature.elements = call.elements_out();
   } else if (name == "all_reduce" || name == "broadcast" || name == "reduce" || name == "reduce_scatter") {
-    signature.elements = recording.sizes[call.input_sizes].elements;
+    signature.elements = call.elements_in();
   }
   return signature;
 }
 
 std::string words_of_signature(const Signature& signature) {
-  std::string words = sim::printable_text(signature.operation.substr(0, 60));
+  const std::string words = sim::printable_text(signature.operation.substr(0, 60));
   const std::string dtype = sim::printable_text(signature.dtype.substr(0, 60));
   if (signature.elements >= 0 && !dtype.empty())
     return fmt::format("{} of {} x {}", words, signature.elements, dtype);
@@ -49,11 +50,16 @@ std::string words_of_signature(const Signature& signature) {
   return dtype.empty() ? words : fmt::format("{} of {}", words, dtype);
 }
 
+std::string words_of_count(std::uint32_t count) {
+  return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
+}
+
 /// A call of a group. Calls that are coalesced have one sequence, and are told apart by their order.
 struct Key {
   std::uint32_t group = 0;
   std::uint32_t place = 0;
   std::int64_t sequence = 0;
+  CollectiveId id() const { return {group, sequence}; }
   auto operator<=>(const Key&) const = default;
 };
 
@@ -65,49 +71,16 @@ struct KeyHash {
   }
 };
 
-/// Gives every different signature a number, for all dumps.
-class SignatureNumbers {
- public:
-  explicit SignatureNumbers(const Job& job) : job_(job) {}
-
-  void begin_dump() { of_dump_.clear(); }
-
-  std::uint32_t of(std::size_t dump, const RecordedCall& call) {
-    const auto ids = std::tuple(call.operation, call.dtypes, call.input_sizes, call.output_sizes);
-    if (ids == last_ids_ && dump == last_dump_) return last_;
-    const Key key{std::get<0>(ids), std::get<1>(ids),
-                  static_cast<std::int64_t>(std::uint64_t{std::get<2>(ids)} << 32U | std::get<3>(ids))};
-    const auto [known, is_new] = of_dump_.try_emplace(key, 0);
-    if (is_new) {
-      const auto next = static_cast<std::uint32_t>(numbers_.size());
-      known->second = numbers_.try_emplace(signature_of(job_, dump, call), next).first->second;
-    }
-    last_ids_ = ids;
-    last_dump_ = dump;
-    return last_ = known->second;
-  }
-
- private:
-  const Job& job_;
-  std::map<Signature, std::uint32_t> numbers_;
-  std::unordered_map<Key, std::uint32_t, KeyHash> of_dump_;  // by the ids of one dump
-  std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t> last_ids_;
-  std::size_t last_dump_ = ~std::size_t{0};
-  std::uint32_t last_ = 0;
-};
-
 /// Calls visit(key, call) for every collective of a dump in groups of several ranks.
 template <typename Visit>
 void for_each_collective(const Job& job, std::size_t dump, const Visit& visit) {
   std::vector<std::pair<std::int64_t, std::uint32_t>> last(job.groups_of[dump].size(), {-1, 0});
-  for (const RecordedCall& call : job.recordings[dump].calls) {
-    const std::uint32_t group = job.group_of(dump, call);
-    if (call.is_p2p || call.sequence < 0 || job.groups[group].members.size() < 2) continue;
-    if (job.operation(dump, call).is_message()) continue;
-    auto& [sequence, place] = last[call.group];
-    place = call.sequence == sequence ? place + 1 : 0;
-    sequence = call.sequence;
-    visit(Key{group, place, call.sequence}, call);
+  for (const JobCall call : job.calls_of(dump)) {
+    if (call->sequence < 0 || call.group().members.size() < 2 || !call.is_collective()) continue;
+    auto& [sequence, place] = last[call->group];
+    place = call->sequence == sequence ? place + 1 : 0;
+    sequence = call->sequence;
+    visit(Key{call.group_id(), place, call->sequence}, call);
   }
 }
 
@@ -117,13 +90,15 @@ std::set<Key> differing_calls(const Job& job) {
   for (const Recording& recording : job.recordings) calls += recording.calls.size();
   std::unordered_map<Key, std::uint32_t, KeyHash> first;  // the number of the signature that came first
   first.reserve(calls / 4);
+  std::map<Signature, std::uint32_t> numbers;
   std::set<Key> differing;
-  SignatureNumbers numbers(job);
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    numbers.begin_dump();
-    for_each_collective(job, dump, [&](const Key& key, const RecordedCall& call) {
-      const std::uint32_t number = numbers.of(dump, call);
-      if (first.try_emplace(key, number).first->second != number) differing.insert(key);
+  for (const std::size_t dump : job.dumps()) {
+    std::map<std::array<std::uint32_t, 4>, std::uint32_t> by_ids;  // the numbers, by the ids of this dump
+    for_each_collective(job, dump, [&](const Key& key, const JobCall& call) {
+      const auto [known, is_new] = by_ids.try_emplace(
+          {call->operation, call->dtypes, call->input_sizes, call->output_sizes}, numbers.size());
+      if (is_new) known->second = numbers.try_emplace(signature_of(call), known->second).first->second;
+      if (first.try_emplace(key, known->second).first->second != known->second) differing.insert(key);
     });
   }
   return differing;
@@ -140,19 +115,6 @@ std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
   return all_same(&Signature::dtype) ? "size" : "dtype";
 }
 
-/// Makes a disagreement of its parties, the largest first. `words` says what the ranks of a party have in
-/// common.
-template <typename Common, typename Words>
-Disagreement disagreement_of(const std::map<Common, std::vector<int>>& parties, std::string what,
-                             const Words& words) {
-  Disagreement disagreement;
-  disagreement.what = std::move(what);
-  for (const auto& [common, ranks] : parties) disagreement.parties.push_back({words(common), ranks});
-  std::ranges::stable_sort(disagreement.parties, std::greater(),
-                           [](const auto& party) { return party.ranks.size(); });
-  return disagreement;
-}
-
 class Collector {
  public:
   Collector(const Job& job, const Progresses& progresses, bool all)
@@ -160,44 +122,53 @@ class Collector {
 
   std::vector<Disagreement> collect() {
     add_collectives();
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
+    for (const std::size_t dump : job_.dumps())
+      for (const JobCall& call : progresses_.of(dump).front) add_message(call);
     add_parts();
     add_splits();
     return std::move(found_);
   }
 
  private:
-  using Parties = std::map<Signature, std::vector<int>>;
-
-  /// The calls that are told: all, or the first of each group.
-  std::map<Key, Parties> told_calls() const {
-    std::map<Key, Parties> told;
-    for (const Key& key : differing_calls(job_)) {
-      if (told.size() == kMostDisagreements) break;
-      if (all_ || told.empty() || told.rbegin()->first.group != key.group) told[key];
+  /// The calls that are told, of those that differ: all, or the first of each group.
+  template <typename Id>
+  std::set<Id> told_of(const std::set<Id>& differing) const {
+    std::set<Id> told;
+    for (const Id& id : differing) {
+      if (found_.size() + told.size() >= kMostDisagreements) break;
+      if (all_ || told.empty() || told.rbegin()->group != id.group) told.insert(id);
     }
     return told;
   }
 
+  /// Adds a disagreement of the ranks that have something in common, which `words` says: the most of them
+  /// first.
+  template <typename Common, typename Words>
+  void add(const CollectiveId& id, const std::string& what,
+           const std::map<Common, std::vector<int>>& ranks_by, const Words& words) {
+    Disagreement one{.group = id.group, .sequence = id.sequence, .what = what};
+    for (const auto& [common, ranks] : ranks_by) one.parties.push_back({words(common), ranks});
+    std::ranges::stable_sort(one.parties, std::greater(),
+                             [](const auto& party) { return party.ranks.size(); });
+    one.holds_ranks =
+        std::ranges::any_of(job_.dumps(), [&](std::size_t dump) { return progresses_.is_pending(dump, id); });
+    found_.push_back(std::move(one));
+  }
+
   void add_collectives() {
-    std::map<Key, Parties> told = told_calls();
+    const std::set<Key> told = told_of(differing_calls(job_));
     if (told.empty()) return;
     std::vector<bool> has_told(job_.groups.size());
-    for (const auto& [key, parties] : told) has_told[key.group] = true;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
-        const auto found = has_told[key.group] ? told.find(key) : told.end();
-        if (found != told.end())
-          found->second[signature_of(job_, dump, call)].push_back(job_.recordings[dump].rank);
+    for (const Key& key : told) has_told[key.group] = true;
+    std::map<Key, std::map<Signature, std::vector<int>>> parties;
+    for (const std::size_t dump : job_.dumps()) {
+      for_each_collective(job_, dump, [&](const Key& key, const JobCall& call) {
+        if (has_told[key.group] && told.contains(key))
+          parties[key][signature_of(call)].push_back(call.rank());
       });
     }
-    for (const auto& [key, parties] : told) {
-      Disagreement disagreement = disagreement_of(parties, what_differs(parties), words_of_signature);
-      disagreement.group = key.group;
-      disagreement.sequence = key.sequence;
-      disagreement.holds_ranks = is_pending({key.group, key.sequence});
-      found_.push_back(std::move(disagreement));
-    }
+    for (const auto& [key, ranks_by] : parties)
+      add(key.id(), what_differs(ranks_by), ranks_by, words_of_signature);
   }
 
   /// Calls visit(call, count) for the collectives of a dump that are among these, with the numbers of their
@@ -206,12 +177,11 @@ class Collector {
   void for_each_count(std::size_t dump, const std::set<CollectiveId>& among, const Visit& visit) const {
     const Recording& recording = job_.recordings[dump];
     std::map<CollectiveId, std::uint32_t> parts;
-    for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
-      const CollectiveId id{key.group, key.sequence};
-      if (!among.contains(id)) return;
-      const bool may_be_cut = (&call == &recording.calls.front() && call.record_id != 0) ||
-                              (&call == &recording.calls.back() && recording.is_truncated);
-      const auto [known, is_new] = parts.try_emplace(id, 0);
+    for_each_collective(job_, dump, [&](const Key& key, const JobCall& call) {
+      if (!among.contains(key.id())) return;
+      const bool may_be_cut = (call.index() == 0 && call->record_id != 0) ||
+                              (call.recorded == &recording.calls.back() && recording.is_truncated);
+      const auto [known, is_new] = parts.try_emplace(key.id(), 0);
       known->second = may_be_cut || (!is_new && known->second == 0) ? 0 : key.place + 1;
     });
     for (const auto& [id, count] : parts)
@@ -220,42 +190,22 @@ class Collector {
 
   /// Compares how many calls are coalesced into one.
   void add_parts() {
-    std::set<CollectiveId> coalesced, differing, told;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall&) {
-        if (key.place > 0) coalesced.insert({key.group, key.sequence});
+    std::set<CollectiveId> coalesced, differing;
+    for (const std::size_t dump : job_.dumps()) {
+      for_each_collective(job_, dump, [&](const Key& key, const JobCall&) {
+        if (key.place > 0) coalesced.insert(key.id());
       });
     }
     if (coalesced.empty()) return;
-    std::map<CollectiveId, std::uint32_t> first;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for_each_count(dump, coalesced, [&](const CollectiveId& id, std::uint32_t count) {
-        if (first.try_emplace(id, count).first->second != count) differing.insert(id);
-      });
-    }
-    for (const CollectiveId& id : differing) {
-      if (found_.size() + told.size() >= kMostDisagreements) break;
-      if (all_ || told.empty() || told.rbegin()->group != id.group) told.insert(id);
-    }
-    if (told.empty()) return;
     std::map<CollectiveId, std::map<std::uint32_t, std::vector<int>>> ranks;  // by their numbers of parts
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for_each_count(dump, told, [&](const CollectiveId& id, std::uint32_t count) {
-        ranks[id][count].push_back(job_.recordings[dump].rank);
+    for (const std::size_t dump : job_.dumps()) {
+      for_each_count(dump, coalesced, [&](const CollectiveId& id, std::uint32_t count) {
+        ranks[id][count].push_back(job_.rank_of(dump));
       });
     }
-    for (const auto& [id, by_count] : ranks) found_.push_back(of_parts(id, by_count));
-  }
-
-  Disagreement of_parts(const CollectiveId& id,
-                        const std::map<std::uint32_t, std::vector<int>>& by_count) const {
-    Disagreement disagreement = disagreement_of(by_count, "parts", [](std::uint32_t count) {
-      return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
-    });
-    disagreement.group = id.group;
-    disagreement.sequence = id.sequence;
-    disagreement.holds_ranks = is_pending(id);
-    return disagreement;
+    for (const auto& [id, by_count] : ranks)
+      if (by_count.size() > 1) differing.insert(id);
+    for (const CollectiveId& id : told_of(differing)) add(id, "parts", ranks.at(id), words_of_count);
   }
 
   /// What the members of an all_to_all send and expect.
@@ -268,12 +218,8 @@ class Collector {
 
   std::map<CollectiveId, Exchange> exchanges() const {
     std::map<CollectiveId, Exchange> found;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const RecordedCall& call : job_.recordings[dump].calls) {
-        if (!job_.is_collective(dump, call) || job_.operation(dump, call).name != "all_to_all") continue;
-        add_exchange(dump, call, found[{job_.group_of(dump, call), call.sequence}]);
-      }
-    }
+    for (const JobCall call : job_.calls())
+      if (call.is_collective() && call.operation().name == "all_to_all") add_exchange(call, found[call.id()]);
     std::erase_if(found, [&](const auto& one) {
       return !one.second.is_comparable ||
              one.second.ranks.size() != job_.groups[one.first.group].members.size();
@@ -285,88 +231,60 @@ class Collector {
   /// that have completed must show that the sizes are those of what is sent, and not of larger buffers.
   void add_splits() {
     const std::map<CollectiveId, Exchange> all = exchanges();
-    std::int64_t completed = 0;
-    for (const auto& [id, one] : all) {
-      if (one.is_pending) continue;
-      if (one.sent != one.expected) return;
-      ++completed;
-    }
-    if (completed == 0) return;
-    for (const auto& [id, one] : all) {
+    const auto is_pending = [](const auto& one) { return one.second.is_pending; };
+    const auto fits = [](const auto& one) { return one.second.sent == one.second.expected; };
+    if (std::ranges::all_of(all, is_pending)) return;
+    if (std::ranges::any_of(all, [&](const auto& one) { return !is_pending(one) && !fits(one); })) return;
+    for (const auto& one : all) {
       if (found_.size() == kMostDisagreements) return;
-      if (!one.is_pending || one.sent == one.expected) continue;
-      Disagreement disagreement;
-      disagreement.group = id.group;
-      disagreement.sequence = id.sequence;
-      disagreement.what = "splits";
-      disagreement.parties = {
-          {fmt::format("all_to_all that sends {} elements in all and expects {}", one.sent, one.expected),
-           one.ranks}};
-      std::ranges::sort(disagreement.parties.front().ranks);
-      disagreement.holds_ranks = true;
-      found_.push_back(std::move(disagreement));
+      if (fits(one)) continue;
+      const auto& [id, exchange] = one;
+      found_.push_back({.group = id.group,
+                        .sequence = id.sequence,
+                        .what = "splits",
+                        .parties = {{fmt::format("all_to_all that sends {} elements in all and expects {}",
+                                                 exchange.sent, exchange.expected),
+                                     exchange.ranks}},
+                        .holds_ranks = true});
+      std::ranges::sort(found_.back().parties.front().ranks);
     }
   }
 
-  void add_exchange(std::size_t dump, const RecordedCall& call, Exchange& exchange) const {
-    const Recording& recording = job_.recordings[dump];
-    const std::int64_t sent = recording.sizes[call.input_sizes].elements;
-    const std::int64_t expected = recording.sizes[call.output_sizes].elements;
-    if (exchange.ranks.empty()) exchange.dtypes = recording.text(call.dtypes);
+  static void add_exchange(const JobCall& call, Exchange& exchange) {
+    const Recording& recording = call.recording();
+    const std::int64_t sent = call.elements_in(), expected = call.elements_out();
+    if (exchange.ranks.empty()) exchange.dtypes = recording.text(call->dtypes);
     constexpr std::size_t kLongText = 4000;  // of sizes: longer ones are cut (recorded_fields.cpp)
-    const bool is_cut = recording.text(recording.sizes[call.input_sizes].text).size() > kLongText ||
-                        recording.text(recording.sizes[call.output_sizes].text).size() > kLongText;
+    const bool is_cut = recording.text(recording.sizes[call->input_sizes].text).size() > kLongText ||
+                        recording.text(recording.sizes[call->output_sizes].text).size() > kLongText;
     const bool is_second_part = !exchange.ranks.empty() && exchange.ranks.back() == recording.rank;
     exchange.is_comparable = exchange.is_comparable && !is_second_part && !is_cut && sent >= 0 &&
-                             expected >= 0 && exchange.dtypes == recording.text(call.dtypes) &&
+                             expected >= 0 && exchange.dtypes == recording.text(call->dtypes) &&
                              !__builtin_add_overflow(exchange.sent, sent, &exchange.sent) &&
                              !__builtin_add_overflow(exchange.expected, expected, &exchange.expected);
-    exchange.is_pending = exchange.is_pending || call.state != CallState::completed;
+    exchange.is_pending = exchange.is_pending || !call.is_completed();
     exchange.ranks.push_back(recording.rank);
   }
 
-  /// Whether a call is pending on a rank.
-  bool is_pending(const CollectiveId& id) const {
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
-      if (progresses_.is_pending(dump, id)) return true;
-    return false;
-  }
-
-  /// Compares the messages that a rank receives with the other halves, where both are pending.
-  void add_messages(std::size_t dump) {
-    for (const std::uint32_t index : progresses_.of(dump).front) {
-      const RecordedCall& call = job_.recordings[dump].calls[index];
-      const Operation& operation = job_.operation(dump, call);
-      if (operation.kind != Operation::Kind::recv || found_.size() == kMostDisagreements) continue;
-      const int peer = job_.groups[job_.group_of(dump, call)].rank_at(operation.from);
-      const int other = peer < 0 ? -1 : job_.dump_of_rank[static_cast<std::size_t>(peer)];
-      if (other >= 0) compare_halves(dump, call, static_cast<std::size_t>(other));
-    }
-  }
-
-  void compare_halves(std::size_t dump, const RecordedCall& call, std::size_t sender) {
-    const Operation& operation = job_.operation(dump, call);
-    for (const std::uint32_t index : progresses_.of(sender).front) {
-      const RecordedCall& sent = job_.recordings[sender].calls[index];
-      const Operation& theirs = job_.operation(sender, sent);
-      if (job_.group_of(sender, sent) != job_.group_of(dump, call) || theirs.kind != Operation::Kind::send ||
-          theirs.from != operation.from || theirs.to != operation.to)
-        continue;
-      const Signature in{"recv", std::string(input_dtypes(job_.recordings[dump].text(call.dtypes))),
-                         job_.recordings[dump].sizes[call.output_sizes].elements};
-      const Signature out{"send", std::string(input_dtypes(job_.recordings[sender].text(sent.dtypes))),
-                          job_.recordings[sender].sizes[sent.input_sizes].elements};
-      if (in.dtype == out.dtype && in.elements == out.elements) return;
-      Disagreement disagreement;
-      disagreement.group = job_.group_of(dump, call);
-      disagreement.sequence = call.p2p_sequence;
-      disagreement.what = in.dtype == out.dtype ? "size" : "dtype";
-      disagreement.parties = {{words_of_signature(out), {job_.recordings[sender].rank}},
-                              {words_of_signature(in), {job_.recordings[dump].rank}}};
-      disagreement.holds_ranks = disagreement.is_message = true;
-      found_.push_back(std::move(disagreement));
-      return;
-    }
+  /// Compares a message that a rank receives with the other half, where both are pending.
+  void add_message(const JobCall& call) {
+    if (call.operation().kind != Operation::Kind::recv || found_.size() == kMostDisagreements) return;
+    const auto sender = call.peer() < 0 ? std::nullopt : job_.dump_of(call.peer());
+    if (!sender) return;
+    const std::vector<JobCall>& theirs = progresses_.of(*sender).front;
+    const auto half =
+        std::ranges::find_if(theirs, [&](const JobCall& one) { return one.is_other_half_of(call); });
+    if (half == theirs.end()) return;
+    const Signature in{"recv", dtype_of(call), call.elements_out()};
+    const Signature out{"send", dtype_of(*half), half->elements_in()};
+    if (in.dtype == out.dtype && in.elements == out.elements) return;
+    found_.push_back(
+        {.group = call.group_id(),
+         .sequence = call->p2p_sequence,
+         .what = in.dtype == out.dtype ? "size" : "dtype",
+         .parties = {{words_of_signature(out), {half->rank()}}, {words_of_signature(in), {call.rank()}}},
+         .holds_ranks = true,
+         .is_message = true});
   }
 
   const Job& job_;
@@ -382,17 +300,15 @@ std::string_view input_dtypes(std::string_view dtypes) { return dtypes.substr(0,
 std::string disagreement_words(const Job& job, const Disagreement& one) {
   std::vector<std::string> parties;
   for (const Disagreement::Party& party : one.parties)
-    parties.push_back(fmt::format("{} {} {}", ranks_words(party.ranks),
-                                  party.ranks.size() == 1 ? "makes" : "make", party.call));
-  const JobGroup& group = job.groups[one.group];
-  if (one.what == "splits")
-    return fmt::format("The members of {} make call {} as an {}: the splits of two of them do not fit.",
-                       group_words(group), one.sequence, one.parties.front().call);
-  if (one.is_message)
-    return fmt::format("The halves of a message in {} differ in {}: {}.", group_words(group), one.what,
-                       fmt::join(parties, ", "));
-  return fmt::format("Call {} of {} differs in {}: {}.", one.sequence, group_words(group), one.what,
-                     fmt::join(parties, ", "));
+    parties.push_back(sentence("party_makes", {{"ranks", party.ranks}, {"call", party.call}}));
+  return sentence(one.what == "splits" ? "splits_differ"
+                  : one.is_message     ? "halves_differ"
+                                       : "calls_differ",
+                  {{"group", group_words(job.groups[one.group])},
+                   {"sequence", one.sequence},
+                   {"what", one.what},
+                   {"call", one.parties.front().call},
+                   {"parties", fmt::format("{}", fmt::join(parties, ", "))}});
 }
 
 std::vector<int> Disagreement::odd_ranks() const {

@@ -21,39 +21,6 @@ struct Completed {
   int rank = -1;
 };
 
-/// Whether a call that has completed on a member tells that all members had come to it.
-bool needs_all(const Job& job, std::size_t dump, const RecordedCall& call) {
-  return !call.is_p2p && job.operation(dump, call).needs_all();
-}
-
-/// Returns the last collective of each group that has completed somewhere and needs all members.
-std::vector<Completed> last_completed(const Job& job) {
-  std::vector<Completed> last(job.groups.size());
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    const Recording& recording = job.recordings[dump];
-    for (const RecordedCall& call : recording.calls) {
-      if (call.state != CallState::completed || !needs_all(job, dump, call)) continue;
-      const std::uint32_t group = job.group_of(dump, call);
-      if (group == kNoGroup || call.sequence <= last[group].sequence) continue;
-      last[group] = {call.sequence, recording.rank};
-    }
-  }
-  return last;
-}
-
-/// Returns the last collective of each group that has completed on a member, by the counts of "pg_status".
-std::vector<Completed> last_counted(const Job& job) {
-  std::vector<Completed> last(job.groups.size());
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    for (const GroupOfRank& own : job.groups_of[dump]) {
-      if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
-      if (own.status->completed > last[own.group].sequence)
-        last[own.group] = {own.status->completed, job.recordings[dump].rank};
-    }
-  }
-  return last;
-}
-
 class Finder {
  public:
   Finder(const Job& job, const Progresses& progresses) : job_(job), progresses_(progresses) {}
@@ -61,7 +28,8 @@ class Finder {
   EarlyDumps find() {
     add_behind_completed();
     add_behind_counted();
-    add_most_of_a_call();
+    if (progresses_.has_completed_calls())
+      add_most_of_a_call();  // else the others may have made another call
     for (const int rank : progresses_.messages().senders_behind()) ranks_.insert(rank);
     early_.ranks.assign(ranks_.begin(), ranks_.end());
     return early_;
@@ -69,17 +37,22 @@ class Finder {
 
  private:
   void add(std::size_t dump, std::uint32_t group, const Completed& completed) {
-    ranks_.insert(job_.recordings[dump].rank);
+    ranks_.insert(job_.rank_of(dump));
     if (early_.group != kNoGroup) return;
     early_.group = group;
     early_.sequence = completed.sequence;
     early_.completed_by = completed.rank;
   }
 
-  /// Dumps that end before a call that is in another dump as completed.
+  /// Dumps that end before a call that needs all members and is in another dump as completed.
   void add_behind_completed() {
-    const std::vector<Completed> last = last_completed(job_);
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+    std::vector<Completed> last(job_.groups.size());  // by group
+    for (const JobCall call : job_.calls()) {
+      if (!call.is_completed() || !call.needs_all()) continue;
+      Completed& known = last[call.group_id()];
+      if (call->sequence > known.sequence) known = {call->sequence, call.rank()};
+    }
+    for (const std::size_t dump : job_.dumps()) {
       for (const GroupOfRank& own : job_.groups_of[dump]) {
         if (own.group == kNoGroup) continue;
         const std::int64_t issued = progresses_.last_issued(dump, own.group);
@@ -95,14 +68,19 @@ class Finder {
   /// dump does not have. Those may be broadcasts, which end on their root before others have come, but the
   /// one that is pending needs all.
   void add_behind_counted() {
-    const std::vector<Completed> last = last_counted(job_);
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const std::uint32_t index : progresses_.of(dump).calls) {
-        const RecordedCall& call = job_.recordings[dump].calls[index];
-        const std::uint32_t group = job_.group_of(dump, call);
-        if (!needs_all(job_, dump, call) || call.sequence > last[group].sequence) continue;
-        if (progresses_.last_issued(dump, group) < last[group].sequence) add(dump, group, last[group]);
+    std::vector<Completed> last(job_.groups.size());  // by group, as "pg_status" counts
+    for (const std::size_t dump : job_.dumps()) {
+      for (const GroupOfRank& own : job_.groups_of[dump]) {
+        const RecordedStatus* const counted = job_.counts_of(own);
+        if (counted != nullptr && counted->completed > last[own.group].sequence)
+          last[own.group] = {counted->completed, job_.rank_of(dump)};
       }
+    }
+    for (const JobCall& call : progresses_.pending()) {
+      const std::uint32_t group = call.group_id();
+      if (!call.needs_all() || call->sequence > last[group].sequence) continue;
+      if (progresses_.last_issued(call.dump, group) < last[group].sequence)
+        add(call.dump, group, last[group]);
     }
   }
 
@@ -110,9 +88,8 @@ class Finder {
   struct Half {
     std::vector<std::size_t> pending;    // dumps
     std::vector<std::size_t> completed;  // dumps
-    std::uint32_t first = 0;             // index of the call in the first of the pending dumps
+    std::int64_t first = 0;              // index of the call in the first of the pending dumps
     std::int64_t late_ns = 0;            // how long after the pending dumps the completed ones issued it
-    int completed_by(const Job& job) const { return job.recordings[completed.back()].rank; }
   };
 
   /// When dumps issued calls, in ns; by the call and the dump.
@@ -122,7 +99,6 @@ class Finder {
   /// those whose dumps are not early: it ended when theirs had been written, as the devices of most members
   /// do not stop in a call that ends on others. Where most dumps are early, so are all in such a call.
   void add_most_of_a_call() {
-    if (!progresses_.has_completed_calls()) return;  // otherwise the others may have made another call
     const std::map<CollectiveId, Half> calls = half_completed_calls();
     for (std::size_t before = job_.recordings.size() + 1; before != ranks_.size();) {
       before = ranks_.size();
@@ -131,7 +107,8 @@ class Finder {
         if (is_most) late_.insert(one.completed.begin(), one.completed.end());
         const bool is_early = is_most || is_of_half_beside_late(one) || one.late_ns >= kLate;
         if (!is_early && 2 * ranks_.size() <= job_.recordings.size()) continue;
-        for (const std::size_t dump : one.pending) add(dump, id.group, {id.sequence, one.completed_by(job_)});
+        for (const std::size_t dump : one.pending)
+          add(dump, id.group, {id.sequence, job_.rank_of(one.completed.back())});
       }
     }
     find_last(calls);
@@ -142,32 +119,25 @@ class Finder {
   bool is_of_half_beside_late(const Half& one) const {
     return one.pending.size() == one.completed.size() &&
            std::ranges::all_of(one.completed, [&](std::size_t dump) {
-             return late_.contains(dump) && progresses_.of(dump).calls.empty() &&
-                    progresses_.of(dump).lost.empty();
+             return late_.contains(dump) && !progresses_.of(dump).any();
            });
   }
 
   /// Finds the rank that alone has completed all of the calls that are pending in early dumps.
   void find_last(const std::map<CollectiveId, Half>& calls) {
     std::set<int> last;
-    const Half* most = nullptr;  // of the calls, the one that is pending in most dumps
-    CollectiveId id;
-    for (const auto& [own, one] : calls) {
-      for (const std::size_t dump : one.completed) last.insert(job_.recordings[dump].rank);
-      if (most != nullptr && one.pending.size() <= most->pending.size()) continue;
-      most = &one;
-      id = own;
-    }
+    for (const auto& [id, one] : calls)
+      for (const std::size_t dump : one.completed) last.insert(job_.rank_of(dump));
     if (last.size() != 1 || ranks_.contains(*last.begin())) return;
-    if (most->pending.size() < 2 && most->late_ns < kLate) return;
+    // The call that is pending in most dumps.
+    const auto& [id, most] =
+        *std::ranges::max_element(calls, {}, [](const auto& one) { return one.second.pending.size(); });
+    if (most.pending.size() < 2 && most.late_ns < kLate) return;
     early_.last = *last.begin();
-    early_.late_ns = most->late_ns < kLate ? 0 : most->late_ns;
-    early_.last_call = {.group = id.group,
-                        .sequence = id.sequence,
-                        .dump = most->pending.front(),
-                        .call = static_cast<std::int64_t>(most->first)};
-    for (const std::size_t dump : most->pending)
-      early_.last_call.waiting.push_back(job_.recordings[dump].rank);
+    early_.late_ns = most.late_ns < kLate ? 0 : most.late_ns;
+    early_.last_call = {
+        .group = id.group, .sequence = id.sequence, .dump = most.pending.front(), .call = most.first};
+    for (const std::size_t dump : most.pending) early_.last_call.waiting.push_back(job_.rank_of(dump));
   }
 
   /// How long after the members in whose dumps a call is pending those issued it that have completed it,
@@ -188,69 +158,47 @@ class Finder {
   static std::pair<std::int64_t, std::int64_t> times_of(const CollectiveId& id,
                                                         const std::vector<std::size_t>& dumps,
                                                         const Times& times) {
-    const auto of_call = times.find(id);
-    if (of_call == times.end()) return {kNoTime, kNoTime};
-    std::pair<std::int64_t, std::int64_t> found{kNoTime, kNoTime};
+    std::vector<std::int64_t> found;
     for (const std::size_t dump : dumps) {
-      const auto own = of_call->second.find(dump);
-      if (own == of_call->second.end() || own->second <= 0) return {kNoTime, kNoTime};
-      found.first = found.first == kNoTime ? own->second : std::min(found.first, own->second);
-      found.second = std::max(found.second, own->second);
+      const auto own = times.at(id).find(dump);
+      if (own == times.at(id).end() || own->second <= 0) return {kNoTime, kNoTime};
+      found.push_back(own->second);
     }
-    return found;
-  }
-
-  /// Returns the times of these calls and of those before them.
-  Times times_of_calls(const std::map<CollectiveId, Half>& calls) const {
-    Times times;
-    for (const auto& [id, one] : calls) {
-      times[id];
-      times[{id.group, id.sequence - 1}];
-    }
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const RecordedCall& call : job_.recordings[dump].calls) {
-        if (!job_.is_collective(dump, call)) continue;
-        const auto found = times.find({job_.group_of(dump, call), call.sequence});
-        if (found != times.end()) found->second.try_emplace(dump, call.created_ns);
-      }
-    }
-    return times;
+    const auto [first, last] = std::ranges::minmax(found);
+    return {first, last};
   }
 
   std::map<CollectiveId, Half> half_completed_calls() const {
     std::map<CollectiveId, Half> calls;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const std::uint32_t index : progresses_.of(dump).calls) {
-        const RecordedCall& call = job_.recordings[dump].calls[index];
-        if (!needs_all(job_, dump, call)) continue;
-        Half& half = calls[{job_.group_of(dump, call), call.sequence}];
-        if (half.pending.empty()) half.first = index;
-        if (half.pending.empty() || half.pending.back() != dump) half.pending.push_back(dump);
-      }
+    for (const JobCall& call : progresses_.pending()) {
+      if (!call.needs_all()) continue;
+      Half& half = calls[call.id()];
+      if (half.pending.empty()) half.first = static_cast<std::int64_t>(call.index());
+      if (half.pending.empty() || half.pending.back() != call.dump) half.pending.push_back(call.dump);
     }
     if (calls.empty()) return calls;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      for (const RecordedCall& call : job_.recordings[dump].calls) {
-        if (call.state != CallState::completed || !needs_all(job_, dump, call)) continue;
-        const auto found = calls.find({job_.group_of(dump, call), call.sequence});
-        if (found != calls.end()) found->second.completed.push_back(dump);
-      }
+    Times times;  // of these calls and of those before them
+    for (const auto& [id, one] : calls) {
+      times[id];
+      times[{id.group, id.sequence - 1}];
+    }
+    for (const JobCall call : job_.calls()) {
+      const auto time = call.is_collective() ? times.find(call.id()) : times.end();
+      if (time != times.end()) time->second.try_emplace(call.dump, call->created_ns);
+      const auto half = call.is_completed() && call.needs_all() ? calls.find(call.id()) : calls.end();
+      if (half != calls.end()) half->second.completed.push_back(call.dump);
     }
     std::erase_if(calls, [](const auto& one) { return one.second.completed.empty(); });
-    const Times times = times_of_calls(calls);
     for (auto& [id, one] : calls) one.late_ns = lateness_of(id, one, times);
     return calls;
   }
 
   /// Whether these dumps are most of those of a group that are not early.
   bool is_of_most(std::uint32_t group, const std::vector<std::size_t>& pending) const {
-    const auto counts = [&](int rank) {
-      return job_.dump_of_rank[static_cast<std::size_t>(rank)] >= 0 && !ranks_.contains(rank);
-    };
-    const std::ptrdiff_t all = std::ranges::count_if(job_.groups[group].members, counts);
-    return 2 * std::ranges::count_if(pending,
-                                     [&](std::size_t dump) { return counts(job_.recordings[dump].rank); }) >
-           all;
+    const auto counts = [&](int rank) { return job_.dump_of(rank) && !ranks_.contains(rank); };
+    const auto rank_of = [&](std::size_t dump) { return job_.rank_of(dump); };
+    return 2 * std::ranges::count_if(pending, counts, rank_of) >
+           std::ranges::count_if(job_.groups[group].members, counts);
   }
 
   const Job& job_;
@@ -268,8 +216,7 @@ EarlyDumps early_dumps_of(const Job& job, const Progresses& progresses) {
 
 void mark_early_dumps(const EarlyDumps& early, Job& job) {
   if (early.ranks.size() >= job.recordings.size()) return;
-  for (const int rank : early.ranks)
-    job.is_early[static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)])] = true;
+  for (const int rank : early.ranks) job.is_early[*job.dump_of(rank)] = true;
 }
 
 }  // namespace verify

@@ -12,6 +12,7 @@
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/holding_call.h"
+#include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -28,7 +29,7 @@ bool is_number(const std::string& name) {
 /// The groups whose members have different names of them, and in which no call is known to have completed.
 std::map<std::uint32_t, Names> differing_names(const Job& job) {
   std::map<std::uint32_t, Names> names;
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+  for (const std::size_t dump : job.dumps()) {
     const Recording& recording = job.recordings[dump];
     for (std::size_t own = 0; own < recording.configured; ++own) {
       const RecordedGroup& group = recording.groups[own];
@@ -40,12 +41,10 @@ std::map<std::uint32_t, Names> differing_names(const Job& job) {
   std::erase_if(names, [](const auto& one) { return one.second.size() < 2; });
   if (names.empty()) return names;
   bool has_completed = false;
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
-    for (const RecordedCall& call : job.recordings[dump].calls) {
-      if (call.state != CallState::completed) continue;
-      has_completed = true;
-      names.erase(job.group_of(dump, call));
-    }
+  for (const JobCall call : job.calls()) {
+    if (!call.is_completed()) continue;
+    has_completed = true;
+    names.erase(call.group_id());
   }
   if (!has_completed) names.clear();  // dumps of active calls do not tell which groups were formed
   return names;
@@ -137,16 +136,11 @@ OddGroupOrder odd_group_order_of(const Job& job) {
   std::vector<std::string> said;
   for (const auto& [name, ranks] : names)
     said.push_back(fmt::format("'{}' on {}", sim::printable_text(name.substr(0, 40)), ranks_words(ranks)));
-  odd.text = fmt::format(
-      "{} {} made groups in {}: {}, for example, is {}. "
-      "PyTorch numbers the groups of a rank in their order, and a group whose members number it differently "
-      "is "
-      "never formed. "
-      "This is consistent with calls of new_group() that are left out, made twice or made in another order "
-      "there.",
-      ranks_words(odd.ranks), odd.ranks.size() == 1 ? "has" : "have",
-      is_of_others ? "another order than the other members" : "different orders",
-      group_words(job.groups[group]), fmt::join(said, " and "));
+  odd.text = sentence("found_order",
+                      {{"ranks", odd.ranks},
+                       {"order", is_of_others ? "another order than the other members" : "different orders"},
+                       {"group", group_words(job.groups[group])},
+                       {"names", fmt::format("{}", fmt::join(said, " and "))}});
   return odd;
 }
 

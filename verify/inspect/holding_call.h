@@ -4,18 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "verify/inspect/job.h"
 
 namespace verify {
-
-// A verb that agrees with ranks: "waits" of one rank, "wait" of several.
-
-inline const char* verb(const std::vector<int>& ranks, const char* one, const char* several) {
-  return ranks.size() == 1 ? one : several;
-}
 
 /// A call that holds ranks.
 struct HoldingCall {
@@ -31,16 +26,22 @@ struct HoldingCall {
   int peer = -1;               // of a message: the rank to which it goes, or from which it comes
   int distance = -1;           // from a suspect: 1 if the call waits for one; -1: it waits for none
 
+  CollectiveId id() const { return {group, sequence}; }
+  /// Returns the call as a rank that waits in it has recorded it; nothing where only "pg_status" knows it.
+  std::optional<JobCall> recorded_in(const Job& job) const {
+    return call < 0 ? std::nullopt : std::optional(job.call_at(dump, call));
+  }
   /// Returns the ranks for which the call waits: those with a dump, or without any of these the absent ones.
   const std::vector<int>& targets() const { return awaited.empty() ? absent : awaited; }
   bool awaits() const { return !targets().empty(); }
 };
 
-/// Returns a call of a dump, as one in which its rank alone waits.
-HoldingCall holding_call_of(const Job& job, std::size_t dump, const RecordedCall& call);
+/// Returns a call as one in which its rank alone waits.
+HoldingCall holding_call_of(const JobCall& call);
 
 /// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".
 std::string call_words(const Job& job, const HoldingCall& call);
+std::string call_words(const JobCall& call);
 
 /// Says of a call for which nobody is awaited how far its members came: "Every member has come to
 /// nccl:all_reduce, call 12 of ..., and none has completed it."

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "verify/inspect/early_dumps.h"
-#include "verify/inspect/group_order.h"
-#include "verify/inspect/holding_call.h"
-#include "verify/inspect/limits.h"
+#include "verify/inspect/sentences.h"
 #include "verify/inspect/verdict.h"
 #include "verify/output/phrases.h"
 
@@ -29,143 +24,142 @@ class Inspector {
     result_.shows_all = all;
     result_.notes = std::move(recordings.notes);
     result_.job = job_of(std::move(recordings));
-    if (given) {
-      if (std::optional<sim::Layout> layout = given(result_.job.world_size))
-        result_.layout = judged_layout(result_.job, *std::move(layout));
+    std::optional<sim::Layout> layout = given ? given(job_.world_size) : std::nullopt;
+    if (layout) {
+      result_.layout = judged_layout(job_, *std::move(layout));
+    } else {
+      result_.layout = inferred_layout(job_);
     }
-    if (!result_.layout) result_.layout = inferred_layout(result_.job);
   }
 
   Inspection run() {
-    std::optional<Progresses> progresses(std::in_place, result_.job);
-    disagreements_ = disagreements_of(result_.job, *progresses, all_);
-    facts_.early = early_dumps_of(result_.job, *progresses);
-    if (!facts_.early.ranks.empty()) {
-      mark_early_dumps(facts_.early, result_.job);
-      progresses.emplace(result_.job);
+    std::optional<Progresses> progresses(std::in_place, job_);
+    disagreements_ = disagreements_of(job_, *progresses, all_);
+    result_.early = early_dumps_of(job_, *progresses);
+    if (!result_.early.ranks.empty()) {
+      mark_early_dumps(result_.early, result_.job);
+      progresses.emplace(job_);
     }
-    result_.waiting = waiting_of(result_.job, *progresses);
-    result_.suspects = result_.waiting.suspects.ranks;
+    result_.waiting = waiting_of(job_, *progresses);
+    for (const auto& [rank, one] : suspects_.ranks) result_.suspects.push_back(one);
     add_late();
     add_disagreements();
     add_group_order();
     add_waits();
     add_contradictions();
     judge_layout();
-    add_lost();
-    add_unlisted();
-    result_.verdict = verdict_of(result_, facts_);
-    result_.cannot_tell = limits_of(job(), facts_.early, result_.suspects);
+    if (result_.suspects.empty()) add_lost();
+    if (result_.suspects.empty()) add_unlisted();
+    result_.verdict = verdict_of(result_);
+    result_.cannot_tell = limits_of(result_);
     return std::move(result_);
   }
 
  private:
-  const Job& job() const { return result_.job; }
   void find(std::string what, std::string text, std::vector<int> ranks) {
     result_.findings.push_back({std::move(what), std::move(text), std::move(ranks)});
   }
 
   /// The rank that came late to a call in which the others waited, where nobody else is a suspect.
   void add_late() {
-    const EarlyDumps& early = facts_.early;
+    const EarlyDumps& early = result_.early;
     if (early.late_ns == 0 || !result_.suspects.empty()) return;
-    result_.suspects.push_back(
-        {early.last, SuspectKind::host,
-         fmt::format("It came {} after {} to {}.", seconds_text(early.late_ns),
-                     ranks_words(early.last_call.waiting), call_words(job(), early.last_call))});
-    facts_.is_late = true;
+    result_.suspects.push_back({early.last, SuspectKind::host,
+                                sentence("why_late", {{"seconds", seconds_text(early.late_ns)},
+                                                      {"ranks", early.last_call.waiting},
+                                                      {"call", call_words(job_, early.last_call)}})});
+    result_.is_late = true;
   }
 
   void add_disagreements() {
-    std::map<int, Suspect> odd;
+    Suspects odd;
+    const auto add = [&](const Disagreement& one) {
+      for (const int rank : one.odd_ranks()) odd.add(rank, SuspectKind::order, disagreement_words(job_, one));
+    };
     for (const Disagreement& one : disagreements_) {
-      const std::string words = disagreement_words(job(), one);
-      find(one.what, words, one.odd_ranks());
-      if (!one.holds_ranks || facts_.leading != nullptr) continue;
-      if (one.what == "splits" && !is_in_calls_of_all()) continue;
-      facts_.leading = &one;
-      for (const int rank : one.odd_ranks()) odd[rank] = {rank, SuspectKind::order, words};
+      find(one.what, disagreement_words(job_, one), one.odd_ranks());
+      // Splits count only where nothing is known but calls to which all of their members have come.
+      const bool counts = one.what != "splits" || suspects_.are_stuck() || suspects_.running > 0;
+      if (one.holds_ranks && counts && !result_.leading) result_.leading = one;
     }
-    if (facts_.leading == nullptr) return;
-    add_sisters(odd);
-    tell_parties_apart(odd);
+    if (!result_.leading) return;
+    add(*result_.leading);
+    for (const Disagreement& one : disagreements_) {
+      if (!one.holds_ranks || !are_sisters(one, *result_.leading)) continue;
+      ++result_.sisters;
+      add(one);
+    }
+    if (!result_.leading->has_majority()) tell_parties_apart(odd);
     result_.suspects.clear();
-    for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
+    for (auto& [rank, suspect] : odd.ranks) result_.suspects.push_back(std::move(suspect));
   }
 
-  /// Whether nothing is known but calls to which all of their members have come.
-  bool is_in_calls_of_all() const {
-    return result_.waiting.suspects.is_stuck || result_.waiting.suspects.running > 0;
-  }
-
-  /// Groups of one kind may differ in one call in one way, as where all ranks of a replica of the model make
-  /// a call that the others do not make: then the ranks of all these groups are named.
-  void add_sisters(std::map<int, Suspect>& odd) {
-    for (const Disagreement& one : disagreements_) {
-      if (&one == facts_.leading || !one.holds_ranks || !are_sisters(one, *facts_.leading)) continue;
-      ++facts_.sisters;
-      for (const int rank : one.odd_ranks())
-        odd.try_emplace(rank, Suspect{rank, SuspectKind::order, disagreement_words(job(), one)});
-    }
-  }
-
-  /// Whether two groups of one kind differ in one way. Groups of other stages may be at another call.
+  /// Whether two groups of one kind differ in one call in one way, as where all ranks of a replica of the
+  /// model make a call that the others do not make: then the ranks of all these groups are named. Groups of
+  /// other stages may be at another call.
   bool are_sisters(const Disagreement& one, const Disagreement& other) const {
-    const JobGroup& group = job().groups[one.group];
     const auto calls_of = [](const Disagreement& of) {
       std::vector<std::string> calls;
       for (const Disagreement::Party& party : of.parties) calls.push_back(party.call);
       if (!of.has_majority()) std::ranges::sort(calls);
       return calls;
     };
-    return one.group != other.group && group.description == job().groups[other.group].description &&
+    return one.group != other.group &&
+           job_.groups[one.group].description == job_.groups[other.group].description &&
            one.what == other.what && one.is_message == other.is_message &&
            one.has_majority() == other.has_majority() && calls_of(one) == calls_of(other);
   }
 
   /// Where no party is the smaller one, the ranks are named that depart from the calls of their pipeline
   /// stages.
-  void tell_parties_apart(std::map<int, Suspect>& odd) {
-    if (facts_.leading->has_majority()) return;
+  void tell_parties_apart(Suspects& odd) {
     std::map<int, Suspect> departing;
-    for (const OddProgram& one : odd_programs(job(), Elements::compared)) {
-      const auto known = odd.find(one.rank);
-      if (known == odd.end()) continue;
+    for (const OddProgram& one : odd_programs(job_, Elements::compared)) {
+      const auto known = odd.ranks.find(one.rank);
+      if (known == odd.ranks.end()) continue;
       departing.insert(*known);
-      facts_.by_habit = facts_.by_habit || one.by_habit;
+      result_.by_habit = result_.by_habit || one.by_habit;
     }
-    if (departing.empty() || departing.size() == odd.size()) return;
-    odd = std::move(departing);
-    facts_.departs = true;
+    if (departing.empty() || departing.size() == odd.ranks.size()) return;
+    odd.ranks = std::move(departing);
+    result_.departs = true;
   }
 
   /// Members of groups that are never formed wait for each other, whatever else they seem to do.
   void add_group_order() {
-    facts_.order = odd_group_order_of(job());
-    if (facts_.order.ranks.empty()) return;
-    find("groups", capital(facts_.order.text), facts_.order.ranks);
-    if (facts_.leading != nullptr) return;
+    const OddGroupOrder& order = result_.order = odd_group_order_of(job_);
+    if (order.ranks.empty()) return;
+    find("groups", capital(order.text), order.ranks);
+    if (result_.leading) return;
     result_.suspects.clear();
-    for (const int rank : facts_.order.ranks)
-      result_.suspects.push_back({rank, SuspectKind::order, "It has made groups in another order."});
+    for (const int rank : order.ranks)
+      result_.suspects.push_back({rank, SuspectKind::order, sentence("why_order")});
   }
 
   void add_waits() {
+    const std::vector<HoldingCall>& calls = result_.waiting.calls;
     std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
     std::size_t told = 0;
-    for (const HoldingCall& call : result_.waiting.calls) {
+    for (const HoldingCall& call : calls) {
       if (!call.awaits()) continue;
       if (!all_ && (told == kMostOfAKind || !seen.insert({call.group, call.is_message}).second)) continue;
       ++told;
-      add_wait(call);
+      const bool is_absent = call.awaited.empty();
+      find(call.is_message ? "message"
+           : is_absent     ? "absent"
+                           : "waiting",
+           sentence("found_wait", {{"waiting", call.waiting},
+                                   {"call", call_words(job_, call)},
+                                   {"ranks", call.targets()},
+                                   {"absent", is_absent ? sentence("found_wait_absent") : ""}}),
+           call.targets());
     }
-    for (const std::vector<int>& circle : result_.waiting.suspects.circles)
-      find("circle", fmt::format("{} wait for each other in a circle.", capital(ranks_words(circle))),
-           circle);
-    if (!result_.waiting.suspects.is_stuck && result_.waiting.suspects.running == 0) return;
-    for (const HoldingCall& call : result_.waiting.calls) {
+    for (const std::vector<int>& circle : suspects_.circles)
+      find("circle", sentence("found_circle", {{"ranks", circle}}), circle);
+    if (!suspects_.are_stuck() && suspects_.running == 0) return;
+    for (const HoldingCall& call : calls) {
       if (!call.awaits() && call.waiting.size() > 1 && !is_disagreed_about(call))
-        find("stuck", stuck_words(job(), call), call.waiting);
+        find("stuck", stuck_words(job_, call), call.waiting);
     }
   }
 
@@ -176,58 +170,33 @@ class Inspector {
     });
   }
 
-  void add_wait(const HoldingCall& call) {
-    const std::vector<int>& awaited = call.targets();
-    const std::string waiting =
-        capital(ranks_words(call.waiting)) + (call.waiting.size() == 1 ? " waits" : " wait");
-    find(call.is_message        ? "message"
-         : call.awaited.empty() ? "absent"
-                                : "waiting",
-         fmt::format("{} in {} for {}{}.", waiting, call_words(job(), call), ranks_words(awaited),
-                     call.awaited.empty() ? ", of whom no dump tells" : ""),
-         awaited);
-  }
-
   void add_contradictions() {
-    for (const Contradiction& one : job().contradictions) find(one.what, one.text, one.ranks);
-    for (const BlankDump& blank : job().blank)
-      find("truncated",
-           fmt::format("The dump of rank {} {}, so nothing is known of this rank.", blank.rank,
-                       verify::words_of(blank)),
+    for (const Contradiction& one : job_.contradictions) find(one.what, one.text, one.ranks);
+    for (const BlankDump& blank : job_.blank)
+      find("truncated", sentence("found_blank", {{"rank", blank.rank}, {"blank", verify::words_of(blank)}}),
            {blank.rank});
-    for (const Recording& recording : job().recordings) {
+    for (const Recording& recording : job_.recordings) {
       if (recording.is_truncated)
-        find("truncated", fmt::format("The dump of rank {} ends in the middle.", recording.rank),
-             {recording.rank});
+        find("truncated", sentence("found_truncated", {{"rank", recording.rank}}), {recording.rank});
     }
   }
 
   /// Where nothing else explains why ranks wait, the calls that hold them may be those that are lost.
   void add_lost() {
     const std::vector<int>& lost = result_.waiting.lost;
-    if (!result_.suspects.empty() || lost.empty()) return;
-    find("lost",
-         fmt::format("The rings of {} have overwritten calls that may be pending, and these may hold the "
-                     "ranks. A larger ring (TORCH_FR_BUFFER_SIZE) keeps them.",
-                     ranks_words(lost)),
-         lost);
+    if (!lost.empty()) find("lost", sentence("found_lost", {{"ranks", lost}}), lost);
   }
 
   /// Where nothing else explains why ranks wait, members that no dump lists may keep them waiting.
   void add_unlisted() {
-    if (!result_.suspects.empty()) return;
     std::set<int> held;
     for (const HoldingCall& call : result_.waiting.calls) {
-      if (job().groups[call.group].may_lack_members) held.insert(call.waiting.begin(), call.waiting.end());
+      if (job_.groups[call.group].may_lack_members) held.insert(call.waiting.begin(), call.waiting.end());
     }
     if (held.empty()) return;
     const std::vector<int> ranks(held.begin(), held.end());
-    facts_.is_unlisted = true;
-    find("unlisted",
-         fmt::format("{} {} in calls whose groups the dumps do not list (\"pg_config\"), and these may have "
-                     "other members.",
-                     capital(ranks_words(ranks)), verb(ranks, "waits", "wait")),
-         ranks);
+    result_.is_unlisted = true;
+    find("unlisted", sentence("found_unlisted", {{"ranks", ranks}}), ranks);
   }
 
   void judge_layout() {
@@ -238,22 +207,31 @@ class Inspector {
     for (const GroupDifference& difference : comparison.differences) {
       if (difference.what == GroupDifference::What::missing) continue;  // groups that were not used
       if (!all_ && ++told > kMostOfAKind) break;
+      const std::string& explanation = difference.explanation;
       find("layout",
-           fmt::format("Group {} of {} is not a group of the {} layout{}{}.", ranks_text(difference.ranks),
-                       sim::printable_text(difference.description),
-                       result_.layout->is_inferred ? "inferred" : "given",
-                       difference.explanation.empty() ? "" : ": ", difference.explanation),
+           sentence("found_group", {{"ranks", ranks_text(difference.ranks)},
+                                    {"description", sim::printable_text(difference.description)},
+                                    {"layout", result_.layout->is_inferred ? "inferred" : "given"},
+                                    {"explanation", explanation.empty() ? "" : ": " + explanation}}),
            difference.ranks);
     }
   }
 
   Inspection result_;
+  const Job& job_ = result_.job;
+  const Suspects& suspects_ = result_.waiting.suspects;
   bool all_;
   std::vector<Disagreement> disagreements_;
-  VerdictFacts facts_;
 };
 
 }  // namespace
+
+std::vector<int> Inspection::ranks_of(std::optional<SuspectKind> kind) const {
+  std::vector<int> ranks;
+  for (const Suspect& suspect : suspects)
+    if (!kind || suspect.kind == *kind) ranks.push_back(suspect.rank);
+  return ranks;
+}
 
 Inspection inspect(Recordings recordings, const GivenLayout& given, bool shows_all) {
   return Inspector(std::move(recordings), given, shows_all).run();

@@ -16,9 +16,11 @@
 
 #include "sim/layout/layout.h"
 #include "verify/inspect/disagreements.h"
+#include "verify/inspect/early_dumps.h"
+#include "verify/inspect/group_order.h"
 #include "verify/inspect/inferred_layout.h"
 #include "verify/inspect/job.h"
-#include "verify/inspect/waiting.h"
+#include "verify/inspect/suspects.h"
 #include "verify/recordings/recording_reader.h"
 
 namespace verify {
@@ -41,8 +43,18 @@ struct Inspection {
   std::vector<std::string> cannot_tell;  // sentences
   Job job;
   Waiting waiting;
+  EarlyDumps early;
+  OddGroupOrder order;
+  std::optional<Disagreement> leading;  // the disagreement that holds ranks
+  std::int64_t sisters = 0;             // other groups that differ as the leading one does
+  bool departs = false;      // the suspects of the leading disagreement are told apart by their programs
+  bool by_habit = false;     // one of them by what it made before (odd_programs.h)
+  bool is_unlisted = false;  // ranks wait in groups whose members are not known
+  bool is_late = false;      // the suspect came late to a call, after others had written their dumps
   bool shows_all = false;
   bool has_findings() const { return !suspects.empty() || !findings.empty(); }
+  /// Returns the ranks of the suspects, or those of one kind.
+  std::vector<int> ranks_of(std::optional<SuspectKind> kind = std::nullopt) const;
 };
 
 /// Makes the layout of the user for a world of this many ranks; nothing where the user gives none.

@@ -36,32 +36,28 @@ std::string plain_ranks(const std::vector<int>& ranks) {
 std::string group_label(const JobGroup& group) {
   const std::string name = sim::printable_text(group.name.substr(0, 20));
   if (!group.kind.empty()) return fmt::format("{} '{}'", group.kind, name);
-  return group.description == "default_pg" ? "default" : fmt::format("'{}'", name);
+  return group.is_default() ? "default" : fmt::format("'{}'", name);
 }
 
-std::string call_label(const Job& job, const HoldingCall& call) {
-  if (call.call < 0) return fmt::format("call {}", call.sequence);
-  const Recording& recording = job.recordings[call.dump];
-  const RecordedCall& own = recording.calls[static_cast<std::size_t>(call.call)];
-  return sim::printable_text(recording.operation(own).substr(0, 60));
+std::string call_label(const JobCall& call) {
+  return sim::printable_text(call.recording().operation(*call.recorded).substr(0, 60));
 }
 
 /// Returns what a call looks like; nothing is known of one that only "pg_status" knows.
 CallMeaning meaning_of(const Job& job, const HoldingCall& call) {
-  if (call.call < 0) return {};
-  return call_meaning(job, call.dump, static_cast<std::size_t>(call.call));
+  const auto recorded = call.recorded_in(job);
+  return recorded ? call_meaning(*recorded) : CallMeaning();
 }
 
 std::string suspects_text(const Inspection& inspection) {
   if (inspection.suspects.empty()) return "";
   const auto& suspects = inspection.suspects;
-  TextTable table({{"rank", Align::right}, {"place"}, {"looks like"}, {"why"}});
+  TextTable table({">rank", "place", "looks like", "why"});
   const std::size_t shown = rows_of(inspection, suspects.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const bool has_place = inspection.layout && suspects[i].rank < inspection.layout->layout.world_size;
-    table.add({fmt::format("{}", suspects[i].rank),
-               has_place ? cell_text(inspection.layout->layout.dense, suspects[i].rank) : "",
-               suspect_kind_name(suspects[i].kind), suspects[i].reason});
+    table.row(suspects[i].rank, has_place ? cell_text(inspection.layout->layout.dense, suspects[i].rank) : "",
+              suspect_kind_name(suspects[i].kind), suspects[i].reason);
   }
   return "\nlook at first\n" + table.text("  ") + rest_of(shown, suspects.size(), "ranks");
 }
@@ -95,52 +91,38 @@ std::string layout_text(const Inspection& inspection, std::size_t columns) {
 
 std::string waits_text(const Inspection& inspection) {
   const Job& job = inspection.job;
-  std::vector<const HoldingCall*> calls;
-  for (const HoldingCall& call : inspection.waiting.calls) calls.push_back(&call);
+  const std::vector<HoldingCall>& calls = inspection.waiting.calls;
   if (calls.empty()) return "";
-  TextTable table({{"ranks"}, {"wait in"}, {"call", Align::right}, {"of group"}, {"for"}, {"looks like"}});
+  TextTable table({"ranks", "wait in", ">call", "of group", "for", "looks like"});
   const std::size_t shown = rows_of(inspection, calls.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const HoldingCall& call = *calls[i];
-    table.add({plain_ranks(call.waiting), call_label(job, call), fmt::format("{}", call.sequence),
-               group_label(job.groups[call.group]), call.awaits() ? plain_ranks(call.targets()) : "-",
-               meaning_of(job, call).text});
+    const HoldingCall& call = calls[i];
+    const auto recorded = call.recorded_in(job);
+    table.row(plain_ranks(call.waiting),
+              recorded ? call_label(*recorded) : fmt::format("call {}", call.sequence), call.sequence,
+              group_label(job.groups[call.group]), call.awaits() ? plain_ranks(call.targets()) : "-",
+              meaning_of(job, call).text);
   }
   return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +
          rest_of(shown, calls.size(), "calls");
 }
 
-/// The innermost frames of a call that are of the program.
-std::string stack_text(const Recording& recording, const RecordedCall& call) {
-  std::string text;
-  const std::vector<std::string_view> frames = program_frames(recording, call);
-  for (std::size_t i = 0; i < std::min(frames.size(), kMostShownFrames); ++i)
-    text += fmt::format("    {}\n", sim::printable_text(std::string(frames[i])));
-  return text;
-}
-
-/// The stacks of the last calls of ranks that stand still, and of the calls that wait for suspects.
+/// The stacks of the last calls of ranks that stand still, and of the calls that wait for suspects: of each
+/// the innermost frames that are of the program.
 std::string frames_text(const Inspection& inspection) {
   std::string text;
   std::size_t shown = 0;
-  for (const Suspect& suspect : inspection.suspects) {
-    const RecordedCall* const last = last_call_of(inspection.job, suspect);
-    if (last == nullptr || last->frames == 0 || shown == 4) continue;
+  const auto add = [&](const std::optional<JobCall>& call, const char* where) {
+    if (!call || (*call)->frames == 0 || shown == 4) return;
     ++shown;
-    const Recording& recording = *inspection.job.find_recording(suspect.rank);
-    text += fmt::format("  rank {} after its last call, {}\n{}", suspect.rank,
-                        sim::printable_text(recording.operation(*last).substr(0, 60)),
-                        stack_text(recording, *last));
-  }
-  for (const HoldingCall& call : inspection.waiting.calls) {
-    if (call.call < 0 || shown == 4) continue;
-    const Recording& recording = inspection.job.recordings[call.dump];
-    const RecordedCall& own = recording.calls[static_cast<std::size_t>(call.call)];
-    if (own.frames == 0) continue;
-    ++shown;
-    text += fmt::format("  rank {} in {}\n{}", recording.rank, call_label(inspection.job, call),
-                        stack_text(recording, own));
-  }
+    text += fmt::format("  rank {} {} {}\n", call->rank(), where, call_label(*call));
+    const std::vector<std::string_view> frames = program_frames(call->recording(), *call->recorded);
+    for (std::size_t i = 0; i < std::min(frames.size(), kMostShownFrames); ++i)
+      text += fmt::format("    {}\n", sim::printable_text(std::string(frames[i])));
+  };
+  for (const Suspect& suspect : inspection.suspects)
+    add(last_call_of(inspection.job, suspect), "after its last call,");
+  for (const HoldingCall& call : inspection.waiting.calls) add(call.recorded_in(inspection.job), "in");
   return text.empty() ? "" : "\nstacks of the program, the innermost frame first\n" + text;
 }
 
@@ -151,7 +133,6 @@ std::string list_text(const char* title, const std::vector<std::string>& sentenc
   return text;
 }
 
-Json ranks_json(const std::vector<int>& ranks) { return Json(ranks); }
 Json json_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json layout_json(const Inspection& inspection) {
@@ -180,29 +161,20 @@ Json waits_json(const Inspection& inspection) {
   Json waits = Json::array();
   for (const HoldingCall& call : inspection.waiting.calls) {
     const CallMeaning meaning = meaning_of(job, call);
-    Json row = {{"ranks", ranks_json(call.waiting)},
-                {"for", ranks_json(call.awaited)},
-                {"absent", ranks_json(call.absent)},
-                {"group", call.group},
-                {"operation", call.call < 0 ? Json(nullptr) : Json(call_label(job, call))},
-                {"sequence", call.sequence},
-                {"is_message", call.is_message}};
-    row["looks_like"] = meaning.text.empty() ? Json(nullptr) : Json(meaning.text);
-    row["bucket"] = if_known(meaning.bucket);
-    row["buckets"] = if_known(meaning.buckets);
-    row["line"] = json_of(line_of(job, call));
-    waits.push_back(std::move(row));
+    const auto recorded = call.recorded_in(job);
+    waits.push_back({{"ranks", call.waiting},
+                     {"for", call.awaited},
+                     {"absent", call.absent},
+                     {"group", call.group},
+                     {"operation", recorded ? Json(call_label(*recorded)) : Json(nullptr)},
+                     {"sequence", call.sequence},
+                     {"is_message", call.is_message},
+                     {"looks_like", json_of(meaning.text)},
+                     {"bucket", if_known(meaning.bucket)},
+                     {"buckets", if_known(meaning.buckets)},
+                     {"line", json_of(line_of(job, call))}});
   }
   return waits;
-}
-
-/// The groups in which the layout and a dump differ, by their ranks and descriptions.
-std::set<std::pair<std::string, std::vector<int>>> differing_groups(const Inspection& inspection) {
-  std::set<std::pair<std::string, std::vector<int>>> differing;
-  if (!inspection.layout) return differing;
-  for (const GroupDifference& difference : inspection.layout->comparison.differences)
-    differing.insert({difference.description, difference.ranks});
-  return differing;
 }
 
 }  // namespace
@@ -223,29 +195,30 @@ std::string inspection_text(const Inspection& inspection, int given_columns) {
 }
 
 Json inspection_json(const Inspection& inspection) {
-  Json suspects = Json::array();
+  Json suspects = Json::array(), groups = Json::array(), findings = Json::array();
   for (const Suspect& suspect : inspection.suspects) {
-    const RecordedCall* const last = last_call_of(inspection.job, suspect);
-    Json row = {
-        {"rank", suspect.rank}, {"reason", suspect.reason}, {"kind", suspect_kind_name(suspect.kind)}};
-    row["last_line"] = last == nullptr
-                           ? Json(nullptr)
-                           : json_of(line_of(*inspection.job.find_recording(suspect.rank), *last));
-    suspects.push_back(std::move(row));
+    const auto last = last_call_of(inspection.job, suspect);
+    suspects.push_back({{"rank", suspect.rank},
+                        {"reason", suspect.reason},
+                        {"kind", suspect_kind_name(suspect.kind)},
+                        {"last_line", last ? json_of(line_of(*last)) : Json(nullptr)}});
   }
-  const auto differing = differing_groups(inspection);
-  Json groups = Json::array();
+  std::set<std::pair<std::string, std::vector<int>>> differing;  // groups, from those of the layout
+  if (inspection.layout) {
+    for (const GroupDifference& difference : inspection.layout->comparison.differences)
+      differing.insert({difference.description, difference.ranks});
+  }
   for (const JobGroup& group : inspection.job.groups) {
-    Json row = {{"name", group.name}, {"description", group.description}, {"kind", group.kind}};
-    row["ranks"] = ranks_json(group.members);
     const bool is_judged = inspection.layout && group.has_known_members && !group.kind.empty();
-    row["equal"] = is_judged ? Json(!differing.contains({group.description, group.members})) : Json(nullptr);
-    groups.push_back(std::move(row));
+    const bool is_equal = !differing.contains({group.description, group.members});
+    groups.push_back({{"name", group.name},
+                      {"description", group.description},
+                      {"kind", group.kind},
+                      {"ranks", group.members},
+                      {"equal", is_judged ? Json(is_equal) : Json(nullptr)}});
   }
-  Json findings = Json::array();
   for (const InspectionFinding& finding : inspection.findings)
-    findings.push_back(
-        {{"finding", finding.what}, {"text", finding.text}, {"ranks", ranks_json(finding.ranks)}});
+    findings.push_back({{"finding", finding.what}, {"text", finding.text}, {"ranks", finding.ranks}});
   std::vector<std::string> cannot_tell = inspection.cannot_tell;
   cannot_tell.insert(cannot_tell.end(), inspection.notes.begin(), inspection.notes.end());
   return {{"verdict", inspection.verdict},     {"suspects", std::move(suspects)},

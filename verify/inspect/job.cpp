@@ -1,20 +1,18 @@
 #include "verify/inspect/job.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <string_view>
-#include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
 #include "verify/inspect/ended_parts.h"
+#include "verify/inspect/sentences.h"
 #include "verify/inspect/unlisted_members.h"
 #include "verify/output/phrases.h"
 #include "verify/recordings/value_tree.h"
@@ -23,28 +21,18 @@ namespace verify {
 
 namespace {
 
-constexpr std::string_view kDefaultGroupOfJob = "default_pg";
 constexpr std::size_t kMostContradictions = 100;
-
-std::optional<std::int64_t> as_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 /// Names that are numbers come first, in the order of the numbers.
 bool comes_before(const std::string& a, const std::string& b) {
-  const auto x = as_number(a), y = as_number(b);
+  const auto x = number_of(a), y = number_of(b);
   if (x && y) return *x < *y;
-  if (x.has_value() != y.has_value()) return x.has_value();
-  return a < b;
+  return x.has_value() != y.has_value() ? x.has_value() : a < b;
 }
 
-std::string kind_of_description(const std::string& description) {
-  std::string plain = description;
-  if (const std::size_t at = plain.find("_GLOO"); at != std::string::npos) plain.erase(at, 5);
-  return sim::kind_described_as(plain);
+std::string kind_of_description(std::string description) {
+  if (const std::size_t at = description.find("_GLOO"); at != std::string::npos) description.erase(at, 5);
+  return sim::kind_described_as(description);
 }
 
 /// Whether a description says that the members are the stages of a pipeline.
@@ -53,24 +41,14 @@ bool is_of_pipeline(const std::string& kind, std::string_view description) {
   return kind == "pp" || dimension == "pp" || dimension == "pipe" || dimension == "pipeline";
 }
 
-/// Numbers for lists of ranks: equal lists have one number.
-class ListNumbers {
- public:
-  int of(const std::shared_ptr<const std::vector<int>>& list) {
-    const auto [known, is_new] = by_address_.try_emplace(list.get(), 0);
-    if (is_new) {
-      const auto [found, is_new_list] = by_ranks_.try_emplace(*list, static_cast<int>(lists_.size()));
-      if (is_new_list) lists_.push_back(list.get());
-      known->second = found->second;
-    }
-    return known->second;
+/// The ranks of a group, and its description. Dumps share lists that are equal, so few are compared.
+struct ListedGroup {
+  const std::vector<int>* ranks;
+  std::string description;
+  bool operator<(const ListedGroup& other) const {
+    if (ranks != other.ranks && *ranks != *other.ranks) return *ranks < *other.ranks;
+    return description < other.description;
   }
-  const std::vector<int>& list(int number) const { return *lists_[static_cast<std::size_t>(number)]; }
-
- private:
-  std::map<const std::vector<int>*, int> by_address_;
-  std::map<std::vector<int>, int> by_ranks_;
-  std::vector<const std::vector<int>*> lists_;
 };
 
 /// Where a dump has a group.
@@ -93,70 +71,64 @@ class JobBuilder {
     measure_world();
     name_operations();
     complete_unlisted_members(job_);
-    assign_statuses();
+    for (const std::size_t dump : job_.dumps()) assign_statuses(dump);
     judge_statuses();
     find_contradictions();
     return std::move(job_);
   }
 
  private:
+  const RecordedGroup& group_at(const Place& place) const {
+    return job_.recordings[place.dump].groups[place.own];
+  }
+
   void make_groups() {
-    std::map<std::pair<int, std::string>, std::vector<Place>> known;            // by list and description
+    std::map<ListedGroup, std::vector<Place>> listed;
     std::map<std::pair<std::string, std::string>, std::vector<Place>> by_name;  // where no list is known
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      const auto& groups = job_.recordings[dump].groups;
-      for (std::size_t own = 0; own < groups.size(); ++own) {
-        if (groups[own].ranks != nullptr) {
-          known[{lists_.of(groups[own].ranks), groups[own].description}].push_back({dump, own});
-        } else if (groups[own].is_of_rank) {
-          add_group({{dump, own}}, {job_.recordings[dump].rank}, false);
+    for (const std::size_t dump : job_.dumps()) {
+      for (std::size_t own = 0; own < job_.recordings[dump].groups.size(); ++own) {
+        const Place place{dump, own};
+        const RecordedGroup& group = group_at(place);
+        if (group.ranks != nullptr) {
+          listed[{group.ranks.get(), group.description}].push_back(place);
+        } else if (group.is_of_rank) {
+          add_group({place}, {job_.rank_of(dump)}, false);
         } else {
-          by_name[{groups[own].name, groups[own].description}].push_back({dump, own});
+          by_name[{group.name, group.description}].push_back(place);
         }
       }
     }
-    for (const auto& [key, places] : known) {
-      for (const auto& same : divided(places)) add_group(same, lists_.list(key.first), true);
+    for (const auto& [key, places] : listed) {
+      for (const auto& same : divided(places)) add_group(same, *key.ranks, true);
     }
     for (const auto& [key, places] : by_name) {
       std::vector<int> members;
-      for (const Place& place : places) members.push_back(job_.recordings[place.dump].rank);
+      for (const Place& place : places) members.push_back(job_.rank_of(place.dump));
       add_group(places, members, false);
     }
     sort_groups();
   }
 
-  const std::string& name_at(const Place& place) const {
-    return job_.recordings[place.dump].groups[place.own].name;
-  }
-
   /// Divides the places of one list and description into groups: one, unless a dump has several of them.
   std::vector<std::vector<Place>> divided(const std::vector<Place>& places) const {
+    const auto name_at = [&](const Place& place) -> const std::string& { return group_at(place).name; };
     std::map<std::size_t, std::vector<Place>> by_dump;
     for (const Place& place : places) by_dump[place.dump].push_back(place);
-    std::size_t most = 0;
-    std::set<std::vector<std::string>> names;
-    for (auto& [dump, own] : by_dump) {
-      std::ranges::sort(own,
-                        [&](const Place& a, const Place& b) { return comes_before(name_at(a), name_at(b)); });
-      std::vector<std::string> of_dump;
-      for (const Place& place : own) of_dump.push_back(name_at(place));
-      names.insert(std::move(of_dump));
-      most = std::max(most, own.size());
-    }
-    if (most <= 1) return {places};
-    // With the same names on all ranks they tell the groups apart; otherwise the order does.
+    if (by_dump.size() == places.size()) return {places};
     std::map<std::string, std::vector<Place>> by_name;
-    std::vector<std::vector<Place>> by_order(most);
-    for (const auto& [dump, own] : by_dump) {
+    std::vector<std::vector<Place>> by_order;
+    std::size_t most_names = 0;  // of a dump
+    for (auto& [dump, own] : by_dump) {
+      std::ranges::sort(own, comes_before, name_at);
       for (std::size_t i = 0; i < own.size(); ++i) {
+        if (i == by_order.size()) by_order.emplace_back();
         by_order[i].push_back(own[i]);
         by_name[name_at(own[i])].push_back(own[i]);
       }
+      most_names = std::max(most_names, own.size());
     }
-    const bool share_names =
-        std::ranges::any_of(names, [&](const auto& of_dump) { return of_dump.size() == by_name.size(); });
-    if (!share_names) return by_order;
+    // With the same names on all ranks they tell the groups apart; otherwise the order does.
+    if (most_names != by_name.size()) return by_order;
     std::vector<std::vector<Place>> groups;
     for (auto& [name, same] : by_name) groups.push_back(std::move(same));
     return groups;
@@ -168,10 +140,9 @@ class JobBuilder {
       refuse_limit(job_.recordings[places.front().dump].path,
                    fmt::format("more than {} members in the groups of all dumps", kMostMembers),
                    "each group of a job is counted once");
-    const RecordedGroup& first = job_.recordings[places.front().dump].groups[places.front().own];
+    const RecordedGroup& first = group_at(places.front());
     for (const Place& place : places)
       job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());
-    const bool is_ascending = std::ranges::is_sorted(members);
     const std::string kind = kind_of_description(first.description);
     job_.groups.push_back({.name = first.name,
                            .description = first.description,
@@ -180,16 +151,15 @@ class JobBuilder {
                            .has_known_members = known,
                            .may_lack_members = first.is_of_rank,
                            .is_pipeline = is_of_pipeline(kind, first.description),
-                           .is_ascending = is_ascending});
+                           .is_ascending = std::ranges::is_sorted(members)});
   }
 
   void sort_groups() {
     std::vector<std::uint32_t> order(job_.groups.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
+    std::iota(order.begin(), order.end(), 0U);
     std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
       const JobGroup &x = job_.groups[a], &y = job_.groups[b];
-      if (x.name != y.name) return comes_before(x.name, y.name);
-      return x.members < y.members;
+      return x.name != y.name ? comes_before(x.name, y.name) : x.members < y.members;
     });
     std::vector<std::uint32_t> place(order.size());
     std::vector<JobGroup> sorted;
@@ -214,59 +184,50 @@ class JobBuilder {
     }
     job_.world_size = largest + 1;
     for (JobGroup& group : job_.groups) {
-      if (group.has_known_members || group.description != kDefaultGroupOfJob) continue;
+      if (group.has_known_members || !group.is_default()) continue;
       group.members.resize(static_cast<std::size_t>(job_.world_size));
       std::iota(group.members.begin(), group.members.end(), 0);
       group.is_ascending = true;
     }
     job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
     job_.is_early.assign(job_.recordings.size(), false);
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
-      job_.dump_of_rank[static_cast<std::size_t>(job_.recordings[dump].rank)] = static_cast<int>(dump);
+    for (const std::size_t dump : job_.dumps())
+      job_.dump_of_rank[static_cast<std::size_t>(job_.rank_of(dump))] = static_cast<int>(dump);
   }
 
   void name_operations() {
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+    for (const std::size_t dump : job_.dumps()) {
       const Recording& recording = job_.recordings[dump];
-      std::vector<Operation> named;
-      std::vector<bool> is_named;
+      std::vector<std::optional<Operation>> named(recording.texts.size());
       for (const RecordedCall& call : recording.calls) {
-        if (call.operation >= named.size()) {
-          named.resize(call.operation + 1);
-          is_named.resize(call.operation + 1);
-        }
-        if (!is_named[call.operation]) {
-          named[call.operation] = operation_named(recording.operation(call));
-          is_named[call.operation] = true;
-        }
+        std::optional<Operation>& operation = named[call.operation];
+        if (!operation) operation = operation_named(recording.operation(call));
         GroupOfRank& own = job_.groups_of[dump][call.group];
         own.last_recorded = std::max(own.last_recorded, call.sequence);
-        if (named[call.operation].is_message() || call.is_p2p) job_.groups[own.group].has_messages = true;
+        if (operation->is_message() || call.is_p2p) job_.groups[own.group].has_messages = true;
       }
-      job_.operations.push_back(std::move(named));
+      auto& operations = job_.operations.emplace_back();
+      for (std::optional<Operation>& one : named) operations.push_back(one ? *std::move(one) : Operation());
     }
   }
 
-  /// Finds the group of every number of "pg_status".
-  void assign_statuses() {
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
-      const Recording& recording = job_.recordings[dump];
-      std::map<std::int64_t, std::size_t> own_of = numbers_by_order(recording);
-      bool agrees = true;
-      for (const auto& [number, own] : recording.numbered) {
-        const auto found = own_of.find(number);
-        agrees = agrees && (found == own_of.end() || found->second == own);
-      }
-      if (!agrees) own_of.clear();
-      for (const auto& [number, own] : recording.numbered) own_of[number] = own;
-      for (const RecordedStatus& status : recording.statuses) {
-        const auto number = as_number(status.number);
-        const auto found = number ? own_of.find(*number) : own_of.end();
-        if (found == own_of.end()) {
-          ++job_.unassigned_statuses;
-        } else {
-          job_.groups_of[dump][found->second].status = status;
-        }
+  /// Finds the group of every number of "pg_status" of a dump.
+  void assign_statuses(std::size_t dump) {
+    const Recording& recording = job_.recordings[dump];
+    std::map<std::int64_t, std::size_t> own_of = numbers_by_order(recording);
+    const bool agrees = std::ranges::all_of(recording.numbered, [&](const auto& one) {
+      const auto found = own_of.find(one.first);
+      return found == own_of.end() || found->second == one.second;
+    });
+    if (!agrees) own_of.clear();
+    for (const auto& [number, own] : recording.numbered) own_of[number] = own;
+    for (const RecordedStatus& status : recording.statuses) {
+      const auto number = number_of(status.number);
+      const auto found = number ? own_of.find(*number) : own_of.end();
+      if (found == own_of.end()) {
+        ++job_.unassigned_statuses;
+      } else {
+        job_.groups_of[dump][found->second].status = status;
       }
     }
   }
@@ -277,12 +238,12 @@ class JobBuilder {
     std::vector<std::pair<std::int64_t, std::size_t>> names;
     std::vector<std::int64_t> numbers;
     for (std::size_t own = 0; own < recording.configured; ++own) {
-      const auto name = as_number(recording.groups[own].name);
+      const auto name = number_of(recording.groups[own].name);
       if (!name) return {};
       names.emplace_back(*name, own);
     }
     for (const RecordedStatus& status : recording.statuses) {
-      const auto number = as_number(status.number);
+      const auto number = number_of(status.number);
       if (!number) return {};
       numbers.push_back(*number);
     }
@@ -308,7 +269,7 @@ class JobBuilder {
     }
     for (std::size_t i = 0; i < job_.groups.size(); ++i) {
       JobGroup& group = job_.groups[i];
-      const bool may_have_messages = group.description == kDefaultGroupOfJob || group.kind.empty();
+      const bool may_have_messages = group.is_default() || group.kind.empty();
       group.has_status = seen[i] && !refuted[i] && !group.has_messages && group.kind != "pp" &&
                          (confirmed[i] || !may_have_messages);
     }
@@ -322,76 +283,73 @@ class JobBuilder {
   void find_contradictions() {
     std::map<std::size_t, std::vector<int>> worlds;  // by the size of the default group
     std::map<std::string, std::vector<int>> versions;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+    for (const std::size_t dump : job_.dumps()) {
       const Recording& recording = job_.recordings[dump];
       versions[recording.version].push_back(recording.rank);
       for (std::size_t own = 0; own < recording.groups.size(); ++own) {
         const RecordedGroup& group = recording.groups[own];
         if (group.ranks == nullptr) continue;
-        if (group.description == kDefaultGroupOfJob) worlds[group.ranks->size()].push_back(recording.rank);
+        if (group.description == "default_pg") worlds[group.ranks->size()].push_back(recording.rank);
         judge_members(dump, own);
       }
     }
+    std::vector<std::string> sizes, names;
+    for (const auto& [size, ranks] : worlds)
+      sizes.push_back(fmt::format("{} of {}", counted(std::ssize(ranks), "dump"),
+                                  counted(static_cast<std::int64_t>(size), "rank")));
+    for (const auto& [version, ranks] : versions)
+      names.push_back(
+          fmt::format("'{}' on {}", sim::printable_text(version.substr(0, 20)), ranks_words(ranks)));
     if (worlds.size() > 1) {
-      std::vector<std::string> parts;
-      for (const auto& [size, ranks] : worlds)
-        parts.push_back(fmt::format("{} of {}", counted(std::ssize(ranks), "dump"),
-                                    counted(static_cast<std::int64_t>(size), "rank")));
-      contradict("world",
-                 fmt::format("The dumps are of different worlds ({}): they may be of several jobs.",
-                             fmt::join(parts, ", ")),
-                 worlds.begin()->second.size() < worlds.rbegin()->second.size() ? worlds.begin()->second
-                                                                                : worlds.rbegin()->second);
+      const auto &smallest = worlds.begin()->second, &largest = worlds.rbegin()->second;
+      contradict("world", sentence("found_worlds", {{"parts", fmt::format("{}", fmt::join(sizes, ", "))}}),
+                 smallest.size() < largest.size() ? smallest : largest);
     }
-    if (versions.size() > 1) {
-      std::vector<std::string> parts;
-      for (const auto& [version, ranks] : versions)
-        parts.push_back(
-            fmt::format("'{}' on {}", sim::printable_text(version.substr(0, 20)), ranks_words(ranks)));
+    if (versions.size() > 1)
       contradict("version",
-                 fmt::format("The dumps have different versions ({}): they may be of several jobs.",
-                             fmt::join(parts, ", ")),
-                 {});
-    }
+                 sentence("found_versions", {{"parts", fmt::format("{}", fmt::join(names, ", "))}}), {});
   }
+
+  bool has_group(std::size_t dump, std::uint32_t group) const { return job_.find(dump, group) != nullptr; }
 
   /// Holds what a rank says of a group against what the other members say.
   void judge_members(std::size_t dump, std::size_t own) {
-    const Recording& recording = job_.recordings[dump];
+    const int rank = job_.rank_of(dump);
     const std::uint32_t id = job_.groups_of[dump][own].group;
     const JobGroup& group = job_.groups[id];
-    const bool is_first_member_with_dump = [&] {
-      for (const int member : group.members) {
-        const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
-        if (other >= 0 && job_.find(static_cast<std::size_t>(other), id) != nullptr)
-          return other == static_cast<int>(dump);
-      }
-      return true;
-    }();
-    if (!group.has_member(recording.rank)) {
+    if (!group.has_member(rank)) {
       contradict(
           "rank",
-          fmt::format("The dump of rank {} has group {} of {}, in which rank {} is not: the file's name "
-                      "may say another rank, or --rank-from has to.",
-                      recording.rank, shown(group), ranks_words(group.members), recording.rank),
-          {recording.rank});
+          sentence("found_rank", {{"rank", rank}, {"group", shown(group)}, {"members", group.members}}),
+          {rank});
       return;
     }
     // gloo's own recorder names no group, and has one entry for all of them.
-    if (!is_first_member_with_dump || group.name.empty()) return;
+    if (group.name.empty() || !is_first_member_with(id, rank)) return;
     for (const int member : group.members) {
-      const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
-      if (other < 0 || job_.find(static_cast<std::size_t>(other), id) != nullptr) continue;
-      const RecordedGroup* const theirs = namesake(static_cast<std::size_t>(other), recording.groups[own]);
-      const bool is_told = theirs != nullptr && group.description == kDefaultGroupOfJob &&
-                           theirs->ranks->size() != group.members.size();  // as worlds of different sizes
-      if (theirs != nullptr && !is_told) {
-        contradict("members",
-                   fmt::format("Rank {} has {} in group {}, and rank {} has {} in it.", recording.rank,
-                               ranks_words(group.members), shown(group), member, ranks_words(*theirs->ranks)),
-                   {recording.rank, member});
-      }
+      const auto other = job_.dump_of(member);
+      if (!other || has_group(*other, id)) continue;
+      const std::vector<int>* const theirs = ranks_of_namesake(*other, job_.recordings[dump].groups[own]);
+      const bool is_told = theirs != nullptr && group.is_default() &&
+                           theirs->size() != group.members.size();  // as worlds of different sizes
+      if (theirs == nullptr || is_told) continue;
+      contradict("members",
+                 sentence("found_members", {{"rank", rank},
+                                            {"members", group.members},
+                                            {"group", shown(group)},
+                                            {"other", member},
+                                            {"others", *theirs}}),
+                 {rank, member});
     }
+  }
+
+  bool is_first_member_with(std::uint32_t id, int rank) const {
+    const auto has_it = [&](int member) {
+      const auto dump = job_.dump_of(member);
+      return dump && has_group(*dump, id);
+    };
+    const std::vector<int>& members = job_.groups[id].members;
+    return *std::ranges::find_if(members, has_it) == rank;
   }
 
   static std::string shown(const JobGroup& group) {
@@ -399,18 +357,18 @@ class JobBuilder {
                        sim::printable_text(group.description.substr(0, 60)));
   }
 
-  /// Returns the group of the same name and description that a dump has with other ranks; null without one.
-  const RecordedGroup* namesake(std::size_t dump, const RecordedGroup& group) const {
+  /// Returns the ranks of a group of the same name and description that a dump has with other ranks; null
+  /// without one.
+  const std::vector<int>* ranks_of_namesake(std::size_t dump, const RecordedGroup& group) const {
     for (const RecordedGroup& other : job_.recordings[dump].groups) {
       if (other.name == group.name && other.description == group.description && other.ranks != nullptr &&
           *other.ranks != *group.ranks)
-        return &other;
+        return other.ranks.get();
     }
     return nullptr;
   }
 
   Job job_;
-  ListNumbers lists_;
   std::size_t members_ = 0;  // of all groups
 };
 
@@ -421,11 +379,21 @@ bool JobGroup::has_member(int rank) const {
   return std::ranges::find(members, rank) != members.end();
 }
 
+bool JobCall::is_other_half_of(const JobCall& other) const {
+  const Operation &own = operation(), &theirs = other.operation();
+  return own.is_message() && theirs.is_message() && own.kind != theirs.kind && own.from == theirs.from &&
+         own.to == theirs.to && group_id() == other.group_id();
+}
+
+std::optional<JobCall> Job::find_call(std::size_t dump, const CollectiveId& id) const {
+  for (const JobCall call : calls_of(dump))
+    if (call.id() == id && call.is_collective()) return call;
+  return std::nullopt;
+}
+
 const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
-  for (const GroupOfRank& own : groups_of[dump]) {
-    if (own.group == group) return &own;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(groups_of[dump], group, &GroupOfRank::group);
+  return found == groups_of[dump].end() ? nullptr : &*found;
 }
 
 std::vector<Job::Member> Job::counterparts(int rank, std::uint32_t group) const {
@@ -438,7 +406,7 @@ std::vector<Job::Member> Job::counterparts(int rank, std::uint32_t group) const 
         alike.members.size() != own.members.size())
       continue;
     const int there = alike.rank_at(place);
-    if (there >= 0 && there != rank && find_recording(there) != nullptr) found.push_back({there, other});
+    if (there >= 0 && there != rank && dump_of(there)) found.push_back({there, other});
   }
   return found;
 }
@@ -449,16 +417,15 @@ std::ptrdiff_t Job::stage_of(std::size_t dump) const {
   for (const GroupOfRank& own : groups_of[dump]) {
     if (own.group == kNoGroup || !groups[own.group].is_pipeline) continue;
     const std::vector<int>& members = groups[own.group].members;
-    return std::ranges::find(members, recordings[dump].rank) - members.begin();
+    return std::ranges::find(members, rank_of(dump)) - members.begin();
   }
   return 0;
 }
 
 std::vector<int> Job::ranks_without_dump() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < world_size; ++rank) {
-    if (dump_of_rank[static_cast<std::size_t>(rank)] < 0) ranks.push_back(rank);
-  }
+  for (int rank = 0; rank < world_size; ++rank)
+    if (!dump_of(rank)) ranks.push_back(rank);
   return ranks;
 }
 

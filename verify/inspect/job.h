@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ struct JobGroup {
   /// counts those, too.
   bool has_status = false;
   bool is_ascending = false;
+  bool is_default() const { return description == "default_pg"; }
   bool has_member(int rank) const;
   /// Returns the rank at a position; -1 where there is none, or where it is not known.
   int rank_at(int position) const {
@@ -74,6 +76,44 @@ struct Contradiction {
   std::vector<int> ranks;
 };
 
+/// A collective of a group, by its collective_seq_id.
+struct CollectiveId {
+  std::uint32_t group = 0;
+  std::int64_t sequence = 0;
+  auto operator<=>(const CollectiveId&) const = default;
+};
+
+struct Job;
+
+/// A call of a dump, with what the job knows of it. The job must stay where it is.
+struct JobCall {
+  const Job* job = nullptr;
+  std::size_t dump = 0;
+  const RecordedCall* recorded = nullptr;
+
+  const RecordedCall* operator->() const { return recorded; }
+  bool operator==(const JobCall&) const = default;
+  const Recording& recording() const;
+  int rank() const { return recording().rank; }
+  std::size_t index() const;
+  const Operation& operation() const;
+  std::uint32_t group_id() const;
+  const JobGroup& group() const;
+  bool is_completed() const { return recorded->state == CallState::completed; }
+  /// Whether it has a collective_seq_id of its group: it is no message.
+  bool is_collective() const { return !recorded->is_p2p && !operation().is_message(); }
+  CollectiveId id() const { return {group_id(), recorded->sequence}; }
+  /// Whether a member that has completed the call tells that all members had come to it.
+  bool needs_all() const { return !recorded->is_p2p && operation().needs_all(); }
+  /// The elements that go into it, and that come out; -1 where the dump does not tell.
+  std::int64_t elements_in() const { return recording().sizes[recorded->input_sizes].elements; }
+  std::int64_t elements_out() const { return recording().sizes[recorded->output_sizes].elements; }
+  /// Returns the rank to which a message goes, or from which it comes; -1 if there is none.
+  int peer() const { return group().rank_at(operation().peer()); }
+  /// Whether the two are a send and a recv from one rank to one other in one group.
+  bool is_other_half_of(const JobCall& other) const;
+};
+
 struct Job {
   std::vector<Recording> recordings;
   int world_size = 0;
@@ -87,23 +127,44 @@ struct Job {
   std::vector<Contradiction> contradictions;
   std::size_t unassigned_statuses = 0;
 
-  const Operation& operation(std::size_t dump, const RecordedCall& call) const {
-    return operations[dump][call.operation];
+  auto dumps() const { return std::views::iota(std::size_t{0}, recordings.size()); }
+  /// The calls of a dump, and those of all dumps.
+  auto calls_of(std::size_t dump) const {
+    return std::views::transform(recordings[dump].calls, [this, dump](const RecordedCall& call) {
+      return JobCall{this, dump, &call};
+    });
   }
-  /// Whether a call has a collective_seq_id of its group: it is no message.
-  bool is_collective(std::size_t dump, const RecordedCall& call) const {
-    return !call.is_p2p && !operation(dump, call).is_message();
+  auto calls() const {
+    return dumps() | std::views::transform([this](std::size_t dump) { return calls_of(dump); }) |
+           std::views::join;
   }
-  std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
-    return groups_of[dump][call.group].group;
+  /// Returns the call of a dump with an index.
+  template <typename Index>
+  JobCall call_at(std::size_t dump, Index index) const {
+    return {this, dump, &recordings[dump].calls[static_cast<std::size_t>(index)]};
   }
-  /// Whether two calls of dumps are a send and a recv from one rank to one other in one group.
-  bool are_halves(std::size_t dump, const RecordedCall& call, std::size_t other_dump,
-                  const RecordedCall& other) const {
-    const Operation& own = operation(dump, call);
-    const Operation& theirs = operation(other_dump, other);
-    return own.is_message() && theirs.is_message() && own.kind != theirs.kind && own.from == theirs.from &&
-           own.to == theirs.to && group_of(dump, call) == group_of(other_dump, other);
+  /// Returns the call of a dump that is this collective.
+  std::optional<JobCall> find_call(std::size_t dump, const CollectiveId& id) const;
+
+  std::optional<std::size_t> dump_of(int rank) const {
+    const int dump = dump_of_rank[static_cast<std::size_t>(rank)];
+    return dump < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(dump));
+  }
+  int rank_of(std::size_t dump) const { return recordings[dump].rank; }
+  /// Returns the recording of a rank; null where there is none.
+  const Recording* find_recording(int rank) const {
+    const auto dump = dump_of(rank);
+    return dump ? &recordings[*dump] : nullptr;
+  }
+  std::vector<int> ranks_without_dump() const;  // ascending
+  /// Returns the dump of a rank that holds nothing; null where there is none.
+  const BlankDump* find_blank(int rank) const;
+
+  /// Returns what the rank of a dump says of a group; null where it does not know the group.
+  const GroupOfRank* find(std::size_t dump, std::uint32_t group) const;
+  /// Returns how many collectives of a group "pg_status" counts on a rank; null where it does not.
+  const RecordedStatus* counts_of(const GroupOfRank& own) const {
+    return own.group != kNoGroup && own.status && groups[own.group].has_status ? &*own.status : nullptr;
   }
   /// A member of a group.
   struct Member {
@@ -116,17 +177,15 @@ struct Job {
   bool has_pipelines() const;
   /// Returns the pipeline stage of the rank of a dump: its place in its pipeline group, or 0.
   std::ptrdiff_t stage_of(std::size_t dump) const;
-  /// Returns the recording of a rank; null where there is none.
-  const Recording* find_recording(int rank) const {
-    const int dump = dump_of_rank[static_cast<std::size_t>(rank)];
-    return dump < 0 ? nullptr : &recordings[static_cast<std::size_t>(dump)];
-  }
-  std::vector<int> ranks_without_dump() const;  // ascending
-  /// Returns the dump of a rank that holds nothing; null where there is none.
-  const BlankDump* find_blank(int rank) const;
-  /// Returns what the rank of a dump says of a group; null where it does not know the group.
-  const GroupOfRank* find(std::size_t dump, std::uint32_t group) const;
 };
+
+inline const Recording& JobCall::recording() const { return job->recordings[dump]; }
+inline const Operation& JobCall::operation() const { return job->operations[dump][recorded->operation]; }
+inline std::uint32_t JobCall::group_id() const { return job->groups_of[dump][recorded->group].group; }
+inline const JobGroup& JobCall::group() const { return job->groups[group_id()]; }
+inline std::size_t JobCall::index() const {
+  return static_cast<std::size_t>(recorded - recording().calls.data());
+}
 
 Job job_of(Recordings recordings);
 

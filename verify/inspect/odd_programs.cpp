@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <compare>
-#include <fmt/format.h>
 #include <map>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "verify/inspect/disagreements.h"
-#include "verify/inspect/holding_call.h"
+#include "verify/inspect/sentences.h"
 
 namespace verify {
 
@@ -28,7 +27,7 @@ struct Token {
 
 struct Made {
   Token token;
-  std::uint32_t call = 0;     // the first of the dump's calls that it is
+  JobCall call;               // the first that it is
   std::int64_t elements = 0;  // of a collective whose elements are alike in every step
 };
 
@@ -152,7 +151,7 @@ class Stage {
     if (!have_no_gaps_ || (!are_whole_ && !find_common_start(at))) return;
     const std::vector<std::size_t> start = at;
     std::vector<bool> goes_on(dumps_.size(), true);
-    for (;; advance(at)) {
+    for (;; std::ranges::for_each(at, [](std::size_t& place) { ++place; })) {
       const ByToken made = made_at(at, goes_on);
       if (made.empty()) return;
       if (made.size() == 1) continue;
@@ -166,21 +165,14 @@ class Stage {
         for (const std::size_t i : ranks) {
           goes_on[i] = false;
           if (has_groups_of(made, i))
-            odd.push_back({job_.recordings[dumps_[i]].rank, call_at(i, at), call_at(other, at), by_habit});
+            odd.push_back({job_.rank_of(dumps_[i]), holding_call_of(programs_[i][at[i]].call),
+                           holding_call_of(programs_[other][at[other]].call), by_habit});
         }
       }
     }
   }
 
  private:
-  static void advance(std::vector<std::size_t>& at) {
-    for (std::size_t& place : at) ++place;
-  }
-
-  CallOfDump call_at(std::size_t i, const std::vector<std::size_t>& at) const {
-    return {dumps_[i], programs_[i][at[i]].call};
-  }
-
   /// Whether a rank has groups of all kinds in which calls were made: only then could it have made each of
   /// them.
   bool has_groups_of(const ByToken& made, std::size_t i) const {
@@ -246,64 +238,52 @@ class Stage {
   }
 
   std::vector<Made> program_of(std::size_t dump) const {
-    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
+    const std::size_t size = job_.recordings[dump].calls.size();
     std::vector<Made> program;
-    for (std::uint32_t i = 0; i < calls.size();) {
-      const std::uint32_t end = end_of_batch(dump, i);
-      if (job_.groups[job_.group_of(dump, calls[i])].members.size() > 1)
-        program.push_back({token_of(dump, i, end), i, elements_of(dump, i, end)});
-      i = end;
+    for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
+      const JobCall first = job_.call_at(dump, begin);
+      // The batch of messages that begins with a call, or the parts of a collective.
+      std::vector<JobCall> parts = {first};
+      for (end = begin + 1; end < size && is_of_one_batch(first, job_.call_at(dump, end)); ++end)
+        parts.push_back(job_.call_at(dump, end));
+      if (first.group().members.size() > 1) program.push_back({token_of(parts), first, elements_of(parts)});
     }
     return program;
   }
 
-  /// Returns the end of the batch of messages that begins with a call, or of the parts of a collective.
-  std::uint32_t end_of_batch(std::size_t dump, std::uint32_t begin) const {
-    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
-    const RecordedCall& first = calls[begin];
-    const bool is_message = !job_.is_collective(dump, first);
-    std::uint32_t end = begin + 1;
-    while (end < calls.size() && calls[end].group == first.group &&
-           !job_.is_collective(dump, calls[end]) == is_message &&
-           calls[end].number(is_message) == first.number(is_message) && first.number(is_message) > 0)
-      ++end;
-    return end;
+  static bool is_of_one_batch(const JobCall& first, const JobCall& other) {
+    const bool is_message = !first.is_collective();
+    return other->group == first->group && other.is_collective() != is_message &&
+           other->number(is_message) == first->number(is_message) && first->number(is_message) > 0;
   }
 
-  Token token_of(std::size_t dump, std::uint32_t begin, std::uint32_t end) const {
-    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
-    const RecordedCall& first = calls[begin];
-    const JobGroup& group = job_.groups[job_.group_of(dump, first)];
-    Token token{.group = group.description};
-    if (job_.is_collective(dump, first)) {
-      token.operation = job_.operation(dump, first).name;
-      token.sequence = first.sequence;
+  Token token_of(const std::vector<JobCall>& parts) const {
+    const JobCall& first = parts.front();
+    Token token{.group = first.group().description};
+    if (first.is_collective()) {
+      token.operation = first.operation().name;
+      token.sequence = first->sequence;
       if (elements_ == Elements::left_out) return token;
-      token.elements = elements_of(dump, begin, end);
-      token.dtype = input_dtypes(job_.recordings[dump].text(first.dtypes));
+      token.elements = elements_of(parts);
+      token.dtype = input_dtypes(first.recording().text(first->dtypes));
       return token;
     }
-    const auto size = static_cast<int>(group.members.size());
-    const auto own = static_cast<int>(std::ranges::find(group.members, job_.recordings[dump].rank) -
-                                      group.members.begin());
-    for (std::uint32_t i = begin; i < end; ++i) {
-      const Operation& operation = job_.operation(dump, calls[i]);
-      const bool receives = operation.kind == Operation::Kind::recv;
-      const int peer = receives ? operation.from : operation.to;
-      token.messages.emplace_back(receives, ((peer - own) % size + size) % size);
-    }
+    const std::vector<int>& members = first.group().members;
+    const auto size = static_cast<int>(members.size());
+    const auto own = static_cast<int>(std::ranges::find(members, first.rank()) - members.begin());
+    for (const JobCall& call : parts)
+      token.messages.emplace_back(call.operation().kind == Operation::Kind::recv,
+                                  ((call.operation().peer() - own) % size + size) % size);
     std::ranges::sort(token.messages);
     return token;
   }
 
   /// Returns the elements that go into a collective; 0 of messages, and of an all_to_all, which differ.
-  std::int64_t elements_of(std::size_t dump, std::uint32_t begin, std::uint32_t end) const {
-    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
-    if (!job_.is_collective(dump, calls[begin])) return 0;
-    if (job_.operation(dump, calls[begin]).name.starts_with("all_to_all")) return 0;
+  static std::int64_t elements_of(const std::vector<JobCall>& parts) {
+    const JobCall& first = parts.front();
+    if (!first.is_collective() || first.operation().name.starts_with("all_to_all")) return 0;
     std::int64_t elements = 0;
-    for (std::uint32_t i = begin; i < end; ++i)
-      elements += job_.recordings[dump].sizes[calls[i].input_sizes].elements;
+    for (const JobCall& call : parts) elements += call.elements_in();
     return elements;
   }
 
@@ -326,10 +306,6 @@ bool knows_stages(const Job& job) {
          });
 }
 
-std::string words_of(const Job& job, const CallOfDump& made) {
-  return call_words(job, holding_call_of(job, made.dump, job.recordings[made.dump].calls[made.call]));
-}
-
 }  // namespace
 
 std::string words_of_others(const Job& job, std::size_t ranks) {
@@ -338,13 +314,11 @@ std::string words_of_others(const Job& job, std::size_t ranks) {
 }
 
 std::string departure_words(const Job& job, const OddProgram& one) {
-  if (one.by_habit)
-    return fmt::format("It made {}, where rank {} made {}, which both have made before after the same calls.",
-                       words_of(job, one.own), job.recordings[one.others.dump].rank,
-                       words_of(job, one.others));
-  return fmt::format("It made {}, where {} made {} (as rank {}).", words_of(job, one.own),
-                     words_of_others(job, 1), words_of(job, one.others),
-                     job.recordings[one.others.dump].rank);
+  return sentence(one.by_habit ? "why_departed_by_habit" : "why_departed",
+                  {{"own", call_words(job, one.own)},
+                   {"others", words_of_others(job, 1)},
+                   {"call", call_words(job, one.others)},
+                   {"rank", job.rank_of(one.others.dump)}});
 }
 
 std::vector<OddProgram> odd_programs(const Job& job, Elements elements) {
@@ -353,7 +327,7 @@ std::vector<OddProgram> odd_programs(const Job& job, Elements elements) {
   for (const Recording& recording : job.recordings) calls += recording.calls.size();
   if (!knows_stages(job) || calls > kMostCalls) return {};
   std::map<std::ptrdiff_t, Stage> stages;
-  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+  for (const std::size_t dump : job.dumps()) {
     if (job.is_early[dump]) continue;
     stages.try_emplace(job.stage_of(dump), job, elements).first->second.add(dump);
   }

@@ -27,20 +27,15 @@
 #include <string>
 #include <vector>
 
+#include "verify/inspect/holding_call.h"
 #include "verify/inspect/job.h"
 
 namespace verify {
 
-/// A call, as an index into the calls of a dump.
-struct CallOfDump {
-  std::size_t dump = 0;
-  std::uint32_t call = 0;
-};
-
 struct OddProgram {
   int rank = 0;
-  CallOfDump own;     // the first call that is another one
-  CallOfDump others;  // what a rank of the majority made in its place
+  HoldingCall own;     // the first call that is another one
+  HoldingCall others;  // what a rank of the majority made in its place
   bool by_habit = false;
 };
 

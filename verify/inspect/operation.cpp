@@ -1,34 +1,27 @@
 #include "verify/inspect/operation.h"
 
+#include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 namespace verify {
 
 namespace {
 
-/// Names of one operation in PyTorch's backends.
-struct Alias {
-  std::string_view recorded, name;
-};
-constexpr Alias kAliases[] = {{"_all_gather_base", "all_gather"},
-                              {"_allgather_base", "all_gather"},
-                              {"all_gather_into_tensor", "all_gather"},
-                              {"all_gather_into_tensor_coalesced", "all_gather"},
-                              {"allgather_into_tensor_coalesced", "all_gather"},
-                              {"allgather", "all_gather"},
-                              {"_reduce_scatter_base", "reduce_scatter"},
-                              {"reduce_scatter_tensor", "reduce_scatter"},
-                              {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
-                              {"allreduce", "all_reduce"},
-                              {"allreduce_coalesced", "all_reduce"},
-                              {"all_reduce_barrier", "barrier"},
-                              {"all_to_all_single", "all_to_all"},
-                              {"alltoall", "all_to_all"},
-                              {"alltoall_base", "all_to_all"},
-                              {"_broadcast_oop", "broadcast"},
-                              {"_reduce_oop", "reduce"}};
+/// The names that PyTorch's backends have for an operation, each between blanks, and ours.
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+    {" _all_gather_base _allgather_base all_gather_into_tensor all_gather_into_tensor_coalesced "
+     "allgather_into_tensor_coalesced allgather ",
+     "all_gather"},
+    {" _reduce_scatter_base reduce_scatter_tensor reduce_scatter_tensor_coalesced ", "reduce_scatter"},
+    {" allreduce allreduce_coalesced ", "all_reduce"},
+    {" all_reduce_barrier ", "barrier"},
+    {" all_to_all_single alltoall alltoall_base ", "all_to_all"},
+    {" _broadcast_oop ", "broadcast"},
+    {" _reduce_oop ", "reduce"}};
 
 constexpr std::string_view kRooted[] = {"broadcast", "reduce", "gather", "scatter"};
 
@@ -61,21 +54,19 @@ Operation operation_named(std::string_view recorded) {
   }
   const std::size_t blank = recorded.find(' ');
   const std::string_view name = recorded.substr(0, blank);
-  if ((name == "send" || name == "recv") && blank != std::string_view::npos) {
+  operation.name = std::string(recorded);
+  if (name == "send" || name == "recv") {
     operation.kind = name == "send" ? Operation::Kind::send : Operation::Kind::recv;
+    if (blank == std::string_view::npos) return operation;
     operation.name = std::string(name);
     read_peers(recorded.substr(blank + 1), operation);
     return operation;
   }
-  operation.name = std::string(recorded);
-  for (const Alias& alias : kAliases) {
-    if (alias.recorded == recorded) operation.name = std::string(alias.name);
-  }
-  for (const std::string_view rooted : kRooted) {
-    if (operation.name == rooted) operation.kind = Operation::Kind::rooted;
-  }
-  if (name == "send" || name == "recv")
-    operation.kind = name == "send" ? Operation::Kind::send : Operation::Kind::recv;
+  for (const auto& [names, own] : kAliases)
+    if (names.find(fmt::format(" {} ", recorded)) != std::string_view::npos)
+      operation.name = std::string(own);
+  if (std::ranges::find(kRooted, operation.name) != std::end(kRooted))
+    operation.kind = Operation::Kind::rooted;
   return operation;
 }
 

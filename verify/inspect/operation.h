@@ -19,6 +19,8 @@ struct Operation {
   std::string name;        // "all_reduce", without the marks of PyTorch's flat variants ("_all_gather_base")
   int from = -1, to = -1;  // of a message: positions in the group; -1: the name does not say
   bool is_message() const { return kind == Kind::send || kind == Kind::recv; }
+  /// Returns the position of the other end of a message.
+  int peer() const { return kind == Kind::recv ? from : to; }
   /// Whether a member that has completed it shows that every member had come to it. An all_to_all needs those
   /// alone that send rows, and a call of Gloo may end on one member alone, with an error.
   bool needs_all() const { return kind == Kind::collective && backend != "gloo" && name != "all_to_all"; }

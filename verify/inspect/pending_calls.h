@@ -4,12 +4,11 @@
 ///
 /// A rank's device runs the calls of a stream in order, so its first pending call holds it. A send does not,
 /// if the rank has issued other calls after it: it went on (unless nothing else explains why the rank is
-/// held, see waiting.h). Messages that were issued one right after the other
+/// held, see wait_graph.h). Messages that were issued one right after the other
 /// in one group may be one batch, so they hold a rank together. A call of a group of one rank waits for
 /// nobody, so it holds the rank only where no other call does.
 ///
-/// Shapes  `calls` has indices into the recording's calls, in the order in which they were issued; `front`
-///         has those that hold the rank.
+/// Shapes  `calls` are in the order in which they were issued; `front` has those that hold the rank.
 /// Exact   A call that "pg_status" counts as completed is not pending, whatever its own state. A pending call
 ///         that only "pg_status" knows, because the ring has lost it, is in `lost`, and `front` is empty:
 ///         what holds the rank is not known. A dump that was written early has no pending calls.
@@ -18,6 +17,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ranges>
+#include <tuple>
 #include <vector>
 
 #include "verify/inspect/job.h"
@@ -35,53 +36,37 @@ class MessageCounts {
 
   /// Whether the rank at the other end, whose dump is `peer`, has completed its half of a message. False
   /// where the dumps do not tell.
-  bool has_completed_half(std::size_t peer, std::size_t dump, std::uint32_t call) const;
-
+  bool has_completed_half(std::size_t peer, const JobCall& call) const;
   /// Returns the number of a message, from 1; nothing where the dump does not tell it.
-  std::optional<std::int64_t> number_of(std::size_t dump, std::uint32_t call) const;
+  std::optional<std::int64_t> number_of(const JobCall& call) const;
   /// Returns the ranks that have issued fewer sends than their peers have received, by the dumps of both.
   std::vector<int> senders_behind() const;
 
  private:
-  /// The messages of a group between two positions, in one direction.
-  struct Direction {
-    std::uint32_t group = 0;
-    Operation::Kind kind = Operation::Kind::send;
-    int from = -1, to = -1;
-    auto operator<=>(const Direction&) const = default;
-  };
+  /// The halves of the messages of a group between two positions: group, kind, from, to.
+  using Direction = std::tuple<std::uint32_t, Operation::Kind, int, int>;
   struct OfRank {
     std::map<Direction, std::int64_t> issued, completed;
     std::vector<std::int64_t> numbers;  // by call; empty where no call is a message
   };
 
-  Direction direction_of(std::size_t dump, const RecordedCall& call) const;
-  OfRank counted(std::size_t dump) const;
-
   const Job& job_;
   std::vector<OfRank> ranks_;  // by dump
 };
 
-/// A collective of a group, by its collective_seq_id.
-struct CollectiveId {
-  std::uint32_t group = 0;
-  std::int64_t sequence = 0;
-  auto operator<=>(const CollectiveId&) const = default;
-};
-
 struct PendingCalls {
-  std::vector<std::uint32_t> calls;
-  std::vector<std::uint32_t> front;
+  std::vector<JobCall> calls, front;
   std::vector<CollectiveId> lost;
+  bool any() const { return !calls.empty() || !lost.empty(); }
 };
-
-PendingCalls pending_calls(const Job& job, std::size_t dump);
 
 /// What is known of every rank's calls.
 class Progresses {
  public:
   explicit Progresses(const Job& job);
   const PendingCalls& of(std::size_t dump) const { return pending_[dump]; }
+  /// The pending calls of all dumps.
+  auto pending() const { return pending_ | std::views::transform(&PendingCalls::calls) | std::views::join; }
   const MessageCounts& messages() const { return messages_; }
   /// Whether the rank of a dump has issued a collective.
   bool has_issued(std::size_t dump, const CollectiveId& id) const;
@@ -95,6 +80,10 @@ class Progresses {
   bool is_pending(std::size_t dump, const CollectiveId& id) const;
   /// Whether the dumps have completed calls, and not active ones alone.
   bool has_completed_calls() const { return has_completed_calls_; }
+  /// Whether a rank has a whole dump that is not early, and no pending call.
+  bool is_idle(std::size_t dump) const {
+    return !job_.recordings[dump].is_truncated && !job_.is_early[dump] && !pending_[dump].any();
+  }
   /// Whether the ring of a dump may have lost a call that is pending: "pg_status" knows one, or the ring has
   /// overwritten earlier calls, and the first that it still has is pending. It has not where "pg_status"
   /// counts the calls of all groups of the rank, and knows at most one that is lost: that one holds the rank.
@@ -105,7 +94,7 @@ class Progresses {
 
   const Job& job_;
   MessageCounts messages_;
-  bool has_completed_calls_;
+  bool has_completed_calls_ = false;
   std::vector<PendingCalls> pending_;
   std::vector<std::vector<CollectiveId>> collectives_;  // that are pending, by dump, sorted
   std::vector<bool> may_have_lost_;                     // by dump

@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
-#include <map>
 #include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "sim/base/printable_text.h"
 #include "verify/inspect/calls_ahead.h"
 #include "verify/inspect/circle_suspects.h"
-#include "verify/inspect/strong_components.h"
+#include "verify/inspect/sentences.h"
 #include "verify/inspect/stuck_calls.h"
-#include "verify/output/phrases.h"
 
 namespace verify {
 
@@ -33,65 +34,11 @@ namespace {
 // Exact   Where all that are held wait for one rank, a job that runs looks like one that hangs: dumps do not
 //         tell when they were written.
 
-/// What some ranks wait for that wait for no suspect.
-struct SignsOfRunning {
-  std::size_t collectives = 0;  // that can end
-  std::vector<int> early;       // ranks whose dumps were written early, and are not cut
-  bool any() const { return collectives > 0 || !early.empty(); }
-};
-
-/// Returns, by rank, whether it is one of these ranks or waits for one, directly or by others.
-std::vector<bool> waiting_for(const Evidence& know, const std::vector<int>& ranks) {
-  std::vector<bool> waits(know.graph.world);
-  std::vector<int> next = ranks;
-  for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
-  const auto callers = know.graph.callers();
-  while (!next.empty()) {
-    const auto rank = static_cast<std::size_t>(next.back());
-    next.pop_back();
-    for (const std::size_t call : callers[rank]) {
-      for (const int other : know.graph.calls[call].waiting) {
-        if (waits[static_cast<std::size_t>(other)]) continue;
-        waits[static_cast<std::size_t>(other)] = true;
-        next.push_back(other);
-      }
-    }
-  }
-  return waits;
-}
-
-/// Whether the dump of a rank ends in the middle: it may have more calls than it shows.
-bool is_cut(const Evidence& know, int rank) {
-  const Recording* const own = know.job.find_recording(rank);
-  return own != nullptr && own->is_truncated;
-}
-
-/// Returns these signs: `components` are the single calls at the ends of the graph, and `early_roots` the
-/// ranks there whose dumps are early.
-SignsOfRunning signs_of_running(const Evidence& know, const std::vector<int>& suspects,
-                                const std::vector<std::vector<std::size_t>>& components,
-                                const std::vector<int>& early_roots) {
-  const std::vector<bool> waits = waiting_for(know, suspects);
-  const auto waits_for_suspect = [&](int rank) { return waits[static_cast<std::size_t>(rank)]; };
-  SignsOfRunning signs;
-  for (const HoldingCall* const call : collectives_that_can_end(know, components))
-    if (std::ranges::none_of(call->waiting, waits_for_suspect)) ++signs.collectives;
-  for (const HoldingCall& call : know.graph.calls) {
-    if (std::ranges::any_of(call.waiting, waits_for_suspect)) continue;
-    for (const int rank : call.targets())
-      if (std::ranges::find(early_roots, rank) != early_roots.end() && !is_cut(know, rank))
-        signs.early.push_back(rank);
-  }
-  std::ranges::sort(signs.early);
-  signs.early.erase(std::ranges::unique(signs.early).begin(), signs.early.end());
-  return signs;
-}
-
 /// Whether every other rank with a whole dump that is not early waits for one of these ranks, directly or by
 /// others, and these others are more; true, too, where one of these ranks has a dump that is cut.
 bool do_all_wait_for(const Evidence& know, const std::vector<int>& ranks) {
-  if (std::ranges::any_of(ranks, [&](int rank) { return is_cut(know, rank); })) return true;
-  const std::vector<bool> waits = waiting_for(know, ranks);
+  if (std::ranges::any_of(ranks, [&](int rank) { return know.is_cut(rank); })) return true;
+  const std::vector<bool> waits = know.graph.waiting_for(ranks);
   std::size_t others = 0;
   for (const Recording& recording : know.job.recordings) {
     if (recording.is_truncated || know.is_early(recording.rank)) continue;
@@ -108,20 +55,13 @@ class Chooser {
   explicit Chooser(const Evidence& know) : know_(know) {}
 
   Suspects choose() {
-    choose_suspects();
-    for (auto& [rank, one] : suspects_) found_.ranks.push_back(std::move(one));
-    return std::move(found_);
-  }
-
- private:
-  void choose_suspects() {
-    const auto world = static_cast<std::size_t>(know_.job.world_size);
-    std::vector<std::vector<std::size_t>> circles, stuck;
+    std::vector<std::vector<std::size_t>> circles;
+    std::vector<const HoldingCall*> stuck;
     for (std::vector<std::size_t>& component : final_components(know_.graph.edges)) {
       if (component.size() > 1) {
         circles.push_back(std::move(component));
-      } else if (component.front() >= world) {
-        stuck.push_back(std::move(component));
+      } else if (component.front() >= know_.graph.world) {
+        stuck.push_back(&know_.graph.calls[component.front() - know_.graph.world]);
       } else {
         add_root(static_cast<int>(component.front()));
       }
@@ -131,115 +71,78 @@ class Chooser {
     drop_explained_absent();
     prefer_circles_to_absent();
     prefer_idle();
-    prefer_ranks_ahead();
-    if (!suspects_.empty()) return leave_out_of_running_job(stuck);
-    add_stuck_messages();
-    if (!suspects_.empty()) return;
-    take(circle_suspects(know_, circles));
-    if (!suspects_.empty()) return;
-    take(stuck_calls(know_, stuck));
+    if (!found_.ranks.empty()) prefer_ranks_ahead(know_, found_);
+    if (found_.ranks.empty()) {
+      choose_held(circles, stuck);
+    } else {
+      leave_out_of_running_job(stuck);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  /// Chooses among ranks that are held, where nobody stands still.
+  void choose_held(const std::vector<std::vector<std::size_t>>& circles,
+                   const std::vector<const HoldingCall*>& stuck) {
+    add_stuck_messages(know_, found_);
+    if (found_.ranks.empty()) add_circle_suspects(know_, circles, found_);
+    if (found_.ranks.empty()) add_stuck_calls(know_, stuck, found_);
     if (found_.running > 0) return;
-    if (suspects_.empty()) add_idle_beside();
-    if (suspects_.empty()) add_absent();
-    if (suspects_.empty()) add_lone_sends();
-    if (!suspects_.empty() || early_roots_.empty()) return;
+    if (found_.ranks.empty()) add_idle_beside();
+    if (found_.ranks.empty()) add_absent();
+    if (found_.ranks.empty()) add_lone_sends();
+    if (!found_.ranks.empty() || early_roots_.empty()) return;
     if (!do_all_wait_for(know_, early_roots_)) {
       found_.behind = early_roots_;
       return;
     }
-    for (const int rank : early_roots_)
-      suspect(rank, SuspectKind::unknown, "Its dump was written early, and other ranks wait for it.");
+    for (const int rank : early_roots_) found_.add(rank, SuspectKind::unknown, sentence("why_idle_early"));
   }
 
-  /// Names nobody where the job ran while the dumps were written.
-  void leave_out_of_running_job(const std::vector<std::vector<std::size_t>>& stuck) {
-    std::vector<int> ranks;
-    for (const auto& [rank, one] : suspects_) ranks.push_back(rank);
-    const SignsOfRunning signs = signs_of_running(know_, ranks, stuck, early_roots_);
-    if (!signs.any()) return;
-    suspects_.clear();
-    found_.is_ahead = false;
-    found_.running = signs.collectives;
-    found_.behind = std::move(ranks);
-  }
-
-  void take(CircleSuspects circles) {
-    suspects_ = std::move(circles.ranks);
-    found_.circles = std::move(circles.circles);
-    found_.are_alone = circles.are_alone;
-    found_.missed = std::move(circles.missed);
-    found_.facing = std::move(circles.facing);
-    found_.odd_peer = std::move(circles.odd_peer);
-    found_.uneven = std::move(circles.uneven);
-    found_.departed = std::move(circles.departed);
-  }
-
-  void take(StuckCalls stuck) {
-    suspects_ = std::move(stuck.ranks);
-    found_.is_stuck = stuck.is_stuck;
-    found_.are_behind = stuck.are_behind;
-    found_.is_unreceived = stuck.is_unreceived;
-    found_.counted = std::move(stuck.counted);
-    found_.running = stuck.running;
-  }
-
-  /// Messages that both ends wait for, with nothing pending before them.
-  void add_stuck_messages() {
-    for (const StuckMessage& one : stuck_messages_of(know_.job, know_.progresses, know_.lags)) {
-      found_.is_stuck = true;
-      suspect(one.rank, SuspectKind::device,
-              fmt::format("Both halves of {} are pending, and nothing is pending before them.",
-                          call_words(know_.job, HoldingCall{.group = one.group,
-                                                            .sequence = one.sequence,
-                                                            .is_message = true,
-                                                            .dump = one.dump,
-                                                            .call = one.call})));
-    }
-  }
-
-  /// Where few ranks wait in a call that all others have not made before they ended, the few are named.
-  void prefer_ranks_ahead() {
-    if (suspects_.empty()) return;
-    const std::vector<RankAhead> ahead = ranks_ahead(know_.job, know_.progresses, know_.graph);
-    if (ahead.empty()) return;
-    suspects_.clear();
-    found_.is_ahead = true;
-    for (const RankAhead& one : ahead)
-      suspect(one.rank, one.is_awaited ? SuspectKind::host : SuspectKind::order, one.reason);
+  /// Names nobody where the job ran while the dumps were written: where some ranks that wait for no suspect
+  /// are in collectives that can end, or wait for early dumps that are not cut.
+  void leave_out_of_running_job(const std::vector<const HoldingCall*>& stuck) {
+    const std::vector<bool> waits = know_.graph.waiting_for(found_.all());
+    const auto waits_for_suspect = [&](const HoldingCall& call) {
+      return std::ranges::any_of(call.waiting,
+                                 [&](int rank) { return waits[static_cast<std::size_t>(rank)]; });
+    };
+    const auto is_early_root = [&](int rank) {
+      return std::ranges::find(early_roots_, rank) != early_roots_.end() && !know_.is_cut(rank);
+    };
+    const auto collectives = static_cast<std::size_t>(std::ranges::count_if(
+        stuck, [&](const auto* call) { return can_end(know_, *call) && !waits_for_suspect(*call); }));
+    const bool awaits_early = std::ranges::any_of(know_.graph.calls, [&](const HoldingCall& call) {
+      return !waits_for_suspect(call) && std::ranges::any_of(call.targets(), is_early_root);
+    });
+    if (collectives == 0 && !awaits_early) return;
+    found_.behind = found_.all();
+    found_.ranks.clear();
+    found_.running = collectives;
+    if (found_.seen == Seen::ahead) found_.seen = Seen::kinds;
   }
 
   /// Where nothing holds a rank but a send that nobody receives, its peer is named.
   void add_lone_sends() {
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      const PendingCalls& pending = know_.progresses.of(dump);
+    for (const JobCall& call : know_.progresses.pending()) {
+      const PendingCalls& pending = know_.progresses.of(call.dump);
       if (!pending.front.empty() || !pending.lost.empty()) continue;
-      for (const std::uint32_t index : pending.calls) {
-        const RecordedCall& call = know_.recording(dump).calls[index];
-        const JobGroup& group = know_.job.groups[know_.job.group_of(dump, call)];
-        const int peer = group.rank_at(know_.job.operation(dump, call).to);
-        if (peer < 0 || know_.dump_of(peer) < 0 || !is_idle(static_cast<std::size_t>(know_.dump_of(peer))))
-          continue;
-        suspect(peer, SuspectKind::host,
-                fmt::format("It has no pending call, and rank {} has sent it a message in {} that it has not "
-                            "received.",
-                            know_.rank_of(dump), group_words(group)));
-      }
+      const int peer = call.group().rank_at(call.operation().to);
+      if (peer >= 0 && know_.is_idle(peer))
+        found_.add(peer, SuspectKind::host,
+                   sentence("why_lone_send", {{"rank", call.rank()}, {"group", group_words(call.group())}}));
     }
   }
 
   /// Where the rings have lost the calls that hold the ranks: ranks without a dump that are members of calls
   /// that are pending.
   void add_absent() {
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      for (const std::uint32_t index : know_.progresses.of(dump).calls) {
-        const RecordedCall& call = know_.recording(dump).calls[index];
-        if (!know_.job.is_collective(dump, call)) continue;
-        for (const int member : possible_members(know_.job.groups[know_.job.group_of(dump, call)])) {
-          if (know_.dump_of(member) < 0)
-            suspect(member, SuspectKind::absent,
-                    fmt::format("{}, and calls of its groups are pending: it may have died.",
-                                words_of_absence(member)));
-        }
+    for (const JobCall& call : know_.progresses.pending()) {
+      if (!call.is_collective()) continue;
+      for (const int member : possible_members(call.group())) {
+        if (!know_.job.dump_of(member))
+          found_.add(member, SuspectKind::absent,
+                     sentence("why_gone_pending", {{"gone", words_of_absence(member)}}));
       }
     }
   }
@@ -247,146 +150,119 @@ class Chooser {
   /// The ranks that may be members of a group: all ranks where the dumps do not tell.
   std::vector<int> possible_members(const JobGroup& group) const {
     if (!group.may_lack_members) return group.members;
-    std::vector<int> all(static_cast<std::size_t>(know_.job.world_size));
+    std::vector<int> all(know_.graph.world);
     std::iota(all.begin(), all.end(), 0);
     return all;
+  }
+
+  std::vector<int> idle_ranks() const {
+    std::vector<int> idle;
+    for (const Recording& one : know_.job.recordings)
+      if (know_.is_idle(one.rank)) idle.push_back(one.rank);
+    return idle;
   }
 
   /// Where most ranks have pending calls and the dumps do not tell who is in these, few ranks without a
   /// pending call.
   void add_idle_beside() {
-    std::vector<int> idle;
-    std::size_t held = 0;
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      const std::vector<std::uint32_t>& calls = know_.progresses.of(dump).calls;
-      if (is_idle(dump)) idle.push_back(know_.rank_of(dump));
-      held += std::ranges::any_of(calls, [&](std::uint32_t index) {
-        return know_.job.groups[know_.job.group_of(dump, know_.recording(dump).calls[index])]
-            .may_lack_members;
-      });
-    }
-    if (idle.size() >= held) return;
-    for (const int rank : idle)
-      suspect(rank, SuspectKind::host,
-              "It has no pending call, and others wait in calls whose members the dumps do not tell.");
+    const std::vector<int> idle = idle_ranks();
+    std::set<std::size_t> held;
+    for (const JobCall& call : know_.progresses.pending())
+      if (call.group().may_lack_members) held.insert(call.dump);
+    if (idle.size() >= held.size()) return;
+    for (const int rank : idle) found_.add(rank, SuspectKind::host, sentence("why_idle_beside"));
   }
 
   /// A rank without a pending call that has not issued a collective that is pending on another member stands
   /// still, even if the others are held by something else before they come to it.
   void add_idle_behind() {
-    std::vector<std::int64_t> furthest_pending(know_.job.groups.size());
-    const auto add = [&](std::uint32_t group, std::int64_t sequence) {
-      furthest_pending[group] = std::max(furthest_pending[group], sequence);
+    std::vector<std::int64_t> furthest(know_.job.groups.size());  // that is pending
+    const auto add = [&](const CollectiveId& id) {
+      furthest[id.group] = std::max(furthest[id.group], id.sequence);
     };
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      for (const CollectiveId& id : know_.progresses.of(dump).lost) add(id.group, id.sequence);
-      for (const std::uint32_t index : know_.progresses.of(dump).calls) {
-        const RecordedCall& call = know_.recording(dump).calls[index];
-        if (know_.job.is_collective(dump, call)) add(know_.job.group_of(dump, call), call.sequence);
+    for (const std::size_t dump : know_.job.dumps())
+      std::ranges::for_each(know_.progresses.of(dump).lost, add);
+    for (const JobCall& call : know_.progresses.pending())
+      if (call.is_collective()) add(call.id());
+    for (std::uint32_t group = 0; group < furthest.size(); ++group) {
+      if (furthest[group] <= 0) continue;
+      for (const int member : know_.job.groups[group].members) {
+        if (!know_.is_idle(member)) continue;
+        const std::int64_t issued = know_.last_issued(member, group);
+        if (issued < furthest[group])
+          found_.add(member, SuspectKind::host,
+                     sentence("why_idle_behind", {{"issued", issued},
+                                                  {"group", group_words(know_.job.groups[group])},
+                                                  {"sequence", furthest[group]}}));
       }
-    }
-    for (std::uint32_t group = 0; group < know_.job.groups.size(); ++group) {
-      if (furthest_pending[group] > 0) add_idle_behind(group, furthest_pending[group]);
     }
   }
 
   /// Of two ranks, one whose device is behind may have an early dump, and the other one, without a pending
   /// call, has not gone on: it may as well stand still itself.
   void add_idle_of_two() {
-    if (know_.job.world_size != 2 || suspects_.size() != 1 || know_.job.recordings.size() != 2) return;
-    const Suspect one = suspects_.begin()->second;
-    const auto other = static_cast<std::size_t>(know_.dump_of(1 - one.rank));
-    if (one.kind == SuspectKind::device && is_idle(other))
-      suspect(1 - one.rank, SuspectKind::host,
-              fmt::format("It has no pending call, and has gone on from a call that is pending on rank {}.",
-                          one.rank));
-  }
-
-  void add_idle_behind(std::uint32_t group, std::int64_t sequence) {
-    for (const int member : know_.job.groups[group].members) {
-      if (know_.dump_of(member) < 0 || !is_idle(static_cast<std::size_t>(know_.dump_of(member)))) continue;
-      const std::int64_t issued =
-          know_.progresses.last_issued(static_cast<std::size_t>(know_.dump_of(member)), group);
-      if (issued < sequence)
-        suspect(member, SuspectKind::host,
-                fmt::format("It has no pending call: it has issued {} of {}, and call {} of it is pending on "
-                            "another rank.",
-                            counted(issued, "call"), group_words(know_.job.groups[group]), sequence));
-    }
+    if (know_.job.world_size != 2 || found_.ranks.size() != 1 || know_.job.recordings.size() != 2) return;
+    const Suspect& one = found_.ranks.begin()->second;
+    if (one.kind == SuspectKind::device && know_.is_idle(1 - one.rank))
+      found_.add(1 - one.rank, SuspectKind::host, sentence("why_idle_of_two", {{"rank", one.rank}}));
   }
 
   /// A rank without a dump for which others wait may wait, too: for a rank that is known to stand still, if
   /// it is in a call that waits for one, or in a group, other than the default one, of a rank that does.
   void drop_explained_absent() {
-    std::vector<bool> waits(static_cast<std::size_t>(know_.job.world_size));
-    std::vector<bool> is_explained(know_.job.groups.size());
-    std::vector<int> next;
-    for (const auto& [rank, one] : suspects_) {
-      if (one.kind != SuspectKind::absent) next.push_back(rank);
+    std::vector<int> ends;
+    for (const auto& [rank, one] : found_.ranks)
+      if (one.kind != SuspectKind::absent) ends.push_back(rank);
+    if (ends.empty()) return;
+    for (const Recording& one : know_.job.recordings) {
+      if (know_.may_have_lost(one.rank) || know_.has_lost_call_of(one.rank))
+        ends.push_back(one.rank);  // it may wait for any rank
     }
-    if (next.empty()) return;
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump) {
-      const int rank = know_.rank_of(dump);
-      if (know_.may_have_lost(rank) || know_.has_lost_call_of(rank))
-        next.push_back(rank);  // it may wait for any rank
-    }
-    find_waiting(std::move(next), waits, is_explained);
-    const std::set<int> explained = members_explained(waits, is_explained);
-    std::erase_if(suspects_, [&](const auto& one) {
+    const std::set<int> explained = members_explained(know_.graph.waiting_for(ends));
+    std::erase_if(found_.ranks, [&](const auto& one) {
       const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
       if (goes) found_.unknown.push_back(one.first);
       return goes;
     });
   }
 
-  /// Marks the ranks that wait for these, directly or by others, and the groups of the collectives in which
-  /// they do.
-  void find_waiting(std::vector<int> next, std::vector<bool>& waits, std::vector<bool>& is_explained) const {
-    const auto callers = know_.graph.callers();
-    for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
-    while (!next.empty()) {
-      const int rank = next.back();
-      next.pop_back();
-      for (const std::size_t index : callers[static_cast<std::size_t>(rank)]) {
-        const HoldingCall& call = know_.graph.calls[index];
-        if (!call.is_message) is_explained[call.group] = true;
-        for (const int waiting : call.waiting) {
-          if (waits[static_cast<std::size_t>(waiting)]) continue;
-          waits[static_cast<std::size_t>(waiting)] = true;
-          next.push_back(waiting);
-        }
-      }
-    }
-  }
-
-  /// Returns the members of these groups, and of groups other than the default one with a rank that waits.
-  std::set<int> members_explained(const std::vector<bool>& waits,
-                                  const std::vector<bool>& is_explained) const {
+  /// Returns the members of groups in whose collectives ranks wait for some that wait, and of groups other
+  /// than the default one with a rank that waits.
+  std::set<int> members_explained(const std::vector<bool>& waits) const {
+    const auto does_wait = [&](int rank) { return waits[static_cast<std::size_t>(rank)]; };
     std::set<int> explained;
-    for (std::size_t i = 0; i < know_.job.groups.size(); ++i) {
-      const std::vector<int>& members = know_.job.groups[i].members;
-      const bool is_default = know_.job.groups[i].description == "default_pg";
-      const bool has_waiting = !is_default && std::ranges::any_of(members, [&](int member) {
-        return waits[static_cast<std::size_t>(member)];
-      });
-      if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
+    for (const HoldingCall& call : know_.graph.calls) {
+      const std::vector<int>& members = know_.job.groups[call.group].members;
+      if (!call.is_message && std::ranges::any_of(call.targets(), does_wait))
+        explained.insert(members.begin(), members.end());
+    }
+    for (const JobGroup& group : know_.job.groups) {
+      if (!group.is_default() && std::ranges::any_of(group.members, does_wait))
+        explained.insert(group.members.begin(), group.members.end());
     }
     return explained;
+  }
+
+  /// Names others than ranks without a dump, which may wait for them.
+  void forget_absent() {
+    for (const int rank : found_.all()) found_.unknown.push_back(rank);
+    found_.ranks.clear();
   }
 
   /// A rank that is gone keeps others waiting, but not in a circle: ranks with a dump that wait for each
   /// other do so whatever one without a dump has done, and it may wait for them.
   void prefer_circles_to_absent() {
     if (!are_all_absent()) return;
-    std::vector<std::vector<std::size_t>> circles = final_circles(know_.graph.edges);
-    CircleSuspects found = circle_suspects(know_, circles);
-    if (found.ranks.empty()) return;
-    for (const auto& [rank, one] : suspects_) found_.unknown.push_back(rank);
-    take(std::move(found));
+    Suspects in_circles;
+    add_circle_suspects(know_, final_circles(know_.graph.edges), in_circles);
+    if (in_circles.ranks.empty()) return;
+    forget_absent();
+    in_circles.unknown = std::move(found_.unknown);
+    found_ = std::move(in_circles);
   }
 
   bool are_all_absent() const {
-    return !suspects_.empty() && std::ranges::all_of(suspects_, [](const auto& one) {
+    return !found_.ranks.empty() && std::ranges::all_of(found_.ranks, [](const auto& one) {
       return one.second.kind == SuspectKind::absent;
     });
   }
@@ -395,56 +271,42 @@ class Chooser {
   /// waits for that one.
   void prefer_idle() {
     if (!are_all_absent()) return;
-    std::vector<int> idle;
-    for (std::size_t dump = 0; dump < know_.job.recordings.size(); ++dump)
-      if (is_idle(dump) && (know_.recording(dump).is_whole() || know_.recording(dump).calls.empty()))
-        idle.push_back(know_.rank_of(dump));
+    std::vector<int> idle = idle_ranks();
+    std::erase_if(idle, [&](int rank) {
+      const Recording& own = *know_.job.find_recording(rank);
+      return !own.is_whole() && !own.calls.empty();
+    });
     if (idle.empty() || 2 * idle.size() > know_.job.recordings.size()) return;
-    for (const auto& [rank, one] : suspects_) found_.unknown.push_back(rank);
-    suspects_.clear();
-    for (const int rank : idle)
-      suspect(rank, SuspectKind::host,
-              "It has no pending call, and other ranks wait for ranks without a dump.");
+    forget_absent();
+    for (const int rank : idle) found_.add(rank, SuspectKind::host, sentence("why_idle"));
   }
 
   std::string words_of_absence(int rank) const {
     const BlankDump* const blank = know_.job.find_blank(rank);
-    if (blank != nullptr) return fmt::format("Its dump {}", words_of(*blank));
-    return know_.dump_of(rank) < 0 ? "It has no dump" : "Its dump ends in the middle";
-  }
-
-  bool is_idle(std::size_t dump) const {
-    return !know_.recording(dump).is_truncated && !know_.job.is_early[dump] &&
-           know_.progresses.of(dump).calls.empty() && know_.progresses.of(dump).lost.empty();
-  }
-
-  void suspect(int rank, SuspectKind kind, std::string reason) {
-    suspects_.try_emplace(rank, Suspect{rank, kind, std::move(reason)});
+    if (blank != nullptr) return sentence("gone_blank", {{"blank", verify::words_of(*blank)}});
+    return sentence(know_.job.dump_of(rank) ? "gone_middle" : "gone");
   }
 
   void add_root(int rank) {
     const bool is_awaited = know_.graph.is_awaited[static_cast<std::size_t>(rank)];
     if (know_.graph.is_unknown[static_cast<std::size_t>(rank)]) {
-      if (is_awaited && know_.is_early(rank)) return early_roots_.push_back(rank);
-      if (is_awaited)
-        suspect(rank, SuspectKind::absent,
-                fmt::format("{}, and other ranks wait for it: it may have died.", words_of_absence(rank)));
-      return;
+      if (!is_awaited) return;
+      if (know_.is_early(rank)) return early_roots_.push_back(rank);
+      return found_.add(rank, SuspectKind::absent,
+                        sentence("why_gone_awaited", {{"gone", words_of_absence(rank)}}));
     }
-    const auto dump = static_cast<std::size_t>(know_.dump_of(rank));
-    if (know_.lags[dump].is_device) {
-      suspect(rank, SuspectKind::device, know_.lags[dump].reason);
-    } else if (is_awaited && !is_awaited_by_devices_alone(rank)) {
-      suspect(rank, SuspectKind::host, reason_of_idle(rank));
-    }
+    const Lag& lag = know_.lags[*know_.job.dump_of(rank)];
+    if (lag.is_device) return found_.add(rank, SuspectKind::device, lag.reason);
+    if (is_awaited && !is_awaited_by_devices_alone(rank))
+      found_.add(rank, SuspectKind::host, reason_of_idle(rank));
   }
 
   /// Whether nobody waits for a rank but in messages of ranks whose own devices have stopped: such a message
   /// is pending there, whatever the rank has done.
   bool is_awaited_by_devices_alone(int rank) const {
     const auto has_stopped = [&](int waiting) {
-      return know_.dump_of(waiting) >= 0 &&
-             know_.lags[static_cast<std::size_t>(know_.dump_of(waiting))].is_device;
+      const auto dump = know_.job.dump_of(waiting);
+      return dump && know_.lags[*dump].is_device;
     };
     return std::ranges::all_of(know_.graph.calls, [&](const HoldingCall& call) {
       const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
@@ -460,46 +322,121 @@ class Chooser {
       const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
       if (is_for_rank && (chosen == nullptr || (chosen->is_message && !call.is_message))) chosen = &call;
     }
-    if (chosen == nullptr) return "It has no pending call, and others wait for it.";
-    const std::string group = group_words(know_.job.groups[chosen->group]);
-    const std::string who = ranks_words(chosen->waiting) + (chosen->waiting.size() == 1 ? " waits" : " wait");
-    if (chosen->is_message)
-      return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
-    const std::int64_t issued =
-        know_.progresses.last_issued(static_cast<std::size_t>(know_.dump_of(rank)), chosen->group);
-    const std::string done = issued == 0
-                                 ? fmt::format("its dump has no call of {}", group)
-                                 : fmt::format("it has issued {} of {}", counted(issued, "call"), group);
-    return fmt::format("It has no pending call: {}, and {} in call {}.", done, who, chosen->sequence);
+    if (chosen == nullptr) return sentence("why_awaited");
+    const std::int64_t issued = know_.last_issued(rank, chosen->group);
+    return sentence(chosen->is_message ? "why_awaited_message"
+                    : issued == 0      ? "why_awaited_no_call"
+                                       : "why_awaited_call",
+                    {{"ranks", chosen->waiting},
+                     {"group", group_words(know_.job.groups[chosen->group])},
+                     {"issued", issued},
+                     {"sequence", chosen->sequence}});
   }
 
   const Evidence know_;
   Suspects found_;
-  std::map<int, Suspect> suspects_;
   std::vector<int> early_roots_;  // ranks whose dumps are early, and for which others wait
 };
+
+// ---- how the wait spreads
+
+std::string short_name_of(const JobGroup& group) {
+  if (!group.kind.empty()) return group.kind;
+  if (group.is_default()) return "the default group";
+  return fmt::format("group '{}'", sim::printable_text(group.name.substr(0, 40)));
+}
+
+/// Returns "tp and pp"; of many names the first ones, and how many others there are.
+std::string words_of_groups(const std::set<std::string>& names) {
+  constexpr std::ptrdiff_t kMostNames = 3;
+  const std::ptrdiff_t more = std::ssize(names) <= kMostNames ? 0 : std::ssize(names) - kMostNames + 1;
+  const auto end = std::next(names.begin(), std::ssize(names) - more);
+  return fmt::format("{}{}", fmt::join(names.begin(), end, " and "),
+                     more == 0 ? "" : fmt::format(" and {} other groups", more));
+}
+
+/// Finds how far from a suspect every call is, and by which kinds of groups the wait spreads.
+void spread(const Job& job, WaitGraph& graph, Waiting& waiting) {
+  const std::vector<std::vector<std::size_t>> callers = graph.callers();
+  std::set<std::string> named;
+  std::vector<bool> reached(static_cast<std::size_t>(job.world_size));
+  std::vector<int> next;
+  for (const int rank : waiting.suspects.all()) {
+    reached[static_cast<std::size_t>(rank)] = true;
+    next.push_back(rank);
+  }
+  for (int distance = 1; !next.empty(); ++distance) {
+    std::vector<int> ranks;
+    std::set<std::string> names;
+    for (const int rank : next) {
+      for (const std::size_t index : callers[static_cast<std::size_t>(rank)]) {
+        HoldingCall& call = graph.calls[index];
+        if (call.distance >= 0) continue;
+        call.distance = distance;
+        bool spreads = false;
+        for (const int other : call.waiting) {
+          if (reached[static_cast<std::size_t>(other)]) continue;
+          reached[static_cast<std::size_t>(other)] = spreads = true;
+          ranks.push_back(other);
+          ++waiting.waiting_ranks;
+        }
+        if (spreads) names.insert(short_name_of(job.groups[call.group]));
+      }
+    }
+    std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
+    if (!names.empty()) waiting.through.push_back(words_of_groups(names));
+    std::ranges::sort(ranks);
+    next = std::move(ranks);
+  }
+}
 
 }  // namespace
 
 const char* suspect_kind_name(SuspectKind kind) {
-  switch (kind) {
-    case SuspectKind::host:
-      return "host";
-    case SuspectKind::device:
-      return "device";
-    case SuspectKind::order:
-      return "order";
-    case SuspectKind::absent:
-      return "absent";
-    case SuspectKind::unknown:
-      return "unknown";
-  }
-  return "";
+  constexpr const char* kNames[] = {"host", "device", "order", "absent", "unknown"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
-Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,
-                     const WaitGraph& graph) {
-  return Chooser({job, progresses, lags, graph}).choose();
+const HoldingCall* find_call_of(const Waiting& waiting, int rank) {
+  const HoldingCall* found = nullptr;
+  for (const HoldingCall& call : waiting.calls) {
+    if (!std::ranges::binary_search(call.waiting, rank)) continue;
+    if (call.awaits()) return &call;
+    if (found == nullptr) found = &call;
+  }
+  return found;
+}
+
+Waiting waiting_of(const Job& job, const Progresses& progresses) {
+  WaitGraph graph;
+  Waiting waiting;
+  Suspects& suspects = waiting.suspects;
+  // Only where nobody stands still may an all_to_all that others have completed tell of a device.
+  for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
+    const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
+    graph = wait_graph_of(job, progresses, lags);
+    suspects = Chooser({job, progresses, lags, graph}).choose();
+    if (suspects.has_run()) break;
+    if (!suspects.ranks.empty() && !suspects.are_stuck() && suspects.seen != Seen::unreceived &&
+        suspects.circles.empty())
+      break;
+  }
+  spread(job, graph, waiting);
+  std::ranges::stable_sort(graph.calls, [](const HoldingCall& a, const HoldingCall& b) {
+    const auto place = [](const HoldingCall& call) {
+      return std::tuple(call.distance < 0, call.distance, call.waiting.front());
+    };
+    return place(a) < place(b);
+  });
+  waiting.calls = std::move(graph.calls);
+  for (const std::size_t dump : job.dumps()) {
+    const PendingCalls& pending = progresses.of(dump);
+    const int rank = job.rank_of(dump);
+    if (pending.any()) waiting.held.push_back(rank);
+    if (progresses.is_idle(dump)) waiting.idle.push_back(rank);
+    if (progresses.may_have_lost(dump) || !pending.lost.empty()) waiting.lost.push_back(rank);
+  }
+  return waiting;
 }
 
 }  // namespace verify

@@ -24,47 +24,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "verify/inspect/job.h"
-#include "verify/inspect/lags.h"
 #include "verify/inspect/odd_programs.h"
-#include "verify/inspect/pending_calls.h"
 #include "verify/inspect/wait_graph.h"
 
 namespace verify {
-
-// What is known of a job that hung, as the rules ask for it that choose the suspects.
-
-struct Evidence {
-  const Job& job;
-  const Progresses& progresses;
-  const std::vector<Lag>& lags;
-  const WaitGraph& graph;
-
-  const Recording& recording(std::size_t dump) const { return job.recordings[dump]; }
-  int rank_of(std::size_t dump) const { return recording(dump).rank; }
-  /// Returns the dump of a rank; -1 where it has none.
-  int dump_of(int rank) const { return job.dump_of_rank[static_cast<std::size_t>(rank)]; }
-
-  bool is_early(int rank) const {
-    return dump_of(rank) >= 0 && job.is_early[static_cast<std::size_t>(dump_of(rank))];
-  }
-  /// Whether a call that the ring of a rank has lost may hold the rank.
-  bool may_have_lost(int rank) const {
-    return dump_of(rank) >= 0 && progresses.may_have_lost(static_cast<std::size_t>(dump_of(rank)));
-  }
-  /// Whether the call that holds a rank is known by its number only: it may be another one than the others
-  /// make under this number.
-  bool has_lost_call_of(int rank) const {
-    return dump_of(rank) >= 0 && !progresses.of(static_cast<std::size_t>(dump_of(rank))).lost.empty();
-  }
-  /// Returns the first of the calls that hold a rank, which must be held.
-  const HoldingCall& first_call_of(int rank) const {
-    return graph.calls[graph.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
-  }
-};
 
 enum class SuspectKind : std::uint8_t { host, device, order, absent, unknown };
 /// Returns "host", "device", "order", "absent" or "unknown".
@@ -76,43 +44,68 @@ struct Suspect {
   std::string reason;  // a sentence
 };
 
+/// What is seen of the suspects.
+enum class Seen : std::uint8_t {
+  kinds,       // each by its kind
+  ahead,       // they have gone on where all others ended
+  unreceived,  // they have not come to the other half of messages
+  counted,     // they may have made another call than the others, by their counts: `detail` has the calls
+  stuck,       // they are all members of calls that do not end
+  not_begun,   // or those whose devices have not begun one that the devices of others have begun
+  // Of ranks that wait for each other in circles:
+  circle,
+  alone,     // they are in other calls than the others of the circles
+  missed,    // they have not come to a call in which more ranks wait: `detail` has it, and where they wait
+  odd_peer,  // one is held by a message, `detail`, and no other one goes as far
+  uneven,    // they are of stages with another number of microbatches: `detail` has the numbers
+  facing,    // they are two parties, each held in calls of one kind: `detail` has both
+  departed,  // they depart from the calls of their pipeline stages
+};
+
 struct Suspects {
-  std::vector<Suspect> ranks;             // ascending by rank
+  std::map<int, Suspect> ranks;
+  Seen seen = Seen::kinds;
+  std::string detail;
   std::vector<std::vector<int>> circles;  // the shortest of each set of calls that wait for each other
-  bool are_alone = false;    // the suspects of circles are in other calls than the others of them
+  std::vector<OddProgram> departed;       // each with its first call that departs
   std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
-  bool is_ahead = false;     // the suspects have gone on where all others ended
-  bool is_stuck = false;     // the suspects are all members of calls that do not end
-  bool are_behind = false;  // or those whose devices have not begun one that the devices of others have begun
-  /// The suspects of circles have not come to this call, in which more ranks wait: "nccl:barrier, call 3 of
-  /// the default group, in which ranks 0 to 5 wait, and waits in ...". "": there is no such call.
-  std::string missed;
-  /// The suspects of a circle are two parties, each held in calls of one kind: "ranks 0 and 1 wait in
-  /// nccl:barrier, call 3 of the default group, and ranks 2 and 3 in ... and in 1 other group of this kind".
-  /// "": there are no such parties.
-  std::string facing;
-  /// The suspect of a circle is held by this message, and no other one goes as far: "nccl:send 0->2 of the pp
-  /// group of ranks 0, 2 and 4". "": there is no such message.
-  std::string odd_peer;
-  /// The suspects of circles are the ranks of stages with another number of microbatches (uneven_stages.h):
-  /// "ranks 4 to 7, stage 1 of the pipeline, have begun 5 microbatches ...". "": there are no such stages.
-  std::string uneven;
-  /// The suspects of circles depart from the calls of their pipeline stages: each with its first such call.
-  std::vector<OddProgram> departed;
-  /// The suspects may have made another call than the others, or those wait: "rank 0 has completed
-  /// nccl:gather, call 3 of ..., by its count, and ranks 1 to 3 wait in it". "": there are no such calls.
-  std::string counted;
   /// So many collectives of different ranks are pending at all of their members, and nobody is a suspect: no
   /// single rank explains them.
   std::size_t running = 0;
   /// Nobody is a suspect, because the job ran while the dumps were written (suspects.cpp): others wait for
   /// these ranks.
   std::vector<int> behind;
-  bool is_unreceived = false;  // the suspects have not come to the other half of messages
   bool has_run() const { return running > 0 || !behind.empty(); }
+  bool are_stuck() const { return seen == Seen::stuck || seen == Seen::not_begun; }
+  bool are_named_by_kinds() const { return seen == Seen::kinds || seen >= Seen::circle; }
+
+  void add(int rank, SuspectKind kind, std::string reason) {
+    ranks.try_emplace(rank, Suspect{rank, kind, std::move(reason)});
+  }
+  std::vector<int> all() const {
+    std::vector<int> found;
+    for (const auto& [rank, one] : ranks) found.push_back(rank);
+    return found;
+  }
 };
 
-Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,
-                     const WaitGraph& graph);
+// Which ranks the others wait for, and how the wait spreads.
+//
+// Exact   Nothing depends on the order of the files.
+
+struct Waiting {
+  std::vector<HoldingCall> calls;  // nearest to a suspect first
+  Suspects suspects;
+  std::vector<std::string> through;  // kinds or descriptions of the groups by which the wait spreads
+  std::int64_t waiting_ranks = 0;    // that wait for a suspect, by other ranks or directly
+  std::vector<int> idle;             // ranks with a whole dump and without a pending call
+  std::vector<int> held;             // ranks with a pending call
+  std::vector<int> lost;             // ranks whose ring may have lost a pending call
+};
+
+/// Returns the call that holds a rank, one that waits for others if there is one; null where none holds it.
+const HoldingCall* find_call_of(const Waiting& waiting, int rank);
+
+Waiting waiting_of(const Job& job, const Progresses& progresses);
 
 }  // namespace verify

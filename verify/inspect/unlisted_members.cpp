@@ -21,29 +21,25 @@ class Completer {
     std::map<std::string, std::vector<std::uint32_t>> alike;
     for (std::uint32_t id = 0; id < job_.groups.size(); ++id) {
       const JobGroup& group = job_.groups[id];
-      if (!group.has_known_members && !group.may_lack_members && group.description != "default_pg")
+      if (!group.has_known_members && !group.may_lack_members && !group.is_default())
         alike[group.description].push_back(id);
     }
     if (alike.empty()) return;
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) read_calls(dump);
+    for (const JobCall call : job_.calls()) read_call(call);
     for (const auto& [description, groups] : alike) complete_alike(groups);
   }
 
  private:
-  /// Notes how many members the calls of a dump say that its groups have.
-  void read_calls(std::size_t dump) {
-    const Recording& recording = job_.recordings[dump];
-    for (const RecordedCall& call : recording.calls) {
-      const std::uint32_t id = job_.group_of(dump, call);
-      if (job_.groups[id].has_known_members) continue;
-      const Operation& operation = job_.operation(dump, call);
-      if (operation.is_message()) places_[id] = std::max({places_[id], operation.from, operation.to});
-      const std::int64_t in = recording.sizes[call.input_sizes].elements;
-      const std::int64_t out = recording.sizes[call.output_sizes].elements;
-      if (in <= 0 || out <= 0) continue;
-      if (operation.name == "all_gather" && out % in == 0) parts_[id].insert(out / in);
-      if (operation.name == "reduce_scatter" && in % out == 0) parts_[id].insert(in / out);
-    }
+  /// Notes how many members a call says that its group has.
+  void read_call(const JobCall& call) {
+    const std::uint32_t id = call.group_id();
+    if (job_.groups[id].has_known_members) return;
+    const Operation& operation = call.operation();
+    if (operation.is_message()) places_[id] = std::max({places_[id], operation.from, operation.to});
+    const std::int64_t in = call.elements_in(), out = call.elements_out();
+    if (in <= 0 || out <= 0) return;
+    if (operation.name == "all_gather" && out % in == 0) parts_[id].insert(out / in);
+    if (operation.name == "reduce_scatter" && in % out == 0) parts_[id].insert(in / out);
   }
 
   /// Completes the groups of one description, and marks those that may lack members.
@@ -91,8 +87,7 @@ class Completer {
   /// one in one way only. A rank with a dump is one of them where a kind of Megatron has each rank once.
   void complete_by_form(JobGroup& group, const std::vector<int>& form, const std::set<int>& covered) const {
     const auto may_be_added = [&](int rank) {
-      const bool is_absent = job_.dump_of_rank[static_cast<std::size_t>(rank)] < 0;
-      return !covered.contains(rank) && (is_absent || !group.kind.empty());
+      return !covered.contains(rank) && (!job_.dump_of(rank) || !group.kind.empty());
     };
     std::set<std::vector<int>> fitting;
     for (const int first : form) {

@@ -1,286 +1,113 @@
 #include "verify/inspect/verdict.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <iterator>
+#include <set>
+#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "verify/inspect/doubts.h"
+#include "sim/base/printable_text.h"
+#include "verify/inspect/call_meaning.h"
 #include "verify/inspect/holding_call.h"
-#include "verify/inspect/limits.h"
-#include "verify/inspect/program_lines.h"
+#include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
 
-/// Says what is seen of the suspects of one kind, and with what it is consistent.
-std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const std::string& who_waits,
-                        bool are_cut) {
-  const std::string words = ranks_words(ranks);
-  switch (kind) {
-    case SuspectKind::host:
-      return fmt::format(
-          "{} stopped issuing calls{}. This is consistent with a host that stopped or ended (a lock, a data "
-          "loader, an exception, an exit), and not with a device: every call that was issued there has ended "
-          "or waits for others.",
-          words, who_waits);
-    case SuspectKind::device:
-      return fmt::format(
-          "{} {} behind on {}: calls are pending there that other members have completed{}. This is "
-          "consistent with a device, a link or a driver that stopped.",
-          words, verb(ranks, "is", "are"), verb(ranks, "its device", "their devices"), who_waits);
-    case SuspectKind::absent:
-      return fmt::format(
-          "{} {} no dump{}{}. This is consistent with a rank that died before it could write one, or whose "
-          "file is missing here.",
-          words, verb(ranks, "has", "have"), are_cut ? " that is whole" : "", who_waits);
-    case SuspectKind::order:
-    case SuspectKind::unknown:
-      return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
-  }
-  return "";
+/// Returns ", made in step (/home/me/train.py:41)"; "" without a line.
+std::string made_in(const std::string& line) {
+  return line.empty() ? "" : sentence("made_in", {{"line", line}});
 }
 
+/// Writes what is seen, and with what it is consistent.
 class VerdictWriter {
  public:
-  VerdictWriter(const Inspection& found, const VerdictFacts& facts) : found_(found), facts_(facts) {}
+  explicit VerdictWriter(const Inspection& found)
+      : found_(found), job_(found.job), waiting_(found.waiting), ranks_(found.ranks_of()) {}
 
   std::string write() {
-    write_verdict();
-    text_ += words_of_lines(found_, facts_);
-    doubt_early_dumps();
-    doubt_verdict();
+    if (found_.suspects.empty()) {
+      write_without_suspects();
+      const std::string missing = words_of_missing_dumps(job_);
+      if (!missing.empty()) say("but_missing", {{"missing", missing}});
+    } else if (found_.leading) {
+      write_disagreement(*found_.leading);
+    } else if (!found_.order.ranks.empty()) {
+      text_ = capital(found_.order.text);
+    } else if (found_.is_late) {
+      write_late();
+    } else {
+      write_seen();
+    }
     return std::move(text_);
   }
 
  private:
-  const Job& job() const { return found_.job; }
+  void say(std::string_view name, std::initializer_list<Fact> facts = {}) { text_ += sentence(name, facts); }
 
-  void write_verdict() {
-    const Suspects& suspects = found_.waiting.suspects;
-    if (found_.suspects.empty()) {
-      text_ = words_without_suspects();
-      const std::string missing = words_of_missing_dumps(job());
-      if (!missing.empty()) text_ += fmt::format(" But {}, and the cause may be there.", missing);
-    } else if (facts_.leading != nullptr) {
-      write_disagreement(*facts_.leading);
-    } else if (!facts_.order.ranks.empty()) {
-      text_ = capital(facts_.order.text);
-    } else if (facts_.is_late) {
-      write_late();
-    } else if (suspects.is_stuck) {
-      write_stuck();
-    } else if (!suspects.counted.empty()) {
-      write_counted();
-    } else if (suspects.is_ahead) {
-      write_ahead();
-    } else if (suspects.is_unreceived) {
-      write_unreceived();
-    } else {
-      write_kinds();
+  void write_seen() {
+    const Suspects& suspects = waiting_.suspects;
+    switch (suspects.seen) {
+      case Seen::stuck:
+      case Seen::not_begun:
+        return write_stuck();
+      case Seen::counted:
+        return say("counted", {{"detail", suspects.detail}});
+      case Seen::ahead:
+        return write_ahead();
+      case Seen::unreceived:
+        return say("unreceived", {{"ranks", found_.ranks_of(SuspectKind::order)}, {"who", who_waits()}});
+      default:
+        return write_kinds();
     }
   }
 
-  /// Writes what is seen of the suspects of each kind, and what makes it doubtful.
+  /// Writes what is seen of the suspects of each kind.
   void write_kinds() {
-    bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
-      const std::vector<int> ranks = ranks_of_kind(found_.suspects, kind);
+      const std::vector<int> ranks = found_.ranks_of(kind);
       if (ranks.empty()) continue;
-      text_ += is_first ? "" : " ";
-      text_ += capital(kind == SuspectKind::order
-                           ? circle_sentence(ranks)
-                           : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
-      is_first = false;
+      const bool is_first = text_.empty();
+      if (!is_first) text_ += " ";
+      if (kind == SuspectKind::order) {
+        write_circle(ranks);
+      } else {
+        say(suspect_kind_name(kind), {{"ranks", ranks},
+                                      {"who", is_first ? who_waits() : ""},
+                                      {"cut", are_cut(ranks) ? " that is whole" : ""}});
+      }
     }
-    text_ += words_of_doubts(found_, facts_);
-  }
-
-  /// A rank that came to a call after the others had written the dumps in which they wait in it.
-  void write_late() {
-    const EarlyDumps& early = facts_.early;
-    const std::vector<int>& waiting = early.last_call.waiting;
-    text_ = fmt::format(
-        "Rank {} came {} after {} to {}, in which {} waited when {} wrote {}. This is consistent with a host "
-        "that stood still for so long (a data loader, a checkpoint, a compilation, a slow disk), and then "
-        "went on: look at what it did before that call.",
-        early.last, seconds_text(early.late_ns), ranks_words(waiting), call_words(job(), early.last_call),
-        verb(waiting, "it", "they"), verb(waiting, "it", "they"), verb(waiting, "its dump", "their dumps"));
-  }
-
-  void write_counted() {
-    text_ = fmt::format(
-        "{}. This is consistent with another call that was made under this number, which dumps of active "
-        "calls alone do not tell, with dumps that were written at different times, or with a device that "
-        "stopped on those that wait.",
-        capital(found_.waiting.suspects.counted));
-  }
-
-  /// Where no rank is a suspect.
-  std::string words_without_suspects() const {
-    if (facts_.is_unlisted || !found_.waiting.lost.empty())
-      return "It cannot be told which rank keeps the others waiting. " + found_.findings.back().text;
-    if (found_.waiting.suspects.has_run()) return words_of_running();
-    if (!facts_.early.ranks.empty())
-      return words_of_early() + (found_.findings.empty() ? "" : " See the findings, too.");
-    if (!found_.findings.empty())
-      return "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
-             "findings.";
-    const bool are_idle = found_.waiting.held.empty() && job().ranks_without_dump().empty();
-    return fmt::format(
-        "Nothing was found: {}, and the ranks agree in the calls that the dumps have.{}",
-        found_.waiting.held.empty() ? "no rank has a pending call" : "no rank waits for another one",
-        are_idle ? " If the job hangs, its ranks have ended, or wait in something that is not recorded "
-                   "(gloo, a store, a file, a data loader)."
-                 : "");
-  }
-
-  /// Where the job ran while the dumps were written.
-  std::string words_of_running() const {
-    const Suspects& suspects = found_.waiting.suspects;
-    const std::string words = suspects.running > 0
-                                  ? words_of_calls_that_run()
-                                  : words_of_early() + " This is consistent with a job that ran meanwhile.";
-    if (suspects.behind.empty()) return words;
-    return words + fmt::format(" Others wait for {}: look there first if the job hangs all the same.",
-                               ranks_words(suspects.behind));
-  }
-
-  /// Where calls of different ranks are pending to which all have come.
-  std::string words_of_calls_that_run() const {
-    const auto is_first = [](const HoldingCall& call) {
-      return !call.awaits() && !call.is_message && call.waiting.size() > 1;
-    };
-    const auto calls = static_cast<std::int64_t>(found_.waiting.suspects.running);
-    const auto first = std::ranges::find_if(found_.waiting.calls, is_first);
-    return fmt::format(
-        "No single rank keeps the others waiting: every member has come to {} {}{}. This is consistent with "
-        "dumps that were written while the job ran, or with a network that stopped for many ranks at once.",
-        counted(calls, "call"), calls == 1 ? "that is pending" : "of different ranks that are pending",
-        first == found_.waiting.calls.end() ? ""
-        : calls == 1                        ? fmt::format(": {}", call_words(job(), *first))
-                                            : fmt::format(", for example {}", call_words(job(), *first)));
-  }
-
-  /// Where dumps were written before calls that others have completed, and nobody is a suspect.
-  std::string words_of_early() const {
-    const std::vector<int>& early = facts_.early.ranks;
-    return (facts_.early.last < 0 ? "No rank is known to keep the others waiting. But the "
-                                  : words_of_last()) +
-           fmt::format(
-               "{} of {} {} written before calls that others have completed, and what {} did last is "
-               "not known.",
-               verb(early, "dump", "dumps"), ranks_words(early), verb(early, "was", "were"),
-               verb(early, "this rank", "these ranks"));
-  }
-
-  /// Says which rank came last to the calls in which the others waited when they wrote their dumps.
-  std::string words_of_last() const {
-    return fmt::format(
-        "Look first at what rank {} did before {}: it alone has completed this call, in which {} waited when "
-        "{} wrote {}, so it came last to it, or its dump was written later. No rank is known to keep the "
-        "others waiting now: the ",
-        facts_.early.last, call_words(job(), facts_.early.last_call),
-        ranks_words(facts_.early.last_call.waiting), verb(facts_.early.last_call.waiting, "it", "they"),
-        verb(facts_.early.last_call.waiting, "its dump", "their dumps"));
-  }
-
-  /// A disagreement about a call. Where some ranks are odd, the first sentence names them.
-  void write_disagreement(const Disagreement& one) {
-    const std::string ranks = ranks_words(ranks_of_suspects());
-    if (one.what != "splits" && (one.has_majority() || facts_.departs))
-      text_ = fmt::format("Look at {} first{}. ", ranks, facts_.sisters == 0 ? "" : ", the smaller parties");
-    text_ += disagreement_words(job(), one);
-    if (facts_.sisters > 0)
-      text_ += fmt::format(" {} of this kind {} in the same way.", counted(facts_.sisters, "other group"),
-                           facts_.sisters == 1 ? "differs" : "differ");
-    text_ +=
-        fmt::format(" This is consistent with ranks that make different calls{}.", words_of_parties(one));
-  }
-
-  /// Says which of the parties to look at, and why.
-  std::string words_of_parties(const Disagreement& one) const {
-    if (one.what == "splits")
-      return ": the dumps have no splits, so compare the counts of tokens that each of them sends and "
-             "expects";
-    if (one.has_majority()) return "";
-    const std::string ranks = ranks_words(ranks_of_suspects());
-    if (facts_.departs && facts_.by_habit)
-      return fmt::format(
-          ": of the two parties, {} did not make what both have made before after the same calls", ranks);
-    if (facts_.departs)
-      return fmt::format(": the calls of {} are not those of {}", ranks,
-                         words_of_others(job(), found_.suspects.size()));
-    return one.parties.size() > 2 ? ": no party is the largest, so look at all"
-                                  : ": no party is the smaller one, so look at both";
-  }
-
-  std::vector<int> ranks_of_suspects() const {
-    std::vector<int> ranks;
-    for (const Suspect& one : found_.suspects) ranks.push_back(one.rank);
-    return ranks;
-  }
-
-  /// Where the dumps cannot be of one job, what they say together may be wrong, and the verdict says so.
-  void doubt_verdict() {
-    const bool contradict = std::ranges::any_of(job().contradictions, [](const Contradiction& one) {
-      return one.what == "world" || one.what == "rank" || one.what == "members";
-    });
-    if (contradict && !found_.suspects.empty())
-      text_ +=
-          " This holds if the dumps are of one job and under the right ranks, and they contradict each other "
-          "in their groups: see the findings first.";
-  }
-
-  /// Whether one of these ranks has a dump of which a part is missing.
-  bool are_cut(const std::vector<int>& ranks) const {
-    return std::ranges::any_of(ranks, [&](int rank) {
-      return job().find_blank(rank) != nullptr || job().dump_of_rank[static_cast<std::size_t>(rank)] >= 0;
-    });
   }
 
   /// The ranks of circles, or those that are alone in them.
-  std::string circle_sentence(const std::vector<int>& ranks) const {
-    const bool is_one = found_.waiting.suspects.circles.size() == 1;
-    if (!found_.waiting.suspects.missed.empty())
-      return fmt::format(
-          "{} {} not come to {}{}. This is consistent with a call that {} left out or made in another order.",
-          ranks_words(ranks), verb(ranks, "has", "have"), found_.waiting.suspects.missed, who_waits(),
-          verb(ranks, "it", "they"));
-    if (!found_.waiting.suspects.odd_peer.empty())
-      return fmt::format(
-          "{} waits in {}, and no other rank has a message that goes as far{}. This is consistent with a "
-          "message that is sent to a wrong rank, or received from one.",
-          ranks_words(ranks), found_.waiting.suspects.odd_peer, who_waits());
-    if (!found_.waiting.suspects.uneven.empty())
-      return fmt::format(
-          "{}{}. This is consistent with a number of microbatches that is not the same on all stages "
-          "(another "
-          "batch size, a data loader that ended), or with a message or a call that one stage alone makes or "
-          "leaves out.",
-          found_.waiting.suspects.uneven, who_waits());
-    if (!found_.waiting.suspects.departed.empty()) return departure_sentence(ranks);
-    if (!found_.waiting.suspects.facing.empty())
-      return fmt::format(
-          "Two parties wait for each other: {}{}. This is consistent with a call that one party makes, and "
-          "the other leaves out or makes in another order.",
-          found_.waiting.suspects.facing, who_waits());
-    const char* const end =
-        ". This is consistent with calls that are left out, or made in another order, on some ranks.";
-    if (found_.waiting.suspects.are_alone)
-      return fmt::format("{} {} in {} than the ranks that wait for {}: {}{}{}", ranks_words(ranks),
-                         verb(ranks, "waits", "wait"), verb(ranks, "another call", "other calls"),
-                         verb(ranks, "it", "them"), words_of_calls(ranks), who_waits(), end);
-    const std::string circles =
-        is_one ? "" : fmt::format(" in {} circles", found_.waiting.suspects.circles.size());
-    return fmt::format("{} wait for each other{}: {}{}{}", ranks_words(ranks), circles, words_of_calls(ranks),
-                       who_waits(), end);
+  void write_circle(const std::vector<int>& ranks) {
+    const Suspects& suspects = waiting_.suspects;
+    const std::int64_t circles = std::ssize(suspects.circles);
+    const Suspect& first = found_.suspects.front();
+    const OddProgram* const departed = suspects.departed.empty() ? nullptr : &suspects.departed.front();
+    const std::string_view name = suspects.seen == Seen::missed     ? "missed"
+                                  : suspects.seen == Seen::odd_peer ? "odd_peer"
+                                  : suspects.seen == Seen::uneven   ? "uneven"
+                                  : suspects.seen == Seen::facing   ? "facing"
+                                  : suspects.seen == Seen::alone    ? "alone"
+                                  : suspects.seen != Seen::departed ? "circle"
+                                  : departed->by_habit              ? "departed_by_habit"
+                                                                    : "departed";
+    say(name, {{"ranks", ranks},
+               {"who", who_waits()},
+               {"detail", suspects.detail},
+               {"calls", words_of_calls(ranks)},
+               {"circles", circles == 1 ? "" : sentence("circles", {{"n", circles}})},
+               {"others", words_of_others(job_, ranks.size())},
+               {"first", ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank)},
+               {"reason", first.reason},
+               {"other", departed == nullptr ? -1 : job_.rank_of(departed->others.dump)}});
   }
 
   /// Returns "rank 0 waits in nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, and rank 2 in ...":
@@ -289,153 +116,452 @@ class VerdictWriter {
     const bool are_few = ranks.size() <= 3;
     std::vector<std::string> parts;
     for (const int rank : ranks) {
-      if (!are_few && !parts.empty()) break;
-      const HoldingCall* const call = find_call_of(found_.waiting, rank);
-      if (call == nullptr) continue;
-      parts.push_back(fmt::format("rank {}{} in {}", rank,
-                                  !are_few        ? ", for example, is"
-                                  : parts.empty() ? " is"
-                                                  : "",
-                                  call_words(job(), *call)));
+      const HoldingCall* const call = find_call_of(waiting_, rank);
+      if (call == nullptr || (!are_few && !parts.empty())) continue;
+      parts.push_back(sentence(!are_few        ? "is_in_for_example"
+                               : parts.empty() ? "is_in"
+                                               : "also_in",
+                               {{"rank", rank}, {"call", call_words(job_, *call)}}));
     }
     return fmt::format("{}", fmt::join(parts, ", and "));
   }
 
-  /// Ranks of circles that depart from the calls of their pipeline stages.
-  std::string departure_sentence(const std::vector<int>& ranks) const {
-    const Suspect& first = found_.suspects.front();
-    const std::vector<OddProgram>& departed = found_.waiting.suspects.departed;
-    if (departed.front().by_habit)
-      return fmt::format(
-          "{} {} not go on as {} did before{}. {}{} This is consistent with a call that is left out, made "
-          "twice or "
-          "made in another order there, or, where something begins that is done now and then (an evaluation, "
-          "a checkpoint), with rank {} leaving it out.",
-          ranks_words(ranks), verb(ranks, "does", "do"), verb(ranks, "it", "they"), who_waits(),
-          ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason,
-          job().recordings[departed.front().others.dump].rank);
-    return fmt::format(
-        "{} {} made other calls than {}{}. {}{} This is consistent with a call that is left out, made twice "
-        "or made in another order there.",
-        ranks_words(ranks), verb(ranks, "has", "have"), words_of_others(job(), ranks.size()), who_waits(),
-        ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank), first.reason);
+  /// Whether one of these ranks has a dump of which a part is missing.
+  bool are_cut(const std::vector<int>& ranks) const {
+    return std::ranges::any_of(
+        ranks, [&](int rank) { return job_.find_blank(rank) != nullptr || job_.dump_of(rank); });
   }
 
   /// Returns "; all others wait for them, through tp, then ep".
   std::string who_waits() const {
-    const Waiting& waiting = found_.waiting;
-    const std::int64_t others = job().world_size - std::ssize(found_.suspects);
-    std::string text = "; ";
-    if (waiting.waiting_ranks > 0) {
-      const bool is_one = found_.suspects.size() == 1;
-      text += waiting.waiting_ranks == others
-                  ? (others == 1 ? "the other rank waits" : "all others wait")
-                  : fmt::format("{} of {} others wait", waiting.waiting_ranks, others);
-      text += is_one ? " for it" : " for them";
-      if (!waiting.through.empty())
-        text += fmt::format(", through {}", fmt::join(waiting.through, ", then "));
-    }
-    return text == "; " ? "" : text;
+    const std::int64_t others = job_.world_size - std::ssize(ranks_);
+    if (waiting_.waiting_ranks == 0) return "";
+    std::string text = sentence(waiting_.waiting_ranks == others ? "all_wait" : "some_wait",
+                                {{"waiting", waiting_.waiting_ranks},
+                                 {"others", others},
+                                 {"for", sentence("for_suspects", {{"ranks", ranks_}})}});
+    if (!waiting_.through.empty())
+      text += sentence("through", {{"groups", fmt::format("{}", fmt::join(waiting_.through, ", then "))}});
+    return text;
+  }
+
+  /// A rank that came to a call after the others had written the dumps in which they wait in it.
+  void write_late() {
+    const EarlyDumps& early = found_.early;
+    say("late", {{"last", early.last},
+                 {"seconds", seconds_text(early.late_ns)},
+                 {"ranks", early.last_call.waiting},
+                 {"call", call_words(job_, early.last_call)}});
   }
 
   void write_stuck() {
-    const std::vector<int> ranks = ranks_of_suspects();
-    const HoldingCall* const call = stuck_call_of(ranks);
-    if (found_.waiting.suspects.are_behind) {
-      text_ = fmt::format(
-          "The {} of {} {} not begun {}, which the devices of the other members have begun{}. This is "
-          "consistent with a device that stopped.",
-          verb(ranks, "device", "devices"), ranks_words(ranks), verb(ranks, "has", "have"),
-          call == nullptr ? "calls" : call_words(job(), *call), who_waits());
-      return;
-    }
-    text_ = fmt::format(
-        "{} {} in {}{}. This is consistent with a device or a link between them that stopped, or with dumps "
-        "that were written while the {} ran.{}",
-        capital(ranks_words(ranks)), verb(ranks, "is", "are"), words_of_stuck_call(call), who_waits(),
-        call == nullptr ? "calls" : "call", hint_of_timing());
-  }
-
-  /// Returns the only collective in which all of these ranks are, and to which all have come; or null.
-  const HoldingCall* stuck_call_of(const std::vector<int>& ranks) const {
+    // The only collective in which all of these ranks are, and to which all have come.
     const auto has_all = [&](const HoldingCall& call) {
-      return !call.awaits() && !call.is_message && std::ranges::includes(call.waiting, ranks);
+      return !call.awaits() && !call.is_message && std::ranges::includes(call.waiting, ranks_);
     };
-    const std::vector<HoldingCall>& calls = found_.waiting.calls;
-    if (std::ranges::count_if(calls, has_all) != 1) return nullptr;
-    return &*std::ranges::find_if(calls, has_all);
+    const bool is_one = std::ranges::count_if(waiting_.calls, has_all) == 1;
+    const HoldingCall* const call = is_one ? &*std::ranges::find_if(waiting_.calls, has_all) : nullptr;
+    if (waiting_.suspects.seen == Seen::not_begun)
+      return say("not_begun", {{"ranks", ranks_},
+                               {"call", call == nullptr ? "calls" : call_words(job_, *call)},
+                               {"who", who_waits()}});
+    const bool knows_started = std::ranges::any_of(job_.recordings, [](const Recording& one) {
+      return std::ranges::find(one.calls, CallState::started, &RecordedCall::state) != one.calls.end();
+    });
+    say("stuck", {{"ranks", ranks_},
+                  {"call", words_of_stuck_call(call)},
+                  {"who", who_waits()},
+                  {"calls", call == nullptr ? "calls" : "call"},
+                  {"hint", knows_started ? "" : sentence("stuck_timing")}});
   }
 
   std::string words_of_stuck_call(const HoldingCall* call) const {
-    if (call == nullptr) return "calls to which every member has come and which have not ended there";
-    const std::string words = call_words(job(), *call);
-    if (call->completed.empty())
-      return words + ", to which every member has come and which none has completed";
-    return fmt::format("{}, to which every member has come and which {} {} completed{}", words,
-                       ranks_words(call->completed), verb(call->completed, "has", "have"),
-                       is_broadcast(*call) ? " (a broadcast may end on its root alone)" : "");
-  }
-
-  bool is_broadcast(const HoldingCall& call) const {
-    if (call.call < 0) return false;
-    const RecordedCall& recorded = job().recordings[call.dump].calls[static_cast<std::size_t>(call.call)];
-    return job().operation(call.dump, recorded).name == "broadcast";
-  }
-
-  /// Says how the recorder learns which devices have begun a call, where no dump tells it.
-  std::string hint_of_timing() const {
-    const auto has_started = [](const Recording& recording) {
-      return std::ranges::any_of(recording.calls,
-                                 [](const RecordedCall& call) { return call.state == CallState::started; });
-    };
-    return std::ranges::any_of(job().recordings, has_started)
-               ? ""
-               : " The dumps do not tell which device has not begun it: the recorder knows this with "
-                 "TORCH_NCCL_ENABLE_TIMING=1.";
-  }
-
-  void write_unreceived() {
-    const std::vector<int> ranks = ranks_of_kind(found_.suspects, SuspectKind::order);
-    text_ = fmt::format(
-        "{} {} not come to messages that wait for {}{}. This is consistent with a message that one side has "
-        "and the other has not, or that goes to another rank.",
-        capital(ranks_words(ranks)), verb(ranks, "has", "have"), verb(ranks, "it", "them"), who_waits());
+    if (call == nullptr) return sentence("stuck_calls");
+    const auto recorded = call->recorded_in(job_);
+    const bool is_broadcast = recorded && recorded->operation().name == "broadcast";
+    return sentence(call->completed.empty() ? "stuck_call" : "stuck_call_ended",
+                    {{"call", call_words(job_, *call)},
+                     {"completed", call->completed},
+                     {"broadcast", is_broadcast ? sentence("stuck_broadcast") : ""}});
   }
 
   void write_ahead() {
-    const std::vector<int> ranks = ranks_of_kind(found_.suspects, SuspectKind::order);
-    text_ = fmt::format(
-        "{} made calls that the others did not make, and the others have no pending call. This is consistent "
-        "with a call, batch or step that is made twice or by some ranks only, or with others that ended too "
-        "early, or wait in something that is not recorded (gloo, a store, a file).",
-        capital(ranks_words(ranks)));
-    const std::vector<int> awaited = ranks_of_kind(found_.suspects, SuspectKind::host);
-    if (!awaited.empty())
-      text_ += fmt::format(" It is as consistent with {}, which {} for, having stopped or left out the call.",
-                           ranks_words(awaited), ranks.size() == 1 ? "it waits" : "they wait");
+    const std::vector<int> ranks = found_.ranks_of(SuspectKind::order);
+    const std::vector<int> awaited = found_.ranks_of(SuspectKind::host);
+    say("ahead", {{"ranks", ranks}});
+    if (!awaited.empty()) say("ahead_or_awaited", {{"ranks", ranks}, {"awaited", awaited}});
   }
 
-  bool is_early(int rank) const {
-    return std::ranges::find(facts_.early.ranks, rank) != facts_.early.ranks.end();
-  }
-
-  /// A call that is pending in an early dump may have ended since, and others may have been made.
-  void doubt_early_dumps() {
-    std::vector<int> doubted;
-    for (const Suspect& one : found_.suspects) {
-      if (one.kind == SuspectKind::unknown && is_early(one.rank)) doubted.push_back(one.rank);
+  /// A disagreement about a call. Where some ranks are odd, the first sentence names them.
+  void write_disagreement(const Disagreement& one) {
+    if (one.what != "splits" && (one.has_majority() || found_.departs)) {
+      say("look_first",
+          {{"ranks", ranks_}, {"smaller", found_.sisters == 0 ? "" : sentence("smaller_parties")}});
+      text_ += " ";
     }
-    if (doubted.empty()) return;
-    text_ += fmt::format(
-        " But the {} of {} {} before calls that others have completed: {} written early, and what is pending "
-        "or missing in {} may have ended or come since.",
-        verb(doubted, "dump", "dumps"), ranks_words(doubted), verb(doubted, "ends", "end"),
-        verb(doubted, "it was", "they were"), verb(doubted, "it", "them"));
+    text_ += disagreement_words(job_, one);
+    if (found_.sisters > 0) say("sisters", {{"n", found_.sisters}});
+    say("different_calls", {{"parties", words_of_parties(one)}});
+  }
+
+  /// Says which of the parties to look at, and why.
+  std::string words_of_parties(const Disagreement& one) const {
+    if (one.what != "splits" && one.has_majority()) return "";
+    const char* const name = one.what == "splits"                ? "parties_splits"
+                             : found_.departs && found_.by_habit ? "parties_habit"
+                             : found_.departs                    ? "parties_departed"
+                             : one.parties.size() > 2            ? "parties_many"
+                                                                 : "parties_two";
+    return sentence(name, {{"ranks", ranks_}, {"others", words_of_others(job_, ranks_.size())}});
+  }
+
+  void write_without_suspects() {
+    if (found_.is_unlisted || !waiting_.lost.empty())
+      return say("cannot_be_told", {{"finding", found_.findings.back().text}});
+    if (waiting_.suspects.has_run()) return write_running();
+    if (!found_.early.ranks.empty()) {
+      text_ = words_of_early();
+      if (!found_.findings.empty()) say("early_findings");
+      return;
+    }
+    if (!found_.findings.empty()) return say("see_findings");
+    const bool is_idle = waiting_.held.empty();
+    say("nothing", {{"waits", sentence(is_idle ? "nothing_pending" : "nothing_waits")},
+                    {"idle", is_idle && job_.ranks_without_dump().empty() ? sentence("nothing_idle") : ""}});
+  }
+
+  /// Where the job ran while the dumps were written.
+  void write_running() {
+    const Suspects& suspects = waiting_.suspects;
+    if (suspects.running == 0) {
+      say("ran_meanwhile", {{"early", words_of_early()}});
+    } else {
+      const auto first = std::ranges::find_if(waiting_.calls, [](const HoldingCall& call) {
+        return !call.awaits() && !call.is_message && call.waiting.size() > 1;
+      });
+      const std::string example = first == waiting_.calls.end()
+                                      ? ""
+                                      : sentence(suspects.running == 1 ? "ran_only" : "ran_example",
+                                                 {{"call", call_words(job_, *first)}});
+      say("ran_calls", {{"n", static_cast<std::int64_t>(suspects.running)}, {"example", example}});
+    }
+    if (!suspects.behind.empty()) say("ran_behind", {{"ranks", suspects.behind}});
+  }
+
+  /// Where dumps were written before calls that others have completed, and nobody is a suspect.
+  std::string words_of_early() const {
+    const EarlyDumps& early = found_.early;
+    if (early.last < 0) return sentence("early", {{"ranks", early.ranks}});
+    return sentence("early_last", {{"last", early.last},
+                                   {"call", call_words(job_, early.last_call)},
+                                   {"waiting", early.last_call.waiting},
+                                   {"ranks", early.ranks}});
   }
 
   const Inspection& found_;
-  const VerdictFacts& facts_;
+  const Job& job_;
+  const Waiting& waiting_;
+  const std::vector<int> ranks_;  // of the suspects
   std::string text_;
+};
+
+/// Writes what makes a verdict doubtful that names ranks by their kinds.
+class DoubtWriter {
+ public:
+  explicit DoubtWriter(const Inspection& found) : found_(found), job_(found.job), waiting_(found.waiting) {}
+
+  std::string write() {
+    if (!found_.ranks_of(SuspectKind::host).empty()) doubt_hosts(found_.ranks_of(SuspectKind::host));
+    doubt_devices();
+    doubt_absent();
+    const std::vector<int>& unknown = waiting_.suspects.unknown;
+    if (!unknown.empty()) say("doubt_unknown", {{"ranks", unknown}});
+    return std::move(text_);
+  }
+
+ private:
+  void say(std::string_view name, std::initializer_list<Fact> facts) { text_ += sentence(name, facts); }
+
+  /// Hosts that stopped keep all others waiting, sooner or later. Where more ranks have no pending call than
+  /// wait in one, and they are no suspects, those that wait may be the ones that went on.
+  void doubt_hosts(const std::vector<int>& hosts) {
+    std::vector<int> idle = waiting_.idle;
+    std::erase_if(idle, [&](int rank) {
+      return std::ranges::find(found_.suspects, rank, &Suspect::rank) != found_.suspects.end();
+    });
+    const std::int64_t others =
+        job_.world_size - std::ssize(found_.suspects) - waiting_.waiting_ranks - std::ssize(idle);
+    if (job_.world_size == 2 && waiting_.held.size() == 1 && !waiting_.calls.empty() &&
+        waiting_.calls.front().awaits()) {
+      say("doubt_two_hosts", {{"held", waiting_.held.front()}, {"suspect", found_.suspects.front().rank}});
+    } else if (idle.size() > waiting_.held.size()) {
+      say("doubt_idle", {{"ranks", idle}, {"held", waiting_.held}});
+    } else if (others > 0 && knows_all()) {
+      say("doubt_others", {{"n", others}, {"suspects", std::ssize(found_.suspects)}});
+    }
+    // Where no message of Gloo is recorded, a rank may wait in one.
+    const auto is_no_collective_of_gloo = [](const JobCall& call) {
+      return call.operation().backend != "gloo" || call.operation().is_message();
+    };
+    for (const JobCall call : job_.calls())
+      if (is_no_collective_of_gloo(call)) return;
+    say("doubt_gloo", {{"ranks", hosts}});
+  }
+
+  /// Where nobody waits for a rank whose device is behind, its dump may be early: of two ranks, where the
+  /// other one has no pending call.
+  void doubt_devices() {
+    const std::vector<int>& idle = waiting_.idle;
+    const std::vector<int> behind = found_.ranks_of(SuspectKind::device);
+    if (behind.empty()) return;
+    if (job_.world_size == 2) {
+      if (idle.size() == 1 && behind.size() == 1 && behind != idle)
+        say("doubt_two_devices", {{"behind", behind.front()}, {"idle", idle.front()}});
+    } else if (behind.size() == found_.suspects.size() && waiting_.waiting_ranks == 0) {
+      say("doubt_device", {{"ranks", behind}});
+    }
+  }
+
+  /// Where most ranks with dumps have no pending call, a rank without a dump may not keep them waiting. Other
+  /// ranks without one, for which nobody with a dump waits, may be those for which the suspects wait, as
+  /// where a node is gone.
+  void doubt_absent() {
+    const std::vector<int> suspects = found_.ranks_of(SuspectKind::absent);
+    if (suspects.size() < found_.suspects.size()) return;
+    if (waiting_.idle.size() > waiting_.held.size()) say("doubt_absent", {{"ranks", waiting_.idle}});
+    std::vector<int> others = job_.ranks_without_dump();
+    std::erase_if(others, [&](int rank) { return std::ranges::find(suspects, rank) != suspects.end(); });
+    if (!others.empty()) say("doubt_no_dump", {{"ranks", others}, {"suspects", suspects}});
+  }
+
+  /// Whether every rank has a dump that has all that is pending.
+  bool knows_all() const {
+    return std::ssize(job_.recordings) == job_.world_size && waiting_.lost.empty() &&
+           found_.early.ranks.empty() && std::ranges::none_of(job_.recordings, &Recording::is_truncated);
+  }
+
+  const Inspection& found_;
+  const Job& job_;
+  const Waiting& waiting_;
+  std::string text_;
+};
+
+/// Finds the calls and lines with which a verdict ends.
+class LineFinder {
+ public:
+  explicit LineFinder(const Inspection& found) : found_(found), job_(found.job), waiting_(found.waiting) {}
+
+  std::vector<std::string> find() {
+    if (found_.suspects.empty()) return {};
+    if (found_.leading) {
+      add_parties(*found_.leading);
+    } else if (found_.is_late) {
+      add_call_before(found_.early);
+    } else if (found_.order.ranks.empty()) {  // no call made the groups
+      add_waits();
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  void say(std::string_view name, std::initializer_list<Fact> facts) {
+    parts_.push_back(sentence(name, facts));
+  }
+
+  void add_waits() {
+    // The last call of the first rank that stands still and has one.
+    for (const Suspect& one : found_.suspects) {
+      const auto last = last_call_of(job_, one);
+      if (!last) continue;
+      say("last_call", {{"rank", one.rank}, {"call", call_words(*last)}, {"line", made_in(line_of(*last))}});
+      break;
+    }
+    const HoldingCall* const own = call_of_suspect();
+    if (!waiting_.suspects.departed.empty()) {
+      // Where a rank made another call, and where another rank made the call that it did not make.
+      const OddProgram& one = waiting_.suspects.departed.front();
+      for (const HoldingCall* const made : {&one.own, &one.others}) {
+        const std::string line = line_of(job_, *made);
+        if (!line.empty()) say("made_its_call", {{"rank", job_.rank_of(made->dump)}, {"line", line}});
+      }
+    } else if (own != nullptr) {
+      add_wait(*own);
+    }
+    if (const HoldingCall* const others = call_of_others(own)) add_wait(*others);
+  }
+
+  /// Whether the verdict has named the calls in which the suspects wait.
+  bool are_calls_named() const {
+    const Suspects& suspects = waiting_.suspects;
+    return suspects.are_stuck() || suspects.seen == Seen::counted || !suspects.circles.empty();
+  }
+
+  /// Adds the call that a rank made before the one to which it came late.
+  void add_call_before(const EarlyDumps& early) {
+    const auto late = job_.find_call(*job_.dump_of(early.last), early.last_call.id());
+    if (!late || late->index() == 0) return;
+    const JobCall before = job_.call_at(late->dump, late->index() - 1);
+    say("call_before", {{"call", call_words(before)}, {"line", made_in(line_of(before))}});
+  }
+
+  /// Returns the call that holds the first suspect of a device or of another order; null where there is none.
+  const HoldingCall* call_of_suspect() const {
+    const auto first = std::ranges::find_if(found_.suspects, [](const Suspect& one) {
+      return one.kind == SuspectKind::order || one.kind == SuspectKind::device;
+    });
+    return first == found_.suspects.end() ? nullptr : find_call_of(waiting_, first->rank);
+  }
+
+  /// Returns the call in which others wait, the nearest to a suspect, a collective if there is one; null
+  /// where there is none, or where it has been named and has no line.
+  const HoldingCall* call_of_others(const HoldingCall* own) const {
+    const HoldingCall* found = nullptr;
+    for (const HoldingCall& call : waiting_.calls) {
+      const bool needs_line = call.distance < 0 || are_calls_named();
+      if (&call == own || (needs_line && line_of(job_, call).empty())) continue;
+      if (found != nullptr && call.distance != found->distance) break;
+      if (found == nullptr || (found->is_message && !call.is_message)) found = &call;
+    }
+    return found;
+  }
+
+  /// Adds in which call ranks wait, unless it has been named, and in which line.
+  void add_wait(const HoldingCall& call) {
+    const std::string line = line_of(job_, call);
+    if (!are_calls_named()) {
+      say("waits_in", {{"ranks", call.waiting}, {"call", call_words(job_, call)}, {"line", made_in(line)}});
+    } else if (!line.empty()) {
+      say("waits_in", {{"ranks", call.waiting}, {"call", line}, {"line", ""}});
+    }
+  }
+
+  /// Adds where each party of a collective makes it: "rank 2 makes it in step (/home/me/train.py:41)".
+  void add_parties(const Disagreement& one) {
+    for (const Disagreement::Party& party : one.parties) {
+      const auto made = job_.find_call(*job_.dump_of(party.ranks.front()), {one.group, one.sequence});
+      const std::string line = one.is_message || !made ? "" : line_of(*made);
+      if (!line.empty()) say("makes_it", {{"ranks", party.ranks}, {"line", line}});
+    }
+  }
+
+  const Inspection& found_;
+  const Job& job_;
+  const Waiting& waiting_;
+  std::vector<std::string> parts_;
+};
+
+/// A call that is pending in an early dump may have ended since, and others may have been made.
+std::string doubt_of_early_dumps(const Inspection& found) {
+  std::vector<int> doubted = found.ranks_of(SuspectKind::unknown);
+  std::erase_if(doubted, [&](int rank) { return !std::ranges::binary_search(found.early.ranks, rank); });
+  return doubted.empty() ? "" : sentence("doubt_early", {{"ranks", doubted}});
+}
+
+/// Where the dumps cannot be of one job, what they say together may be wrong.
+std::string doubt_of_jobs(const Inspection& found) {
+  const bool contradict = std::ranges::any_of(found.job.contradictions, [](const Contradiction& one) {
+    return one.what == "world" || one.what == "rank" || one.what == "members";
+  });
+  return contradict && !found.suspects.empty() ? sentence("doubt_jobs") : "";
+}
+
+// ---- what the dumps cannot tell
+
+constexpr int kNewestMinor = 10;  // of the format's version 2
+
+bool is_known(std::string_view version) {
+  int major = 0, minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto [dot, error] = std::from_chars(version.data(), end, major);
+  if (error != std::errc() || dot == end || *dot != '.') return false;
+  const auto [last, problem] = std::from_chars(dot + 1, end, minor);
+  return problem == std::errc() && last == end && (major == 1 || (major == 2 && minor <= kNewestMinor));
+}
+
+class LimitWriter {
+ public:
+  explicit LimitWriter(const Inspection& found) : found_(found), job_(found.job) {}
+
+  std::vector<std::string> write() {
+    say("no_splits");
+    write_unlisted();
+    const std::string missing = words_of_missing_dumps(job_);
+    if (!found_.suspects.empty() && !missing.empty()) limits_.push_back(missing + ".");
+    write_lost_calls();
+    write_early_dumps();
+    write_states_and_frames();
+    write_what_is_not_understood();
+    say("one_after_the_other");
+    return std::move(limits_);
+  }
+
+ private:
+  void say(std::string_view name, std::initializer_list<Fact> facts = {}) {
+    limits_.push_back(sentence(name, facts));
+  }
+
+  void write_unlisted() {
+    constexpr std::ptrdiff_t kMostNames = 8;
+    std::vector<std::string> unlisted;
+    for (const JobGroup& group : job_.groups) {
+      if (!group.has_known_members && !group.is_default())
+        unlisted.push_back(fmt::format("'{}'", sim::printable_text(group.name.substr(0, 20))));
+    }
+    const std::ptrdiff_t count = std::ssize(unlisted);
+    if (count == 0) return;
+    unlisted.resize(static_cast<std::size_t>(std::min(kMostNames, count)));
+    say("not_listed", {{"n", count},
+                       {"groups", count == 1 ? "a group" : counted(count, "group")},
+                       {"names", fmt::format("{}", fmt::join(unlisted, ", "))}});
+  }
+
+  void write_lost_calls() {
+    const std::int64_t dumps = std::ssize(job_.recordings);
+    const auto begins_later = [](const Recording& one) {
+      return !one.calls.empty() && one.calls.front().record_id > 0;
+    };
+    const std::int64_t later = std::ranges::count_if(job_.recordings, begins_later);
+    const std::int64_t empty =
+        std::ranges::count_if(job_.recordings, [](const Recording& one) { return one.calls.empty(); });
+    if (later > 0) say("begin_later", {{"n", later}, {"dumps", dumps}});
+    if (empty > 0) say("no_calls", {{"n", empty}, {"dumps", dumps}});
+  }
+
+  void write_early_dumps() {
+    const EarlyDumps& early = found_.early;
+    if (early.ranks.empty()) return;
+    const std::string example =
+        early.group == kNoGroup
+            ? "messages"
+            : sentence("ends_early_call", {{"sequence", early.sequence},
+                                           {"group", group_words(job_.groups[early.group])},
+                                           {"rank", early.completed_by}});
+    say("ends_early", {{"ranks", early.ranks}, {"example", example}});
+  }
+
+  void write_states_and_frames() {
+    bool has_states = false, has_frames = false;
+    for (const JobCall call : job_.calls()) {
+      has_states = has_states || call->state != CallState::scheduled;
+      has_frames = has_frames || call->frames != 0;
+    }
+    if (!has_states) say("no_states");
+    if (!has_frames) say("no_frames");
+  }
+
+  void write_what_is_not_understood() {
+    if (job_.unassigned_statuses > 0)
+      say("no_group_of_status", {{"n", static_cast<std::int64_t>(job_.unassigned_statuses)}});
+    std::set<std::string> unknown;
+    for (const Recording& recording : job_.recordings)
+      if (!is_known(recording.version)) unknown.insert(recording.version);
+    for (const std::string& version : unknown)
+      say("new_version", {{"version", sim::printable_text(version.substr(0, 40))}});
+  }
+
+  const Inspection& found_;
+  const Job& job_;
+  std::vector<std::string> limits_;
 };
 
 }  // namespace
@@ -444,8 +570,23 @@ std::string seconds_text(std::int64_t nanoseconds) {
   return fmt::format("{} s", nanoseconds / 1'000'000'000);
 }
 
-std::string verdict_of(const Inspection& found, const VerdictFacts& facts) {
-  return VerdictWriter(found, facts).write();
+std::string verdict_of(const Inspection& found) {
+  std::string text = VerdictWriter(found).write();
+  const bool are_named_by_kinds = !found.suspects.empty() && !found.leading && found.order.ranks.empty() &&
+                                  !found.is_late && found.waiting.suspects.are_named_by_kinds();
+  if (are_named_by_kinds) text += DoubtWriter(found).write();
+  const std::vector<std::string> lines = LineFinder(found).find();
+  if (!lines.empty()) text += fmt::format(" {}.", capital(fmt::format("{}", fmt::join(lines, "; "))));
+  return text + doubt_of_early_dumps(found) + doubt_of_jobs(found);
+}
+
+std::vector<std::string> limits_of(const Inspection& found) { return LimitWriter(found).write(); }
+
+std::string words_of_missing_dumps(const Job& job) {
+  const std::vector<int> missing = job.ranks_without_dump();
+  if (missing.empty()) return "";
+  return sentence("missing_dumps",
+                  {{"n", std::ssize(missing)}, {"world", job.world_size}, {"ranks", missing}});
 }
 
 }  // namespace verify

@@ -1,7 +1,9 @@
 #include "verify/inspect/wait_graph.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/strong_components.hpp>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -18,35 +20,32 @@ class GraphBuilder {
   }
 
   WaitGraph build() {
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
+    for (const std::size_t dump : job_.dumps()) add_front(dump);
     for (HoldingCall& call : graph_.calls) find_awaited(call);
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
+    for (const std::size_t dump : job_.dumps()) add_sends_behind(dump);
     hold_matched_messages();
     connect();
     return std::move(graph_);
   }
 
  private:
-  const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
-  int rank_of(std::size_t dump) const { return recording(dump).rank; }
-  int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
   bool is_unknown(int rank) const {
-    if (dump_of(rank) < 0) return true;
-    const auto dump = static_cast<std::size_t>(dump_of(rank));
-    return (recording(dump).is_truncated || job_.is_early[dump]) && progresses_.of(dump).front.empty();
+    const auto dump = job_.dump_of(rank);
+    if (!dump) return true;
+    return (job_.recordings[*dump].is_truncated || job_.is_early[*dump]) &&
+           progresses_.of(*dump).front.empty();
   }
 
   void add_front(std::size_t dump) {
     const PendingCalls& pending = progresses_.of(dump);
     std::vector<std::size_t>& own = graph_.fronts.emplace_back();
-    for (const std::uint32_t index : pending.front) {
-      const RecordedCall& call = recording(dump).calls[index];
-      if (job_.is_collective(dump, call)) {
-        own.push_back(joined({job_.group_of(dump, call), call.sequence}, dump, index));
-        continue;
+    for (const JobCall& call : pending.front) {
+      if (call.is_collective()) {
+        own.push_back(joined(call.id(), dump, static_cast<std::int64_t>(call.index())));
+      } else {
+        own.push_back(graph_.calls.size());
+        graph_.calls.push_back(holding_call_of(call));
       }
-      own.push_back(graph_.calls.size());
-      graph_.calls.push_back(message(dump, index));
     }
     if (!pending.front.empty()) return;
     for (const CollectiveId& id : pending.lost) own.push_back(joined(id, dump, -1));
@@ -58,7 +57,8 @@ class GraphBuilder {
     if (is_new)
       graph_.calls.push_back({.group = id.group, .sequence = id.sequence, .dump = dump, .call = index});
     HoldingCall& call = graph_.calls[found->second];
-    if (call.waiting.empty() || call.waiting.back() != rank_of(dump)) call.waiting.push_back(rank_of(dump));
+    const int rank = job_.rank_of(dump);
+    if (call.waiting.empty() || call.waiting.back() != rank) call.waiting.push_back(rank);
     if (call.call < 0 && index >= 0) {
       call.dump = dump;
       call.call = index;
@@ -66,25 +66,24 @@ class GraphBuilder {
     return found->second;
   }
 
-  void add_member(int member, const CollectiveId& id, HoldingCall& call) const {
-    const auto dump = static_cast<std::size_t>(dump_of(member));
+  void add_member(int member, HoldingCall& call) const {
+    const auto dump = job_.dump_of(member);
     const bool waits = std::ranges::binary_search(call.waiting, member);
     if (graph_.is_unknown[static_cast<std::size_t>(member)] && !waits) {
       // The dump of a rank that was written early may show that the rank has come.
-      if (dump_of(member) < 0 || !progresses_.has_issued(dump, id)) call.absent.push_back(member);
+      if (!dump || !progresses_.has_issued(*dump, call.id())) call.absent.push_back(member);
       return;
     }
     const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
-    const bool is_broken = lags_[dump].is_device && progresses_.is_pending(dump, id) && others_wait;
-    const bool is_there = waits || progresses_.has_completed(dump, id);
+    const bool is_broken = lags_[*dump].is_device && progresses_.is_pending(*dump, call.id()) && others_wait;
+    const bool is_there = waits || progresses_.has_completed(*dump, call.id());
     if (is_there && !waits) call.completed.push_back(member);
     if (is_broken || !is_there) call.awaited.push_back(member);
   }
 
   void find_awaited(HoldingCall& call) {
     if (call.is_message) return find_peer(call);
-    const CollectiveId id{call.group, call.sequence};
-    for (const int member : job_.groups[call.group].members) add_member(member, id, call);
+    for (const int member : job_.groups[call.group].members) add_member(member, call);
     // Members may stand in another order in their group.
     for (std::vector<int>* const ranks : {&call.absent, &call.completed, &call.awaited})
       std::ranges::sort(*ranks);
@@ -101,12 +100,14 @@ class GraphBuilder {
           return graph_.calls[call].is_message && graph_.calls[call].awaits();
         }));
       for (HoldingCall& call : graph_.calls) {
-        if (!call.is_message || call.awaits() || is_held[call.dump]) continue;
-        if (call.peer < 0 || dump_of(call.peer) < 0 || has_completed_half(call, call.peer)) continue;
-        const auto there = static_cast<std::size_t>(dump_of(call.peer));
-        const bool is_of_batch = std::ranges::any_of(
-            graph_.fronts[there], [&](std::size_t other) { return are_halves(call, graph_.calls[other]); });
-        if (!is_held[there] || !is_of_batch) continue;
+        if (!call.is_message || call.awaits() || is_held[call.dump] || call.peer < 0) continue;
+        const auto there = job_.dump_of(call.peer);
+        if (!there || !is_held[*there] || has_completed_half(call)) continue;
+        if (std::ranges::none_of(graph_.fronts[*there], [&](std::size_t other) {
+              return graph_.calls[other].is_message &&
+                     recorded(call).is_other_half_of(recorded(graph_.calls[other]));
+            }))
+          continue;
         call.awaited.push_back(call.peer);
         any = true;
       }
@@ -118,102 +119,74 @@ class GraphBuilder {
     std::vector<std::size_t>& own = graph_.fronts[dump];
     const bool is_explained =
         std::ranges::any_of(own, [&](std::size_t call) { return graph_.calls[call].awaits(); });
-    if (is_explained || own.empty()) return;
     const PendingCalls& pending = progresses_.of(dump);
-    for (const std::uint32_t index : pending.calls) {
-      if (pending.front.empty() || index >= pending.front.front()) break;
+    if (is_explained || own.empty() || pending.front.empty()) return;
+    for (const JobCall& call : pending.calls) {
+      if (call.index() >= pending.front.front().index()) break;
       own.push_back(graph_.calls.size());
-      graph_.calls.push_back(message(dump, index));
+      graph_.calls.push_back(holding_call_of(call));
+      graph_.calls.back().is_message = true;
+      graph_.calls.back().sequence = call->p2p_sequence;
       find_peer(graph_.calls.back());
     }
   }
 
-  HoldingCall message(std::size_t dump, std::uint32_t index) const {
-    const RecordedCall& call = recording(dump).calls[index];
-    return {.group = job_.group_of(dump, call),
-            .sequence = call.p2p_sequence,
-            .is_message = true,
-            .dump = dump,
-            .call = index,
-            .waiting = {rank_of(dump)}};
-  }
-
-  const RecordedCall& recorded(const HoldingCall& call) const {
-    return recording(call.dump).calls[static_cast<std::size_t>(call.call)];
-  }
-
-  /// Whether a send and a recv go from one rank to one other in one group.
-  bool are_halves(const HoldingCall& one, const HoldingCall& other) const {
-    if (!one.is_message || !other.is_message) return false;
-    return job_.are_halves(one.dump, recorded(one), other.dump, recorded(other));
-  }
+  JobCall recorded(const HoldingCall& call) const { return job_.call_at(call.dump, call.call); }
 
   /// Whether the peer of a message has completed its half: then it does not wait for that of the message,
   /// whatever it is held by now.
-  bool has_completed_half(const HoldingCall& call, int peer) const {
-    return dump_of(peer) >= 0 &&
-           progresses_.messages().has_completed_half(static_cast<std::size_t>(dump_of(peer)), call.dump,
-                                                     static_cast<std::uint32_t>(call.call));
-  }
-
-  /// Returns the rank to which a message goes, or from which it comes; -1 if there is none.
-  int peer_of(const HoldingCall& call) const {
-    const Operation& operation = job_.operation(call.dump, recorded(call));
-    const bool receives = operation.kind == Operation::Kind::recv;
-    return job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
+  bool has_completed_half(const HoldingCall& call) const {
+    const auto dump = job_.dump_of(call.peer);
+    return dump && progresses_.messages().has_completed_half(*dump, recorded(call));
   }
 
   void find_peer(HoldingCall& call) {
-    const RecordedCall& own = recorded(call);
-    const Operation& operation = job_.operation(call.dump, own);
-    const bool receives = operation.kind == Operation::Kind::recv;
-    const int peer = call.peer = peer_of(call);
-    if (peer < 0 || has_completed_half(call, peer)) return;
+    const JobCall own = recorded(call);
+    const bool receives = own.operation().kind == Operation::Kind::recv;
+    const int peer = call.peer = own.peer();
+    if (peer < 0 || has_completed_half(call)) return;
     if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
       call.absent.push_back(peer);
       return;
     }
-    const auto dump = static_cast<std::size_t>(dump_of(peer));
-    const PendingCalls& pending = progresses_.of(dump);
-    const auto is_other_half = [&](std::uint32_t index) {
-      return job_.are_halves(call.dump, own, dump, recording(dump).calls[index]);
-    };
+    const PendingCalls& pending = progresses_.of(*job_.dump_of(peer));
     // A send that does not hold its rank is under way, if nothing but its own earlier ones holds the device.
-    const auto is_first = [&](std::uint32_t index) {
-      return std::ranges::none_of(
-          pending.calls, [&](std::uint32_t earlier) { return earlier < index && !is_other_half(earlier); });
+    const auto is_first = [&](const JobCall& one) {
+      return std::ranges::none_of(pending.calls, [&](const JobCall& earlier) {
+        return earlier.index() < one.index() && !own.is_other_half_of(earlier);
+      });
     };
-    const auto is_there = [&](std::uint32_t index) {
-      return pending.front.empty() || (receives && index < pending.front.front() && is_first(index)) ||
-             std::ranges::find(pending.front, index) != pending.front.end();
+    const auto is_there = [&](const JobCall& one) {
+      return pending.front.empty() ||
+             (receives && one.index() < pending.front.front().index() && is_first(one)) ||
+             std::ranges::find(pending.front, one) != pending.front.end();
     };
-    const auto waits_there = [&](std::uint32_t index) { return is_other_half(index) && is_there(index); };
-    if (lags_[dump].is_device || !pending.lost.empty() || std::ranges::none_of(pending.calls, waits_there))
+    const bool waits_there = std::ranges::any_of(
+        pending.calls, [&](const JobCall& one) { return own.is_other_half_of(one) && is_there(one); });
+    if (lags_[*job_.dump_of(peer)].is_device || !pending.lost.empty() || !waits_there)
       call.awaited.push_back(peer);
   }
 
   void connect() {
     graph_.edges.resize(graph_.node_of(graph_.calls.size()));
-    for (std::size_t dump = 0; dump < graph_.fronts.size(); ++dump) {
+    graph_.is_awaited.resize(graph_.world);
+    for (const std::size_t dump : job_.dumps()) {
       if (lags_[dump].is_device) continue;  // nothing that it waits for explains it
       const std::vector<std::size_t>& front = graph_.fronts[dump];
-      const auto is_message = [&](std::size_t call) { return graph_.calls[call].is_message; };
-      const auto awaits = [&](std::size_t call) { return graph_.calls[call].awaits(); };
       // What else is pending does not hold the rank where a message waits for somebody.
-      const bool any_awaits =
-          std::ranges::any_of(front, [&](std::size_t call) { return is_message(call) && awaits(call); });
+      const bool any_awaits = std::ranges::any_of(front, [&](std::size_t call) {
+        return graph_.calls[call].is_message && graph_.calls[call].awaits();
+      });
       for (const std::size_t call : front) {
-        if (!any_awaits || awaits(call))
-          graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
+        if (!any_awaits || graph_.calls[call].awaits())
+          graph_.edges[static_cast<std::size_t>(job_.rank_of(dump))].push_back(graph_.node_of(call));
       }
     }
     for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
-      for (const int rank : graph_.calls[call].targets())
+      for (const int rank : graph_.calls[call].targets()) {
         graph_.edges[graph_.node_of(call)].push_back(static_cast<std::size_t>(rank));
-    }
-    graph_.is_awaited.resize(static_cast<std::size_t>(job_.world_size));
-    for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
-      for (const std::size_t rank : graph_.edges[graph_.node_of(call)]) graph_.is_awaited[rank] = true;
+        graph_.is_awaited[static_cast<std::size_t>(rank)] = true;
+      }
     }
   }
 
@@ -223,6 +196,35 @@ class GraphBuilder {
   WaitGraph graph_;
   std::map<CollectiveId, std::size_t> collectives_;  // index into the graph's calls
 };
+
+// ---- the ends of a graph
+
+constexpr std::size_t kMostBeginnings = 64;  // of circles that are compared
+
+/// Returns the components from which no other one is reached that counts.
+template <typename Counts>
+std::vector<std::vector<std::size_t>> final_ones(const Edges& edges, const Counts& counts) {
+  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(edges.size());
+  for (std::size_t node = 0; node < edges.size(); ++node)
+    for (const std::size_t to : edges[node]) boost::add_edge(node, to, graph);
+  std::vector<std::size_t> component(edges.size());
+  const std::size_t number = boost::strong_components(
+      graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
+  std::vector<std::vector<std::size_t>> nodes(number);
+  for (std::size_t node = 0; node < edges.size(); ++node) nodes[component[node]].push_back(node);
+  std::vector<bool> leads_to_one(number);  // itself, or another one that it reaches
+  std::vector<std::vector<std::size_t>> found;
+  for (std::size_t one = 0; one < number; ++one) {  // a component has a larger number than what it reaches
+    bool is_end = true;
+    for (const std::size_t node : nodes[one])
+      for (const std::size_t to : edges[node])
+        is_end = is_end && (component[to] == one || !leads_to_one[component[to]]);
+    leads_to_one[one] = !is_end || counts(nodes[one]);
+    if (is_end && counts(nodes[one])) found.push_back(nodes[one]);
+  }
+  std::ranges::sort(found);
+  return found;
+}
 
 }  // namespace
 
@@ -234,8 +236,76 @@ std::vector<std::vector<std::size_t>> WaitGraph::callers() const {
   return found;
 }
 
+std::vector<bool> WaitGraph::waiting_for(const std::vector<int>& ranks) const {
+  std::vector<bool> waits(world);
+  std::vector<int> next = ranks;
+  for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
+  const auto waiting_calls = callers();
+  while (!next.empty()) {
+    const auto rank = static_cast<std::size_t>(next.back());
+    next.pop_back();
+    for (const std::size_t call : waiting_calls[rank]) {
+      for (const int other : calls[call].waiting) {
+        if (waits[static_cast<std::size_t>(other)]) continue;
+        waits[static_cast<std::size_t>(other)] = true;
+        next.push_back(other);
+      }
+    }
+  }
+  return waits;
+}
+
 WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags) {
   return GraphBuilder(job, progresses, lags).build();
+}
+
+bool Evidence::waits_for(int rank, int other) const {
+  return std::ranges::any_of(front_of(rank), [&](std::size_t call) {
+    return std::ranges::binary_search(graph.calls[call].awaited, other);
+  });
+}
+
+const HoldingCall* Evidence::message_that_awaits(int rank) const {
+  const auto found = std::ranges::find_if(graph.calls, [&](const HoldingCall& call) {
+    return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
+  });
+  return found == graph.calls.end() ? nullptr : &*found;
+}
+
+std::vector<std::vector<std::size_t>> final_components(const Edges& edges) {
+  return final_ones(edges, [](const auto&) { return true; });
+}
+
+std::vector<std::vector<std::size_t>> final_circles(const Edges& edges) {
+  return final_ones(edges, [](const auto& nodes) { return nodes.size() > 1; });
+}
+
+std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size_t>& component,
+                                 std::size_t ranks) {
+  std::vector<int> best;
+  std::size_t begun = 0;
+  for (const std::size_t first : component) {
+    if (first >= ranks || begun++ == kMostBeginnings) break;
+    std::map<std::size_t, std::size_t> before;  // by node, the node from which it was reached
+    std::deque<std::size_t> next = {first};
+    while (!next.empty() && !before.contains(first)) {
+      const std::size_t node = next.front();
+      next.pop_front();
+      for (const std::size_t to : edges[node]) {
+        if (before.try_emplace(to, node).second) next.push_back(to);
+      }
+    }
+    if (!before.contains(first)) continue;
+    std::vector<int> circle;
+    std::size_t node = first;
+    do {
+      if (node < ranks) circle.push_back(static_cast<int>(node));
+      node = before.at(node);
+    } while (node != first);
+    if (best.empty() || circle.size() < best.size()) best = std::move(circle);
+  }
+  std::ranges::sort(best);
+  return best;
 }
 
 }  // namespace verify

@@ -16,9 +16,26 @@
 #include "verify/inspect/job.h"
 #include "verify/inspect/lags.h"
 #include "verify/inspect/pending_calls.h"
-#include "verify/inspect/strong_components.h"
 
 namespace verify {
+
+// The ends of a directed graph: its strongly connected components from which no edge leads out.
+//
+// Shapes  edges[n] has the nodes to which edges of node n lead.
+// Exact   Components come in the order of their smallest nodes, and their nodes ascend.
+// Source  Tarjan 1972, as Boost.Graph has it.
+
+using Edges = std::vector<std::vector<std::size_t>>;
+
+std::vector<std::vector<std::size_t>> final_components(const Edges& edges);
+
+/// Returns the components of several nodes from which no other one of several nodes is reached.
+std::vector<std::vector<std::size_t>> final_circles(const Edges& edges);
+
+/// Returns the nodes below `ranks` on a shortest circle of a component, ascending. Nodes from `ranks` on are
+/// calls, which stand between ranks.
+std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size_t>& component,
+                                 std::size_t ranks);
 
 struct WaitGraph {
   std::size_t world = 0;
@@ -32,8 +49,52 @@ struct WaitGraph {
   std::size_t node_of(std::size_t call) const { return world + call; }
   /// Returns the calls that wait for each rank.
   std::vector<std::vector<std::size_t>> callers() const;
+  /// Returns, by rank, whether it is one of these ranks or waits for one, directly or by others.
+  std::vector<bool> waiting_for(const std::vector<int>& ranks) const;
 };
 
 WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags);
+
+// What is known of a job that hung, as the rules ask for it that choose the suspects.
+
+struct Evidence {
+  const Job& job;
+  const Progresses& progresses;
+  const std::vector<Lag>& lags;
+  const WaitGraph& graph;
+
+  bool is_early(int rank) const { return job.dump_of(rank) && job.is_early[*job.dump_of(rank)]; }
+  /// Whether the dump of a rank ends in the middle: it may have more calls than it shows.
+  bool is_cut(int rank) const {
+    const Recording* const own = job.find_recording(rank);
+    return own != nullptr && own->is_truncated;
+  }
+  bool is_idle(int rank) const { return job.dump_of(rank) && progresses.is_idle(*job.dump_of(rank)); }
+  /// Whether a call that the ring of a rank has lost may hold the rank.
+  bool may_have_lost(int rank) const {
+    return job.dump_of(rank) && progresses.may_have_lost(*job.dump_of(rank));
+  }
+  /// Whether the call that holds a rank is known by its number only: it may be another one than the others
+  /// make under this number.
+  bool has_lost_call_of(int rank) const {
+    return job.dump_of(rank) && !progresses.of(*job.dump_of(rank)).lost.empty();
+  }
+
+  // Of ranks that have a dump.
+
+  std::ptrdiff_t stage_of(int rank) const { return job.stage_of(*job.dump_of(rank)); }
+  std::int64_t last_issued(int rank, std::uint32_t group) const {
+    return progresses.last_issued(*job.dump_of(rank), group);
+  }
+  /// Returns the calls that hold a rank, as indices into those of the graph.
+  const std::vector<std::size_t>& front_of(int rank) const { return graph.fronts[*job.dump_of(rank)]; }
+  /// Returns the first of the calls that hold a rank, which must be held.
+  const HoldingCall& first_call_of(int rank) const { return graph.calls[front_of(rank).front()]; }
+  /// Whether a call that holds a rank waits for another one.
+  bool waits_for(int rank, int other) const;
+  /// Returns a message that waits for a rank; null where there is none.
+  const HoldingCall* message_that_awaits(int rank) const;
+  std::string words_of(const HoldingCall& call) const { return call_words(job, call); }
+};
 
 }  // namespace verify

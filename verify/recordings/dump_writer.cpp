@@ -6,14 +6,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
-#include <limits>
-#include <map>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/output/json.h"
 
 namespace verify {
 
@@ -22,226 +19,86 @@ namespace {
 constexpr int kProtocol = 2;
 constexpr std::uint64_t kMostShortMemo = 255;  // the largest number that BINPUT and BINGET take
 
-constexpr std::string_view kVersion = "2.10";
-constexpr std::string_view kLibrary = "shardproof";
-constexpr std::string_view kThread = "rank";
 constexpr std::int64_t kTimeoutMs = 600'000;  // NCCL's default in PyTorch
 constexpr double kNanosecondsOfMs = 1e6;
 
-/// Writes values as JSON. It has the functions of PickleWriter.
-class JsonWriter {
- public:
-  void begin_dict() { open('{'); }
-  void end_dict() { close('}'); }
-  void begin_list() { open('['); }
-  void end_list() { close(']'); }
-  void begin_pair() { open('['); }
-  void end_pair() { close(']'); }
-  void text(std::string_view text) {
-    const auto known = escaped_.find(text);
-    add(known != escaped_.end() ? known->second
-                                : escaped_.emplace(std::string(text), Json(text).dump()).first->second);
-  }
-  void number(std::int64_t number) { add(fmt::format("{}", number)); }
-  void real(double number) { add(Json(number).dump()); }
-  void flag(bool value) { add(value ? "true" : "false"); }
-  std::string finish() { return out_ + "\n"; }
-
- private:
-  /// Writes what stands before a value: nothing, a comma, or the colon behind a key.
-  void separate() {
-    if (levels_.empty()) return;
-    Level& level = levels_.back();
-    if (level.is_dict && level.values % 2 == 1) {
-      out_ += ": ";
-    } else if (level.values > 0) {
-      out_ += ", ";
-    }
-    ++level.values;
-  }
-  void add(std::string_view value) {
-    separate();
-    out_ += value;
-  }
-  void open(char bracket) {
-    separate();
-    out_ += bracket;
-    levels_.push_back({bracket == '{', 0});
-  }
-  void close(char bracket) {
-    out_ += bracket;
-    levels_.pop_back();
-  }
-
-  struct Level {
-    bool is_dict;
-    int values;  // the values written so far, with the keys
-  };
-  std::string out_;
-  std::vector<Level> levels_;
-  std::map<std::string, std::string, std::less<>> escaped_;
-};
-
-// ---- where the two formats differ
-
-void write_time(PickleWriter& to, const char* name, const std::optional<std::int64_t>& time) {
-  to.text(name);
-  if (time) return to.number(*time);
-  to.none();
-}
-void write_time(JsonWriter& to, const char* name, const std::optional<std::int64_t>& time) {
-  to.text(name);
-  to.number(time.value_or(0));
+/// Returns what `of` says of each group of the rank, by the names that `key_of` gives.
+template <typename KeyOf, typename Of>
+Json by_group(const RankDump& dump, const KeyOf& key_of, const Of& of) {
+  Json groups = Json::object();
+  for (const FlightGroup& group : dump.groups) groups[std::string_view(key_of(group))] = of(group);
+  return groups;
 }
 
-void write_status(PickleWriter& to, const char* name, std::int64_t number) {
-  to.text(name);
-  to.number(number);
-}
-void write_status(JsonWriter& to, const char* name, std::int64_t number) {
-  to.text(name);
-  to.text(fmt::format("{}", number));
+Json sizes_of(const TensorSizes& tensors) {
+  Json sizes = Json::array();
+  for (const std::vector<std::int64_t>& tensor : tensors) sizes.push_back(tensor);
+  return sizes;
 }
 
-bool writes_entries(const PickleWriter& /*to*/, const RankDump& /*dump*/) { return true; }
-bool writes_entries(const JsonWriter& /*to*/, const RankDump& dump) { return !dump.calls.empty(); }
-
-// ---- the fields, in the order in which PyTorch writes them
-
-template <typename Writer>
-void write_text(Writer& to, const char* name, std::string_view text) {
-  to.text(name);
-  to.text(text);
+Json dtypes_of(const TensorSizes& tensors, std::string_view dtype) {
+  return std::vector<std::string>(tensors.size(), std::string(dtype));
 }
 
-template <typename Writer>
-void write_number(Writer& to, const char* name, std::int64_t number) {
-  to.text(name);
-  to.number(number);
-}
-
-/// Writes a dict that has a dict for each group of the rank.
-template <typename Writer, typename KeyOf, typename WriteFields>
-void write_groups(Writer& to, const RankDump& dump, const char* name, const KeyOf& key_of,
-                  const WriteFields& write_fields) {
-  to.text(name);
-  to.begin_dict();
-  for (const FlightGroup& group : dump.groups) {
-    to.text(key_of(group));
-    to.begin_dict();
-    write_fields(group);
-    to.end_dict();
-  }
-  to.end_dict();
-}
-
-template <typename Writer>
-void write_config(Writer& to, const RankDump& dump) {
-  const auto name_of = [](const FlightGroup& group) { return std::string_view(group.name); };
-  write_groups(to, dump, "pg_config", name_of, [&](const FlightGroup& group) {
-    write_text(to, "name", group.name);
-    write_text(to, "desc", group.description);
-    write_text(to, "ranks", group.ranks);
-  });
-}
-
-template <typename Writer>
-void write_all_status(Writer& to, const RankDump& dump) {
-  const auto number_of = [](const FlightGroup& group) { return fmt::format("{}", group.number); };
-  write_groups(to, dump, "pg_status", number_of, [&](const FlightGroup& group) {
-    write_status(to, "last_enqueued_collective", group.last_enqueued);
-    write_status(to, "last_started_collective", group.last_started);
-    write_status(to, "last_completed_collective", group.last_completed);
-  });
-}
-
-template <typename Writer>
-void write_frames(Writer& to, const FlightCall& call) {
-  if (call.frame_name.empty()) return;
-  to.text("frames");
-  to.begin_list();
-  to.begin_dict();
-  write_text(to, "name", call.frame_name);
-  write_text(to, "filename", call.frame_file);
-  write_number(to, "line", call.frame_line);
-  to.end_dict();
-  to.end_list();
-}
-
-template <typename Writer>
-void write_tensors(Writer& to, const char* of_sizes, const TensorSizes& tensors, const char* of_dtypes,
-                   std::string_view dtype) {
-  to.text(of_sizes);
-  to.begin_list();
-  for (const std::vector<std::int64_t>& tensor : tensors) {
-    to.begin_list();
-    for (const std::int64_t size : tensor) to.number(size);
-    to.end_list();
-  }
-  to.end_list();
-  to.text(of_dtypes);
-  to.begin_list();
-  for (std::size_t i = 0; i < tensors.size(); ++i) to.text(dtype);
-  to.end_list();
-}
-
-std::string_view state_of(const FlightCall& call) {
-  if (call.completed_ns) return "completed";
-  return call.started_ns ? "started" : "scheduled";
-}
-
-template <typename Writer>
-void write_call(Writer& to, const RankDump& dump, const FlightCall& call) {
+/// The fields of a call, in the order in which PyTorch writes them. A time that is absent is 0 in JSON.
+Json entry_of(const RankDump& dump, const FlightCall& call, DumpFormat format) {
   const FlightGroup& group = dump.groups[call.group];
-  to.begin_dict();
-  write_frames(to, call);
-  write_number(to, "record_id", call.record_id);
-  write_number(to, "pg_id", group.number);
-  to.text("process_group");
-  to.begin_pair();
-  to.text(group.name);
-  to.text(group.description);
-  to.end_pair();
-  write_text(to, "thread_name", kThread);
-  write_text(to, "thread_id", "0");
-  write_number(to, "collective_seq_id", call.collective_seq_id);
-  write_number(to, "p2p_seq_id", call.p2p_seq_id);
-  write_number(to, "op_id", call.op_id);
-  write_text(to, "profiling_name", call.profiling_name);
-  write_number(to, "time_created_ns", call.created_ns);
-  if (call.started_ns && call.completed_ns) {
-    to.text("duration_ms");
-    to.real(static_cast<double>(*call.completed_ns - *call.started_ns) / kNanosecondsOfMs);
-  }
-  write_tensors(to, "input_sizes", call.input_sizes, "input_dtypes", call.input_dtype);
-  write_tensors(to, "output_sizes", call.output_sizes, "output_dtypes", call.output_dtype);
-  write_text(to, "state", state_of(call));
-  write_time(to, "time_discovered_started_ns", call.started_ns);
-  write_time(to, "time_discovered_completed_ns", call.completed_ns);
-  to.text("retired");
-  to.flag(call.completed_ns.has_value());
-  write_number(to, "timeout_ms", kTimeoutMs);
-  to.text("is_p2p");
-  to.flag(call.is_p2p);
-  to.end_dict();
+  const auto time = [&](const std::optional<std::int64_t>& ns) {
+    return ns || format == DumpFormat::json ? Json(ns.value_or(0)) : Json(nullptr);
+  };
+  Json entry = Json::object();
+  if (!call.frame_name.empty())
+    entry["frames"] = Json::array(
+        {Json{{"name", call.frame_name}, {"filename", call.frame_file}, {"line", call.frame_line}}});
+  entry["record_id"] = call.record_id;
+  entry["pg_id"] = group.number;
+  entry["process_group"] = Json::array({group.name, group.description});
+  entry["thread_name"] = "rank";
+  entry["thread_id"] = "0";
+  entry["collective_seq_id"] = call.collective_seq_id;
+  entry["p2p_seq_id"] = call.p2p_seq_id;
+  entry["op_id"] = call.op_id;
+  entry["profiling_name"] = call.profiling_name;
+  entry["time_created_ns"] = call.created_ns;
+  if (call.started_ns && call.completed_ns)
+    entry["duration_ms"] = static_cast<double>(*call.completed_ns - *call.started_ns) / kNanosecondsOfMs;
+  entry["input_sizes"] = sizes_of(call.input_sizes);
+  entry["input_dtypes"] = dtypes_of(call.input_sizes, call.input_dtype);
+  entry["output_sizes"] = sizes_of(call.output_sizes);
+  entry["output_dtypes"] = dtypes_of(call.output_sizes, call.output_dtype);
+  entry["state"] = call.completed_ns ? "completed" : call.started_ns ? "started" : "scheduled";
+  entry["time_discovered_started_ns"] = time(call.started_ns);
+  entry["time_discovered_completed_ns"] = time(call.completed_ns);
+  entry["retired"] = call.completed_ns.has_value();
+  entry["timeout_ms"] = kTimeoutMs;
+  entry["is_p2p"] = call.is_p2p;
+  return entry;
 }
 
-template <typename Writer>
-std::string written(const RankDump& dump) {
-  Writer to;
-  to.begin_dict();
-  write_text(to, "version", kVersion);
-  write_config(to, dump);
-  write_text(to, "comm_lib_version", kLibrary);
-  write_all_status(to, dump);
-  if (writes_entries(to, dump)) {
-    to.text("entries");
-    to.begin_list();
-    for (const FlightCall& call : dump.calls) write_call(to, dump, call);
-    to.end_list();
-  }
-  to.end_dict();
-  return to.finish();
+/// The document, as the format has it: in JSON numbers of "pg_status" are texts, and entries are absent where
+/// there are none.
+Json document_of(const RankDump& dump, DumpFormat format) {
+  const bool is_json = format == DumpFormat::json;
+  const auto number = [&](std::int64_t value) { return is_json ? Json(std::to_string(value)) : Json(value); };
+  Json document = {{"version", "2.10"}};
+  document["pg_config"] = by_group(
+      dump, [](const FlightGroup& group) { return group.name; },
+      [](const FlightGroup& group) {
+        return Json{{"name", group.name}, {"desc", group.description}, {"ranks", group.ranks}};
+      });
+  document["comm_lib_version"] = "shardproof";
+  document["pg_status"] = by_group(
+      dump, [](const FlightGroup& group) { return std::to_string(group.number); },
+      [&](const FlightGroup& group) {
+        return Json{{"last_enqueued_collective", number(group.last_enqueued)},
+                    {"last_started_collective", number(group.last_started)},
+                    {"last_completed_collective", number(group.last_completed)}};
+      });
+  if (is_json && dump.calls.empty()) return document;
+  Json entries = Json::array();
+  for (const FlightCall& call : dump.calls) entries.push_back(entry_of(dump, call, format));
+  document["entries"] = std::move(entries);
+  return document;
 }
 
 }  // namespace
@@ -292,13 +149,45 @@ void PickleWriter::real(double number) {
     out_ += static_cast<char>((bits >> static_cast<unsigned>(shift)) & 0xFFU);
 }
 
+void PickleWriter::value(const Json& value) {
+  if (value.is_null()) return none();
+  if (value.is_text()) return text(value.text());
+  if (value.is_integer()) return number(value.integer());
+  if (value.is_object()) {
+    begin_dict();
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const Json& member = value.elements()[i];
+      text(value.names()[i]);
+      if (value.names()[i] != "process_group") {
+        this->value(member);
+        continue;
+      }
+      for (const Json& element : member.elements()) this->value(element);
+      end_pair();
+    }
+    return end_dict();
+  }
+  if (value.is_array()) {
+    begin_list();
+    for (const Json& element : value.elements()) this->value(element);
+    return end_list();
+  }
+  const std::string scalar = value.dump();
+  if (scalar == "true" || scalar == "false") return flag(scalar == "true");
+  real(std::stod(scalar));
+}
+
 std::string PickleWriter::finish() {
   out_ += '.';
   return std::move(out_);
 }
 
 std::string text_of(const RankDump& dump, DumpFormat format) {
-  return format == DumpFormat::pickle ? written<PickleWriter>(dump) : written<JsonWriter>(dump);
+  const Json document = document_of(dump, format);
+  if (format == DumpFormat::json) return one_line(document);
+  PickleWriter to;
+  to.value(document);
+  return to.finish();
 }
 
 std::string file_name_of(int rank, DumpFormat format) {

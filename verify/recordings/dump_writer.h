@@ -23,6 +23,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "verify/output/json.h"
+
 namespace verify {
 
 // Writes values as a pickle of protocol 2, with the opcodes and in the form of PyTorch's own pickler: a text
@@ -41,13 +43,14 @@ class PickleWriter {
   void end_dict() { out_ += 'u'; }
   void begin_list() { out_ += "]("; }
   void end_list() { out_ += 'e'; }
-  void begin_pair() {}
   void end_pair() { out_ += '\x86'; }
   void text(std::string_view text);
   void number(std::int64_t number);
   void real(double number);
   void flag(bool value) { out_ += value ? '\x88' : '\x89'; }
   void none() { out_ += 'N'; }
+  /// Writes a whole value. A list of the name "process_group" is a pair.
+  void value(const Json& value);
   /// Returns all bytes.
   std::string finish();
 

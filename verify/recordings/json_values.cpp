@@ -3,9 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <fmt/format.h>
-#include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,15 +33,6 @@ void append_utf8(std::string& text, unsigned code) {
     text += static_cast<char>(0x80U | (code >> 6U & 0x3fU));
     text += static_cast<char>(0x80U | (code & 0x3fU));
   }
-}
-
-/// Returns the number that a whole word is; none where it is not one of this type.
-template <typename Number>
-std::optional<Number> whole_number(std::string_view word) {
-  Number number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [read, error] = std::from_chars(word.data(), end, number);
-  return error == std::errc() && read == end ? std::optional(number) : std::nullopt;
 }
 
 class JsonReader {
@@ -199,8 +188,8 @@ class JsonReader {
     if (next_ == bytes_.size()) throw JsonEnds();  // its end may be missing
     if (word == "true" || word == "false") return Value::of_boolean(word == "true");
     if (word == "null" || word == "NaN" || word == "Infinity" || word == "-Infinity") return {};
-    if (const auto integer = whole_number<std::int64_t>(word)) return Value::of(*integer);
-    if (const auto real = whole_number<double>(word)) return Value::of_real(*real);
+    if (const auto integer = number_of(word)) return Value::of(*integer);
+    if (const auto real = number_of<double>(word)) return Value::of_real(*real);
     next_ = first;
     refuse_text("where a value should be");
   }

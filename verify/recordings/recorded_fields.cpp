@@ -46,12 +46,7 @@ constexpr std::size_t kMostGroups = 10'000;  // of a rank; Megatron's ranks are 
 
 std::optional<std::int64_t> recorded_number(const Value& value) {
   if (value.is(ValueKind::integer) || value.is(ValueKind::boolean)) return value.integer;
-  if (!value.is(ValueKind::text)) return std::nullopt;
-  std::int64_t number = 0;
-  const std::string_view text = value.as_text();
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
+  return number_of(value.as_text());
 }
 
 std::string text_of_key(const Value& key) {
@@ -63,20 +58,6 @@ bool is_set(const Value& value) { return recorded_number(value).value_or(0) != 0
 std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
-}
-
-/// Where the value of a key is kept.
-template <typename T>
-struct Place {
-  std::string_view key;
-  T* place;
-};
-template <typename T, std::size_t kPlaces>
-T* place_of(const Place<T> (&places)[kPlaces], std::string_view key) {
-  for (const Place<T>& one : places) {
-    if (one.key == key) return one.place;
-  }
-  return nullptr;
 }
 
 class FieldReader {
@@ -147,11 +128,11 @@ class FieldReader {
     return tree_.find(dict, key);
   }
 
+  /// Whether a dict has a key, whose value may be none.
   bool has_key(const Value& dict, std::string_view key) {
     const std::span<const Value> pairs = elements_of(dict);
-    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
       if (pairs[i].as_text() == key) return true;
-    }
     return false;
   }
 
@@ -180,53 +161,28 @@ class FieldReader {
   }
 
   void read_call(const Value& entry) {
-    RecordedCall call;
-    std::int64_t number = -1;
-    Value state, started, completed, in, out;
-    bool has_group = false;
-    const Place<std::int64_t> numbers[] = {{"record_id", &call.record_id},
-                                           {"pg_id", &number},
-                                           {"collective_seq_id", &call.sequence},
-                                           {"p2p_seq_id", &call.p2p_sequence},
-                                           {"time_created_ns", &call.created_ns}};
-    const Place<std::uint32_t> texts[] = {{"profiling_name", &call.operation}, {"thread_name", &call.thread}};
-    const Place<std::uint32_t> sizes[] = {{"input_sizes", &call.input_sizes},
-                                          {"output_sizes", &call.output_sizes}};
-    const Place<Value> values[] = {{"input_dtypes", &in},
-                                   {"output_dtypes", &out},
-                                   {"state", &state},
-                                   {"time_discovered_started_ns", &started},
-                                   {"time_discovered_completed_ns", &completed}};
-    const std::span<const Value> pairs = elements_of(entry);
-    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-      const std::string_view key = pairs[i].as_text();
-      const Value& value = pairs[i + 1];
-      if (std::int64_t* of_number = place_of(numbers, key)) {
-        *of_number = recorded_number(value).value_or(*of_number);
-      } else if (std::uint32_t* of_text = place_of(texts, key)) {
-        *of_text = recording_.texts.add(value.as_text());
-      } else if (std::uint32_t* of_sizes = place_of(sizes, key)) {
-        *of_sizes = sizes_of(value);
-      } else if (Value* of_value = place_of(values, key)) {
-        *of_value = value;
-      } else if (key == "process_group") {
-        const std::span<const Value> pair = elements_of(value);
-        if (pair.size() < 2) continue;
-        call.group = group_of(pair[0].as_text(), pair[1].as_text());
-        has_group = true;
-      } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
-        call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "retired") {
-        call.is_retired = is_set(value);
-      } else if (key == "is_p2p") {
-        call.is_p2p = is_set(value);
-      } else if (key == "frames") {
-        call.frames = frames_of(value);
-      }
-    }
-    settle_group(call, number, has_group);
-    call.dtypes = dtypes_of(in, out);
-    call.state = state_of(state.as_text(), started, completed);
+    static_cast<void>(elements_of(entry));
+    const auto field = [&](std::string_view key) { return tree_.find(entry, key); };
+    const auto number = [&](std::string_view key, std::int64_t otherwise) {
+      return recorded_number(field(key)).value_or(otherwise);
+    };
+    RecordedCall call{.record_id = number("record_id", -1),
+                      .sequence = number("collective_seq_id", number("seq_id", -1)),  // the latter before 2.0
+                      .p2p_sequence = number("p2p_seq_id", 0),
+                      .created_ns = number("time_created_ns", 0),
+                      .operation = recording_.texts.add(field("profiling_name").as_text()),
+                      .input_sizes = sizes_of(field("input_sizes")),
+                      .output_sizes = sizes_of(field("output_sizes")),
+                      .dtypes = dtypes_of(field("input_dtypes"), field("output_dtypes")),
+                      .thread = recording_.texts.add(field("thread_name").as_text()),
+                      .frames = frames_of(field("frames")),
+                      .state = state_of(field("state").as_text(), field("time_discovered_started_ns"),
+                                        field("time_discovered_completed_ns")),
+                      .is_retired = is_set(field("retired")),
+                      .is_p2p = is_set(field("is_p2p"))};
+    const std::span<const Value> group = elements_of(field("process_group"));
+    if (group.size() >= 2) call.group = group_of(group[0].as_text(), group[1].as_text());
+    settle_group(call, number("pg_id", -1), group.size() >= 2);
     recording_.calls.push_back(call);
   }
 
@@ -264,12 +220,12 @@ class FieldReader {
   bool assign_by_order(std::map<std::int64_t, std::uint32_t>& group_of_number) const {
     std::map<std::int64_t, std::uint32_t> names;
     for (std::uint32_t own = 0; own < recording_.configured; ++own) {
-      const auto name = recorded_number(Value::of_text(recording_.groups[own].name));
+      const auto name = number_of(recording_.groups[own].name);
       if (!name || !names.emplace(*name, own).second) return false;
     }
     std::set<std::int64_t> numbers;
     for (const RecordedStatus& status : recording_.statuses) {
-      const auto number = recorded_number(Value::of_text(status.number));
+      const auto number = number_of(status.number);
       if (number) numbers.insert(*number);
     }
     for (const auto& [number, group] : group_of_number) numbers.insert(number);

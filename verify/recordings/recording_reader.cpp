@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <fmt/format.h>
@@ -29,11 +28,16 @@ namespace {
 constexpr const char* kDumpForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::size_t kMostRefusals = 20;  // of files: the others are alike
+constexpr std::int64_t kMostNotes = 20;    // on files that are no dumps
 
-/// A file that may be a dump.
+/// A file that may be a dump, and what was read of it.
 struct Candidate {
   std::string path;
   bool is_named = false;  // on the command line, and not found in a folder
+  std::optional<Recording> recording;
+  std::optional<BlankDump> blank;
+  std::string packing;  // of a file that is no dump: what packs it
+  std::exception_ptr problem;
 };
 
 [[noreturn]] void refuse_file(const char* code, const std::string& path, std::string numbers,
@@ -65,7 +69,7 @@ void add_files_of(const std::string& folder, FoundPaths& found) {
   }
   if (error) refuse_file("dump_missing", folder, error.message(), kDumpForms, "a folder that can be read");
   std::ranges::sort(paths);
-  for (std::string& path : paths) found.files.push_back({std::move(path), false});
+  for (std::string& path : paths) found.files.push_back({.path = std::move(path)});
 }
 
 std::string is_or_are(std::int64_t count, const char* one, const char* several) {
@@ -107,14 +111,13 @@ FoundPaths found_paths(const RecordingSource& source) {
       if (!problem.empty())
         refuse_file("dump_missing", path, problem, kDumpForms, "the path of a dump, or of a folder of dumps");
     });
-    files.push_back({path, true});
+    files.push_back({.path = path, .is_named = true});
   }
   refusals.throw_if_any();
   // A file may be named and be in a folder that is named.
   std::ranges::stable_sort(files, {}, &Candidate::path);
-  files.erase(
-      std::unique(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path == b.path; }),
-      files.end());
+  const auto copies = std::ranges::unique(files, {}, &Candidate::path);
+  files.erase(copies.begin(), copies.end());
   return found;
 }
 
@@ -180,106 +183,79 @@ std::string words_of_packing(const std::string& packing) {
   return fmt::format("packed with {}, and is not unpacked here", packing);
 }
 
-/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing
-/// depends on the order in which threads come to the files.
-class ReadFiles {
- public:
-  ReadFiles(const std::vector<Candidate>& files, const ReadingProgress& progress)
-      : files_(files),
-        progress_(progress),
-        found_(files.size()),
-        blank_(files.size()),
-        packings_(files.size()),
-        problems_(files.size()) {}
-
-  void run(int threads) {
-    std::vector<std::thread> others;
-    const auto count = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), files_.size());
-    for (std::size_t i = 1; i < count; ++i) others.emplace_back([this] { work(false); });
-    work(true);
-    for (std::thread& thread : others) thread.join();
-  }
-
-  std::vector<std::optional<Recording>>& found() { return found_; }
-  std::vector<std::optional<BlankDump>>& blank() { return blank_; }
-  const std::vector<std::string>& packings() const { return packings_; }  // of files that are no dumps
-
-  /// Returns what packs the first packed file; "" where there is none.
-  std::string first_packing() const {
-    const auto packed = std::ranges::find_if(packings_, [](const auto& one) { return !one.empty(); });
-    return packed == packings_.end() ? "" : *packed;
-  }
-
-  bool was_refused(std::size_t i) const { return problems_[i] != nullptr; }
-
-  /// Files of a folder that were refused do not keep the others from being read: those whose names are alike
-  /// to those of dumps are blank dumps if their bytes are damaged, and others are no dumps. Returns notes on
-  /// the latter. All other problems are thrown.
-  template <typename IsAlike>
-  std::vector<std::string> settle_problems(bool has_dumps, const IsAlike& is_alike) {
-    std::vector<std::string> notes;
-    sim::Refusals refusals;
-    std::size_t kept = 0;
-    std::int64_t untold = 0;
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      if (problems_[i] == nullptr) continue;
-      try {
-        std::rethrow_exception(problems_[i]);
-      } catch (const sim::Error& error) {
-        const sim::Refusal& refusal = error.refusal();
-        const bool is_damaged = refusal.code != "dump_size" && refusal.code != "dump_missing";
-        if (!has_dumps || files_[i].is_named || (is_alike(files_[i].path) && !is_damaged)) {
-          if (kept++ < kMostRefusals) refusals.keep([&] { throw; });
-        } else if (is_alike(files_[i].path)) {
-          blank_[i] = BlankDump{.path = files_[i].path, .problem = refusal.numbers};
-        } else if (notes.size() < kMostRefusals) {
-          notes.push_back(fmt::format("{} is no dump, and was left out: {}.",
-                                      sim::printable_text(files_[i].path), refusal.numbers));
-        } else {
-          ++untold;
-        }
-      }
-    }
-    refusals.throw_if_any();
-    if (untold > 0)
-      notes.push_back(fmt::format("{} of this kind {} no dump either, and {} left out.",
-                                  counted(untold, "other file"), is_or_are(untold, "is", "are"),
-                                  is_or_are(untold, "was", "were")));
-    return notes;
-  }
-
- private:
-  void work(bool shows_progress) {
+/// Reads the candidates on several threads. What each file has is stored with it, so that nothing depends on
+/// the order in which threads come to the files.
+void read_files(std::vector<Candidate>& files, int threads, const ReadingProgress& progress) {
+  SharedRanks lists;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](bool shows_progress) {
     ValueTree tree;
     std::string bytes;
-    for (std::size_t i = next_++; i < files_.size(); i = next_++) {
-      if (shows_progress && progress_) progress_(i, files_.size(), files_[i].path);
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      Candidate& file = files[i];
+      if (shows_progress && progress) progress(i, files.size(), file.path);
       try {
-        read_bytes(files_[i].path, bytes);
+        read_bytes(file.path, bytes);
         const std::string_view written = without_last_zeros(bytes);
-        found_[i] = recording_of(written, sim::printable_text(files_[i].path), lists_, tree);
-        if (found_[i]) {
-          found_[i]->path = files_[i].path;
-        } else if (ends_before_a_field(written, files_[i].path, tree)) {
-          blank_[i] = BlankDump{.path = files_[i].path, .bytes = bytes.size()};
+        file.recording = recording_of(written, sim::printable_text(file.path), lists, tree);
+        if (file.recording) {
+          file.recording->path = file.path;
+        } else if (ends_before_a_field(written, file.path, tree)) {
+          file.blank = BlankDump{.path = file.path, .bytes = bytes.size()};
         } else {
-          packings_[i] = packing_of(bytes);
+          file.packing = packing_of(bytes);
         }
       } catch (...) {
-        problems_[i] = std::current_exception();
+        file.problem = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  const auto count = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), files.size());
+  for (std::size_t i = 1; i < count; ++i) others.emplace_back(work, false);
+  work(true);
+  for (std::thread& thread : others) thread.join();
+}
+
+/// Returns the first packed file; null where there is none.
+const Candidate* first_packed(const std::vector<Candidate>& files) {
+  const auto found = std::ranges::find_if(files, [](const auto& file) { return !file.packing.empty(); });
+  return found == files.end() ? nullptr : &*found;
+}
+
+/// Files of a folder that were refused do not keep the others from being read: those whose names are alike
+/// to those of dumps are blank dumps if their bytes are damaged, and others are no dumps, which the notes
+/// say. All other problems are thrown.
+template <typename IsAlike>
+void settle_problems(std::vector<Candidate>& files, bool has_dumps, const IsAlike& is_alike,
+                     std::vector<std::string>& notes) {
+  sim::Refusals refusals;
+  std::size_t kept = 0;
+  std::int64_t noted = 0;
+  for (Candidate& file : files) {
+    if (file.problem == nullptr) continue;
+    try {
+      std::rethrow_exception(file.problem);
+    } catch (const sim::Error& error) {
+      const sim::Refusal& refusal = error.refusal();
+      const bool is_damaged = refusal.code != "dump_size" && refusal.code != "dump_missing";
+      if (!has_dumps || file.is_named || (is_alike(file.path) && !is_damaged)) {
+        if (kept++ < kMostRefusals) refusals.keep([&] { throw; });
+      } else if (is_alike(file.path)) {
+        file.blank = BlankDump{.path = file.path, .problem = refusal.numbers};
+      } else if (noted++ < kMostNotes) {
+        notes.push_back(fmt::format("{} is no dump, and was left out: {}.", sim::printable_text(file.path),
+                                    refusal.numbers));
       }
     }
   }
-
-  const std::vector<Candidate>& files_;
-  const ReadingProgress& progress_;
-  std::vector<std::optional<Recording>> found_;
-  std::vector<std::optional<BlankDump>> blank_;
-  std::vector<std::string> packings_;
-  std::vector<std::exception_ptr> problems_;
-  SharedRanks lists_;
-  std::atomic<std::size_t> next_ = 0;
-};
+  refusals.throw_if_any();
+  const std::int64_t untold = noted - kMostNotes;
+  if (untold > 0)
+    notes.push_back(fmt::format("{} of this kind {} no dump either, and {} left out.",
+                                counted(untold, "other file"), is_or_are(untold, "is", "are"),
+                                is_or_are(untold, "was", "were")));
+}
 
 constexpr std::string_view kSeparators = "_-.=";  // between "rank" and its number
 
@@ -301,10 +277,8 @@ class RankFinder {
 
   int rank_of(const std::string& path) const {
     const std::string digits = by_name_ ? number_of(path) : matched(path);
-    int rank = -1;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-    const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
-    if (is_whole && rank >= 0 && rank < kMostRecordedRanks) return rank;
+    const std::optional<int> rank = verify::number_of<int>(digits);
+    if (rank && *rank >= 0 && *rank < kMostRecordedRanks) return *rank;
     refuse_file(
         "unknown_rank", path,
         digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
@@ -404,37 +378,33 @@ bool are_alike(const Recording& a, const Recording& b) {
 /// Takes the dumps, and the blank dumps, from what was read. Refuses named files that are neither, and notes
 /// those of folders.
 template <typename IsAlike>
-std::vector<Recording> taken(const std::vector<Candidate>& files, ReadFiles& reading, const IsAlike& is_alike,
-                             Recordings& recordings) {
+std::vector<Recording> taken(std::vector<Candidate>& files, const IsAlike& is_alike, Recordings& recordings) {
   std::vector<Recording> found;
   sim::Refusals refusals;
   std::int64_t left_out = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::optional<Recording>& recording = reading.found()[i];
-    std::optional<BlankDump>& blank = reading.blank()[i];
-    const std::string& packing = reading.packings()[i];
-    if (recording) {
-      found.push_back(std::move(*recording));
-    } else if (blank && (files[i].is_named || is_alike(files[i].path))) {
-      recordings.blank.push_back(*std::move(blank));
-    } else if (!files[i].is_named) {
-      left_out += reading.was_refused(i) ? 0 : 1;
+  for (Candidate& file : files) {
+    if (file.recording) {
+      found.push_back(*std::move(file.recording));
+    } else if (file.blank && (file.is_named || is_alike(file.path))) {
+      recordings.blank.push_back(*std::move(file.blank));
+    } else if (!file.is_named) {
+      left_out += file.problem != nullptr ? 0 : 1;
+    } else if (file.packing.empty()) {
+      refusals.keep([&] {
+        refuse_file("dump_form", file.path, "no 'entries', 'pg_config' or 'pg_status'", kDumpForms,
+                    "the file that the flight recorder wrote");
+      });
     } else {
       refusals.keep([&] {
-        refuse_file("dump_form", files[i].path,
-                    packing.empty() ? "no 'entries', 'pg_config' or 'pg_status'" : words_of_packing(packing),
-                    kDumpForms,
-                    packing.empty() ? "the file that the flight recorder wrote" : "the files that are in it");
+        refuse_file("dump_form", file.path, words_of_packing(file.packing), kDumpForms,
+                    "the files that are in it");
       });
     }
   }
   refusals.throw_if_any();
-  const auto packed = std::ranges::find_if(reading.packings(), [](const auto& one) { return !one.empty(); });
-  if (packed != reading.packings().end()) {
-    const std::string& path = files[static_cast<std::size_t>(packed - reading.packings().begin())].path;
+  if (const Candidate* const packed = first_packed(files))
     recordings.notes.push_back(
-        fmt::format("{} is {}.", sim::printable_text(path), words_of_packing(*packed)));
-  }
+        fmt::format("{} is {}.", sim::printable_text(packed->path), words_of_packing(packed->packing)));
   if (left_out > 0)
     recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
                                            counted(left_out, "file"), is_or_are(left_out, "is", "are"),
@@ -442,13 +412,13 @@ std::vector<Recording> taken(const std::vector<Candidate>& files, ReadFiles& rea
   return found;
 }
 
-/// Refuses a job of which no file is a dump. `packing` is that of a packed file; "" where there is none.
-[[noreturn]] void refuse_no_dump(const RecordingSource& source, const FoundPaths& paths,
-                                 const std::string& packing, std::size_t blank) {
+/// Refuses a job of which no file is a dump.
+[[noreturn]] void refuse_no_dump(const RecordingSource& source, const FoundPaths& paths, std::size_t blank) {
+  const Candidate* const packed = first_packed(paths.files);
   std::string numbers = "a folder without files";
   std::string hint = "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)";
   if (!paths.files.empty()) {
-    const std::string why = !packing.empty() ? fmt::format(" (one is {})", words_of_packing(packing))
+    const std::string why = packed != nullptr ? fmt::format(" (one is {})", words_of_packing(packed->packing))
                             : blank > 0 ? fmt::format(" ({} empty, or end before their first field)", blank)
                                         : "";
     numbers = fmt::format("{} read, and none is a dump{}", counted(std::ssize(paths.files), "file"), why);
@@ -457,7 +427,7 @@ std::vector<Recording> taken(const std::vector<Candidate>& files, ReadFiles& rea
                            counted(paths.folders, "folder"));
     hint = "the folders within it, which are not read unless they are given: " + paths_within(source);
   }
-  if (!packing.empty()) hint = "the files that are in it (gunzip, unzip or tar unpacks them)";
+  if (packed != nullptr) hint = "the files that are in it (gunzip, unzip or tar unpacks them)";
   refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(), numbers, kDumpForms, hint);
 }
 
@@ -467,51 +437,43 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
   std::size_t refused = 0;
   for (Recording& recording : found) {
     if (refused > kMostRefusals) break;
-    const std::size_t before = refused++;
-    refusals.keep([&] {
-      recording.rank = finder.rank_of(recording.path);
-      refused = before;
-    });
+    refused += refusals.keep([&] { recording.rank = finder.rank_of(recording.path); }) ? 0U : 1U;
   }
   refusals.throw_if_any();
   std::ranges::stable_sort(found, {}, &Recording::rank);
-  refused = 0;
+  std::vector<Recording>& ranks = recordings.ranks;
   for (Recording& recording : found) {
-    std::vector<Recording>& ranks = recordings.ranks;
     if (ranks.empty() || ranks.back().rank != recording.rank) {
       ranks.push_back(std::move(recording));
       continue;
     }
+    const std::string known = sim::printable_text(ranks.back().path);
     if (are_alike(ranks.back(), recording)) {
       recordings.notes.push_back(fmt::format("{} has the calls of {}, and was left out.",
-                                             sim::printable_text(recording.path),
-                                             sim::printable_text(ranks.back().path)));
-      continue;
+                                             sim::printable_text(recording.path), known));
+    } else if (refused++ < kMostRefusals) {
+      refusals.keep([&] {
+        refuse_file(
+            "dump_twice", recording.path,
+            fmt::format("rank {}, which {} has, too, with other calls or groups", recording.rank, known),
+            "each rank of a job has one dump",
+            "the dumps of one job, or --rank-from where the number of the name is not the rank");
+      });
     }
-    if (refused++ >= kMostRefusals) continue;
-    refusals.keep([&] {
-      refuse_file("dump_twice", recording.path,
-                  fmt::format("rank {}, which {} has, too, with other calls or groups", recording.rank,
-                              sim::printable_text(ranks.back().path)),
-                  "each rank of a job has one dump",
-                  "the dumps of one job, or --rank-from where the number of the name is not the rank");
-    });
   }
   refusals.throw_if_any();
 }
 
 /// Gives blank dumps their ranks, and keeps those of ranks without another dump.
 void take_blank_ranks(const RankFinder& finder, Recordings& recordings) {
-  const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
   std::vector<BlankDump>& blank = recordings.blank;
   for (BlankDump& one : blank) one.rank = finder.rank_of(one.path);
-  std::ranges::stable_sort(blank, by_rank);
+  std::ranges::stable_sort(blank, {}, &BlankDump::rank);
   std::erase_if(blank, [&](const BlankDump& one) {
-    return std::ranges::binary_search(recordings.ranks, Recording{.rank = one.rank}, by_rank);
+    return std::ranges::binary_search(recordings.ranks, one.rank, {}, &Recording::rank);
   });
-  blank.erase(
-      std::unique(blank.begin(), blank.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
-      blank.end());
+  const auto copies = std::ranges::unique(blank, {}, &BlankDump::rank);
+  blank.erase(copies.begin(), copies.end());
   for (const BlankDump& one : blank)
     recordings.notes.push_back(fmt::format("The dump of rank {} ({}) counts as none, because it {}. {}",
                                            one.rank, sim::printable_text(one.path), words_of(one),
@@ -540,21 +502,18 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
 
 Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress) {
   const RankFinder finder(source.rank_from);
-  const FoundPaths paths = found_paths(source);
-  ReadFiles reading(paths.files, progress);
-  reading.run(source.threads);
+  FoundPaths paths = found_paths(source);
+  read_files(paths.files, source.threads, progress);
   Recordings recordings{.ranks = {}, .blank = {}, .notes = notes_on(paths)};
   std::set<std::string> names;  // of dumps, without their numbers
-  for (const std::optional<Recording>& recording : reading.found()) {
-    if (recording) names.insert(finder.name_without_rank(recording->path));
-  }
+  for (const Candidate& file : paths.files)
+    if (file.recording) names.insert(finder.name_without_rank(file.path));
   const auto is_alike = [&](const std::string& path) {
     return names.contains(finder.name_without_rank(path));
   };
-  for (std::string& note : reading.settle_problems(!names.empty(), is_alike))
-    recordings.notes.push_back(std::move(note));
-  std::vector<Recording> found = taken(paths.files, reading, is_alike, recordings);
-  if (found.empty()) refuse_no_dump(source, paths, reading.first_packing(), recordings.blank.size());
+  settle_problems(paths.files, !names.empty(), is_alike, recordings.notes);
+  std::vector<Recording> found = taken(paths.files, is_alike, recordings);
+  if (found.empty()) refuse_no_dump(source, paths, recordings.blank.size());
   take_ranks(std::move(found), finder, recordings);
   take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {

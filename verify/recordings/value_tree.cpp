@@ -6,41 +6,9 @@
 
 namespace verify {
 
-Value Value::of(std::int64_t integer) {
-  Value value;
-  value.kind = ValueKind::integer;
-  value.integer = integer;
-  return value;
-}
-
-Value Value::of_boolean(bool truth) {
-  Value value;
-  value.kind = ValueKind::boolean;
-  value.integer = truth ? 1 : 0;
-  return value;
-}
-
-Value Value::of_real(double real) {
-  Value value;
-  value.kind = ValueKind::real;
-  value.real = real;
-  return value;
-}
-
-Value Value::of_text(std::string_view text) {
-  Value value;
-  value.kind = ValueKind::text;
-  value.size = static_cast<std::uint32_t>(text.size());
-  value.text = text.data();
-  return value;
-}
-
 Value ValueTree::container(ValueKind kind) {
-  Value value;
-  value.kind = kind;
-  value.container = blocks_.size();
   blocks_.push_back({pool_.size(), 0});
-  return value;
+  return {.kind = kind, .container = blocks_.size() - 1};
 }
 
 void ValueTree::append(const Value& to, std::span<const Value> values) {

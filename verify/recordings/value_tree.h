@@ -8,11 +8,14 @@
 ///         Texts are views into the file and into `decoded`, which have to live as long.
 /// Errors  dump_limit: more than kMostValues values.
 
+#include <charconv>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace verify {
@@ -31,10 +34,12 @@ struct Value {
     std::uint64_t container;  // the index of a list or a dict
   };
 
-  static Value of(std::int64_t integer);
-  static Value of_boolean(bool value);
-  static Value of_real(double real);
-  static Value of_text(std::string_view text);
+  static Value of(std::int64_t integer) { return {.kind = ValueKind::integer, .integer = integer}; }
+  static Value of_boolean(bool truth) { return {.kind = ValueKind::boolean, .integer = truth ? 1 : 0}; }
+  static Value of_real(double real) { return {.kind = ValueKind::real, .real = real}; }
+  static Value of_text(std::string_view text) {
+    return {.kind = ValueKind::text, .size = static_cast<std::uint32_t>(text.size()), .text = text.data()};
+  }
   bool is(ValueKind other) const { return kind == other; }
   /// Returns the text; "" of any other kind.
   std::string_view as_text() const { return is(ValueKind::text) ? std::string_view(text, size) : ""; }
@@ -68,6 +73,15 @@ class ValueTree {
   std::vector<Block> blocks_;
   std::deque<std::string> decoded_;
 };
+
+/// Returns the number that a whole text is; nothing where it is none of this type.
+template <typename Number = std::int64_t>
+std::optional<Number> number_of(std::string_view text) {
+  Number number = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
 
 /// Refuses a file that is larger, deeper or longer in some way than a reader takes.
 [[noreturn]] void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule);

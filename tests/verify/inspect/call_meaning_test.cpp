@@ -25,7 +25,7 @@ std::vector<std::string> meanings_of(std::vector<test::DumpedTestCall> calls) {
   const verify::Job job = verify::job_of(test::recordings_of({dump}));
   std::vector<std::string> meanings;
   for (std::size_t i = 0; i < dump.calls.size(); ++i)
-    meanings.push_back(verify::call_meaning(job, 0, i).text);
+    meanings.push_back(verify::call_meaning(job.call_at(0, i)).text);
   return meanings;
 }
 

@@ -64,7 +64,8 @@ std::vector<TestDump> drawn_dumps(const HungJob& job, const test::Hang& hang) {
 /// explained so: fewer ranks wait than stopped (calls_ahead.h).
 bool look_like_calls_ahead(const Inspection& inspection, const HungJob& job) {
   const auto stopped = std::ranges::count_if(job.stops_at, [](int call) { return call >= 0; });
-  return inspection.waiting.suspects.is_ahead && std::ssize(suspects(inspection)) < stopped;
+  return inspection.waiting.suspects.seen == verify::Seen::ahead &&
+         std::ssize(suspects(inspection)) < stopped;
 }
 
 RC_GTEST_PROP(InspectionLaws, RanksThatStopAreTheSuspectsWhereCallsBlock, ()) {

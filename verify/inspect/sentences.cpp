@@ -1,0 +1,89 @@
+#include "verify/inspect/sentences.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "sim/base/check.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::string_view kSentences =
+#include "sentences.tsv.inc"
+    ;
+
+/// Returns the part of a text before a sign, and takes it and the sign from the text.
+std::string_view taken_before(std::string_view& text, char sign) {
+  const std::string_view part = text.substr(0, text.find(sign));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+std::map<std::string_view, std::string_view> rows_by_name() {
+  std::map<std::string_view, std::string_view> rows;
+  for (std::string_view rest = kSentences; !rest.empty();) {
+    std::string_view line = taken_before(rest, '\n');
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::string_view name = taken_before(line, '\t');
+    rows[name] = line;
+  }
+  return rows;
+}
+
+struct Facts {
+  std::initializer_list<Fact> all;
+  const Fact* last = nullptr;  // the ranks or the number that were written last
+
+  const Fact& named(std::string_view name) const {
+    const Fact* const found = std::ranges::find(all, name, &Fact::name);
+    CHECK(found != all.end());
+    return *found;
+  }
+
+  /// Writes what stands in a place that names a fact.
+  std::string value(std::string_view noun) {
+    std::string name(taken_before(noun, ' '));
+    const bool is_capital = std::isupper(static_cast<unsigned char>(name.front())) != 0;
+    name.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(name.front())));
+    const Fact& fact = named(name);
+    if (const auto* const text = std::get_if<std::string>(&fact.value))
+      return is_capital ? capital(*text) : *text;
+    last = &fact;
+    if (const auto* const ranks = std::get_if<std::vector<int>>(&fact.value))
+      return is_capital ? capital(ranks_words(*ranks)) : ranks_words(*ranks);
+    const std::int64_t number = std::get<std::int64_t>(fact.value);
+    return noun.empty() ? std::to_string(number) : counted(number, std::string(noun).c_str());
+  }
+
+  /// Returns the one of two words that agrees with a fact.
+  std::string choice(std::string_view words) const {
+    const Fact* const fact = words.find(':') < words.find('|') ? &named(taken_before(words, ':')) : last;
+    CHECK(fact != nullptr);
+    const auto* const ranks = std::get_if<std::vector<int>>(&fact->value);
+    const bool is_one = ranks != nullptr ? ranks->size() == 1 : std::get<std::int64_t>(fact->value) == 1;
+    const std::string_view one = taken_before(words, '|');
+    return std::string(is_one ? one : words);
+  }
+};
+
+}  // namespace
+
+std::string sentence(std::string_view name, std::initializer_list<Fact> facts) {
+  static const std::map<std::string_view, std::string_view> rows = rows_by_name();
+  const auto row = rows.find(name);
+  CHECK(row != rows.end());
+  Facts known{.all = facts};
+  std::string written;
+  for (std::string_view rest = row->second; !rest.empty();) {
+    written += taken_before(rest, '{');
+    if (rest.empty()) break;
+    const std::string_view place = taken_before(rest, '}');
+    written += place.find('|') == std::string_view::npos ? known.value(place) : known.choice(place);
+  }
+  return written;
+}
+
+}  // namespace verify
