@@ -38,14 +38,14 @@ void check(cublasStatus_t status, const char* call) {
     refuse_failed(call, cublas().cublasGetStatusName(status), cublas().cublasGetStatusString(status));
 }
 
-cudaDataType_t native(ElementType type) {
-  if (type == ElementType::f64) return CUDA_R_64F;
-  return type == ElementType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+cudaDataType_t native(sim::DType type) {
+  if (type == sim::DType::f64) return CUDA_R_64F;
+  return type == sim::DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-cublasComputeType_t compute_type(ElementType type) {
-  if (type == ElementType::f64) return CUBLAS_COMPUTE_64F_PEDANTIC;
-  return type == ElementType::f32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+cublasComputeType_t compute_type(sim::DType type) {
+  if (type == sim::DType::f64) return CUBLAS_COMPUTE_64F_PEDANTIC;
+  return type == sim::DType::f32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
 }
 
 }  // namespace
@@ -74,26 +74,28 @@ void load_vendor() { static_cast<void>(cublas()); }
 Vendor* make_vendor(Stream* stream) { return std::make_unique<Vendor>(stream).release(); }
 void end_vendor(Vendor* vendor) { delete vendor; }
 
-void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand a, Operand b,
-                   ElementType out_type, void* out, bool accumulate) {
+void vendor_matmul(Vendor* vendor, const Tensor& a, const Tensor& b, sim::MatmulParameters form,
+                   const Tensor& out) {
+  const ProductSizes sizes = sizes_of(a, form, out);
   if (sizes.batches * sizes.rows * sizes.columns == 0) return;
-  if (sizes.terms == 0) return matmul(vendor->stream, type, sizes, a, b, out_type, out, accumulate);
+  if (sizes.terms == 0) return matmul(vendor->stream, a, b, form, out);
   const double one64 = 1;
-  const double old64 = accumulate ? 1 : 0;
+  const double old64 = form.accumulate ? 1 : 0;
   const float one32 = 1;
-  const float old32 = accumulate ? 1 : 0;
-  const bool is_f64 = type == ElementType::f64;
+  const float old32 = form.accumulate ? 1 : 0;
+  const bool is_f64 = a.dtype() == sim::DType::f64;
   const void* one = is_f64 ? static_cast<const void*>(&one64) : &one32;
   const void* old = is_f64 ? static_cast<const void*>(&old64) : &old32;
   // cuBLAS stores matrices by columns, so it sees ours as transposed, and the product as b a.
-  check(
-      cublas().cublasGemmStridedBatchedEx_64(
-          vendor->handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-          sizes.columns, sizes.rows, sizes.terms, one, b.first, native(type),
-          b.transposed ? sizes.terms : sizes.columns, sizes.terms * sizes.columns, a.first, native(type),
-          a.transposed ? sizes.rows : sizes.terms, sizes.rows * sizes.terms, old, out, native(out_type),
-          sizes.columns, sizes.rows * sizes.columns, sizes.batches, compute_type(type), CUBLAS_GEMM_DEFAULT),
-      "cublasGemmStridedBatchedEx");
+  check(cublas().cublasGemmStridedBatchedEx_64(
+            vendor->handle, form.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+            form.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, sizes.columns, sizes.rows, sizes.terms, one,
+            b.data(), native(b.dtype()), form.b_transposed ? sizes.terms : sizes.columns,
+            sizes.terms * sizes.columns, a.data(), native(a.dtype()),
+            form.a_transposed ? sizes.rows : sizes.terms, sizes.rows * sizes.terms, old, out.data(),
+            native(out.dtype()), sizes.columns, sizes.rows * sizes.columns, sizes.batches,
+            compute_type(a.dtype()), CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
 }
 
 }  // namespace gpu

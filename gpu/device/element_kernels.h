@@ -11,6 +11,8 @@
 #include "gpu/device/launch.h"
 #include "sim/base/philox.h"
 #include "sim/tensor/float_arithmetic.h"
+#include "sim/tensor/kernel_places.h"
+#include "sim/tensor/scalar_arithmetic.h"
 
 namespace gpu {
 
@@ -138,12 +140,6 @@ struct CopyColumns {
   }
 };
 
-/// Returns the row of a table that belongs to an id, or -1 if the table has no such row.
-SIM_HOST_DEVICE inline std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
-  const std::int64_t row = id - first_id;
-  return row >= 0 && row < rows ? row : -1;
-}
-
 template <typename Bytes>
 struct Lookup {
   const Bytes* table;
@@ -153,7 +149,7 @@ struct Lookup {
   Bytes* out;
   std::int64_t columns;
   SIM_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = row_of(ids[i / columns], first_id, table_rows);
+    const std::int64_t row = sim::row_of(ids[i / columns], first_id, table_rows);
     out[i] = row < 0 ? Bytes{0} : table[row * columns + i % columns];
   }
 };
@@ -171,7 +167,7 @@ struct AddToRows {
   SIM_HOST_DEVICE void operator()(std::int64_t f) const {
     const sim::Arithmetic<Scalar> number{};
     for (std::int64_t t = 0; t < tokens; ++t) {
-      const std::int64_t row = row_of(ids[t], first_id, table_rows);
+      const std::int64_t row = sim::row_of(ids[t], first_id, table_rows);
       if (row < 0) continue;
       WideOf<Scalar>& sum = table[row * columns + f];
       sum = sum + number.load(rows[t * columns + f]);
@@ -275,16 +271,6 @@ struct Adam {
   }
 };
 
-/// Returns 1 - beta^step, computed in doubles.
-inline double correction(Ratio beta, std::int64_t step) {
-  const double factor = sim::quotient_of<double>(beta);
-  double power = 1;
-  for (std::int64_t i = 0; i < step; ++i) power *= factor;
-  return 1 - power;
-}
-
-inline Ratio one_less(Ratio ratio) { return {ratio.denominator - ratio.numerator, ratio.denominator}; }
-
 template <typename Scalar>
 struct ClipFactor {
   const Scalar* sum_of_squares;
@@ -336,83 +322,57 @@ struct TokenLossOfParts {
   }
 };
 
-template <typename Visit>
-void with_op(ReduceOp op, Visit&& visit) {
-  if (op == ReduceOp::max) return visit(std::integral_constant<ReduceOp, ReduceOp::max>());
-  if (op == ReduceOp::min) return visit(std::integral_constant<ReduceOp, ReduceOp::min>());
-  if (op == ReduceOp::product) return visit(std::integral_constant<ReduceOp, ReduceOp::product>());
-  return visit(std::integral_constant<ReduceOp, ReduceOp::sum>());
-}
-
-template <typename Visit>
-void with_function(Activation function, Visit&& visit) {
-  using A = Activation;
-  if (function == A::gelu_tanh) return visit(std::integral_constant<A, A::gelu_tanh>());
-  if (function == A::gelu_erf) return visit(std::integral_constant<A, A::gelu_erf>());
-  return visit(std::integral_constant<A, A::silu>());
-}
-
 }  // namespace
 
-void fill(Stream* stream, ElementType type, void* out, std::int64_t count, double value) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, count, Fill<Scalar>{as<Scalar>(out), sim::rounded_to<Scalar>(value)});
+void GpuKernels::fill(const Tensor& out, double value) const {
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, out.count(), Fill<Scalar>{as<Scalar>(out), sim::rounded_to<Scalar>(value)});
   });
 }
 
-void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const void* b, void* out,
-             std::int64_t count) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    with_op(op, [&](auto constant) {
+void GpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
+    sim::with_reduce_op(op, [&](auto constant) {
       launch_elements(
-          stream, count,
+          stream_, out.count(),
           Combine<decltype(constant)::value, Scalar>{as<Scalar>(a), as<Scalar>(b), as<Scalar>(out)});
     });
   });
 }
 
-void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* out, std::int64_t count) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, count,
+void GpuKernels::scale(const Tensor& a, Ratio ratio, const Tensor& out) const {
+  with_element(out.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, out.count(),
                     Scale<Scalar>{as<Scalar>(a), sim::Scaling<Scalar>(ratio), as<Scalar>(out)});
   });
 }
 
-void compare(Stream* stream, ElementType type, Comparison comparison, const void* a, const void* b,
-             std::int32_t* mask, std::int64_t count) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, count, Compare<Scalar>{comparison, as<Scalar>(a), as<Scalar>(b), mask});
+void GpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& mask) const {
+  with_element(a.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, mask.count(),
+                    Compare<Scalar>{comparison, as<Scalar>(a), as<Scalar>(b), as<std::int32_t>(mask)});
   });
 }
 
-void select(Stream* stream, std::int64_t size, const std::int32_t* mask, const void* a, const void* b,
-            void* out, std::int64_t count) {
-  with_bytes(size, [&](auto bytes) {
-    using Bytes = decltype(bytes);
-    launch_elements(stream, count, Select<Bytes>{mask, as<Bytes>(a), as<Bytes>(b), as<Bytes>(out)});
+void GpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, const Tensor& out) const {
+  with_bytes(sim::size_of(out.dtype()), [&]<typename Bytes>(Bytes) {
+    launch_elements(stream_, out.count(),
+                    Select<Bytes>{as<std::int32_t>(mask), as<Bytes>(a), as<Bytes>(b), as<Bytes>(out)});
   });
 }
 
-void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
-          std::int64_t count) {
-  with_element(from_type, [&](auto source) {
-    using From = decltype(source);
-    with_element(to_type, [&](auto target) {
-      using To = decltype(target);
-      launch_elements(stream, count, Cast<From, To>{as<From>(from), as<To>(to)});
+void GpuKernels::cast(const Tensor& from, const Tensor& to) const {
+  with_element(from.dtype(), [&]<typename From>(From) {
+    with_element(to.dtype(), [&]<typename To>(To) {
+      launch_elements(stream_, to.count(), Cast<From, To>{as<From>(from), as<To>(to)});
     });
   });
 }
 
-void fold(Stream* stream, ElementType type, sim::Reduction reduction, const void* const* inputs,
+void fold(Stream* stream, sim::DType type, sim::Reduction reduction, const void* const* inputs,
           std::int64_t members, void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
-  with_element(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    with_op(reduction.op, [&](auto constant) {
+  with_element(type, [&]<typename Scalar>(Scalar) {
+    sim::with_reduce_op(reduction.op, [&](auto constant) {
       launch_elements(stream, segment.end - segment.begin,
                       Fold<decltype(constant)::value, Scalar>{
                           reinterpret_cast<const Scalar* const*>(inputs), members,
@@ -423,113 +383,107 @@ void fold(Stream* stream, ElementType type, sim::Reduction reduction, const void
   });
 }
 
-void add_bias(Stream* stream, ElementType type, const void* x, const void* bias, void* out, std::int64_t rows,
-              std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, rows * columns,
-                    AddBias<Scalar>{as<Scalar>(x), as<Scalar>(bias), as<Scalar>(out), columns});
+void GpuKernels::add_bias(const Tensor& x, const Tensor& bias, const Tensor& out) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, rows_of(x) * columns_of(x),
+                    AddBias<Scalar>{as<Scalar>(x), as<Scalar>(bias), as<Scalar>(out), columns_of(x)});
   });
 }
 
-void add_column_sums(Stream* stream, ElementType type, const void* x, void* sums, std::int64_t rows,
-                     std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, columns,
-                    AddColumnSums<Scalar>{as<Scalar>(x), as<WideOf<Scalar>>(sums), rows, columns});
+void GpuKernels::add_column_sums(const Tensor& x, const Tensor& sums) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(
+        stream_, columns_of(x),
+        AddColumnSums<Scalar>{as<Scalar>(x), as<WideOf<Scalar>>(sums), rows_of(x), columns_of(x)});
   });
 }
 
-void copy_columns(Stream* stream, std::int64_t size, const void* from, std::int64_t from_step, void* to,
-                  std::int64_t to_step, std::int64_t rows, std::int64_t columns) {
-  with_bytes(size, [&](auto bytes) {
-    using Bytes = decltype(bytes);
-    launch_elements(stream, rows * columns,
-                    CopyColumns<Bytes>{as<Bytes>(from), from_step, as<Bytes>(to), to_step, columns});
+void GpuKernels::copy_columns(const Tensor& from, const sim::ColumnParameters& part, const Tensor& to) const {
+  with_bytes(sim::size_of(from.dtype()), [&]<typename Bytes>(Bytes) {
+    launch_elements(stream_, rows_of(from) * part.columns,
+                    CopyColumns<Bytes>{as<Bytes>(from) + part.from_column, columns_of(from),
+                                       as<Bytes>(to) + part.to_column, columns_of(to), part.columns});
   });
 }
 
-void lookup(Stream* stream, std::int64_t size, const void* table, std::int64_t table_rows,
-            const std::int32_t* ids, std::int64_t first_id, void* out, std::int64_t tokens,
-            std::int64_t columns) {
-  with_bytes(size, [&](auto bytes) {
-    using Bytes = decltype(bytes);
-    launch_elements(stream, tokens * columns,
-                    Lookup<Bytes>{as<Bytes>(table), table_rows, ids, first_id, as<Bytes>(out), columns});
+void GpuKernels::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id,
+                        const Tensor& out) const {
+  with_bytes(sim::size_of(table.dtype()), [&]<typename Bytes>(Bytes) {
+    launch_elements(stream_, ids.count() * columns_of(table),
+                    Lookup<Bytes>{as<Bytes>(table), rows_of(table), as<std::int32_t>(ids), first_id,
+                                  as<Bytes>(out), columns_of(table)});
   });
 }
 
-void add_to_rows(Stream* stream, ElementType type, const void* rows, const std::int32_t* ids,
-                 std::int64_t first_id, void* table, std::int64_t table_rows, std::int64_t tokens,
-                 std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, columns,
-                    AddToRows<Scalar>{as<Scalar>(rows), ids, first_id, as<WideOf<Scalar>>(table), table_rows,
-                                      tokens, columns});
+void GpuKernels::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id,
+                             const Tensor& table) const {
+  with_computing(rows.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(
+        stream_, columns_of(table),
+        AddToRows<Scalar>{as<Scalar>(rows), as<std::int32_t>(ids), first_id, as<WideOf<Scalar>>(table),
+                          rows_of(table), ids.count(), columns_of(table)});
   });
 }
 
-void permute(Stream* stream, std::int64_t size, const void* from, std::array<std::int64_t, 4> steps, void* to,
-             std::array<std::int64_t, 4> sizes) {
-  with_bytes(size, [&](auto bytes) {
-    using Bytes = decltype(bytes);
-    launch_elements(stream, sizes[0] * sizes[1] * sizes[2] * sizes[3],
-                    Permute<Bytes>{as<Bytes>(from), steps[0], steps[1], steps[2], steps[3], as<Bytes>(to),
-                                   sizes[1], sizes[2], sizes[3]});
+void GpuKernels::permute(const Tensor& from, std::array<int, 4> order, const Tensor& to) const {
+  std::array<std::int64_t, 4> steps{};  // elements from one index to the next, by dimension of `from`
+  std::int64_t step = 1;
+  for (std::size_t i = 4; i-- > 0; step *= from.shape()[i]) steps[i] = step;
+  std::array<std::int64_t, 4> steps_of_to{};
+  std::array<std::int64_t, 4> sizes{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    steps_of_to[i] = steps[static_cast<std::size_t>(order[i])];
+    sizes[i] = to.shape()[i];
+  }
+  with_bytes(sim::size_of(from.dtype()), [&]<typename Bytes>(Bytes) {
+    launch_elements(stream_, sizes[0] * sizes[1] * sizes[2] * sizes[3],
+                    Permute<Bytes>{as<Bytes>(from), steps_of_to[0], steps_of_to[1], steps_of_to[2],
+                                   steps_of_to[3], as<Bytes>(to), sizes[1], sizes[2], sizes[3]});
   });
 }
 
-void activate(Stream* stream, ElementType type, Activation function, const void* x, void* out,
-              std::int64_t count) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    with_function(function, [&](auto constant) {
-      launch_elements(stream, count,
+void GpuKernels::activate(Activation function, const Tensor& x, const Tensor& out) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    sim::with_activation(function, [&](auto constant) {
+      launch_elements(stream_, x.count(),
                       Activate<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(out)});
     });
   });
 }
 
-void activate_backward(Stream* stream, ElementType type, Activation function, const void* x, const void* grad,
-                       void* out, std::int64_t count) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    with_function(function, [&](auto constant) {
-      launch_elements(stream, count,
+void GpuKernels::activate_backward(Activation function, const Tensor& x, const Tensor& grad,
+                                   const Tensor& out) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    sim::with_activation(function, [&](auto constant) {
+      launch_elements(stream_, x.count(),
                       ActivateBackward<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(grad),
                                                                           as<Scalar>(out)});
     });
   });
 }
 
-void dropout(Stream* stream, ElementType type, const void* x, std::uint64_t key, Ratio drop, void* out,
-             std::int64_t count) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const Ratio kept = {drop.denominator, drop.denominator - drop.numerator};
+void GpuKernels::dropout(const Tensor& x, const sim::DropoutParameters& random, const Tensor& out) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    const Ratio kept = {random.drop.denominator, random.drop.denominator - random.drop.numerator};
     launch_elements(
-        stream, count,
-        Dropout<Scalar>{as<Scalar>(x), key, sim::quotient_of<double>(drop), sim::Scaling<Scalar>(kept),
-                        sim::Scaling<Scalar>({0, 1}), as<Scalar>(out)});
+        stream_, x.count(),
+        Dropout<Scalar>{as<Scalar>(x), random.stream.key(), sim::quotient_of<double>(random.drop),
+                        sim::Scaling<Scalar>(kept), sim::Scaling<Scalar>({0, 1}), as<Scalar>(out)});
   });
 }
 
-void rotate(Stream* stream, ElementType type, const void* x, const void* cosines, const void* sines,
-            bool backward, void* out, std::int64_t rows, std::int64_t rows_a_position, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, rows * (columns / 2),
+void GpuKernels::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                        const Tensor& out) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, rows_of(x) * (columns_of(x) / 2),
                     Rotate<Scalar>{as<Scalar>(x), as<Scalar>(cosines), as<Scalar>(sines), backward,
-                                   as<Scalar>(out), rows_a_position, columns / 2});
+                                   as<Scalar>(out), x.shape()[1] * x.shape()[2], columns_of(x) / 2});
   });
 }
 
-void adam(Stream* stream, ElementType type, const void* grad, const sim::AdamStep& step, void* param,
-          void* exp_avg, void* exp_avg_sq, std::int64_t count) {
-  with_sum(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::adam(const Tensor& grad, const sim::AdamStep& step, const Tensor& param,
+                      const Tensor& exp_avg, const Tensor& exp_avg_sq) const {
+  with_sum(grad.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     const bool decays = step.weight_decay.numerator != 0;
     Adam<Scalar> each = {};
@@ -539,54 +493,50 @@ void adam(Stream* stream, ElementType type, const void* grad, const sim::AdamSte
     each.exp_avg_sq = as<Scalar>(exp_avg_sq);
     each.rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator});
     each.beta1 = number.of(step.beta1);
-    each.rest1 = number.of(one_less(step.beta1));
+    each.rest1 = number.of(sim::one_less(step.beta1));
     each.beta2 = number.of(step.beta2);
-    each.rest2 = number.of(one_less(step.beta2));
-    each.c1 = static_cast<Scalar>(correction(step.beta1, step.step));
-    each.c2 = static_cast<Scalar>(correction(step.beta2, step.step));
+    each.rest2 = number.of(sim::one_less(step.beta2));
+    each.c1 = static_cast<Scalar>(sim::correction(step.beta1, step.step));
+    each.c2 = static_cast<Scalar>(sim::correction(step.beta2, step.step));
     each.epsilon = number.of(step.epsilon);
     each.decay = number.of(step.weight_decay);
     each.decays_grad = decays && !step.decoupled;
     each.decays_update = decays && step.decoupled;
-    launch_elements(stream, count, each);
+    launch_elements(stream_, grad.count(), each);
   });
 }
 
-void clip_factor(Stream* stream, ElementType type, const void* sum_of_squares, Ratio most, void* factor) {
-  with_sum(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Tensor& factor) const {
+  with_sum(factor.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
-    launch_elements(stream, 1,
+    launch_elements(stream_, 1,
                     ClipFactor<Scalar>{as<Scalar>(sum_of_squares), number.of(most), number.of({1, 1'000'000}),
                                        as<Scalar>(factor)});
   });
 }
 
-void scale_by(Stream* stream, ElementType type, void* x, const void* factor, std::int64_t count) {
-  with_sum(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, count, ScaleBy<Scalar>{as<Scalar>(x), as<Scalar>(factor)});
+void GpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
+  with_sum(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, x.count(), ScaleBy<Scalar>{as<Scalar>(x), as<Scalar>(factor)});
   });
 }
 
-void find_nonfinite(Stream* stream, ElementType type, const void* x, std::int64_t count, void* flag) {
-  with_sum(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_elements(stream, 1, Fill<Scalar>{as<Scalar>(flag), Scalar{0}});
-    launch_elements(stream, count, FindNonfinite<Scalar>{as<Scalar>(x), as<Scalar>(flag)});
+void GpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
+  with_sum(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_elements(stream_, 1, Fill<Scalar>{as<Scalar>(flag), Scalar{0}});
+    launch_elements(stream_, x.count(), FindNonfinite<Scalar>{as<Scalar>(x), as<Scalar>(flag)});
   });
 }
 
-void token_loss(Stream* stream, ElementType type, const void* parts, const std::int32_t* targets,
-                const TokenLoss& loss, void* out, std::int64_t tokens) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss,
+                            const Tensor& out) const {
+  with_computing(parts.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
-    launch_elements(
-        stream, tokens,
-        TokenLossOfParts<Scalar>{as<Scalar>(parts), targets, loss.ignored_id, loss.smoothing.numerator != 0,
-                                 number.of(loss.smoothing), number.of(one_less(loss.smoothing)),
-                                 number.of({1, loss.vocabulary}), as<Scalar>(out), tokens});
+    launch_elements(stream_, out.count(),
+                    TokenLossOfParts<Scalar>{as<Scalar>(parts), as<std::int32_t>(targets), loss.ignored_id,
+                                             loss.smoothing.numerator != 0, number.of(loss.smoothing),
+                                             number.of(sim::one_less(loss.smoothing)),
+                                             number.of({1, loss.vocabulary}), as<Scalar>(out), out.count()});
   });
 }
 

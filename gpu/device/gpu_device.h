@@ -30,7 +30,6 @@
 #include <memory>
 #include <span>
 
-#include "gpu/device/kernels.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/memory_pool.h"
 
@@ -47,6 +46,7 @@ struct GpuOptions {
 std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options = {});
 
 class LaneStreams;
+class Stream;
 
 class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDevice> {
   using Tensor = sim::Tensor;
@@ -61,70 +61,17 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   Tensor empty(sim::DType dtype, const sim::Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
   void to_host(const Tensor& from, std::span<std::byte> values) override;
-  void fill(Tensor& out, double value) override;
-  void poison(Tensor& out) override;
-  void copy(const Tensor& from, Tensor& to) override;
-  void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
-  void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
-  void compare(sim::Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
-  void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
-  void cast(const Tensor& from, Tensor& to) override;
-  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
-            sim::TensorList outputs) override;
-  void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
-              bool accumulate) override;
-  void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
-  void add_column_sums(const Tensor& x, Tensor& sums) override;
-  void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
-                    std::int64_t columns) override;
-  void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
-  void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
-  void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
-  void activate(Activation function, const Tensor& x, Tensor& out) override;
-  void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
-  void apply(const sim::ElementFunction& function, const Tensor& x, Tensor& out) override;
-  void apply_backward(const sim::ElementFunction& function, const Tensor& x, const Tensor& grad,
-                      Tensor& out) override;
-  void dropout(const Tensor& x, const sim::KeyedRandom& stream, Ratio drop, Tensor& out) override;
-  void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
-              Tensor& out) override;
-  void softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) override;
-  void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
-  void partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
-                       Tensor& stats) override;
-  void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) override;
-  void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) override;
-  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys, const Tensor& stats,
-                                const Tensor& grad, const Tensor& means, Tensor& p, Tensor& grad_x) override;
-  void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
-                 Tensor& out, Tensor& stats) override;
-  void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
-                          const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
-                          Tensor& grad_bias) override;
-  void adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
-            Tensor& exp_avg_sq) override;
-  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
-  void scale_by(Tensor& x, const Tensor& factor) override;
-  void find_nonfinite(const Tensor& x, Tensor& flag) override;
-  void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
-  void argmax(const Tensor& x, Tensor& columns) override;
-  void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
-                   Tensor& exps, Tensor& parts) override;
-  void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;
-  void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                           const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
+  void run(const sim::KernelCall& call) override;
 
  private:
   GpuDevice(const GpuDevice& whole, int rank);
 
+  friend class GpuKernels;
+
   /// Calls put(stream) with this rank's stream. The work that it puts there runs after all work that is on
-  /// the streams of `tensors` now, and before all work that is put on them later.
+  /// the streams of the tensors now, and before all work that is put on them later.
   template <typename Put>
-  void on_stream(std::span<const Tensor* const> tensors, const Put& put);
-  template <typename Put>
-  void on_stream(std::initializer_list<const Tensor*> tensors, const Put& put) {
-    on_stream(std::span<const Tensor* const>(tensors.begin(), tensors.size()), put);
-  }
+  void on_stream(std::initializer_list<sim::TensorList> tensors, const Put& put);
 
   GpuMode mode_;
   std::shared_ptr<LaneStreams> streams_;

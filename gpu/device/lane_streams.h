@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "gpu/device/kernels.h"
 #include "gpu/device/runtime.h"
 #include "sim/tensor/memory_pool.h"
 

@@ -20,8 +20,14 @@
 
 #include "gpu/device/kernels.h"
 #include "sim/base/bfloat16.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/dtype.h"
+#include "sim/tensor/tensor.h"
 
 namespace gpu {
+
+using sim::columns_of;
+using sim::rows_of;
 
 inline constexpr int kLanes = 16;
 
@@ -38,16 +44,16 @@ void launch_tiles(Stream* stream, const Product& product);
 /// Calls visit(double{}), visit(float{}), visit(sim::bfloat16{}) or visit(std::int32_t{}), depending on the
 /// type.
 template <typename Visit>
-void with_element(ElementType type, Visit&& visit) {
-  if (type == ElementType::f64) return visit(double{});
-  if (type == ElementType::f32) return visit(float{});
-  if (type == ElementType::bf16) return visit(sim::bfloat16{});
+void with_element(sim::DType type, Visit&& visit) {
+  if (type == sim::DType::f64) return visit(double{});
+  if (type == sim::DType::f32) return visit(float{});
+  if (type == sim::DType::bf16) return visit(sim::bfloat16{});
   return visit(std::int32_t{});
 }
 
 /// Like with_element, for the types that layers compute in: all but i32.
 template <typename Visit>
-void with_computing(ElementType type, Visit&& visit) {
+void with_computing(sim::DType type, Visit&& visit) {
   with_element(type, [&](auto scalar) {
     if constexpr (!std::is_same_v<decltype(scalar), std::int32_t>) visit(scalar);
   });
@@ -55,7 +61,7 @@ void with_computing(ElementType type, Visit&& visit) {
 
 /// Like with_computing, for the types of sums: f64 and f32.
 template <typename Visit>
-void with_sum(ElementType type, Visit&& visit) {
+void with_sum(sim::DType type, Visit&& visit) {
   with_computing(type, [&](auto scalar) {
     if constexpr (!std::is_same_v<decltype(scalar), sim::bfloat16>) visit(scalar);
   });
@@ -70,13 +76,10 @@ void with_bytes(std::int64_t size, Visit&& visit) {
   return visit(std::uint64_t{});
 }
 
+/// Returns the address of a tensor's elements, or null for an empty Tensor().
 template <typename Scalar>
-const Scalar* as(const void* pointer) {
-  return static_cast<const Scalar*>(pointer);
-}
-template <typename Scalar>
-Scalar* as(void* pointer) {
-  return static_cast<Scalar*>(pointer);
+Scalar* as(const Tensor& tensor) {
+  return tensor.is_none() ? nullptr : reinterpret_cast<Scalar*>(tensor.data());
 }
 
 }  // namespace gpu

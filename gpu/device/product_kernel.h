@@ -32,10 +32,9 @@ struct Matrices {
 };
 
 template <typename Scalar>
-Matrices<Scalar> matrices(Operand operand, std::int64_t rows, std::int64_t columns) {
-  const auto* first = as<Scalar>(operand.first);
-  if (operand.transposed) return {first, rows * columns, 1, rows};
-  return {first, rows * columns, columns, 1};
+Matrices<Scalar> matrices(const Tensor& operand, bool transposed, std::int64_t rows, std::int64_t columns) {
+  if (transposed) return {as<Scalar>(operand), rows * columns, 1, rows};
+  return {as<Scalar>(operand), rows * columns, columns, 1};
 }
 
 /// The length of an array, as the unsigned type that arrays need.
@@ -223,39 +222,43 @@ struct TiledProduct {
 };
 
 template <typename Scalar, typename Out, int tile, int per>
-void launch_product(Stream* stream, ProductSizes sizes, Operand a, Operand b, void* out, bool accumulate) {
+void launch_product(Stream* stream, const Tensor& a, const Tensor& b, sim::MatmulParameters form,
+                    const Tensor& out) {
+  const ProductSizes sizes = sizes_of(a, form, out);
   launch_tiles(stream, TiledProduct<Scalar, Out, tile, per>{
-                           sizes, matrices<Scalar>(a, sizes.rows, sizes.terms),
-                           matrices<Scalar>(b, sizes.terms, sizes.columns), as<Out>(out), accumulate});
+                           sizes, matrices<Scalar>(a, form.a_transposed, sizes.rows, sizes.terms),
+                           matrices<Scalar>(b, form.b_transposed, sizes.terms, sizes.columns), as<Out>(out),
+                           form.accumulate});
 }
 
 /// Launches a product with tiles that fit its size. Small matrices get small tiles, so that fewer threads are
 /// idle. The chains are the same for every size of tile.
 template <typename Scalar, typename Out>
-void launch_fitting(Stream* stream, ProductSizes sizes, Operand a, Operand b, void* out, bool accumulate) {
+void launch_fitting(Stream* stream, const Tensor& a, const Tensor& b, sim::MatmulParameters form,
+                    const Tensor& out) {
   constexpr std::int64_t kSmall = 48;
   constexpr bool is_double = sizeof(Scalar) == sizeof(double);
   constexpr int kTile = is_double ? 64 : 128;
   constexpr int kPer = is_double ? 4 : 8;
+  const ProductSizes sizes = sizes_of(a, form, out);
   if (sizes.rows <= kSmall || sizes.columns <= kSmall) {
-    launch_product<Scalar, Out, 32, 2>(stream, sizes, a, b, out, accumulate);
+    launch_product<Scalar, Out, 32, 2>(stream, a, b, form, out);
   } else {
-    launch_product<Scalar, Out, kTile, kPer>(stream, sizes, a, b, out, accumulate);
+    launch_product<Scalar, Out, kTile, kPer>(stream, a, b, form, out);
   }
 }
 
 }  // namespace
 
-void matmul(Stream* stream, ElementType type, ProductSizes sizes, Operand a, Operand b, ElementType out_type,
-            void* out, bool accumulate) {
-  if (type == ElementType::f64) {
-    launch_fitting<double, double>(stream, sizes, a, b, out, accumulate);
-  } else if (type == ElementType::f32) {
-    launch_fitting<float, float>(stream, sizes, a, b, out, accumulate);
-  } else if (out_type == ElementType::bf16) {
-    launch_fitting<sim::bfloat16, sim::bfloat16>(stream, sizes, a, b, out, accumulate);
+void matmul(Stream* stream, const Tensor& a, const Tensor& b, sim::MatmulParameters form, const Tensor& out) {
+  if (a.dtype() == sim::DType::f64) {
+    launch_fitting<double, double>(stream, a, b, form, out);
+  } else if (a.dtype() == sim::DType::f32) {
+    launch_fitting<float, float>(stream, a, b, form, out);
+  } else if (out.dtype() == sim::DType::bf16) {
+    launch_fitting<sim::bfloat16, sim::bfloat16>(stream, a, b, form, out);
   } else {
-    launch_fitting<sim::bfloat16, float>(stream, sizes, a, b, out, accumulate);
+    launch_fitting<sim::bfloat16, float>(stream, a, b, form, out);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gpu/device/chain.h"
 #include "gpu/device/launch.h"
 #include "sim/tensor/float_arithmetic.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace gpu {
 
@@ -17,24 +18,6 @@ namespace {
 
 template <typename Scalar>
 using WideOf = typename sim::Arithmetic<Scalar>::Wide;
-
-/// Columns first to end - 1 of a row.
-struct ColumnRange {
-  std::int64_t first;
-  std::int64_t end;
-
-  SIM_HOST_DEVICE bool has(std::int64_t column) const { return column >= first && column < end; }
-};
-
-/// Returns which columns the query of a row sees.
-SIM_HOST_DEVICE inline ColumnRange seen_of(std::int64_t row, const SeenKeys& keys, std::int64_t queries,
-                                           std::int64_t columns) {
-  if (!keys.causal) return {0, columns};
-  const std::int64_t place = row % queries + columns - queries;
-  const std::int64_t end = place < 0 ? 0 : (place >= columns ? columns : place + 1);
-  const std::int64_t first = keys.window < 0 || place < keys.window ? 0 : place - keys.window;
-  return {first > end ? end : first, end};
-}
 
 template <typename Scalar>
 struct Softmax {
@@ -53,7 +36,7 @@ struct Softmax {
     const sim::Arithmetic<Scalar> number{};
     const Scalar* from = x + row * columns;
     Scalar* to = out + row * columns;
-    const ColumnRange seen = seen_of(row, keys, queries, columns);
+    const sim::ColumnRange seen = sim::seen_columns(row, keys, queries, columns);
     const auto score = [&](std::int64_t j) { return number.load(from[j]) * factor; };
     const Wide largest =
         lanes.max(number, seen.end - seen.first, [&](std::int64_t i) { return score(seen.first + i); });
@@ -162,7 +145,7 @@ struct PartialSoftmaxBackward {
   template <typename Lanes>
   SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
     const sim::Arithmetic<Scalar> number{};
-    const ColumnRange seen = seen_of(row, keys, queries, columns);
+    const sim::ColumnRange seen = sim::seen_columns(row, keys, queries, columns);
     const std::int64_t first = row * columns;
     const Wide shift = stats[row], mean = means[row], inverse = Wide{1} / stats[rows + row];
     lanes.each(columns, [&](std::int64_t j) {
@@ -326,12 +309,6 @@ struct Argmax {
   }
 };
 
-/// Returns the column of a target on this rank, or -1 if the target lies on another rank or is ignored.
-SIM_HOST_DEVICE inline std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
-  const std::int64_t column = target - loss.first_id;
-  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
-}
-
 template <typename Scalar>
 struct TokenParts {
   using Wide = WideOf<Scalar>;
@@ -357,7 +334,7 @@ struct TokenParts {
     const bool smooths = loss.smoothing.numerator != 0;
     if (smooths) shifted_sum = lanes.template sum<Wide>(loss.columns, shifted);
     lanes.first([&] {
-      const std::int64_t target = column_of(targets[t], loss);
+      const std::int64_t target = sim::column_of(targets[t], loss);
       parts[t] = target < 0 ? Wide{} : shifted(target);
       parts[tokens + t] = sum;
       if (smooths) parts[2 * tokens + t] = shifted_sum;
@@ -385,7 +362,7 @@ struct TokenLossBackward {
     Scalar* to = out + t * width;
     const std::int32_t target = targets[t];
     const std::int64_t seen = target == loss.ignored_id ? 0 : loss.columns;
-    const std::int64_t column = column_of(target, loss);
+    const std::int64_t column = sim::column_of(target, loss);
     const Wide upstream = grad[t];
     const Wide inverse = Wide{1} / parts[tokens + t];
     lanes.each(width, [&](std::int64_t v) {
@@ -396,137 +373,133 @@ struct TokenLossBackward {
   }
 };
 
+std::int64_t queries_of(const Tensor& x) { return x.shape()[x.shape().dimensions() - 2]; }
+
 }  // namespace
 
-void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, SeenKeys keys, void* out,
-             void* stats, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::softmax(const Tensor& x, const sim::SoftmaxParameters& scores, const Tensor& out) const {
+  partial_softmax(x, scores, out, Tensor());
+}
+
+void GpuKernels::partial_softmax(const Tensor& x, const sim::SoftmaxParameters& scores, const Tensor& exps,
+                                 const Tensor& stats) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
-    launch_rows(stream, rows,
-                Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), keys, as<Scalar>(out),
-                                as<WideOf<Scalar>>(stats), rows, queries, columns});
+    launch_rows(stream_, rows_of(x),
+                Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({scores.divisor, 1})), scores.keys,
+                                as<Scalar>(exps), as<WideOf<Scalar>>(stats), rows_of(x), queries_of(x),
+                                columns_of(x)});
   });
 }
 
-void merge_softmax(Stream* stream, ElementType type, const void* part, const void* part_stats, void* out,
-                   void* stats, std::int64_t rows, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
+void GpuKernels::merge_softmax(const Tensor& part, const Tensor& part_stats, const Tensor& out,
+                               const Tensor& stats) const {
+  with_computing(out.dtype(), [&](auto scalar) {
     using Wide = WideOf<decltype(scalar)>;
-    launch_rows(stream, rows,
-                MergeSoftmax<Wide>{as<Wide>(part), as<Wide>(part_stats), as<Wide>(out), as<Wide>(stats), rows,
-                                   columns});
+    launch_rows(stream_, rows_of(out),
+                MergeSoftmax<Wide>{as<Wide>(part), as<Wide>(part_stats), as<Wide>(out), as<Wide>(stats),
+                                   rows_of(out), columns_of(out)});
   });
 }
 
-void finish_softmax(Stream* stream, ElementType type, const void* sums, const void* stats, void* out,
-                    std::int64_t rows, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::finish_softmax(const Tensor& sums, const Tensor& stats, const Tensor& out) const {
+  with_computing(out.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
-    launch_rows(stream, rows,
-                FinishSoftmax<Scalar>{as<Wide>(sums), as<Wide>(stats), as<Scalar>(out), rows, columns});
+    launch_rows(stream_, rows_of(out),
+                FinishSoftmax<Scalar>{as<Wide>(sums), as<Wide>(stats), as<Scalar>(out), rows_of(out),
+                                      columns_of(out)});
   });
 }
 
-void partial_softmax_backward(Stream* stream, ElementType type, const void* x, std::int64_t divisor,
-                              SeenKeys keys, const void* stats, const void* grad, const void* means, void* p,
-                              void* grad_x, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::partial_softmax_backward(const Tensor& x, const sim::SoftmaxParameters& scores,
+                                          const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                          const Tensor& p, const Tensor& grad_x) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
-    launch_rows(stream, rows,
-                PartialSoftmaxBackward<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), keys,
-                                               as<Wide>(stats), as<Scalar>(grad), as<Wide>(means),
-                                               as<Scalar>(p), as<Scalar>(grad_x), rows, queries, columns});
+    launch_rows(stream_, rows_of(x),
+                PartialSoftmaxBackward<Scalar>{as<Scalar>(x), number.rsqrt(number.of({scores.divisor, 1})),
+                                               scores.keys, as<Wide>(stats), as<Scalar>(grad),
+                                               as<Wide>(means), as<Scalar>(p), as<Scalar>(grad_x), rows_of(x),
+                                               queries_of(x), columns_of(x)});
   });
 }
 
-void softmax_backward(Stream* stream, ElementType type, const void* p, const void* grad, std::int64_t divisor,
-                      void* out, std::int64_t rows, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const sim::Arithmetic<Scalar> number{};
-    launch_rows(stream, rows,
-                SoftmaxBackward<Scalar>{as<Scalar>(p), as<Scalar>(grad),
-                                        number.rsqrt(number.of({divisor, 1})), as<Scalar>(out), columns});
-  });
-}
-
-void normalize(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
-               const void* bias, Ratio epsilon, void* out, void* stats, std::int64_t rows,
-               std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
+                                  const Tensor& out) const {
+  with_computing(p.dtype(), [&]<typename Scalar>(Scalar) {
     const sim::Arithmetic<Scalar> number{};
     launch_rows(
-        stream, rows,
-        Normalize<Scalar>{norm, as<Scalar>(x), as<Scalar>(weight), as<Scalar>(bias), number.of({1, columns}),
-                          number.of(epsilon), as<Scalar>(out), as<WideOf<Scalar>>(stats), rows, columns});
+        stream_, rows_of(p),
+        SoftmaxBackward<Scalar>{as<Scalar>(p), as<Scalar>(grad), number.rsqrt(number.of({divisor, 1})),
+                                as<Scalar>(out), columns_of(p)});
   });
 }
 
-void normalize_backward(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
-                        const void* stats, const void* grad, void* grad_x, void* grad_weight, void* grad_bias,
-                        std::int64_t rows, std::int64_t columns) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::normalize(const sim::NormParameters& form, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const Tensor& out, const Tensor& stats) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    const sim::Arithmetic<Scalar> number{};
+    launch_rows(stream_, rows_of(x),
+                Normalize<Scalar>{form.norm, as<Scalar>(x), as<Scalar>(weight), as<Scalar>(bias),
+                                  number.of({1, columns_of(x)}), number.of(form.epsilon), as<Scalar>(out),
+                                  as<WideOf<Scalar>>(stats), rows_of(x), columns_of(x)});
+  });
+}
+
+void GpuKernels::normalize_backward(const sim::NormParameters& form, const Tensor& x, const Tensor& weight,
+                                    const Tensor& stats, const Tensor& grad, const Tensor& grad_x,
+                                    const Tensor& grad_weight, const Tensor& grad_bias) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     // The sums come first, because grad_x may lie at the same place as grad or x.
-    launch_elements(stream, columns,
-                    NormalizeBackwardSums<Scalar>{as<Scalar>(x), as<Wide>(stats), as<Scalar>(grad),
-                                                  as<Wide>(grad_weight), as<Wide>(grad_bias), rows, columns});
-    launch_rows(
-        stream, rows,
-        NormalizeBackward<Scalar>{norm, as<Scalar>(x), as<Scalar>(weight), as<Wide>(stats), as<Scalar>(grad),
-                                  number.of({1, columns}), as<Scalar>(grad_x), rows, columns});
+    launch_elements(
+        stream_, columns_of(x),
+        NormalizeBackwardSums<Scalar>{as<Scalar>(x), as<Wide>(stats), as<Scalar>(grad), as<Wide>(grad_weight),
+                                      as<Wide>(grad_bias), rows_of(x), columns_of(x)});
+    launch_rows(stream_, rows_of(x),
+                NormalizeBackward<Scalar>{form.norm, as<Scalar>(x), as<Scalar>(weight), as<Wide>(stats),
+                                          as<Scalar>(grad), number.of({1, columns_of(x)}), as<Scalar>(grad_x),
+                                          rows_of(x), columns_of(x)});
   });
 }
 
-void row_max(Stream* stream, ElementType type, const void* logits, std::int64_t columns, void* maxima,
-             std::int64_t rows, std::int64_t width) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_rows(stream, rows, RowMax<Scalar>{as<Scalar>(logits), as<WideOf<Scalar>>(maxima), columns, width});
+void GpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
+  with_computing(logits.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_rows(stream_, rows_of(logits),
+                RowMax<Scalar>{as<Scalar>(logits), as<WideOf<Scalar>>(maxima), columns, columns_of(logits)});
   });
 }
 
-void argmax(Stream* stream, ElementType type, const void* x, std::int32_t* columns, std::int64_t rows,
-            std::int64_t width) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    launch_rows(stream, rows, Argmax<Scalar>{as<Scalar>(x), columns, width});
+void GpuKernels::argmax(const Tensor& x, const Tensor& columns) const {
+  with_computing(x.dtype(), [&]<typename Scalar>(Scalar) {
+    launch_rows(stream_, rows_of(x), Argmax<Scalar>{as<Scalar>(x), as<std::int32_t>(columns), columns_of(x)});
   });
 }
 
-void token_parts(Stream* stream, ElementType type, const void* logits, const void* maxima,
-                 const std::int32_t* targets, const TokenLoss& loss, void* exps, void* parts,
-                 std::int64_t tokens, std::int64_t width) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                             const TokenLoss& loss, const Tensor& exps, const Tensor& parts) const {
+  with_computing(logits.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
-    launch_rows(stream, tokens,
-                TokenParts<Scalar>{as<Scalar>(logits), as<Wide>(maxima), targets, loss, as<Wide>(exps),
-                                   as<Wide>(parts), tokens, width});
+    launch_rows(stream_, rows_of(logits),
+                TokenParts<Scalar>{as<Scalar>(logits), as<Wide>(maxima), as<std::int32_t>(targets), loss,
+                                   as<Wide>(exps), as<Wide>(parts), rows_of(logits), columns_of(logits)});
   });
 }
 
-void token_loss_backward(Stream* stream, ElementType type, const void* exps, const void* parts,
-                         const std::int32_t* targets, const TokenLoss& loss, const void* grad, void* out,
-                         std::int64_t tokens, std::int64_t width) {
-  with_computing(type, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void GpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                     const TokenLoss& loss, const Tensor& grad, const Tensor& out) const {
+  with_computing(out.dtype(), [&]<typename Scalar>(Scalar) {
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
     const Ratio& smoothing = loss.smoothing;
-    launch_rows(stream, tokens,
-                TokenLossBackward<Scalar>{
-                    as<Wide>(exps), as<Wide>(parts), targets, loss,
-                    number.of({smoothing.denominator - smoothing.numerator, smoothing.denominator}),
-                    number.of({smoothing.numerator, smoothing.denominator * loss.vocabulary}), as<Wide>(grad),
-                    as<Scalar>(out), tokens, width});
+    launch_rows(
+        stream_, rows_of(out),
+        TokenLossBackward<Scalar>{as<Wide>(exps), as<Wide>(parts), as<std::int32_t>(targets), loss,
+                                  number.of(sim::one_less(smoothing)),
+                                  number.of({smoothing.numerator, smoothing.denominator * loss.vocabulary}),
+                                  as<Wide>(grad), as<Scalar>(out), rows_of(out), columns_of(out)});
   });
 }
 

@@ -10,9 +10,9 @@
 
 #include <cstddef>
 
-#include "gpu/device/kernels.h"
-
 namespace gpu {
+
+class Stream;
 
 /// Prepares a GPU for use, and refuses one that cannot be used.
 void open_gpu(int ordinal);

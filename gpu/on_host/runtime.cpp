@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/device/kernels.h"
 #include "gpu/device/refusals.h"
 #include "gpu/on_host/stream.h"
 
@@ -126,9 +127,9 @@ void load_vendor() {}
 Vendor* make_vendor(Stream* stream) { return new Vendor{stream}; }
 void end_vendor(Vendor* vendor) { delete vendor; }
 
-void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand a, Operand b,
-                   ElementType out_type, void* out, bool accumulate) {
-  matmul(vendor->stream, type, sizes, a, b, out_type, out, accumulate);
+void vendor_matmul(Vendor* vendor, const Tensor& a, const Tensor& b, sim::MatmulParameters form,
+                   const Tensor& out) {
+  matmul(vendor->stream, a, b, form, out);
 }
 
 }  // namespace gpu

@@ -12,6 +12,7 @@
 #include "sim/base/kernel_options.h"
 #include "sim/cpu/elements.h"
 #include "sim/cpu/streamed_copy.h"
+#include "sim/tensor/kernel_functions.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
@@ -143,17 +144,18 @@ std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
   return std::shared_ptr<Device>(new CpuDevice(*this, rank));
 }
 
-const FieldTower& CpuDevice::tower() const {
-  std::call_once(tower_->built,
-                 [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed, tower_->functions); });
-  return *tower_->tower;
+const FieldTower& CpuKernels::tower() const {
+  std::call_once(built_, [&] { tower_ = std::make_unique<FieldTower>(seed_, functions_); });
+  return *tower_;
 }
+
+void CpuDevice::run(const KernelCall& call) { run_kernel(*kernels_, call); }
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
   Tensor made(
       *this, dtype, shape,
       std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock()));
-  if (dtype == DType::field) poison(made);
+  if (dtype == DType::field) kernels_->poison(made);
   return made;
 }
 
@@ -167,17 +169,16 @@ void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   copy_bytes(from.data(), values.data(), values.size());
 }
 
-void CpuDevice::poison(Tensor& out) {
+void CpuKernels::poison(const Tensor& out) const {
   if (out.count() > 0) std::memset(out.data(), 0xff, static_cast<std::size_t>(out.bytes()));
 }
 
-void CpuDevice::fill(Tensor& out, double value) {
+void CpuKernels::fill(const Tensor& out, double value) const {
   if (value == 0 && !std::signbit(value)) {  // the bytes of +0 are all 0 in every dtype
     if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
     return;
   }
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     Scalar* first = elements<Scalar>(out);
     if constexpr (std::is_same_v<Scalar, Field>) {
       std::fill(first, first + out.count(), Field::of(static_cast<std::int64_t>(value)));
@@ -187,13 +188,12 @@ void CpuDevice::fill(Tensor& out, double value) {
   });
 }
 
-void CpuDevice::copy(const Tensor& from, Tensor& to) {
+void CpuKernels::copy(const Tensor& from, const Tensor& to) const {
   copy_bytes(from.data(), to.data(), static_cast<std::size_t>(to.bytes()));
 }
 
-void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::combine(ReduceOp op, const Tensor& a, const Tensor& b, const Tensor& out) const {
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     with_reduce_op(op, [&](auto constant) {
       const Scalar* x = elements<Scalar>(a);
       const Scalar* y = elements<Scalar>(b);
@@ -203,17 +203,15 @@ void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& o
   });
 }
 
-void CpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::scale(const Tensor& a, Ratio ratio, const Tensor& out) const {
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     const Scaling<Scalar> scaling(ratio);
     std::transform(elements<Scalar>(a), elements<Scalar>(a) + a.count(), elements<Scalar>(out), scaling);
   });
 }
 
-void CpuDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) {
-  with_scalar(a.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& mask) const {
+  with_scalar(a.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* x = elements<Scalar>(a);
     const Scalar* y = elements<Scalar>(b);
     auto* to = elements<std::int32_t>(mask);
@@ -221,10 +219,9 @@ void CpuDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b,
   });
 }
 
-void CpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) {
+void CpuKernels::select(const Tensor& mask, const Tensor& a, const Tensor& b, const Tensor& out) const {
   const auto* chosen = elements<std::int32_t>(mask);
-  with_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(out.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* x = elements<Scalar>(a);
     const Scalar* y = elements<Scalar>(b);
     Scalar* to = elements<Scalar>(out);
@@ -232,33 +229,31 @@ void CpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Ten
   });
 }
 
-void CpuDevice::cast(const Tensor& from, Tensor& to) {
-  with_scalar(from.dtype(), [&](auto source) {
-    using From = decltype(source);
-    with_scalar(to.dtype(), [&](auto target) {
-      using To = decltype(target);
+void CpuKernels::cast(const Tensor& from, const Tensor& to) const {
+  with_scalar(from.dtype(), [&]<typename From>(From) {
+    with_scalar(to.dtype(), [&]<typename To>(To) {
       std::transform(elements<From>(from), elements<From>(from) + from.count(), elements<To>(to),
                      [](const From& value) { return converted<To>(value); });
     });
   });
 }
 
-void CpuDevice::fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
-                     TensorList outputs) {
+void CpuKernels::fold(const KernelCall& call) const {
+  const TensorList inputs = call.inputs;
+  const auto& [reduction, segments] = std::get<FoldParameters>(call.parameters);
   CHECK(!inputs.empty());
-  with_scalar(inputs.front()->dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_scalar(inputs.front()->dtype(), [&]<typename Scalar>(Scalar) {
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (reduction.op == ReduceOp::average)
       average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
     const Scaling<Scalar>* const of_result = average ? &*average : nullptr;
     with_reduce_op(reduction.op, [&](auto op) {
       if (reduction.factor == Ratio{}) {
-        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Unscaled>{{}, of_result}, outputs);
+        fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Unscaled>{{}, of_result}, call.outputs);
       } else {
         const Scaling<Scalar> factor(reduction.factor);
         fold_segments<op.value>(inputs, segments, FoldScaling<Scalar, Scaling<Scalar>>{factor, of_result},
-                                outputs);
+                                call.outputs);
       }
     });
   });

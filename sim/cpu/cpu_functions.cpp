@@ -1,20 +1,19 @@
-// The kernels of CpuDevice that apply functions to single elements and to rows.
+// The kernels of CpuKernels that apply functions to single elements and to rows.
 
 #include <algorithm>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/function_loops.h"
 
 namespace sim {
 
-void CpuDevice::activate(Activation function, const Tensor& x, Tensor& out) {
+void CpuKernels::activate(Activation function, const Tensor& x, const Tensor& out) const {
   const std::int64_t count = x.count();
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_activation(function, [&](auto constant) {
       const auto number = arithmetic<Scalar>();
       const Scalar* from = elements<Scalar>(x);
@@ -28,10 +27,10 @@ void CpuDevice::activate(Activation function, const Tensor& x, Tensor& out) {
   });
 }
 
-void CpuDevice::activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) {
+void CpuKernels::activate_backward(Activation function, const Tensor& x, const Tensor& grad,
+                                   const Tensor& out) const {
   const std::int64_t count = x.count();
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     with_activation(function, [&](auto constant) {
       const auto number = arithmetic<Scalar>();
       const Scalar* from = elements<Scalar>(x);
@@ -47,41 +46,38 @@ void CpuDevice::activate_backward(Activation function, const Tensor& x, const Te
   });
 }
 
-void CpuDevice::apply(const ElementFunction& function, const Tensor& x, Tensor& out) {
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::apply(const ElementFunction* function, const Tensor& x, const Tensor& out) const {
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* from = elements<Scalar>(x);
     Scalar* to = elements<Scalar>(out);
     if constexpr (std::is_same_v<Scalar, Field>) {
       const FieldTower& functions = tower();
-      for (std::int64_t i = 0; i < x.count(); ++i) to[i] = functions.keyed(function.name, from[i]);
+      for (std::int64_t i = 0; i < x.count(); ++i) to[i] = functions.keyed(function->name, from[i]);
     } else {
-      apply_to_floats(function, from, to, x.count());
+      apply_to_floats(*function, from, to, x.count());
     }
   });
 }
 
-void CpuDevice::apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
-                               Tensor& out) {
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::apply_backward(const ElementFunction* function, const Tensor& x, const Tensor& grad,
+                                const Tensor& out) const {
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* upstream = elements<Scalar>(grad);
     Scalar* to = elements<Scalar>(out);
     if constexpr (std::is_same_v<Scalar, Field>) {
       const FieldTower& functions = tower();
-      const std::string name = function.name_of_derivative();
+      const std::string name = function->name_of_derivative();
       for (std::int64_t i = 0; i < x.count(); ++i) to[i] = upstream[i] * functions.keyed(name, from[i]);
     } else {
-      apply_backward_to_floats(function, from, upstream, to, x.count());
+      apply_backward_to_floats(*function, from, upstream, to, x.count());
     }
   });
 }
 
-void CpuDevice::argmax(const Tensor& x, Tensor& columns) {
+void CpuKernels::argmax(const Tensor& x, const Tensor& columns) const {
   const std::int64_t width = columns_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const auto is_number = [](const Scalar& value) {
       return std::is_same_v<Scalar, Field> || holds(Comparison::equal, value, value);
     };
@@ -97,29 +93,26 @@ void CpuDevice::argmax(const Tensor& x, Tensor& columns) {
   });
 }
 
-void CpuDevice::dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) {
-  const double threshold = quotient_of<double>(drop);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const Scaling<Scalar> scaling({drop.denominator, drop.denominator - drop.numerator});
+void CpuKernels::dropout(const Tensor& x, const DropoutParameters& random, const Tensor& out) const {
+  const double threshold = quotient_of<double>(random.drop);
+  with_computing_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
+    const Scaling<Scalar> scaling({random.drop.denominator, random.drop.denominator - random.drop.numerator});
     const Scaling<Scalar> dropped({0, 1});
     const Scalar* from = elements<Scalar>(x);
     Scalar* to = elements<Scalar>(out);
     for (std::int64_t i = 0; i < x.count(); ++i) {
-      const bool kept = stream.uniform(static_cast<std::uint64_t>(i)) >= threshold;
+      const bool kept = random.stream.uniform(static_cast<std::uint64_t>(i)) >= threshold;
       to[i] = kept ? scaling(from[i]) : dropped(from[i]);
     }
   });
 }
 
-void CpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
-                       Tensor& out) {
+void CpuKernels::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                        const Tensor& out) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t pairs = columns / 2;
   const std::int64_t rows_a_position = x.shape()[1] * x.shape()[2];
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* cosine = elements<Scalar>(cosines);
     const Scalar* sine = elements<Scalar>(sines);
@@ -143,16 +136,14 @@ void CpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
 
 // ---- norms -----------------------------------------------------------------------------------------------
 
-void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
-                          Tensor& out, Tensor& stats) {
+void CpuKernels::normalize(const NormParameters& form, const Tensor& x, const Tensor& weight,
+                           const Tensor& bias, const Tensor& out, const Tensor& stats) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide one_by_columns = number.of({1, columns});
-    const Wide least_variance = number.of(epsilon);
+    const Wide least_variance = number.of(form.epsilon);
     const Scalar* w = elements<Scalar>(weight);
     const Scalar* b = bias.is_none() ? nullptr : elements<Scalar>(bias);
     Wide* means = elements<Wide>(stats);
@@ -161,7 +152,7 @@ void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, cons
         const Scalar* from = elements<Scalar>(x) + t * columns;
         Scalar* to = elements<Scalar>(out) + t * columns;
         Wide mean{};
-        if (norm == Norm::layer_norm) {
+        if (form.norm == Norm::layer_norm) {
           mean =
               lane_sum<Wide>(columns, [&](std::int64_t f) { return number.load(from[f]); }) * one_by_columns;
         }
@@ -183,15 +174,13 @@ void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, cons
   });
 }
 
-void CpuDevice::normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
-                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
-                                   Tensor& grad_bias) {
+void CpuKernels::normalize_backward(const NormParameters& form, const Tensor& x, const Tensor& weight,
+                                    const Tensor& stats, const Tensor& grad, const Tensor& grad_x,
+                                    const Tensor& grad_weight, const Tensor& grad_bias) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide one_by_columns = number.of({1, columns});
     const Scalar* w = elements<Scalar>(weight);
     const Wide* means = elements<Wide>(stats);
@@ -207,7 +196,7 @@ void CpuDevice::normalize_backward(Norm norm, const Tensor& x, const Tensor& wei
         const auto normal = [&](std::int64_t f) { return (number.load(from[f]) - mean) * rstd; };
         const auto slope = [&](std::int64_t f) { return number.load(upstream[f]) * number.load(w[f]); };
         Wide along_one{};
-        if (norm == Norm::layer_norm) along_one = lane_sum<Wide>(columns, slope) * one_by_columns;
+        if (form.norm == Norm::layer_norm) along_one = lane_sum<Wide>(columns, slope) * one_by_columns;
         const Wide along_normal =
             lane_sum<Wide>(columns, [&](std::int64_t f) { return slope(f) * normal(f); }) * one_by_columns;
         for (std::int64_t f = 0; f < columns; ++f) {

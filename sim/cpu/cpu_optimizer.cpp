@@ -1,11 +1,11 @@
-// The kernels of CpuDevice for a step of the optimizer.
+// The kernels of CpuKernels for a step of the optimizer.
 
 #include <cmath>
 #include <type_traits>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 
 namespace sim {
@@ -20,20 +20,15 @@ void with_sum_scalar(DType dtype, Visit&& visit) {
   });
 }
 
-Ratio one_less(Ratio beta) { return {beta.denominator - beta.numerator, beta.denominator}; }
-
 /// Returns 1 - beta^step, which is computed in double for floats.
 template <typename Scalar, typename Number>
-Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
+Scalar correction_in(const Number& number, Ratio beta, std::int64_t step) {
   if constexpr (std::is_same_v<Scalar, Field>) {
     Field power = Field::of(1);
     for (std::int64_t i = 0; i < step; ++i) power = power * number.of(beta);
     return Field::of(1) - power;
   } else {
-    const double factor = quotient_of<double>(beta);
-    double power = 1;
-    for (std::int64_t i = 0; i < step; ++i) power *= factor;
-    return static_cast<Scalar>(1 - power);
+    return static_cast<Scalar>(correction(beta, step));
   }
 }
 
@@ -56,11 +51,10 @@ struct AdamNumbers {
 
 }  // namespace
 
-void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
-                     Tensor& exp_avg_sq) {
+void CpuKernels::adam(const Tensor& grad, const AdamStep& step, const Tensor& param, const Tensor& exp_avg,
+                      const Tensor& exp_avg_sq) const {
   const std::int64_t count = grad.count();
-  with_sum_scalar(grad.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(grad.dtype(), [&]<typename Scalar>(Scalar) {
     const auto number = arithmetic<Scalar>();
     const AdamNumbers<Scalar> numbers = {
         .rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator}),
@@ -68,8 +62,8 @@ void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Te
         .rest1 = number.of(one_less(step.beta1)),
         .beta2 = number.of(step.beta2),
         .rest2 = number.of(one_less(step.beta2)),
-        .c1 = correction<Scalar>(number, step.beta1, step.step),
-        .c2 = correction<Scalar>(number, step.beta2, step.step),
+        .c1 = correction_in<Scalar>(number, step.beta1, step.step),
+        .c2 = correction_in<Scalar>(number, step.beta2, step.step),
         .epsilon = number.of(step.epsilon),
         .decay = number.of(step.weight_decay)};
     const Scalar* g = elements<Scalar>(grad);
@@ -96,19 +90,17 @@ void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Te
   });
 }
 
-void CpuDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) {
-  with_sum_scalar(sum_of_squares.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::clip_factor(const Tensor& sum_of_squares, Ratio most, const Tensor& factor) const {
+  with_sum_scalar(sum_of_squares.dtype(), [&]<typename Scalar>(Scalar) {
     const auto number = arithmetic<Scalar>();
     const Scalar norm = number.sqrt(*elements<Scalar>(sum_of_squares));
     *elements<Scalar>(factor) = number.clipped(number.of(most) / (norm + number.of({1, 1'000'000})));
   });
 }
 
-void CpuDevice::scale_by(Tensor& x, const Tensor& factor) {
+void CpuKernels::scale_by(const Tensor& factor, const Tensor& x) const {
   const std::int64_t count = x.count();
-  with_sum_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_sum_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     const Scalar by = *elements<Scalar>(factor);
     Scalar* to = elements<Scalar>(x);
     vectorised([&] {
@@ -117,9 +109,8 @@ void CpuDevice::scale_by(Tensor& x, const Tensor& factor) {
   });
 }
 
-void CpuDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
-  with_sum_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+void CpuKernels::find_nonfinite(const Tensor& x, const Tensor& flag) const {
+  with_sum_scalar(x.dtype(), [&]<typename Scalar>(Scalar) {
     if constexpr (std::is_same_v<Scalar, Field>) {
       *elements<Scalar>(flag) = Field::of(0);
     } else {

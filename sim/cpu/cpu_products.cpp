@@ -1,10 +1,10 @@
-// The kernel of CpuDevice that multiplies matrices.
+// The kernel of CpuKernels that multiplies matrices.
 
 #include <cstddef>
 #include <vector>
 
 #include "sim/base/kernel_options.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/cpu/matrix_product.h"
 
@@ -26,19 +26,17 @@ Strided<Scalar> matrix(const Tensor& tensor, bool transposed, std::size_t batch)
 
 }  // namespace
 
-void CpuDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
-                       bool accumulate) {
-  const ProductSizes sizes = {size_at(out, 2), size_at(out, 1), size_at(a, a_transposed ? 2 : 1)};
+void CpuKernels::matmul(const Tensor& a, const Tensor& b, MatmulParameters form, const Tensor& out) const {
+  const ProductSizes sizes = {size_at(out, 2), size_at(out, 1), size_at(a, form.a_transposed ? 2 : 1)};
   const std::size_t block = sizes.rows * sizes.columns;
   const std::size_t batches = block == 0 ? 0 : static_cast<std::size_t>(out.count()) / block;
-  with_computing_scalar(a.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_computing_scalar(a.dtype(), [&]<typename Scalar>(Scalar) {
     using Sum = std::conditional_t<std::is_same_v<Scalar, bfloat16>, float, Scalar>;
-    if (!accumulate) std::fill_n(elements<std::byte>(out), out.bytes(), std::byte{0});
+    if (!form.accumulate) std::fill_n(elements<std::byte>(out), out.bytes(), std::byte{0});
     std::vector<Sum> sums;  // float sums of a bf16 output, which is rounded at the end
     for (std::size_t batch = 0; batch < batches; ++batch) {
-      const auto left = matrix<Scalar>(a, a_transposed, batch);
-      const auto right = matrix<Scalar>(b, b_transposed, batch);
+      const auto left = matrix<Scalar>(a, form.a_transposed, batch);
+      const auto right = matrix<Scalar>(b, form.b_transposed, batch);
       if constexpr (std::is_same_v<Scalar, bfloat16>) {
         if (out.dtype() == DType::bf16) {
           bfloat16* rounded = elements<bfloat16>(out) + batch * block;

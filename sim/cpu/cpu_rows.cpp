@@ -1,13 +1,14 @@
-// The kernels of CpuDevice that move and add whole rows and columns.
+// The kernels of CpuKernels that move and add whole rows and columns.
 
 #include <algorithm>
 #include <cstring>
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
@@ -27,20 +28,12 @@ void add_row(const Arithmetic<Scalar>& number, const Scalar* __restrict row, std
   for (std::int64_t f = 0; f < columns; ++f) sums[f] = sums[f] + number.load(row[f]);
 }
 
-/// Returns the row of a table that an id names, or -1 if the id is outside of the table.
-std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
-  const std::int64_t row = id - first_id;
-  return row >= 0 && row < rows ? row : -1;
-}
-
 }  // namespace
 
-void CpuDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
+void CpuKernels::add_bias(const Tensor& x, const Tensor& bias, const Tensor& out) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     const Scalar* added = elements<Scalar>(bias);
     Scalar* to = elements<Scalar>(out);
@@ -54,12 +47,10 @@ void CpuDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
   });
 }
 
-void CpuDevice::add_column_sums(const Tensor& x, Tensor& sums) {
+void CpuKernels::add_column_sums(const Tensor& x, const Tensor& sums) const {
   const std::int64_t columns = columns_of(x);
   const std::int64_t rows = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(x);
     auto* to = elements<SumOf<Scalar>>(sums);
     vectorised([&] {
@@ -68,16 +59,16 @@ void CpuDevice::add_column_sums(const Tensor& x, Tensor& sums) {
   });
 }
 
-void CpuDevice::copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
-                             std::int64_t columns) {
+void CpuKernels::copy_columns(const Tensor& from, const ColumnParameters& part, const Tensor& to) const {
   const std::int64_t size = size_of(from.dtype());
   for (std::int64_t t = 0; t < rows_of(from); ++t) {
-    copy_elements(from.data() + (t * columns_of(from) + from_column) * size,
-                  to.data() + (t * columns_of(to) + to_column) * size, columns, size);
+    copy_elements(from.data() + (t * columns_of(from) + part.from_column) * size,
+                  to.data() + (t * columns_of(to) + part.to_column) * size, part.columns, size);
   }
 }
 
-void CpuDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) {
+void CpuKernels::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id,
+                        const Tensor& out) const {
   const std::int64_t columns = columns_of(table);
   const std::int64_t size = size_of(table.dtype());
   const std::int32_t* id = elements<std::int32_t>(ids);
@@ -92,12 +83,11 @@ void CpuDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t firs
   }
 }
 
-void CpuDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
+void CpuKernels::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id,
+                             const Tensor& table) const {
   const std::int64_t columns = columns_of(table);
   const std::int32_t* id = elements<std::int32_t>(ids);
-  with_computing_scalar(rows.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(rows.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const Scalar* from = elements<Scalar>(rows);
     auto* to = elements<SumOf<Scalar>>(table);
     vectorised([&] {
@@ -109,7 +99,7 @@ void CpuDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t 
   });
 }
 
-void CpuDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
+void CpuKernels::permute(const Tensor& from, std::array<int, 4> order, const Tensor& to) const {
   std::array<std::int64_t, 4> steps{};  // strides of the dimensions of `from`, in elements
   std::int64_t step = 1;
   for (std::size_t i = 4; i-- > 0; step *= from.shape()[i]) steps[i] = step;

@@ -1,4 +1,4 @@
-// The kernels of CpuDevice for the softmax of attention: of whole rows, and of rows whose keys lie on several
+// The kernels of CpuKernels for the softmax of attention: of whole rows, and of rows whose keys lie on several
 // ranks.
 
 #include <algorithm>
@@ -6,19 +6,14 @@
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
 namespace {
-
-/// Columns first to end - 1 of a row.
-struct ColumnRange {
-  std::int64_t first = 0;
-  std::int64_t end = 0;
-};
 
 /// Rows of scores, [.., queries, columns], and which columns the query of a row sees.
 struct ScoreRows {
@@ -28,12 +23,7 @@ struct ScoreRows {
 
   ScoreRows(const Tensor& x, SeenKeys seen_keys)
       : columns(columns_of(x)), queries(x.shape()[x.shape().dimensions() - 2]), keys(seen_keys) {}
-  ColumnRange seen(std::int64_t row) const {
-    if (!keys.causal) return {0, columns};
-    const std::int64_t place = row % queries + columns - queries;
-    const std::int64_t end = std::clamp<std::int64_t>(place + 1, 0, columns);
-    return {keys.window < 0 ? 0 : std::clamp<std::int64_t>(place - keys.window, 0, end), end};
-  }
+  ColumnRange seen(std::int64_t row) const { return seen_columns(row, keys, queries, columns); }
 };
 
 /// Returns what is subtracted from the scores of a row.
@@ -63,14 +53,12 @@ RowStats<Wide> exps_of(const Number& number, const Scalar* from, const Wide& fac
 
 }  // namespace
 
-void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) {
-  const ScoreRows rows(x, keys);
+void CpuKernels::softmax(const Tensor& x, const SoftmaxParameters& scores, const Tensor& out) const {
+  const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns;
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     std::vector<Wide> exps(static_cast<std::size_t>(columns));
     vectorised([&] {
       for (std::int64_t t = 0; t < rows_of(x); ++t) {
@@ -87,12 +75,11 @@ void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Te
   });
 }
 
-void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
+void CpuKernels::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
+                                  const Tensor& out) const {
   const std::int64_t columns = columns_of(p);
-  with_computing_scalar(p.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(p.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({divisor, 1}));
     vectorised([&] {
       for (std::int64_t t = 0; t < rows_of(p); ++t) {
@@ -109,15 +96,13 @@ void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64
   });
 }
 
-void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
-                                Tensor& stats) {
-  const ScoreRows rows(x, keys);
+void CpuKernels::partial_softmax(const Tensor& x, const SoftmaxParameters& scores, const Tensor& exps,
+                                 const Tensor& stats) const {
+  const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     std::vector<Wide> exps_of_row(static_cast<std::size_t>(columns));
     vectorised([&] {
       for (std::int64_t t = 0; t < count; ++t) {
@@ -135,7 +120,8 @@ void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys 
   });
 }
 
-void CpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+void CpuKernels::merge_softmax(const Tensor& part, const Tensor& part_stats, const Tensor& out,
+                               const Tensor& stats) const {
   const std::int64_t columns = columns_of(out), rows = rows_of(out);
   with_computing_scalar(out.dtype(), [&](auto scalar) {
     using Wide = typename Arithmetic<decltype(scalar)>::Wide;  // the tensors are sum tensors
@@ -162,12 +148,10 @@ void CpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tens
   });
 }
 
-void CpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+void CpuKernels::finish_softmax(const Tensor& sums, const Tensor& stats, const Tensor& out) const {
   const std::int64_t columns = columns_of(out), rows = rows_of(out);
-  with_computing_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(out.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     vectorised([&] {
       for (std::int64_t t = 0; t < rows; ++t) {
         const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[rows + t];
@@ -179,16 +163,14 @@ void CpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& 
   });
 }
 
-void CpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys,
-                                         const Tensor& stats, const Tensor& grad, const Tensor& means,
-                                         Tensor& p, Tensor& grad_x) {
-  const ScoreRows rows(x, keys);
+void CpuKernels::partial_softmax_backward(const Tensor& x, const SoftmaxParameters& scores,
+                                          const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                          const Tensor& p, const Tensor& grad_x) const {
+  const ScoreRows rows(x, scores.keys);
   const std::int64_t columns = rows.columns, count = rows_of(x);
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(x.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    const Wide factor = number.rsqrt(number.of({scores.divisor, 1}));
     vectorised([&] {
       for (std::int64_t t = 0; t < count; ++t) {
         const Scalar* from = elements<Scalar>(x) + t * columns;

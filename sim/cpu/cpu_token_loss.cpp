@@ -1,37 +1,26 @@
-// The kernels of CpuDevice for the pieces of a cross-entropy whose vocabulary is split over several ranks.
+// The kernels of CpuKernels for the pieces of a cross-entropy whose vocabulary is split over several ranks.
 
 #include "sim/base/kernel_options.h"
 #include "sim/base/vectorised.h"
-#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/kernel_places.h"
 
 namespace sim {
 
 namespace {
 
-/// Returns the column of a target on this rank, or -1 if this rank does not hold it or the target is ignored.
-std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
-  const std::int64_t column = target - loss.first_id;
-  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
-}
-
 /// Returns s / vocabulary.
 Ratio smoothing_a_column(const TokenLoss& loss) {
   return {loss.smoothing.numerator, loss.smoothing.denominator * loss.vocabulary};
 }
-Ratio sharpness(const TokenLoss& loss) {
-  return {loss.smoothing.denominator - loss.smoothing.numerator, loss.smoothing.denominator};
-}
-
 }  // namespace
 
-void CpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
+void CpuKernels::row_max(const Tensor& logits, std::int64_t columns, const Tensor& maxima) const {
   const std::int64_t width = columns_of(logits);
-  with_computing_scalar(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(logits.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     vectorised([&] {
       for (std::int64_t t = 0; t < rows_of(logits); ++t) {
         const Scalar* from = elements<Scalar>(logits) + t * width;
@@ -42,14 +31,12 @@ void CpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxi
   });
 }
 
-void CpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
-                            const TokenLoss& loss, Tensor& exps, Tensor& parts) {
+void CpuKernels::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                             const TokenLoss& loss, const Tensor& exps, const Tensor& parts) const {
   const std::int64_t width = columns_of(logits);
   const std::int64_t tokens = rows_of(logits);
-  with_computing_scalar(logits.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(logits.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
     Wide* predicted = elements<Wide>(parts);
     vectorised([&] {
       for (std::int64_t t = 0; t < tokens; ++t) {
@@ -69,13 +56,12 @@ void CpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Te
   });
 }
 
-void CpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) {
+void CpuKernels::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss,
+                            const Tensor& out) const {
   const std::int64_t tokens = out.count();
-  with_computing_scalar(parts.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    const auto number = arithmetic<Scalar>();
+  with_number(parts.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     const auto s = number.of(loss.smoothing);
-    const auto sharp = number.of(sharpness(loss));
+    const auto sharp = number.of(one_less(loss.smoothing));
     const auto one_by_vocabulary = number.of({1, loss.vocabulary});
     const auto part = [&](std::int64_t row, std::int64_t t) {
       return number.load(elements<Scalar>(parts)[row * tokens + t]);
@@ -93,15 +79,13 @@ void CpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const Tok
   });
 }
 
-void CpuDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                                    const TokenLoss& loss, const Tensor& grad, Tensor& out) {
+void CpuKernels::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                     const TokenLoss& loss, const Tensor& grad, const Tensor& out) const {
   const std::int64_t width = columns_of(out);
   const std::int64_t tokens = rows_of(out);
-  with_computing_scalar(out.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  with_number(out.dtype(), [&]<typename Scalar>(const Arithmetic<Scalar>& number) {
     using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide sharp = number.of(sharpness(loss));
+    const Wide sharp = number.of(one_less(loss.smoothing));
     const Wide smooth = number.of(smoothing_a_column(loss));
     const Wide* sums = elements<Wide>(parts) + tokens;
     vectorised([&] {

@@ -138,17 +138,4 @@ void with_computing_scalar(DType dtype, Visit&& visit) {
   });
 }
 
-template <typename Visit>
-decltype(auto) with_activation(Activation function, Visit&& visit) {
-  switch (function) {
-    case Activation::gelu_tanh:
-      return visit(std::integral_constant<Activation, Activation::gelu_tanh>());
-    case Activation::gelu_erf:
-      return visit(std::integral_constant<Activation, Activation::gelu_erf>());
-    case Activation::silu:
-      break;
-  }
-  return visit(std::integral_constant<Activation, Activation::silu>());
-}
-
 }  // namespace sim

@@ -17,7 +17,6 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 
@@ -50,70 +49,11 @@ class ShapesDevice : public Device, public std::enable_shared_from_this<ShapesDe
   Tensor empty(DType dtype, const Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
   void to_host(const Tensor& from, std::span<std::byte> values) override;
-  void fill(Tensor& out, double value) override;
-  void poison(Tensor& out) override;
-  void copy(const Tensor& from, Tensor& to) override;
-  void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
-  void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
-  void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
-  void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
-  void cast(const Tensor& from, Tensor& to) override;
-  void fold(Reduction reduction, TensorList inputs, std::span<const FoldSegment> segments,
-            TensorList outputs) override;
-  void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
-              bool accumulate) override;
-  void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
-  void add_column_sums(const Tensor& x, Tensor& sums) override;
-  void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
-                    std::int64_t columns) override;
-  void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
-  void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
-  void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
-  void activate(Activation function, const Tensor& x, Tensor& out) override;
-  void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
-  void apply(const ElementFunction& function, const Tensor& x, Tensor& out) override;
-  void apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
-                      Tensor& out) override;
-  void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
-  void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
-              Tensor& out) override;
-  void softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& out) override;
-  void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
-  void partial_softmax(const Tensor& x, std::int64_t divisor, SeenKeys keys, Tensor& exps,
-                       Tensor& stats) override;
-  void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) override;
-  void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) override;
-  void partial_softmax_backward(const Tensor& x, std::int64_t divisor, SeenKeys keys, const Tensor& stats,
-                                const Tensor& grad, const Tensor& means, Tensor& p, Tensor& grad_x) override;
-  void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
-                 Tensor& out, Tensor& stats) override;
-  void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
-                          const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
-                          Tensor& grad_bias) override;
-  void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
-            Tensor& exp_avg_sq) override;
-  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
-  void scale_by(Tensor& x, const Tensor& factor) override;
-  void find_nonfinite(const Tensor& x, Tensor& flag) override;
-  void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
-  void argmax(const Tensor& x, Tensor& columns) override;
-  void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
-                   Tensor& exps, Tensor& parts) override;
-  void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;
-  void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                           const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
+  void run(const KernelCall& call) override;
 
  private:
   explicit ShapesDevice(const ShapesDevice& whole, int rank);
-  void add_elements(std::int64_t count);
-  void add_elements(const Tensor& processed) { add_elements(processed.count()); }
-  template <typename Compute>
-  void on_numbers(std::initializer_list<const Tensor*> inputs, std::span<Tensor> outputs,
-                  const Compute& compute);
-  template <typename Compute>
-  void on_numbers(std::initializer_list<const Tensor*> inputs, Tensor& output, const Compute& compute) {
-    on_numbers(inputs, std::span(&output, 1), compute);
-  }
+  void count(const KernelCall& call);
 
   std::shared_ptr<MemoryPool> pool_;  // of whole numbers
   std::size_t lane_ = 0;

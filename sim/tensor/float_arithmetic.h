@@ -217,4 +217,28 @@ class Arithmetic<bfloat16> : public FloatArithmetic<float> {
   SIM_HOST_DEVICE bfloat16 store(float value) const { return to_bfloat16(value); }
 };
 
+template <typename Visit>
+decltype(auto) with_activation(Activation function, Visit&& visit) {
+  switch (function) {
+    case Activation::gelu_tanh:
+      return visit(std::integral_constant<Activation, Activation::gelu_tanh>());
+    case Activation::gelu_erf:
+      return visit(std::integral_constant<Activation, Activation::gelu_erf>());
+    case Activation::silu:
+      break;
+  }
+  return visit(std::integral_constant<Activation, Activation::silu>());
+}
+
+/// Returns 1 - ratio.
+inline Ratio one_less(Ratio ratio) { return {ratio.denominator - ratio.numerator, ratio.denominator}; }
+
+/// Returns 1 - beta^step, as Adam computes it for floats.
+inline double correction(Ratio beta, std::int64_t step) {
+  const double factor = quotient_of<double>(beta);
+  double power = 1;
+  for (std::int64_t i = 0; i < step; ++i) power *= factor;
+  return 1 - power;
+}
+
 }  // namespace sim

@@ -115,8 +115,7 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
   if (!device.has_elements(dtype)) return device.empty(dtype, shape);
   const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
   const std::int64_t stride = row_stride == 0 ? width : row_stride;
-  return with_scalar(dtype, [&](auto scalar) {
-    using Scalar = decltype(scalar);
+  return with_scalar(dtype, [&]<typename Scalar>(Scalar) {
     constexpr std::size_t kFew = 64;  // a tensor of few elements needs no memory meanwhile
     const auto all = static_cast<std::size_t>(shape.count());
     std::array<Scalar, kFew> few;

@@ -51,37 +51,39 @@ class FaultyDevice : public sim::CpuDevice {
   std::shared_ptr<sim::Device> for_rank(int rank) override {
     return std::make_shared<FaultyDevice>(*this, rank);
   }
-  void add_bias(const sim::Tensor& x, const sim::Tensor& bias, sim::Tensor& out) override;
-  void matmul(const sim::Tensor& a, bool a_transposed, const sim::Tensor& b, bool b_transposed,
-              sim::Tensor& out, bool accumulate) override;
-  void permute(const sim::Tensor& from, std::array<int, 4> order, sim::Tensor& to) override;
-  void activate(sim::Activation function, const sim::Tensor& x, sim::Tensor& out) override;
-  void activate_backward(sim::Activation function, const sim::Tensor& x, const sim::Tensor& grad,
-                         sim::Tensor& out) override;
-  void rotate(const sim::Tensor& x, const sim::Tensor& cosines, const sim::Tensor& sines, bool backward,
-              sim::Tensor& out) override;
-  void softmax(const sim::Tensor& x, std::int64_t divisor, sim::SeenKeys keys, sim::Tensor& out) override;
-  void softmax_backward(const sim::Tensor& p, const sim::Tensor& grad, std::int64_t divisor,
-                        sim::Tensor& out) override;
-  void normalize(sim::Norm norm, const sim::Tensor& x, const sim::Tensor& weight, const sim::Tensor& bias,
-                 sim::Ratio epsilon, sim::Tensor& out, sim::Tensor& stats) override;
-  void lookup(const sim::Tensor& table, const sim::Tensor& ids, std::int64_t first_id,
-              sim::Tensor& out) override;
-  void add_to_rows(const sim::Tensor& rows, const sim::Tensor& ids, std::int64_t first_id,
-                   sim::Tensor& table) override;
-  void adam(const sim::Tensor& grad, const sim::AdamStep& step, sim::Tensor& param, sim::Tensor& exp_avg,
-            sim::Tensor& exp_avg_sq) override;
-  void clip_factor(const sim::Tensor& sum_of_squares, sim::Ratio most, sim::Tensor& factor) override;
-  void scale_by(sim::Tensor& x, const sim::Tensor& factor) override;
-  void row_max(const sim::Tensor& logits, std::int64_t columns, sim::Tensor& maxima) override;
-  void token_parts(const sim::Tensor& logits, const sim::Tensor& maxima, const sim::Tensor& targets,
-                   const sim::TokenLoss& loss, sim::Tensor& exps, sim::Tensor& parts) override;
-  void token_loss(const sim::Tensor& parts, const sim::Tensor& targets, const sim::TokenLoss& loss,
-                  sim::Tensor& out) override;
-  void token_loss_backward(const sim::Tensor& exps, const sim::Tensor& parts, const sim::Tensor& targets,
-                           const sim::TokenLoss& loss, const sim::Tensor& grad, sim::Tensor& out) override;
+  void run(const sim::KernelCall& call) override;
 
  private:
+  void add_bias(const sim::Tensor& x, const sim::Tensor& bias, const sim::Tensor& out) const;
+  void matmul(const sim::Tensor& a, const sim::Tensor& b, sim::MatmulParameters form,
+              const sim::Tensor& out) const;
+  void permute(const sim::Tensor& from, std::array<int, 4> order, const sim::Tensor& to) const;
+  void activate(sim::Activation function, const sim::Tensor& x, const sim::Tensor& out) const;
+  void activate_backward(sim::Activation function, const sim::Tensor& x, const sim::Tensor& grad,
+                         const sim::Tensor& out) const;
+  void rotate(const sim::Tensor& x, const sim::Tensor& cosines, const sim::Tensor& sines, bool backward,
+              const sim::Tensor& out) const;
+  void softmax(const sim::Tensor& x, const sim::SoftmaxParameters& scores, const sim::Tensor& out) const;
+  void softmax_backward(const sim::Tensor& p, const sim::Tensor& grad, std::int64_t divisor,
+                        const sim::Tensor& out) const;
+  void normalize(const sim::NormParameters& form, const sim::Tensor& x, const sim::Tensor& weight,
+                 const sim::Tensor& bias, const sim::Tensor& out, const sim::Tensor& stats) const;
+  void lookup(const sim::Tensor& table, const sim::Tensor& ids, std::int64_t first_id,
+              const sim::Tensor& out) const;
+  void add_to_rows(const sim::Tensor& rows, const sim::Tensor& ids, std::int64_t first_id,
+                   const sim::Tensor& table) const;
+  void adam(const sim::Tensor& grad, const sim::AdamStep& step, const sim::Tensor& param,
+            const sim::Tensor& exp_avg, const sim::Tensor& exp_avg_sq) const;
+  void clip_factor(const sim::Tensor& sum_of_squares, sim::Ratio most, const sim::Tensor& factor) const;
+  void scale_by(const sim::Tensor& factor, const sim::Tensor& x) const;
+  void row_max(const sim::Tensor& logits, std::int64_t columns, const sim::Tensor& maxima) const;
+  void token_parts(const sim::Tensor& logits, const sim::Tensor& maxima, const sim::Tensor& targets,
+                   const sim::TokenLoss& loss, const sim::Tensor& exps, const sim::Tensor& parts) const;
+  void token_loss(const sim::Tensor& parts, const sim::Tensor& targets, const sim::TokenLoss& loss,
+                  const sim::Tensor& out) const;
+  void token_loss_backward(const sim::Tensor& exps, const sim::Tensor& parts, const sim::Tensor& targets,
+                           const sim::TokenLoss& loss, const sim::Tensor& grad, const sim::Tensor& out) const;
+
   bool has(KernelFault fault) const { return fault_ == fault; }
   bool is_one_rank() const { return rank_ == 1; }
   sim::TokenLoss changed(sim::TokenLoss loss, const sim::Tensor& logits) const;

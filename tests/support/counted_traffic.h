@@ -10,9 +10,9 @@
 ///         kernels that sim/optimizer and the world use are counted.
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
+#include <variant>
 
 #include "sim/cpu/cpu_device.h"
 
@@ -34,74 +34,55 @@ class CountedTraffic : public sim::CpuDevice {
     return std::shared_ptr<sim::Device>(new CountedTraffic(*this, rank));
   }
   void from_host(std::span<const std::byte> values, sim::Tensor& to) override {
-    count({}, {&to});
+    traffic_->written += to.bytes();
     CpuDevice::from_host(values, to);
   }
   void to_host(const sim::Tensor& from, std::span<std::byte> values) override {
-    count({&from}, {});
+    traffic_->read += from.bytes();
     CpuDevice::to_host(from, values);
   }
-  void fill(sim::Tensor& out, double value) override {
-    count({}, {&out});
-    CpuDevice::fill(out, value);
-  }
-  void poison(sim::Tensor& out) override {
-    count({}, {&out});
-    CpuDevice::poison(out);
-  }
-  void copy(const sim::Tensor& from, sim::Tensor& to) override {
-    if (from.data() != to.data()) count({&from}, {&to});
-    CpuDevice::copy(from, to);
-  }
-  void combine(sim::ReduceOp op, const sim::Tensor& a, const sim::Tensor& b, sim::Tensor& out) override {
-    count({&a, &b}, {&out});
-    CpuDevice::combine(op, a, b, out);
-  }
-  void scale(const sim::Tensor& a, sim::Ratio ratio, sim::Tensor& out) override {
-    count({&a}, {&out});
-    CpuDevice::scale(a, ratio, out);
-  }
-  void cast(const sim::Tensor& from, sim::Tensor& to) override {
-    count({&from}, {&to});
-    CpuDevice::cast(from, to);
-  }
-  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
-            sim::TensorList outputs) override {
-    for (const sim::FoldSegment& segment : segments) {
-      const std::int64_t bytes = (segment.end - segment.begin) * sim::size_of(inputs.front()->dtype());
-      traffic_->read += bytes * std::ssize(inputs);
-      traffic_->written += bytes * std::ssize(outputs);
-    }
-    CpuDevice::fold(reduction, inputs, segments, outputs);
-  }
-  void matmul(const sim::Tensor& a, bool a_transposed, const sim::Tensor& b, bool b_transposed,
-              sim::Tensor& out, bool accumulate) override {
-    count({&a, &b, &out}, {&out});
-    CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate);
-  }
-  void adam(const sim::Tensor& grad, const sim::AdamStep& step, sim::Tensor& param, sim::Tensor& exp_avg,
-            sim::Tensor& exp_avg_sq) override {
-    count({&grad, &param, &exp_avg, &exp_avg_sq}, {&param, &exp_avg, &exp_avg_sq});
-    CpuDevice::adam(grad, step, param, exp_avg, exp_avg_sq);
-  }
-  void clip_factor(const sim::Tensor& sum_of_squares, sim::Ratio most, sim::Tensor& factor) override {
-    count({&sum_of_squares}, {&factor});
-    CpuDevice::clip_factor(sum_of_squares, most, factor);
-  }
-  void scale_by(sim::Tensor& x, const sim::Tensor& factor) override {
-    count({&x, &factor}, {&x});
-    CpuDevice::scale_by(x, factor);
-  }
-  void find_nonfinite(const sim::Tensor& x, sim::Tensor& flag) override {
-    count({&x}, {&flag});
-    CpuDevice::find_nonfinite(x, flag);
+  void run(const sim::KernelCall& call) override {
+    count(call);
+    CpuDevice::run(call);
   }
 
  private:
   CountedTraffic(const CountedTraffic& whole, int rank) : CpuDevice(whole, rank), traffic_(whole.traffic_) {}
 
-  void count(std::initializer_list<const sim::Tensor*> read,
-             std::initializer_list<const sim::Tensor*> written) {
+  void count(const sim::KernelCall& call) {
+    using sim::Kernel;
+    switch (call.kernel) {
+      case Kernel::fold:
+        return count_fold(call);
+      case Kernel::copy:
+        if (call.inputs.front()->data() == call.outputs.front()->data()) return;
+        break;
+      case Kernel::matmul:
+      case Kernel::adam:
+      case Kernel::scale_by:
+        count(call.outputs, {});  // these read what they write
+        break;
+      case Kernel::fill:
+      case Kernel::poison:
+      case Kernel::combine:
+      case Kernel::scale:
+      case Kernel::cast:
+      case Kernel::clip_factor:
+      case Kernel::find_nonfinite:
+        break;
+      default:
+        return;
+    }
+    count(call.inputs, call.outputs);
+  }
+  void count_fold(const sim::KernelCall& call) {
+    for (const sim::FoldSegment& segment : std::get<sim::FoldParameters>(call.parameters).segments) {
+      const std::int64_t bytes = (segment.end - segment.begin) * sim::size_of(call.inputs.front()->dtype());
+      traffic_->read += bytes * std::ssize(call.inputs);
+      traffic_->written += bytes * std::ssize(call.outputs);
+    }
+  }
+  void count(sim::TensorList read, sim::TensorList written) {
     for (const sim::Tensor* tensor : read) traffic_->read += tensor->bytes();
     for (const sim::Tensor* tensor : written) traffic_->written += tensor->bytes();
   }

@@ -185,7 +185,7 @@ std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>&
 TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right, const std::string& note) {
   const bool is_equal =
       is_right && std::ranges::all_of(rows, [](const TwinRow& row) { return row.is_equal(); });
-  const std::string text = report_json(rows, note).dump_ascii();
+  const std::string text = report_json(rows, note).dump();
   const sim::Conclusion conclusion = backend.finish({is_equal, text});
   TwinVerdict verdict{std::move(rows), conclusion.exit_code, {}};
   for (std::size_t rank = 0; rank < conclusion.reports.size(); ++rank) {

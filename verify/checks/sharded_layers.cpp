@@ -13,7 +13,7 @@
 #include "verify/explain/explanation.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/bench.h"
-#include "verify/requests/context_options.h"
+#include "verify/requests/model_options.h"
 
 namespace verify {
 

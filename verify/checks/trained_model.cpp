@@ -19,7 +19,7 @@
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
-#include "verify/requests/context_options.h"
+#include "verify/requests/model_options.h"
 
 namespace verify {
 

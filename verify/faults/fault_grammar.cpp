@@ -220,7 +220,7 @@ std::vector<Fault> parsed_faults(const std::vector<std::string>& texts) {
 namespace {
 
 void require_kernel(const Fault& fault) {
-  const std::vector<std::string>& kernels = kernel_names();
+  const std::vector<std::string> kernels = kernel_names();
   const bool is_known = std::ranges::any_of(
       kernels, [&](const std::string& kernel) { return fits_pattern(fault.site, kernel); });
   if (is_known) return;

@@ -10,6 +10,7 @@
 #include "sim/base/check.h"
 #include "sim/tensor/device.h"
 #include "verify/faults/decorated_groups.h"
+#include "verify/faults/faulty_device.h"
 
 namespace verify {
 
@@ -195,7 +196,8 @@ class FaultyCommunicator : public DecoratedCommunicator {
         changed.reduce_op = fault.reduce_op;
         break;
       case FaultKind::scale:
-        flight.after = [this, call] { scale(call.output); };
+      case FaultKind::nan:
+        flight.after = [this, call] { change(call.output); };
         break;
       case FaultKind::root:
         changed.root = (call.root + 1) % size();
@@ -219,9 +221,6 @@ class FaultyCommunicator : public DecoratedCommunicator {
         break;
       case FaultKind::truncate:
         flight.after = keep_end(call.output, fault.elements);
-        break;
-      case FaultKind::nan:
-        flight.after = [call] { poison_first(call.output); };
         break;
       default:
         std::abort();  // faults of kernels fit no call
@@ -281,16 +280,15 @@ class FaultyCommunicator : public DecoratedCommunicator {
     return next == rank() ? (next + step + size()) % size() : next;
   }
 
-  void scale(Tensor output) const {
+  void change(Tensor output) const {
     if (output.is_none()) return;
-    const Factor& factor = of_rank_.fault().factor;
-    sim::Ratio ratio = factor.number;
-    if (!factor.kind.empty()) {
+    Fault fault = of_rank_.fault();
+    if (const Factor& factor = fault.factor; !factor.kind.empty()) {
       const Communicator* group = of_rank_.groups().find(factor.kind);
       const int members = group == nullptr ? 1 : group->size();
-      ratio = factor.is_inverse ? sim::Ratio{1, members} : sim::Ratio{members, 1};
+      fault.factor.number = factor.is_inverse ? sim::Ratio{1, members} : sim::Ratio{members, 1};
     }
-    output.device().scale(output, ratio, output);
+    change_result(fault, output);
   }
 
   void change_blocks(Call& call, Flight& flight) const {
@@ -335,12 +333,6 @@ class FaultyCommunicator : public DecoratedCommunicator {
     const Tensor flat = output.flat();
     const Tensor end = flat.rows(flat.count() - std::min(elements, flat.count()), flat.count());
     return [end, kept = copy_of(end)] { copy_to(kept, end); };
-  }
-
-  static void poison_first(const Tensor& output) {
-    if (output.is_none() || output.count() == 0) return;
-    Tensor first = output.flat().rows(0, 1);
-    first.device().poison(first);
   }
 
   FaultOfRank& of_rank_;

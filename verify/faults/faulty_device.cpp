@@ -1,5 +1,7 @@
 #include "verify/faults/faulty_device.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sim/tensor/checks.h"
@@ -8,16 +10,42 @@ namespace verify {
 
 using sim::Tensor;
 
-const std::vector<std::string>& kernel_names() {
-  static const std::vector<std::string> names = {"device.matmul",          "device.add_bias",
-                                                 "device.add_column_sums", "device.lookup",
-                                                 "device.add_to_rows",     "device.permute",
-                                                 "device.activate",        "device.activate_backward",
-                                                 "device.dropout",         "device.rotate",
-                                                 "device.softmax",         "device.softmax_backward",
-                                                 "device.normalize",       "device.adam",
-                                                 "device.clip_factor",     "device.scale_by",
-                                                 "device.token_loss",      "device.token_loss_backward"};
+namespace {
+
+using sim::Kernel;
+
+struct KernelSite {
+  Kernel kernel;
+  const char* name;
+};
+
+/// The kernels that can have a fault.
+constexpr auto kKernelSites = std::to_array<KernelSite>({
+    {Kernel::matmul, "device.matmul"},
+    {Kernel::add_bias, "device.add_bias"},
+    {Kernel::add_column_sums, "device.add_column_sums"},
+    {Kernel::lookup, "device.lookup"},
+    {Kernel::add_to_rows, "device.add_to_rows"},
+    {Kernel::permute, "device.permute"},
+    {Kernel::activate, "device.activate"},
+    {Kernel::activate_backward, "device.activate_backward"},
+    {Kernel::dropout, "device.dropout"},
+    {Kernel::rotate, "device.rotate"},
+    {Kernel::softmax, "device.softmax"},
+    {Kernel::softmax_backward, "device.softmax_backward"},
+    {Kernel::normalize, "device.normalize"},
+    {Kernel::adam, "device.adam"},
+    {Kernel::clip_factor, "device.clip_factor"},
+    {Kernel::scale_by, "device.scale_by"},
+    {Kernel::token_loss, "device.token_loss"},
+    {Kernel::token_loss_backward, "device.token_loss_backward"},
+});
+
+}  // namespace
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const KernelSite& site : kKernelSites) names.push_back(site.name);
   return names;
 }
 
@@ -59,93 +87,29 @@ void change_result(const Fault& fault, Tensor& out) {
   }
 }
 
-template <typename Kernel>
-void FaultyDevice::run(const char* name, Tensor& out, bool adds, const Kernel& kernel) {
+void FaultyDevice::run(const sim::KernelCall& call) {
+  const auto site = std::ranges::find(kKernelSites, call.kernel, &KernelSite::kernel);
+  if (site == kKernelSites.end()) return CpuDevice::run(call);
   std::vector<const Fault*> planted;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
-    if (has(i, name)) planted.push_back(&faults_[i]);
+    if (has(i, site->name)) planted.push_back(&faults_[i]);
   }
   // Where the change is reversed, the kernel adds to what was there, whatever it does otherwise.
   bool is_dropped = false, is_kept = false;
   for (const Fault* fault : planted) {
-    if (fault->kind != FaultKind::drop_accumulate || !adds) continue;
+    if (fault->kind != FaultKind::drop_accumulate || !sim::accumulates(call)) continue;
     is_dropped = true;
     is_kept = is_kept || fault->is_undone;
   }
-  Tensor before;
+  Tensor result = *call.outputs.front(), before;
   if (is_kept) {
-    before = empty(out.dtype(), out.shape());
-    copy(out, before);
+    before = empty(result.dtype(), result.shape());
+    copy(result, before);
   }
-  if (is_dropped) fill(out, 0);
-  kernel();
-  for (const Fault* fault : planted) change_result(*fault, out);
-  if (!before.is_none()) combine(sim::ReduceOp::sum, before, out, out);
-}
-
-void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
-                          bool accumulate) {
-  run("device.matmul", out, accumulate,
-      [&] { CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate); });
-}
-void FaultyDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
-  run("device.add_bias", out, false, [&] { CpuDevice::add_bias(x, bias, out); });
-}
-void FaultyDevice::add_column_sums(const Tensor& x, Tensor& sums) {
-  run("device.add_column_sums", sums, true, [&] { CpuDevice::add_column_sums(x, sums); });
-}
-void FaultyDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) {
-  run("device.lookup", out, false, [&] { CpuDevice::lookup(table, ids, first_id, out); });
-}
-void FaultyDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
-  run("device.add_to_rows", table, true, [&] { CpuDevice::add_to_rows(rows, ids, first_id, table); });
-}
-void FaultyDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
-  run("device.permute", to, false, [&] { CpuDevice::permute(from, order, to); });
-}
-void FaultyDevice::activate(sim::Activation function, const Tensor& x, Tensor& out) {
-  run("device.activate", out, false, [&] { CpuDevice::activate(function, x, out); });
-}
-void FaultyDevice::activate_backward(sim::Activation function, const Tensor& x, const Tensor& grad,
-                                     Tensor& out) {
-  run("device.activate_backward", out, false, [&] { CpuDevice::activate_backward(function, x, grad, out); });
-}
-void FaultyDevice::dropout(const Tensor& x, const sim::KeyedRandom& stream, sim::Ratio drop, Tensor& out) {
-  run("device.dropout", out, false, [&] { CpuDevice::dropout(x, stream, drop, out); });
-}
-void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
-                          Tensor& out) {
-  run("device.rotate", out, false, [&] { CpuDevice::rotate(x, cosines, sines, backward, out); });
-}
-void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, sim::SeenKeys keys, Tensor& out) {
-  run("device.softmax", out, false, [&] { CpuDevice::softmax(x, divisor, keys, out); });
-}
-void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
-  run("device.softmax_backward", out, false, [&] { CpuDevice::softmax_backward(p, grad, divisor, out); });
-}
-void FaultyDevice::normalize(sim::Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                             sim::Ratio epsilon, Tensor& out, Tensor& stats) {
-  run("device.normalize", out, false,
-      [&] { CpuDevice::normalize(norm, x, weight, bias, epsilon, out, stats); });
-}
-void FaultyDevice::adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
-                        Tensor& exp_avg_sq) {
-  run("device.adam", param, false, [&] { CpuDevice::adam(grad, step, param, exp_avg, exp_avg_sq); });
-}
-void FaultyDevice::clip_factor(const Tensor& sum_of_squares, sim::Ratio most, Tensor& factor) {
-  run("device.clip_factor", factor, false, [&] { CpuDevice::clip_factor(sum_of_squares, most, factor); });
-}
-void FaultyDevice::scale_by(Tensor& x, const Tensor& factor) {
-  run("device.scale_by", x, false, [&] { CpuDevice::scale_by(x, factor); });
-}
-void FaultyDevice::token_loss(const Tensor& parts, const Tensor& targets, const sim::TokenLoss& loss,
-                              Tensor& out) {
-  run("device.token_loss", out, false, [&] { CpuDevice::token_loss(parts, targets, loss, out); });
-}
-void FaultyDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                                       const sim::TokenLoss& loss, const Tensor& grad, Tensor& out) {
-  run("device.token_loss_backward", out, false,
-      [&] { CpuDevice::token_loss_backward(exps, parts, targets, loss, grad, out); });
+  if (is_dropped) fill(result, 0);
+  CpuDevice::run(call);
+  for (const Fault* fault : planted) change_result(*fault, result);
+  if (!before.is_none()) combine(sim::ReduceOp::sum, before, result, result);
 }
 
 void plant_in_tensors(sim::RunReport& report, const std::vector<Fault>& faults, sim::Device& device) {

@@ -52,13 +52,12 @@ CallMeaning meaning_of(const Job& job, const HoldingCall& call) {
 std::string suspects_text(const Inspection& inspection) {
   if (inspection.suspects.empty()) return "";
   const auto& suspects = inspection.suspects;
-  TextTable table({{"rank", Align::right}, {"place"}, {"looks like"}, {"why"}});
+  TextTable table({">rank", "place", "looks like", "why"});
   const std::size_t shown = rows_of(inspection, suspects.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const bool has_place = inspection.layout && suspects[i].rank < inspection.layout->layout.world_size;
-    table.add({fmt::format("{}", suspects[i].rank),
-               has_place ? cell_text(inspection.layout->layout.dense, suspects[i].rank) : "",
-               suspect_kind_name(suspects[i].kind), suspects[i].reason});
+    table.row(suspects[i].rank, has_place ? cell_text(inspection.layout->layout.dense, suspects[i].rank) : "",
+              suspect_kind_name(suspects[i].kind), suspects[i].reason);
   }
   return "\nlook at first\n" + table.text("  ") + rest_of(shown, suspects.size(), "ranks");
 }
@@ -94,15 +93,15 @@ std::string waits_text(const Inspection& inspection) {
   const Job& job = inspection.job;
   const std::vector<HoldingCall>& calls = inspection.waiting.calls;
   if (calls.empty()) return "";
-  TextTable table({{"ranks"}, {"wait in"}, {"call", Align::right}, {"of group"}, {"for"}, {"looks like"}});
+  TextTable table({"ranks", "wait in", ">call", "of group", "for", "looks like"});
   const std::size_t shown = rows_of(inspection, calls.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const HoldingCall& call = calls[i];
     const auto recorded = call.recorded_in(job);
-    table.add({plain_ranks(call.waiting),
-               recorded ? call_label(*recorded) : fmt::format("call {}", call.sequence),
-               fmt::format("{}", call.sequence), group_label(job.groups[call.group]),
-               call.awaits() ? plain_ranks(call.targets()) : "-", meaning_of(job, call).text});
+    table.row(plain_ranks(call.waiting),
+              recorded ? call_label(*recorded) : fmt::format("call {}", call.sequence), call.sequence,
+              group_label(job.groups[call.group]), call.awaits() ? plain_ranks(call.targets()) : "-",
+              meaning_of(job, call).text);
   }
   return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +
          rest_of(shown, calls.size(), "calls");

@@ -13,15 +13,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <string>
+#include <string_view>
 
-#include "sim/layout/warning.h"
-#include "verify/megatron_rules/run_values.h"
 #include "verify/vocabulary/layer_pattern.h"
 
 namespace verify {
-
-class Settings;
 
 struct AttentionWindow {
   std::int64_t size = -1;  // L; -1: no layer has a window
@@ -31,9 +28,23 @@ struct AttentionWindow {
   bool is_in(std::int64_t layer) const;
 };
 
-AttentionWindow attention_window(const Settings& settings);
-/// Warns of a run whose attention is Megatron's own (--transformer-impl local) and has another window than
-/// the run says: none at all in its fused softmax, tokens behind each, or no key.
-std::vector<sim::Warning> window_warnings(const RunValues& run);
+/// Reads what the options say; of absent ones nothing.
+AttentionWindow attention_window(std::optional<std::string> size, std::optional<std::string> layers,
+                                 std::optional<std::int64_t> num_layers);
+
+/// Does the same for options (settings.h) or for what a rule sees (rule_facts.h).
+template <typename Values>
+AttentionWindow attention_window(const Values& values) {
+  const auto text = [&](const char* name) {
+    return values.has(name) ? std::optional(values.text(name, "")) : std::nullopt;
+  };
+  return attention_window(text("window-size"), text("window-attn-skip-freq"), values.number("num-layers"));
+}
+
+/// The two numbers of --window-size; nothing where the text is no pair.
+struct WindowPair {
+  std::int64_t left, right;
+};
+std::optional<WindowPair> window_pair(std::string_view text);
 
 }  // namespace verify

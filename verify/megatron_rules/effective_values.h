@@ -1,7 +1,8 @@
 #pragma once
 
 /// The values of a run after Megatron's own defaults and rules, under the names that Megatron's configuration
-/// uses: what the run really trains with, whatever was left out of its arguments.
+/// uses: what the run really trains with, whatever was left out of its arguments. They are the rows of
+/// effective_values.tsv.
 ///
 /// Shapes  An absent value is null in JSON: no interleaving, no experts, no recomputation. `layers_per_stage`
 ///         has a list of chunks for each pipeline rank; it is absent where layers cannot be placed.
@@ -14,17 +15,26 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "verify/megatron_rules/expression.h"
+#include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/run_values.h"
 #include "verify/output/json.h"
 
 namespace verify {
 
+struct EffectiveValue {
+  std::string name, kind;
+  std::optional<Expression> value;  // nothing where it is computed here
+};
+const std::vector<EffectiveValue>& effective_rows();
+
+/// Returns the value of this name of a run; absent where it is not known, and unknown where there is no name.
+RuleValue effective_value(std::string_view name, const RuleFacts& run);
+
 /// Returns the values of a run of so many ranks. Those that need the number of ranks are absent without it.
 Json effective_values(const RunValues& values, std::optional<std::int64_t> world_size);
-
-/// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
-/// letters of any case.
-bool gathers_tokens(std::string cp_comm_type);
 
 }  // namespace verify

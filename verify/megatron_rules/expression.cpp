@@ -128,27 +128,19 @@ bool is_whole(double number) {
 }
 
 /// Computes with two whole numbers. The result is not known if it is none.
-template <typename Operation>
-RuleValue whole(const Node& node, const RuleFacts& facts, const Operation& operation) {
+template <double (*Operation)(double, double)>
+RuleValue whole(const Node& node, const RuleFacts& facts) {
   const std::optional<double> left = number_of(node.part(0, facts)), right = number_of(node.part(1, facts));
   if (!left || !right || !is_whole(*left) || !is_whole(*right)) return Unknown{};
-  const double result = operation(*left, *right);
+  const double result = Operation(*left, *right);
   return is_whole(result) ? RuleValue(result) : RuleValue(Unknown{});
 }
-template <typename Operation>
-RuleValue arithmetic(const Node& node, const RuleFacts& facts) {
-  return whole(node, facts, Operation());
-}
-RuleValue quotient(const Node& node, const RuleFacts& facts) {
-  return whole(node, facts, [](double a, double b) { return std::floor(a / b); });
-}
-RuleValue remainder(const Node& node, const RuleFacts& facts) {
-  return whole(node, facts, [](double a, double b) { return std::fmod(a, b); });
-}
-RuleValue up_to_multiple(const Node& node, const RuleFacts& facts) {
-  return whole(node, facts,
-               [](double a, double b) { return a >= 1 && b >= 1 ? std::ceil(a / b) * b : std::nan(""); });
-}
+double sum(double a, double b) { return a + b; }
+double difference(double a, double b) { return a - b; }
+double product(double a, double b) { return a * b; }
+double quotient(double a, double b) { return std::floor(a / b); }
+double remainder(double a, double b) { return std::fmod(a, b); }
+double up_to_multiple(double a, double b) { return a >= 1 && b >= 1 ? std::ceil(a / b) * b : std::nan(""); }
 RuleValue count(const Node& node, const RuleFacts& facts) {
   return static_cast<double>(words_of(node.part(0, facts)).size());
 }
@@ -190,10 +182,10 @@ const std::vector<Functions>& levels() {
        {"has", operators::has},
        {"beyond", operators::beyond},
        {"contains", operators::contains}},
-      {{"+", operators::arithmetic<std::plus<>>}, {"-", operators::arithmetic<std::minus<>>}},
-      {{"*", operators::arithmetic<std::multiplies<>>},
-       {"/", operators::quotient},
-       {"%", operators::remainder}},
+      {{"+", operators::whole<operators::sum>}, {"-", operators::whole<operators::difference>}},
+      {{"*", operators::whole<operators::product>},
+       {"/", operators::whole<operators::quotient>},
+       {"%", operators::whole<operators::remainder>}},
       {{"??", operators::fallback}}};
   return all;
 }
@@ -203,7 +195,7 @@ const Functions& functions() {
                                 {"several", operators::several},
                                 {"count", operators::count},
                                 {"is_number", operators::is_number},
-                                {"up_to_multiple", operators::up_to_multiple},
+                                {"up_to_multiple", operators::whole<operators::up_to_multiple>},
                                 {"told", operators::told},
                                 {"given", operators::given}};
   return all;

@@ -12,27 +12,38 @@
 ///         rules about sizes alone.
 /// Errors  those of rules.tsv.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py,
-///         attention.py, moe/moe_layer.py, core/tensor_parallel/utils.py (divide).
+///         attention.py, moe/moe_layer.py, core/tensor_parallel/utils.py (divide); TransformerEngine,
+///         context_parallel.py.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/refusals.h"
-#include "sim/layout/layout.h"
+#include "sim/layout/warning.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
 
-/// Keeps a refusal for every rule that the settings break, among the rules whose options `reader` reads.
-/// Rules with codes of `left_out` are not held.
+/// Keeps a refusal for every rule that the settings break, among the rules whose options `reader` reads. The
+/// options of a run are not held to the rules that only a step breaks, and to those about experts where they
+/// are DeepSpeed's.
 void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals,
-                            const std::vector<std::string>& left_out = {});
+                            const RunOfFile& run = {});
 
-/// Returns a warning for each of these rules that the settings break.
-std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes);
+/// Returns a warning for each rule that only a step breaks, of a run whose arguments Megatron takes.
+std::vector<sim::Warning> megatron_warnings(const Settings& settings, const RunOfFile& run);
 
-/// Returns what to try where the settings break one of these rules; "" where they break none.
-std::string megatron_hint(const Settings& settings, const std::vector<std::string>& codes);
+/// Returns the warnings of warnings.tsv about the options of a command: "replay" or "memory".
+std::vector<sim::Warning> option_warnings(const Settings& settings, std::string_view command);
+
+/// Returns what to try where a step breaks one of these rules; "" where it breaks none.
+std::string megatron_hint(const Settings& settings, const RunOfFile& run);
+
+/// Returns warnings of context parallelism at which the first layer stops: of heads that cannot be exchanged,
+/// of a window whose keys go around a ring, and of latent attention whose heads a kind does not take.
+std::vector<sim::Warning> context_warnings(const Settings& settings);
 
 }  // namespace verify

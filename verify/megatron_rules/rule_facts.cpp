@@ -8,6 +8,7 @@
 
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/effective_values.h"
+#include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -19,51 +20,42 @@ namespace {
 
 using RuleWords = std::vector<std::string>;
 
-Json json_or_null(std::optional<std::int64_t> number) { return number ? Json(*number) : Json(); }
+using Derived = std::map<std::string, RuleValue, std::less<>>;
 
 /// What rules derive of options. The legacy rule book clamps tp to the world.
-Json derived_of(const Settings& options) {
+Derived derived_of(const Settings& options) {
   const auto size = [&](const char* name) { return options.number(name).value_or(1); };
   const bool is_legacy = options.choice("rules") == "legacy";
+  const std::optional<std::int64_t> world = options.number("world-size");
   std::int64_t tp = size("tensor-model-parallel-size");
-  if (is_legacy) tp = std::min(tp, options.number("world-size").value_or(tp));
+  if (is_legacy) tp = std::min(tp, world.value_or(tp));
+  const std::int64_t pp = size("pipeline-model-parallel-size"), cp = size("context-parallel-size");
   const std::optional<std::int64_t> experts = options.number("num-experts");
-  Json derived = {{"tp", tp},
-                  {"pp", size("pipeline-model-parallel-size")},
-                  {"cp", size("context-parallel-size")},
-                  {"ep", size("expert-model-parallel-size")},
-                  {"etp", options.number("expert-tensor-parallel-size").value_or(tp)},
-                  {"num_experts", experts == 0 ? Json() : json_or_null(experts)},
-                  {"ffn_hidden_size", json_or_null(ffn_hidden_size(options))},
-                  {"mtp_num_layers", json_or_null(options.number("mtp-num-layers"))},
-                  {"moe_token_dispatcher_type", options.choice("moe-token-dispatcher-type")},
-                  {"params_dtype", is_bf16(options) ? "bfloat16" : "other"}};
+  const std::optional<std::int64_t> ranks =
+      options.has("local-world-size") ? options.number("local-world-size") : world;
+  Derived derived = {{"tp", number_or_absent(tp)},
+                     {"pp", number_or_absent(pp)},
+                     {"cp", number_or_absent(cp)},
+                     {"dp", number_or_absent(floored(ranks, product_of({tp, pp, cp})))},
+                     {"ep", number_or_absent(size("expert-model-parallel-size"))},
+                     {"etp", number_or_absent(options.number("expert-tensor-parallel-size").value_or(tp))},
+                     {"num_experts", experts == 0 ? RuleValue(Absent{}) : number_or_absent(experts)},
+                     {"ffn_hidden_size", number_or_absent(ffn_hidden_size(options))},
+                     {"mtp_num_layers", number_or_absent(options.number("mtp-num-layers"))},
+                     {"moe_token_dispatcher_type", options.choice("moe-token-dispatcher-type")},
+                     {"params_dtype", std::string(is_bf16(options) ? "bfloat16" : "other")}};
   if (options.has("position-embedding-type") || missing_of_model_shape(options).empty())
     derived["position_embedding_type"] = options.choice("position-embedding-type");
   if (options.has("num-layers") || !options.has("num-layers-per-virtual-pipeline-stage"))
-    derived["vpp"] = json_or_null(virtual_pipeline_size(options));
+    derived["vpp"] = number_or_absent(virtual_pipeline_size(options));
   return derived;
-}
-
-RuleValue value_of(const Json& json) {
-  if (json.is_null()) return Absent{};
-  if (json.is_text()) return json.text();
-  if (json.is_array()) {
-    RuleWords words;
-    for (const Json& element : json.elements()) words.push_back(element.is_text() ? element.text() : "");
-    return words;
-  }
-  const std::string text = json.dump();
-  if (text == "true" || text == "false") return text == "true";
-  const auto number = decimal_number(text);
-  return number ? RuleValue(*number) : RuleValue(Unknown{});
 }
 
 /// Cuts a word at the signs of a list of Python.
 void add_words(const std::string& text, RuleWords& words) {
   std::string word;
   for (const char c : text + " ") {
-    if (std::string_view("[]', ").find(c) == std::string_view::npos) {
+    if (std::string_view("[]'\", ").find(c) == std::string_view::npos) {
       word += c;
     } else if (!word.empty()) {
       words.push_back(std::exchange(word, ""));
@@ -72,6 +64,10 @@ void add_words(const std::string& text, RuleWords& words) {
 }
 
 }  // namespace
+
+RuleValue number_or_absent(std::optional<std::int64_t> number) {
+  return number ? RuleValue(static_cast<double>(*number)) : RuleValue(Absent{});
+}
 
 std::optional<bool> truth_of(const RuleValue& value) {
   if (std::holds_alternative<Unknown>(value)) return std::nullopt;
@@ -121,9 +117,10 @@ RuleFacts::RuleFacts(const Settings& options) : derived_(derived_of(options)) {
 
 RuleFacts::RuleFacts(const RunValues& values, const std::map<std::string, std::string>& environment,
                      std::optional<std::int64_t> world)
-    : environment_(environment.begin(), environment.end()), derived_(effective_values(values, world)) {
+    : environment_(environment.begin(), environment.end()),
+      derived_({{"world", number_or_absent(world)}}),
+      is_of_run_(true) {
   for (const auto& [name, value] : values.all()) arguments_[name] = value.words;
-  derived_["world"] = json_or_null(world);
 }
 
 RuleValue RuleFacts::argument(std::string_view name) const {
@@ -137,8 +134,26 @@ RuleValue RuleFacts::environment(std::string_view name) const {
 }
 
 RuleValue RuleFacts::derived(std::string_view name) const {
-  const Json* value = derived_.find(name);
-  return value == nullptr ? RuleValue(Unknown{}) : value_of(*value);
+  if (const auto found = derived_.find(name); found != derived_.end()) return found->second;
+  return is_of_run_ ? effective_value(name, *this) : RuleValue(Unknown{});
+}
+
+std::optional<std::int64_t> RuleFacts::number(std::string_view argument) const {
+  const auto found = arguments_.find(argument);
+  const bool is_one_word = found != arguments_.end() && found->second.size() == 1;
+  return is_one_word ? whole_number(found->second.front()) : std::nullopt;
+}
+
+std::string RuleFacts::text(std::string_view argument, const std::string& fallback) const {
+  return has(argument) ? *text_of(this->argument(argument)) : fallback;
+}
+
+std::vector<std::string> RuleFacts::derived_names() const {
+  std::vector<std::string> names;
+  for (const auto& derived : derived_) names.push_back(derived.first);
+  for (const EffectiveValue& row : effective_rows())
+    if (is_of_run_) names.push_back(row.name);
+  return names;
 }
 
 bool RuleFacts::is_given(std::string_view argument) const {

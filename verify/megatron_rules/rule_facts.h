@@ -14,11 +14,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "verify/megatron_rules/run_values.h"
-#include "verify/output/json.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -28,6 +28,7 @@ struct Absent {};
 /// A value in a rule. An argument has its words.
 using RuleValue = std::variant<Unknown, Absent, bool, double, std::string, std::vector<std::string>>;
 
+RuleValue number_or_absent(std::optional<std::int64_t> number);
 /// Whether a value is true, or there at all; nothing if that is not known.
 std::optional<bool> truth_of(const RuleValue& value);
 std::optional<double> number_of(const RuleValue& value);
@@ -42,21 +43,30 @@ class RuleFacts {
   RuleFacts(const RunValues& values, const std::map<std::string, std::string>& environment,
             std::optional<std::int64_t> world);
 
+  /// Adds a value that no argument gives.
+  void add(const std::string& name, RuleValue value) { derived_[name] = std::move(value); }
+
   RuleValue argument(std::string_view name) const;
   RuleValue environment(std::string_view name) const;
   RuleValue derived(std::string_view name) const;
-  std::string text(std::string_view argument) const { return *text_of(this->argument(argument)); }
+  /// These read an argument as Settings and RunValues do.
+  bool has(std::string_view argument) const { return arguments_.contains(argument); }
+  bool flag(std::string_view argument) const { return has(argument); }
+  std::optional<std::int64_t> number(std::string_view argument) const;
+  std::string text(std::string_view argument, const std::string& fallback = "") const;
   /// Whether an argument is given, also a flag as false.
   bool is_given(std::string_view argument) const;
   /// An argument as a refusal tells it: "--num-layers 4", "no --num-layers".
   std::string told(std::string_view argument) const;
-  const Json& all_derived() const { return derived_; }
+  /// The names of all derived values.
+  std::vector<std::string> derived_names() const;
 
  private:
   std::map<std::string, std::vector<std::string>, std::less<>> arguments_;
   std::set<std::string, std::less<>> false_flags_;
   std::map<std::string, std::string, std::less<>> environment_;
-  Json derived_;
+  std::map<std::string, RuleValue, std::less<>> derived_;  // of a run, those of effective_values.h apart
+  bool is_of_run_ = false;
 };
 
 }  // namespace verify

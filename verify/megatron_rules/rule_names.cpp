@@ -1,20 +1,26 @@
 #include "verify/megatron_rules/rule_names.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "sim/base/error.h"
-#include "verify/megatron_rules/effective_values.h"
+#include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/expression.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/layer_pattern.h"
-#include "verify/vocabulary/recompute_modules.h"
+#include "verify/vocabulary/pipeline_chunks.h"
 
 namespace verify {
 
@@ -35,9 +41,10 @@ RuleValue is_schedule_readable(const RuleFacts& facts) {
   const BatchSchedule schedule = schedule_of(facts);
   return !schedule.steps.empty() && schedule.unreadable.empty();
 }
-RuleValue schedule_start(const RuleFacts& facts) {
+template <std::int64_t BatchStep::*Member>
+RuleValue first_of_schedule(const RuleFacts& facts) {
   const std::vector<BatchStep> steps = schedule_of(facts).steps;
-  return steps.empty() ? RuleValue(Absent{}) : RuleValue(static_cast<double>(steps.front().samples));
+  return number_or_absent(steps.empty() ? std::nullopt : std::optional(steps.front().*Member));
 }
 RuleValue does_schedule_repeat(const RuleFacts& facts) {
   const std::vector<BatchStep> steps = schedule_of(facts).steps;  // sorted
@@ -46,7 +53,7 @@ RuleValue does_schedule_repeat(const RuleFacts& facts) {
 RuleValue smallest_of_schedule(const RuleFacts& facts) {
   const std::vector<BatchStep> steps = schedule_of(facts).steps;
   const auto smallest = std::ranges::min_element(steps, {}, &BatchStep::size);
-  return smallest == steps.end() ? RuleValue(Absent{}) : RuleValue(static_cast<double>(smallest->size));
+  return number_or_absent(smallest == steps.end() ? std::nullopt : std::optional(smallest->size));
 }
 
 // ---- patterns of layers
@@ -76,7 +83,7 @@ RuleValue wrong_expert_entry(const RuleFacts& facts) {
   if (!layers) return Unknown{};
   const auto wrong =
       std::ranges::find_if(layers->entries, [](std::int64_t entry) { return entry != 0 && entry != 1; });
-  return wrong == layers->entries.end() ? RuleValue(Absent{}) : RuleValue(static_cast<double>(*wrong));
+  return number_or_absent(wrong == layers->entries.end() ? std::nullopt : std::optional(*wrong));
 }
 /// Every N-th layer, of a multiple of N, or a list with an entry for each layer; 0 is none.
 RuleValue do_layers_without_rope_fit(const RuleFacts& facts) {
@@ -94,8 +101,10 @@ RuleValue do_layers_without_rope_fit(const RuleFacts& facts) {
 HybridPattern hybrid_of(const RuleFacts& facts) {
   return parse_hybrid_pattern(*text_of(named_value("hybrid_pattern", facts)));
 }
-RuleValue hybrid_segments(const RuleFacts& facts) {
-  return static_cast<double>(hybrid_of(facts).segments.size());
+RuleValue hybrid_layers(const RuleFacts& facts) { return number_or_absent(hybrid_of(facts).layers()); }
+template <std::vector<std::string> HybridPattern::*Parts>
+RuleValue count_of_hybrid(const RuleFacts& facts) {
+  return number_or_absent(std::ssize(hybrid_of(facts).*Parts));
 }
 RuleValue has_unknown_hybrid_symbol(const RuleFacts& facts) {
   return text_of(named_value("hybrid_pattern", facts))->find_first_not_of("M-*EDG+|/") != std::string::npos;
@@ -114,35 +123,107 @@ RuleValue captured_modules(const RuleFacts& facts) {
   std::erase_if(modules, [](const std::string& one) { return one.starts_with("full"); });
   return modules;
 }
-RuleValue known_recompute_modules(const RuleFacts&) {
-  return std::vector<std::string>(kRecomputeModules.begin(), kRecomputeModules.end());
+/// The modules that are recomputed if any are, with what --moe-layer-recompute adds.
+RuleValue recomputed_modules(const RuleFacts& facts) {
+  std::vector<std::string> modules = words_of(facts.argument("recompute-modules"));
+  if (modules.empty()) modules = {"core_attn"};
+  const bool has_experts = std::ranges::find(modules, "moe") != modules.end();
+  if (facts.flag("moe-layer-recompute") && !has_experts) modules.emplace_back("moe");
+  std::ranges::sort(modules);
+  return modules;
 }
+RuleValue chunks(const RuleFacts& facts) { return number_or_absent(chunks_of_rank(facts)); }
 RuleValue do_all_gather_tokens(const RuleFacts& facts) {
   const std::vector<std::string> kinds = words_of(facts.argument("cp-comm-type"));
   return !kinds.empty() && std::ranges::all_of(kinds, gathers_tokens);
+}
+
+// ---- attention and its window
+
+RuleValue inner_level(const RuleFacts& facts) {
+  const std::vector<std::string> levels = words_of(facts.argument("hierarchical-context-parallel-sizes"));
+  return levels.empty() ? RuleValue(Absent{}) : RuleValue(std::vector{levels.front()});
+}
+template <std::int64_t WindowPair::*Side>
+RuleValue side_of_window(const RuleFacts& facts) {
+  const RuleValue given = facts.argument("window-size");
+  const auto* words = std::get_if<std::vector<std::string>>(&given);
+  const auto pair = words == nullptr ? std::nullopt : window_pair(fmt::format("{}", fmt::join(*words, ",")));
+  return number_or_absent(pair ? std::optional((*pair).*Side) : std::nullopt);
+}
+/// The first layer with a window whose keys would go around a ring, counted from 1, and its kind.
+std::optional<std::pair<std::int64_t, std::string>> window_on_a_ring(const RuleFacts& facts) {
+  const AttentionWindow window = attention_window(facts);
+  const std::vector<std::string> kinds = words_of(facts.argument("cp-comm-type"));
+  const std::vector<std::string> levels = words_of(facts.argument("hierarchical-context-parallel-sizes"));
+  const bool has_outer_ring = levels.size() < 2 || levels[1] != "1";
+  const std::int64_t layers =
+      facts.number("num-layers").value_or(std::max<std::int64_t>(1, std::ssize(kinds)));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const std::size_t at = kinds.size() == 1 ? 0 : static_cast<std::size_t>(layer);
+    const std::string kind = at < kinds.size() ? kinds[at] : "p2p";
+    if (window.is_in(layer) && (kind == "p2p" || (kind == "a2a+p2p" && has_outer_ring)))
+      return {{layer + 1, kind}};
+  }
+  return std::nullopt;
+}
+RuleValue layer_of_ring_window(const RuleFacts& facts) {
+  const auto found = window_on_a_ring(facts);
+  return number_or_absent(found ? std::optional(found->first) : std::nullopt);
+}
+RuleValue kind_of_ring_window(const RuleFacts& facts) {
+  const auto found = window_on_a_ring(facts);
+  return found ? RuleValue(found->second) : RuleValue(Absent{});
+}
+
+/// The ways to balance the load whose coefficients are above 0.
+RuleValue balancing_losses(const RuleFacts& facts) {
+  std::vector<std::string> types = words_of(facts.argument("moe-router-load-balancing-type")), losses;
+  if (types.empty()) types = {"aux_loss"};
+  const std::vector<std::string> coefficients = words_of(facts.argument("moe-aux-loss-coeff"));
+  for (std::size_t i = 0; i < std::min(types.size(), coefficients.size()); ++i)
+    if (decimal_number(coefficients[i]).value_or(0) > 0) losses.push_back(types[i]);
+  return losses;
 }
 
 using NameFunction = RuleValue (*)(const RuleFacts&);
 const std::map<std::string_view, NameFunction>& name_functions() {
   static const std::map<std::string_view, NameFunction> all = {
       {"schedule_is_readable", is_schedule_readable},
-      {"schedule_start", schedule_start},
+      {"schedule_start", first_of_schedule<&BatchStep::samples>},
+      {"schedule_first_size", first_of_schedule<&BatchStep::size>},
       {"schedule_repeats_a_step", does_schedule_repeat},
       {"schedule_smallest_size", smallest_of_schedule},
       {"leaves_dense_layers", leaves_dense_layers},
       {"expert_entries", expert_entries},
       {"wrong_expert_entry", wrong_expert_entry},
       {"layers_without_rope_fit", do_layers_without_rope_fit},
-      {"hybrid_segments", hybrid_segments},
+      {"hybrid_layers", hybrid_layers},
+      {"hybrid_depths", count_of_hybrid<&HybridPattern::predictions>},
+      {"hybrid_segments", count_of_hybrid<&HybridPattern::segments>},
       {"hybrid_unknown_symbol", has_unknown_hybrid_symbol},
       {"hybrid_depths_differ", do_hybrid_depths_differ},
+      {"inner_level", inner_level},
+      {"window_left", side_of_window<&WindowPair::left>},
+      {"window_right", side_of_window<&WindowPair::right>},
+      {"layer_of_ring_window", layer_of_ring_window},
+      {"kind_of_ring_window", kind_of_ring_window},
+      {"balancing_losses", balancing_losses},
       {"captured_modules", captured_modules},
-      {"recompute_modules_known", known_recompute_modules},
+      {"recomputed_modules", recomputed_modules},
+      {"chunks_of_rank", chunks},
       {"all_gather_tokens", do_all_gather_tokens}};
   return all;
 }
 
 }  // namespace
+
+bool gathers_tokens(std::string cp_comm_type) {
+  std::erase(cp_comm_type, '_');
+  for (char& letter : cp_comm_type)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return cp_comm_type == "allgather";
+}
 
 const std::map<std::string, Expression, std::less<>>& named_expressions() {
   static const std::map<std::string, Expression, std::less<>> all = [] {

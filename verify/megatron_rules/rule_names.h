@@ -19,6 +19,10 @@ RuleValue named_value(std::string_view name, const RuleFacts& facts);
 /// Whether the name is one of these.
 bool is_rule_name(std::string_view name);
 
+/// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
+/// letters of any case.
+bool gathers_tokens(std::string cp_comm_type);
+
 /// The rows of rule_names.tsv.
 const std::map<std::string, Expression, std::less<>>& named_expressions();
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 
@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::string_view kRules =
 #include "rules.tsv.inc"
+    ;
+constexpr std::string_view kWarnings =
+#include "warnings.tsv.inc"
     ;
 
 /// Puts the values of the arguments in the place of "{*}", and of those that are given in the place of "{+}".
@@ -28,26 +31,36 @@ std::string with_values(std::string numbers, const std::vector<std::string>& arg
 }
 
 MegatronRule rule_of(const TextRow& row) {
-  const std::string& about = row.at(1);
+  static const std::vector<std::string> kAbout = {
+      "run", "options", "sizes", "bare", "step", "training", "layer", "megatron-experts", "absence"};
   std::vector<std::string> arguments = words_of_cell(row.at(2));
   CHECK(!arguments.empty());
   MegatronRule rule{.code = row.at(0),
-                    .is_of_runs = about == "run" || about == "both",
-                    .is_of_options = about != "run",
-                    .is_legacy = about == "sizes",
+                    .about = words_of_cell(row.at(1)),
                     .arguments = arguments,
                     .broken = Expression(row.at(3)),
                     .numbers = TextWithValues(with_values(row.at(4), arguments)),
                     .rule = row.at(5),
                     .hint = TextWithValues(row.at(6))};
-  CHECK(rule.is_of_runs || about == "options" || about == "sizes");
+  for (const std::string& word : rule.about) CHECK(std::ranges::find(kAbout, word) != kAbout.end());
+  rule.is_of_runs = rule.is("run");
+  rule.is_of_options = rule.is("options") || rule.is("sizes") || rule.is("bare");
+  CHECK(rule.is_of_runs || rule.is_of_options);
   if (!rule.is_of_options) return rule;
   rule.readers = kEverybody;
   for (const std::string& option : arguments) rule.readers = rule.readers & option_named(option).readers;
   return rule;
 }
 
+struct WarningRow {
+  std::string code, about;
+  Expression when;
+  TextWithValues sentence;
+};
+
 }  // namespace
+
+bool MegatronRule::is(std::string_view word) const { return std::ranges::find(about, word) != about.end(); }
 
 bool MegatronRule::is_broken(const RuleFacts& facts) const { return truth_of(broken.value(facts)) == true; }
 
@@ -70,6 +83,20 @@ std::vector<MegatronRule> read_rules(std::string_view table) {
 const std::vector<MegatronRule>& megatron_rules() {
   static const std::vector<MegatronRule> rules = read_rules(kRules);
   return rules;
+}
+
+std::vector<sim::Warning> table_warnings(std::string_view about, const RuleFacts& facts) {
+  static const std::vector<WarningRow> rows = [] {
+    std::vector<WarningRow> all;
+    for (const TextRow& row : rows_of_table(kWarnings))
+      all.push_back({row.at(0), row.at(1), Expression(row.at(2)), TextWithValues(row.at(3))});
+    return all;
+  }();
+  std::vector<sim::Warning> warnings;
+  for (const WarningRow& row : rows)
+    if (row.about == about && truth_of(row.when.value(facts)) == true)
+      warnings.push_back({row.code, row.sentence.filled(facts)});
+  return warnings;
 }
 
 }  // namespace verify

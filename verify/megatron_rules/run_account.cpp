@@ -2,63 +2,27 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
-#include "verify/megatron_rules/memory_arguments.h"
+#include "sim/base/check.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 
 namespace {
 
-/// Values of an argument that is not modelled with which it changes nothing, and values of a used argument
-/// that are not modelled.
-struct ValueRule {
-  std::string_view name;
-  std::vector<std::string_view> plain;  // the values that change nothing, or that are modelled
-  const char* sentence;                 // about every other value
-  Unproved unproved;
-};
+constexpr std::string_view kCases =
+#include "argument_cases.tsv.inc"
+    ;
 
-const std::vector<ValueRule>& value_rules() {
-  static const std::vector<ValueRule> rules = {
-      {"optimizer",
-       {"adam"},
-       "this optimizer is not modelled: the training is proved with Adam",
-       Unproved::training},
-      {"spec", {"local"}, "layers of another specification are not modelled", Unproved::training},
-      {"position-embedding-type",
-       {"learned_absolute", "rope", "none"},
-       "positions of this type are not modelled",
-       Unproved::training},
-      {"softmax-type", {"vanilla"}, "this softmax is not modelled", Unproved::training},
-      {"moe-flex-dispatcher-backend",
-       {},
-       "this backend of the dispatcher is not modelled",
-       Unproved::training},
-      {"cpu-offloading-num-layers",
-       {"0"},
-       "memory that is moved to the host is not modelled",
-       Unproved::memory},
-      {"recompute-modules",
-       {"core_attn"},
-       "the recomputation of these modules is not simulated",
-       Unproved::memory},
-      {"model-provider", {"gpt"}, "this model is not modelled", Unproved::layers},
-      {"moe-latent-size", {}, "experts in a latent space are not modelled", Unproved::training},
-  };
-  return rules;
-}
-
-const ValueRule* value_rule(std::string_view name) {
-  const auto& rules = value_rules();
-  const auto found =
-      std::find_if(rules.begin(), rules.end(), [&](const ValueRule& r) { return r.name == name; });
-  return found == rules.end() ? nullptr : &*found;
-}
-
-bool has_plain_value(const ValueRule& rule, const std::string& value) {
-  return std::find(rule.plain.begin(), rule.plain.end(), value) != rule.plain.end();
+Unproved unproved_of(const std::string& word) {
+  static constexpr std::string_view kWords[] = {"nothing", "memory", "training", "layers", "groups"};
+  const auto* found = std::ranges::find(kWords, word);
+  CHECK(found != std::end(kWords));
+  return static_cast<Unproved>(found - std::begin(kWords));
 }
 
 /// Whether weights are in as many shards as tensor parallelism has ranks anyway.
@@ -74,16 +38,23 @@ bool matters(const ArgumentRow& row, const RunValues& values) {
   return row.only_with.empty() || std::ranges::any_of(row.only_with, is_given);
 }
 
-AccountedArgument accounted(const std::string& name, const RunValues::Value& value, const RunValues& values,
-                            const ArgumentRow& row) {
-  return {.name = name,
-          .value = values.text(name),
-          .line = value.line,
-          .sentence = row.sentence,
-          .unproved = row.unproved};
+}  // namespace
+
+bool ArgumentCase::has_plain(const std::string& value) const {
+  return std::ranges::find(plain, value) != plain.end();
 }
 
-}  // namespace
+const ArgumentCase* find_argument_case(std::string_view argument, std::string_view about) {
+  static const std::vector<ArgumentCase> cases = [] {
+    std::vector<ArgumentCase> all;
+    for (const TextRow& row : rows_of_table(kCases))
+      all.push_back({row.at(0), row.at(1), words_of_cell(row.at(2)), unproved_of(row.at(3)), row.at(4)});
+    return all;
+  }();
+  const auto found = std::ranges::find_if(
+      cases, [&](const ArgumentCase& one) { return one.argument == argument && one.about == about; });
+  return found == cases.end() ? nullptr : &*found;
+}
 
 RunAccount account_of(const RunValues& values) {
   RunAccount account;
@@ -93,10 +64,10 @@ RunAccount account_of(const RunValues& values) {
       account.unknown.push_back({name, value.line, nearest_name(name, argument_names())});
       continue;
     }
-    AccountedArgument argument = accounted(name, value, values, *row);
+    AccountedArgument argument{name, values.text(name), value.line, row->sentence, row->unproved};
     ArgumentUse use = row->use;
-    if (const ValueRule* rule = value_rule(name)) {
-      const bool is_plain = has_plain_value(*rule, argument.value);
+    if (const ArgumentCase* rule = find_argument_case(name, "model")) {
+      const bool is_plain = rule->has_plain(argument.value);
       if (is_plain && use == ArgumentUse::not_modelled) {
         use = ArgumentUse::without_effect;
         argument.sentence = "with this value it changes nothing";
@@ -113,17 +84,9 @@ RunAccount account_of(const RunValues& values) {
       argument.sentence = fmt::format("it matters only beside --{}", row->only_with.front());
     }
     if (use == ArgumentUse::without_effect && is_option_of_memory(name)) use = ArgumentUse::used;
-    switch (use) {
-      case ArgumentUse::used:
-        account.used.push_back(std::move(argument));
-        break;
-      case ArgumentUse::without_effect:
-        account.without_effect.push_back(std::move(argument));
-        break;
-      case ArgumentUse::not_modelled:
-        account.not_modelled.push_back(std::move(argument));
-        break;
-    }
+    std::vector<AccountedArgument>* lists[] = {&account.used, &account.without_effect,
+                                               &account.not_modelled};  // in the order of ArgumentUse
+    lists[static_cast<std::size_t>(use)]->push_back(std::move(argument));
   }
   return account;
 }
@@ -137,6 +100,38 @@ const AccountedArgument* not_proved(const RunAccount& account, Unproved what) {
     return argument.unproved >= what && argument.unproved != Unproved::nothing;
   });
   return found == account.not_modelled.end() ? nullptr : &*found;
+}
+
+bool is_option_of_memory(const std::string& name) {
+  const OptionInfo* option = find_option(name);
+  return option != nullptr && option->section == kMemorySection;
+}
+
+bool holds_less(const AccountedArgument& argument) {
+  return find_argument_case(argument.name, "moved") != nullptr;
+}
+
+std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account) {
+  std::vector<AccountedArgument> uncounted;
+  std::ranges::copy_if(
+      account.not_modelled, std::back_inserter(uncounted), [](const AccountedArgument& argument) {
+        return argument.unproved != Unproved::nothing && !is_option_of_memory(argument.name) &&
+               find_argument_case(argument.name, "counted") == nullptr;
+      });
+  for (const auto& [name, value] : values.all()) {
+    const ArgumentCase* found = find_argument_case(name, "memory");
+    const std::string text = values.text(name);
+    if (found == nullptr || found->has_plain(text) || text == "false" ||
+        std::ranges::find(uncounted, name, &AccountedArgument::name) != uncounted.end())
+      continue;
+    uncounted.push_back({.name = name,
+                         .value = text,
+                         .line = value.line,
+                         .sentence = found->sentence,
+                         .unproved = found->unproved});
+  }
+  std::ranges::sort(uncounted, {}, &AccountedArgument::name);
+  return uncounted;
 }
 
 }  // namespace verify

@@ -5,8 +5,14 @@
 ///
 /// Exact   Arguments are listed by name. An argument that is not modelled and is switched off, or matters
 ///         only beside another one that is not set, has no effect, and is listed there.
+///         Memory is counted where more is not proved: latent attention and norms of queries and keys, for
+///         example, have their memory here, while their training is not proved. The other way round, some
+///         arguments have no effect on what is proved, but allocate memory that is not counted: CUDA graphs,
+///         buffers of overlapped communication.
+/// Source  Measured runs of Megatron-LM's functional tests: verify/memory/README.md.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "verify/megatron_rules/run_values.h"
@@ -35,6 +41,17 @@ struct RunAccount {
   std::vector<UnknownArgument> unknown;
 };
 
+/// A row of argument_cases.tsv, which says what its words are.
+struct ArgumentCase {
+  std::string argument, about;
+  std::vector<std::string> plain;  // values
+  Unproved unproved = Unproved::nothing;
+  std::string sentence;
+  bool has_plain(const std::string& value) const;
+};
+/// Returns the row of an argument; null if there is none.
+const ArgumentCase* find_argument_case(std::string_view argument, std::string_view about);
+
 RunAccount account_of(const RunValues& values);
 
 /// Returns the argument as a reader would write it: "--fp8-format hybrid".
@@ -42,5 +59,14 @@ std::string written(const AccountedArgument& argument);
 
 /// Returns the first argument that leaves this without proof; null where none does.
 const AccountedArgument* not_proved(const RunAccount& account, Unproved what);
+
+/// Whether the option of this name says only what a rank keeps.
+bool is_option_of_memory(const std::string& name);
+
+/// Whether an argument that is not counted moves memory to the host, so that a rank holds less with it.
+bool holds_less(const AccountedArgument& argument);
+
+/// Returns the arguments that change what a rank holds in a way that is not counted, sorted by name.
+std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account);
 
 }  // namespace verify

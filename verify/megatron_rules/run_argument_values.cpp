@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <string>
 #include <vector>
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/run_arguments/argument_shapes.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
+#include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/fork_choices.h"
 #include "verify/vocabulary/number_hint.h"
@@ -36,14 +35,6 @@ const std::vector<Choices>& all_choices() {
     return all;
   }();
   return choices;
-}
-
-[[noreturn]] void refuse_number(const std::string& argument, const std::string& word, const char* kind) {
-  sim::refuse({.code = "not_a_number",
-               .option = fmt::format("--{}", argument),
-               .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
-               .rule = fmt::format("the value is a {} number", kind),
-               .hint = hint_for_number(argument, word)});
 }
 
 /// Refuses "--num-layers= 24".
@@ -75,24 +66,8 @@ void require_number(const std::string& argument, const std::vector<std::string>&
   const std::string_view number = without_sign_and_blanks(words[0]);
   const bool are_digits = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
   if (are_digits) return;
-  if (kind == NumberKind::whole) refuse_number(argument, words[0], "whole");
-  if (!decimal_number(number)) refuse_number(argument, words[0], "decimal");
-}
-
-bool is_choice(const Choices& choices, const std::string& word) {
-  return std::ranges::find(choices.words, word) != choices.words.end();
-}
-
-void require_choice(const RunValues& values, const Choices& choices) {
-  for (const std::string& word : values.words(choices.argument)) {
-    if (is_choice(choices, word)) continue;
-    const ChoiceHelp help = help_with_choice(choices.argument, word, choices.words);
-    sim::refuse({.code = "bad_choice",
-                 .option = fmt::format("--{}", choices.argument),
-                 .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
-                 .rule = fmt::format("the value is one of: {}{}", fmt::join(choices.words, ", "), help.known),
-                 .hint = help.hint});
-  }
+  if (kind == NumberKind::whole) refuse_number(argument, words[0], "the value is a whole number");
+  if (!decimal_number(number)) refuse_number(argument, words[0], "the value is a decimal number");
 }
 
 }  // namespace
@@ -102,33 +77,28 @@ bool is_choice_argument(std::string_view name) {
                              [&](const Choices& one) { return !one.is_open && one.argument == name; });
 }
 
-bool is_number_argument(std::string_view name) { return number_kind_of_argument(name) != NumberKind::none; }
-
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
   bool are_readable = true;
   for (const Choices& choices : all_choices())
-    are_readable &= choices.is_open || refusals.keep([&] { require_choice(values, choices); });
+    are_readable &= choices.is_open || refusals.keep([&] {
+      for (const std::string& word : values.words(choices.argument))
+        require_choice(choices.argument, word, choices.words);
+    });
   for (const auto& [name, value] : values.all())
     are_readable &=
         refusals.keep([&, &argument = name, &words = value.words] { require_number(argument, words); });
   return !are_readable;
 }
 
-std::vector<std::string> words_of_forks(const RunValues& values, std::string_view argument) {
-  std::vector<std::string> words;
+std::vector<std::pair<std::string, std::string>> words_of_forks(const RunValues& values) {
+  std::vector<std::pair<std::string, std::string>> words;
   for (const Choices& choices : all_choices()) {
-    if (!choices.is_open || choices.argument != argument) continue;
-    for (const std::string& word : values.words(argument))
-      if (!is_choice(choices, word) && word.find('$') == std::string::npos) words.push_back(word);
+    for (const std::string& word : values.words(choices.argument))
+      if (choices.is_open && std::ranges::find(choices.words, word) == choices.words.end() &&
+          word.find('$') == std::string::npos)
+        words.emplace_back(choices.argument, word);
   }
   return words;
-}
-
-std::vector<std::string> open_choice_arguments() {
-  std::vector<std::string> names;
-  for (const Choices& choices : all_choices())
-    if (choices.is_open) names.push_back(choices.argument);
-  return names;
 }
 
 }  // namespace verify

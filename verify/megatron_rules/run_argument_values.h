@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/refusals.h"
@@ -17,8 +18,6 @@
 
 namespace verify {
 
-/// Whether Megatron reads the value of an argument as a number.
-bool is_number_argument(std::string_view name);
 /// Whether the value of an argument is one of a few words.
 bool is_choice_argument(std::string_view name);
 
@@ -26,10 +25,7 @@ bool is_choice_argument(std::string_view name);
 /// Words that forks add to an optimizer or a tokenizer are left out.
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
 
-/// Returns those words of such an argument.
-std::vector<std::string> words_of_forks(const RunValues& values, std::string_view argument);
-
-/// Returns the arguments to which forks add words: "optimizer", "tokenizer-type".
-std::vector<std::string> open_choice_arguments();
+/// Returns those words, each with its argument.
+std::vector<std::pair<std::string, std::string>> words_of_forks(const RunValues& values);
 
 }  // namespace verify

@@ -8,9 +8,6 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/memory_arguments.h"
-#include "verify/megatron_rules/options_of_run.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -34,17 +31,6 @@ RunAccount account_under_launcher(const RunValues& values, const RunArguments& d
   return account;
 }
 
-/// Arguments of another name that say what an option says.
-constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {"num-layers", "encoder-num-layers"},
-    {"seq-length", "encoder-seq-length"},
-    {"vocab-size", "padded-vocab-size"},
-    {"recompute-granularity", "recompute-activations"},
-    {"recompute-granularity", "checkpoint-activations"},
-    {"micro-batch-size", "batch-size"},
-    {"tensor-model-parallel-size", "model-parallel-size"},
-    {"position-embedding-type", "use-rotary-position-embeddings"}};
-
 /// Whether an option stands for an argument of its name that is judged. The ranks are those of the world.
 bool stands_for_argument(const OptionInfo& option) {
   const ArgumentRow* row = find_argument(option.name);
@@ -56,10 +42,8 @@ bool stands_for_argument(const OptionInfo& option) {
 void replace_argument(const OptionInfo& option, const Settings& settings, RunArguments& document) {
   const std::string name = option.name;
   std::erase_if(document.given, [&](const RunArgument& given) {
-    const auto is_other = [&](const auto& names) {
-      return names.first == name && names.second == given.name;
-    };
-    return (given.name == name && given.is_option) || std::ranges::any_of(kOtherNames, is_other);
+    const ArgumentCase* other = find_argument_case(given.name, "for");
+    return (given.name == name && given.is_option) || (other != nullptr && other->has_plain(name));
   });
   std::erase_if(document.unresolved, [&](const Unresolved& unknown) { return unknown.argument == name; });
   document.given.push_back(
@@ -146,41 +130,21 @@ void require_modelled(const RunOfFile& run, Unproved what) {
 namespace {
 
 /// What is not known of a run, as a refusal lists it, and what answers it.
-class NotKnown {
- public:
-  void add(const Unresolved& unknown, const std::string& shown, const std::string& answer) {
-    told_.push_back(fmt::format("line {}: {}, {}", unknown.line, shown, unknown.reason));
-    const bool is_new = std::ranges::find(answers_, answer) == answers_.end();
-    if (!answer.empty() && is_new) answers_.push_back(answer);
-  }
-  bool empty() const { return told_.empty(); }
-  /// Returns the first of the entries, and how many more there are.
-  std::string text(std::size_t most) const {
-    const std::size_t told = std::min(told_.size(), most);
-    const auto end = told_.begin() + static_cast<std::ptrdiff_t>(told);
-    return fmt::format("{}{}", fmt::join(told_.begin(), end, "; "),
-                       told == told_.size() ? "" : fmt::format("; and {} more", told_.size() - told));
-  }
-  /// Returns what the user may give; "" if there is nothing.
-  std::string answers() const { return fmt::format("{}", fmt::join(answers_, " ")); }
+struct NotKnown {
+  std::vector<std::string> told, answers;
 
- private:
-  std::vector<std::string> told_;
-  std::vector<std::string> answers_;
+  void add(const Unresolved& unknown, const std::string& shown, const std::string& answer) {
+    told.push_back(fmt::format("line {}: {}, {}", unknown.line, shown, unknown.reason));
+    if (!answer.empty() && std::ranges::find(answers, answer) == answers.end()) answers.push_back(answer);
+  }
 };
 
-/// Returns the value of --set that answers; "" if there is none.
-std::string answer_by_variable(const Unresolved& unknown) {
-  return unknown.variable.empty() ? "" : fmt::format("--set {}=VALUE", unknown.variable);
-}
-
-/// Returns the option that answers.
-std::string answer_of(const Unresolved& unknown) {
-  if (!unknown.variable.empty()) return answer_by_variable(unknown);
-  return unknown.is_of_world ? "--world-size N" : fmt::format("--{} VALUE", unknown.argument);
-}
-
 std::string first_part(const std::string& text) { return sim::printable_text(text.substr(0, 80)); }
+
+/// Returns the value of --set that answers; `other` if there is none.
+std::string answer_of(const Unresolved& unknown, const std::string& other) {
+  return unknown.variable.empty() ? other : fmt::format("--set {}=VALUE", unknown.variable);
+}
 
 /// Whether the value of an argument, or a number of processes, must be known.
 bool counts(const RunOfFile& run, const Unresolved& unknown) {
@@ -198,16 +162,18 @@ void require_known_values(const RunOfFile& run, const std::string& option) {
     if (unknown.argument.empty() || !counts(run, unknown)) continue;
     const std::string text = first_part(unknown.text);
     const std::string shown = text.starts_with("--") ? text : fmt::format("--{} {}", unknown.argument, text);
-    values.add(unknown, shown, answer_of(unknown));
+    values.add(unknown, shown,
+               answer_of(unknown, unknown.is_of_world ? "--world-size N"
+                                                      : fmt::format("--{} VALUE", unknown.argument)));
   }
-  if (values.empty()) return;
+  if (values.told.empty()) return;
   sim::refuse(
       {.code = "run_unresolved",
        .option = option,
-       .numbers = values.text(run.document.unresolved.size()),
+       .numbers = fmt::format("{}", fmt::join(values.told, "; ")),
        .rule = fmt::format("nothing is executed: the value of an argument that is used must be in the {}",
                            run.document.kind == RunFileKind::command ? "command" : "file"),
-       .hint = values.answers()});
+       .hint = fmt::format("{}", fmt::join(values.answers, " "))});
 }
 
 void require_known_words(const RunOfFile& run, const std::string& option) {
@@ -215,17 +181,21 @@ void require_known_words(const RunOfFile& run, const std::string& option) {
   NotKnown words;
   for (const Unresolved& unknown : run.document.unresolved) {
     if (unknown.argument.empty() && !unknown.is_of_world && !adds_nothing_that_counts(unknown))
-      words.add(unknown, first_part(unknown.text), answer_by_variable(unknown));
+      words.add(unknown, first_part(unknown.text), answer_of(unknown, ""));
   }
-  if (words.empty()) return;
-  sim::refuse({.code = "run_unresolved",
-               .option = option,
-               .numbers = words.text(kMostTold),
-               .rule =
-                   "the word may hold further arguments, and nothing is executed: what else is refused may "
-                   "follow from that",
-               .hint = words.answers().empty() ? "these arguments in the place of the word"
-                                               : words.answers() + ", and no VALUE where it is not set"});
+  if (words.told.empty()) return;
+  const std::size_t more = words.told.size() - std::min(words.told.size(), kMostTold);
+  words.told.resize(words.told.size() - more);
+  sim::refuse(
+      {.code = "run_unresolved",
+       .option = option,
+       .numbers = fmt::format("{}{}", fmt::join(words.told, "; "),
+                              more == 0 ? "" : fmt::format("; and {} more", more)),
+       .rule = "the word may hold further arguments, and nothing is executed: what else is refused may "
+               "follow from that",
+       .hint = words.answers.empty()
+                   ? "these arguments in the place of the word"
+                   : fmt::format("{}, and no VALUE where it is not set", fmt::join(words.answers, " "))});
 }
 
 }  // namespace verify

@@ -1,19 +1,16 @@
 #include "verify/megatron_rules/run_validation.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/attention_window.h"
-#include "verify/megatron_rules/memory_arguments.h"
-#include "verify/megatron_rules/program_warnings.h"
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_argument_values.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 
@@ -23,8 +20,8 @@ namespace {
 
 /// Whether rules ask what the value of an argument is. Of others they mostly ask whether they are given.
 bool has_judged_value(const std::string& argument) {
-  return is_hybrid_pattern(argument) || is_number_argument(argument) || is_choice_argument(argument) ||
-         shape_of_argument(argument) == ArgumentShape::list;
+  return is_hybrid_pattern(argument) || number_kind_of_argument(argument) != NumberKind::none ||
+         is_choice_argument(argument) || shape_of_argument(argument) == ArgumentShape::list;
 }
 
 /// Returns the arguments whose values only a shell could tell, and which rules judge.
@@ -33,26 +30,6 @@ std::vector<std::string> values_not_known(const RunOfFile& run) {
   for (const Unresolved& unknown : run.document.unresolved)
     if (has_judged_value(unknown.argument)) names.push_back(unknown.argument);
   return names;
-}
-
-/// Refuses words behind a flag, which would not read "False" as the absence of the flag.
-void refuse_value_of_flag(const RunArgument& argument) {
-  if (argument.values.empty()) return;
-  sim::refuse(
-      {.code = "flag_with_value",
-       .option = fmt::format("--{}", argument.name),
-       .numbers = fmt::format("'{}' in line {}", sim::printable_text(argument.values.front()), argument.line),
-       .rule = "the argument is a flag: Megatron's parser stops at a word behind it",
-       .hint = fmt::format("--{} alone, or no --{}", argument.name, argument.name)});
-}
-
-void refuse_missing_value(const RunArgument& argument) {
-  if (!argument.values.empty()) return;
-  sim::refuse({.code = "value_missing",
-               .option = fmt::format("--{}", argument.name),
-               .numbers = fmt::format("no word behind it in line {}", argument.line),
-               .rule = "Megatron's parser takes a value behind this argument, and stops where there is none",
-               .hint = fmt::format("--{} with its value, or no --{}", argument.name, argument.name)});
 }
 
 /// Whether the arguments are those of another program around Megatron Core, which gives defaults of its own.
@@ -64,18 +41,33 @@ bool has_rules_of_its_own(const RunOfFile& run) {
 /// Whether a word holds what a shell would replace: by nothing, by one word or by several.
 bool is_expanded(const std::string& word) { return word.find_first_of("$`") != std::string::npos; }
 
+/// Refuses the words behind an argument. `hint` begins with the argument.
+[[noreturn]] void refuse_words(const char* code, const RunArgument& argument, const std::string& words,
+                               const char* rule, const std::string& hint) {
+  sim::refuse({.code = code,
+               .option = fmt::format("--{}", argument.name),
+               .numbers = fmt::format("{} in line {}", words, argument.line),
+               .rule = rule,
+               .hint = fmt::format("--{}{}", argument.name, hint)});
+}
+std::string quoted(const std::string& text) {
+  return fmt::format("'{}'", sim::printable_text(text).substr(0, 100));
+}
+
+void refuse_missing_value(const RunArgument& argument) {
+  if (argument.values.empty())
+    refuse_words("value_missing", argument, "no word behind it",
+                 "Megatron's parser takes a value behind this argument, and stops where there is none",
+                 fmt::format(" with its value, or no --{}", argument.name));
+}
+
 void refuse_further_values(const RunArgument& argument) {
   if (argument.values.size() < 2 || std::ranges::any_of(argument.values, is_expanded)) return;
-  const std::string words = fmt::format("{}", fmt::join(argument.values, " "));
   const std::string first = sim::printable_text(argument.values.front()).substr(0, 100);
-  const bool is_whole = !first.ends_with(',');
-  sim::refuse(
-      {.code = "values_too_many",
-       .option = fmt::format("--{}", argument.name),
-       .numbers = fmt::format("'{}' in line {}", sim::printable_text(words).substr(0, 100), argument.line),
-       .rule = "Megatron's parser takes one word behind this argument, and stops at the next one",
-       .hint = is_whole ? fmt::format("--{} {}, or quotes around all of it", argument.name, first)
-                        : fmt::format("--{} with quotes around all of its value", argument.name)});
+  refuse_words("values_too_many", argument, quoted(fmt::format("{}", fmt::join(argument.values, " "))),
+               "Megatron's parser takes one word behind this argument, and stops at the next one",
+               first.ends_with(',') ? " with quotes around all of its value"
+                                    : fmt::format(" {}, or quotes around all of it", first));
 }
 
 /// Refuses "a,b", which Megatron's parser takes for one word.
@@ -87,19 +79,22 @@ void refuse_commas(const RunArgument& argument) {
   if (found == argument.values.end() || !has_plain_words(argument.name)) return;
   std::string apart = *found;
   std::ranges::replace(apart, ',', ' ');
-  sim::refuse(
-      {.code = "list_with_commas",
-       .option = fmt::format("--{}", argument.name),
-       .numbers = fmt::format("'{}' in line {}", sim::printable_text(*found).substr(0, 100), argument.line),
-       .rule = "Megatron's parser takes the words of a list with blanks between them",
-       .hint = fmt::format("--{} {}", argument.name, sim::printable_text(apart).substr(0, 100))});
+  refuse_words("list_with_commas", argument, quoted(*found),
+               "Megatron's parser takes the words of a list with blanks between them",
+               fmt::format(" {}", sim::printable_text(apart).substr(0, 100)));
 }
 
-/// Refuses what Megatron's parser does not take behind an argument of a script.
+/// Refuses what Megatron's parser does not take behind an argument of a script. A word behind a flag, such as
+/// "False", would not turn it off.
 void refuse_words_of(const RunArgument& argument) {
   switch (shape_of_argument(argument.name)) {
     case ArgumentShape::flag:
-      return refuse_value_of_flag(argument);
+      if (!argument.values.empty())
+        refuse_words("flag_with_value", argument,
+                     fmt::format("'{}'", sim::printable_text(argument.values.front())),
+                     "the argument is a flag: Megatron's parser stops at a word behind it",
+                     fmt::format(" alone, or no --{}", argument.name));
+      return;
     case ArgumentShape::value:
       refuse_missing_value(argument);
       return refuse_further_values(argument);
@@ -122,7 +117,7 @@ bool has_no_size(const std::string& argument) {
 /// be filled in: "--save <path to checkpoints>".
 bool is_free_text(const std::string& argument) {
   return has_no_size(argument) && shape_of_argument(argument) == ArgumentShape::value &&
-         !is_number_argument(argument) && !is_choice_argument(argument);
+         number_kind_of_argument(argument) == NumberKind::none && !is_choice_argument(argument);
 }
 
 bool is_asked(Asked asked, const std::string& argument) {
@@ -185,93 +180,42 @@ std::string first_of(const std::vector<std::string>& texts) {
                      texts.size() - kMostTold);
 }
 
-/// Warns of arguments that are none of Megatron's: a name that is misspelled changes what is computed.
-std::vector<sim::Warning> warnings_of_unknown_arguments(const RunOfFile& run) {
-  std::vector<std::string> names;
+/// Arguments that are none of Megatron's: a name that is misspelled changes what is computed.
+std::vector<std::string> unknown_arguments(const RunOfFile& run) {
+  std::vector<std::string> told;
   for (const UnknownArgument& argument : run.account.unknown) {
     const std::string nearest =
         argument.nearest.empty() ? "" : fmt::format(" (the nearest name is --{})", argument.nearest);
-    names.push_back(fmt::format("--{}{}", sim::printable_text(argument.name), nearest));
+    told.push_back(fmt::format("--{}{}", sim::printable_text(argument.name), nearest));
   }
-  if (names.empty()) return {};
-  const char* stops = run.document.kind == RunFileKind::log
-                          ? ""
-                          : ", and Megatron stops at an argument that its training script does not add";
-  return {{"unknown_arguments",
-           fmt::format("what {} would change is neither proved nor counted{}", first_of(names), stops)}};
+  return told;
 }
 
-/// Warns of words that Megatron's parser does not take and that change nothing, or are those of a fork.
-std::vector<sim::Warning> warnings_of_other_words(const RunOfFile& run) {
-  if (run.document.kind == RunFileKind::log || has_rules_of_its_own(run)) return {};
+/// Words that Megatron's parser does not take and that change nothing, or are those of a fork.
+std::vector<std::string> other_words(const RunOfFile& run) {
   std::vector<std::string> told;
-  for (const std::string& argument : open_choice_arguments()) {
-    for (const std::string& word : words_of_forks(run.values, argument))
-      told.push_back(fmt::format("--{} '{}'", argument, sim::printable_text(word).substr(0, 100)));
-  }
+  if (run.document.kind == RunFileKind::log || has_rules_of_its_own(run)) return told;
+  for (const auto& [argument, word] : words_of_forks(run.values))
+    told.push_back(fmt::format("--{} {}", argument, quoted(word)));
   sim::Refusals refusals;
   keep_unparsed_words(run, is_free_text, refusals);
   for (const sim::Refusal& one : refusals.all())
     told.push_back(fmt::format("{}: {}", one.option, one.numbers));
-  if (told.empty()) return {};
-  return {{"other_words",
-           fmt::format(
-               "{}: Megatron-LM takes other words there; forks may take these, and no size depends on them",
-               first_of(told))}};
+  return told;
 }
 
-/// Warns of arguments with "_" in their names, which Megatron's parser knows with "-" alone.
-std::vector<sim::Warning> warnings_of_underscores(const RunOfFile& run) {
-  std::vector<std::string> names;
-  for (const RunArgument& argument : run.document.with_underscores)
-    names.push_back(fmt::format("--{} in line {}", sim::printable_text(argument.name), argument.line));
-  if (names.empty()) return {};
-  return {{"underscores_in_names",
-           fmt::format("{}: Megatron's parser knows these names with '-' in the place of '_', and stops at "
-                       "others; they are taken for the names with '-'",
-                       first_of(names))}};
+/// Those of these arguments that `is_told` holds of, with their lines.
+template <typename IsTold>
+std::vector<std::string> in_lines(const std::vector<RunArgument>& arguments, const IsTold& is_told) {
+  std::vector<std::string> told;
+  for (const RunArgument& argument : arguments)
+    if (is_told(argument))
+      told.push_back(fmt::format("--{} in line {}", sim::printable_text(argument.name), argument.line));
+  return told;
 }
 
-/// Warns of names of a log of Megatron's, which its parser derives and does not take.
-std::vector<sim::Warning> warnings_of_derived_names(const RunOfFile& run) {
-  static constexpr std::string_view kDerived[] = {"virtual-pipeline-model-parallel-size",
-                                                  "data-parallel-size",
-                                                  "world-size",
-                                                  "rank",
-                                                  "params-dtype",
-                                                  "consumed-train-samples",
-                                                  "add-bias-linear",
-                                                  "apply-rope-fusion",
-                                                  "bias-dropout-fusion",
-                                                  "bias-gelu-fusion",
-                                                  "bias-swiglu-fusion",
-                                                  "masked-softmax-fusion",
-                                                  "gradient-accumulation-fusion",
-                                                  "persist-layer-norm",
-                                                  "overlap-p2p-comm",
-                                                  "batch-p2p-comm",
-                                                  "use-gloo-process-groups",
-                                                  "check-for-nan-in-loss-and-grad",
-                                                  "create-attention-mask-in-dataloader",
-                                                  "fp8",
-                                                  "fp4",
-                                                  "align-grad-reduce",
-                                                  "align-param-gather",
-                                                  "manual-gc-eval"};
-  if (!run.document.has_words()) return {};
-  std::vector<std::string> names;
-  for (const RunArgument& argument : run.document.given) {
-    if (!argument.is_option && std::ranges::find(kDerived, argument.name) != std::end(kDerived))
-      names.push_back(fmt::format("--{} in line {}", argument.name, argument.line));
-  }
-  if (names.empty()) return {};
-  return {{"derived_names", fmt::format("{}: these are names of Megatron's variables and of none of its "
-                                        "arguments, and its parser stops at them",
-                                        first_of(names))}};
-}
-
-/// Warns of arguments that are used and stand in the file with different values.
-std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
+/// Arguments that are used and stand in the file with different values.
+std::vector<std::string> repeated_arguments(const RunOfFile& run) {
   std::vector<std::string> told;
   for (const RunValues::Repeated& repeated : run.values.repeated()) {
     const ArgumentRow* row = find_argument(repeated.name);
@@ -280,13 +224,11 @@ std::vector<sim::Warning> warnings_of_repeated_arguments(const RunOfFile& run) {
         "--{} is '{}' in line {} and '{}' in line {}", repeated.name, fmt::join(repeated.first.words, " "),
         repeated.first.line, fmt::join(repeated.last.words, " "), repeated.last.line)));
   }
-  if (told.empty()) return {};
-  return {{"repeated_arguments",
-           fmt::format("{}: Megatron's parser takes the last value without a word", first_of(told))}};
+  return told;
 }
 
-/// Warns of words that may hold further arguments, which nobody can read.
-std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
+/// Words that may hold further arguments, which nobody can read.
+std::vector<std::string> unknown_words(const RunOfFile& run) {
   std::vector<std::string> words;
   for (const Unresolved& unknown : run.document.unresolved) {
     if (!unknown.argument.empty() || unknown.is_of_world || adds_nothing_that_counts(unknown)) continue;
@@ -295,77 +237,83 @@ std::vector<sim::Warning> warnings_of_unknown_words(const RunOfFile& run) {
     if (!unknown.variable.empty()) word += fmt::format(" (--set {}=VALUE)", unknown.variable);
     if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
   }
-  if (words.empty()) return {};
-  return {{"unresolved_words", fmt::format("{} may hold more arguments, or another command: what they would "
-                                           "change is neither proved nor counted",
-                                           first_of(words))}};
+  return words;
 }
 
-/// What a sentence calls the text of the run.
-const char* text_name(const RunOfFile& run) {
-  return run.document.kind == RunFileKind::command ? "the command" : "the file";
+/// The words of the name of a script: letters and digits between other characters.
+std::vector<std::string> words_of_name(const std::string& script) {
+  std::vector<std::string> words(1);
+  for (const char c : script) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      words.back() += c;
+    } else {
+      words.emplace_back();
+    }
+  }
+  return words;
 }
 
-/// Warns of a number of connections with which Megatron trains on some devices alone.
-std::vector<sim::Warning> warnings_of_connections(const RunOfFile& run) {
-  const RunValues& values = run.values;
-  const bool is_cut = values.number("tensor-model-parallel-size").value_or(1) > 1 ||
-                      values.number("context-parallel-size").value_or(1) > 1;
-  const bool needs_more = values.flag("use-torch-fsdp2") || values.flag("use-megatron-fsdp") ||
-                          values.flag("overlap-moe-expert-parallel-comm");
-  const auto connections = run.document.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
-  const bool is_set = connections != run.document.environment.end();
-  if (!is_cut || needs_more || values.has("deepspeed") ||
-      (is_set ? connections->second == "1" : !run.document.has_words()))
-    return {};
-  return {{"max_connections_not_1",
-           fmt::format("{} {} CUDA_DEVICE_MAX_CONNECTIONS{}: on devices before Blackwell, "
-                       "Megatron refuses tensor and context parallelism without 1",
-                       text_name(run), is_set ? "sets" : "does not set",
-                       is_set ? " to " + connections->second : "")}};
-}
-
-/// Warns of activations on the host, for which Megatron wants a variable with a newer Transformer Engine.
-std::vector<sim::Warning> warnings_of_offloading(const RunOfFile& run) {
-  const auto version = run.document.environment.find("NVTE_CPU_OFFLOAD_V1");
-  const bool is_set = version != run.document.environment.end();
-  const bool is_silent = !is_set && !run.document.has_words();
-  if (!run.values.flag("fine-grained-activation-offloading") || is_silent ||
-      (is_set && version->second == "1"))
-    return {};
-  return {{"offload_v1_not_1",
-           fmt::format("{} does not set NVTE_CPU_OFFLOAD_V1 to 1: from Transformer Engine 2.10 on, Megatron "
-                       "refuses --fine-grained-activation-offloading without it",
-                       text_name(run))}};
+/// What warnings.tsv sees of a run.
+RuleFacts facts_of(const RunOfFile& run) {
+  const bool is_command = run.document.kind == RunFileKind::command;
+  const auto is_of_inference = [](const auto& argument) {
+    return argument.first.starts_with("inference-dynamic-batching");
+  };
+  RuleFacts facts(run.values, run.document.environment, run.document.world_size);
+  facts.add("source", std::string(is_command ? "the command" : "the file"));
+  facts.add("has_words", run.document.has_words());
+  facts.add("script", run.document.script);
+  facts.add("script_words", words_of_name(run.document.script));
+  facts.add("batches_inference", std::ranges::any_of(run.values.all(), is_of_inference));
+  return facts;
 }
 
 /// Whether a refusal says that something is not given, which a checkpoint or a defaults file may hold.
 bool is_about_absence(const sim::Refusal& refusal) {
-  static constexpr std::string_view kCodes[] = {"required_arg_missing", "no_layer_count", "no_seq_length",
-                                                "micro_batch_missing"};
-  return std::ranges::find(kCodes, refusal.code) != std::end(kCodes);
+  return std::ranges::any_of(megatron_rules(), [&](const MegatronRule& rule) {
+    return rule.code == refusal.code && rule.is("absence");
+  });
 }
 
 }  // namespace
 
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
-  std::vector<sim::Warning> warnings = warnings_of_unknown_arguments(run);
-  std::ranges::move(warnings_of_other_words(run), std::back_inserter(warnings));
-  std::ranges::move(warnings_of_underscores(run), std::back_inserter(warnings));
-  std::ranges::move(warnings_of_derived_names(run), std::back_inserter(warnings));
-  std::ranges::move(warnings_of_repeated_arguments(run), std::back_inserter(warnings));
-  std::ranges::move(warnings_of_unknown_words(run), std::back_inserter(warnings));
-  if (!run.document.contradictions.empty())
-    warnings.push_back(
-        {"launch_contradicts", fmt::format("{}", fmt::join(run.document.contradictions, "; "))});
-  std::ranges::move(warnings_of_program(run), std::back_inserter(warnings));
+  const RunArguments& document = run.document;
+  const auto has_underscore = [](const RunArgument&) { return true; };
+  const auto is_derived = [&](const RunArgument& argument) {
+    return document.has_words() && !argument.is_option &&
+           find_argument_case(argument.name, "derived") != nullptr;
+  };
+  const std::string stops = document.kind == RunFileKind::log
+                                ? ""
+                                : ", and Megatron stops at an argument that its training script does not add";
+  std::vector<sim::Warning> warnings;
+  const auto warn = [&](const char* name, const std::vector<std::string>& told, const std::string& before,
+                        const std::string& after) {
+    if (!told.empty()) warnings.push_back({name, before + first_of(told) + after});
+  };
+  warn("unknown_arguments", unknown_arguments(run), "what ",
+       " would change is neither proved nor counted" + stops);
+  warn("other_words", other_words(run), "",
+       ": Megatron-LM takes other words there; forks may take these, and no size depends on them");
+  warn("underscores_in_names", in_lines(document.with_underscores, has_underscore), "",
+       ": Megatron's parser knows these names with '-' in the place of '_', and stops at others; they are "
+       "taken for the names with '-'");
+  warn(
+      "derived_names", in_lines(document.given, is_derived), "",
+      ": these are names of Megatron's variables and of none of its arguments, and its parser stops at them");
+  warn("repeated_arguments", repeated_arguments(run), "",
+       ": Megatron's parser takes the last value without a word");
+  warn("unresolved_words", unknown_words(run), "",
+       " may hold more arguments, or another command: what they would change is neither proved nor counted");
+  if (!document.contradictions.empty())
+    warnings.push_back({"launch_contradicts", fmt::format("{}", fmt::join(document.contradictions, "; "))});
+  std::ranges::move(table_warnings("program", facts_of(run)), std::back_inserter(warnings));
   return warnings;
 }
 
 std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
-  std::vector<sim::Warning> warnings = warnings_of_connections(run);
-  std::ranges::move(warnings_of_offloading(run), std::back_inserter(warnings));
-  std::ranges::move(window_warnings(run.values), std::back_inserter(warnings));
+  std::vector<sim::Warning> warnings = table_warnings("run", facts_of(run));
   std::ranges::move(warnings_of_file(run), std::back_inserter(warnings));
   return warnings;
 }
@@ -380,19 +328,6 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
   return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
                                            "what to try",
                                            first_of(told))}};
-}
-
-std::vector<std::string> rules_not_held(const RunOfFile& run) {
-  if (!run.values.has("deepspeed")) return {};
-  return {"moe_tp_needs_sp", "moe_bias_etp"};  // the experts are those of DeepSpeed
-}
-
-std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
-  if (!run.is_given()) return {};
-  std::vector<std::string> codes = {"groups_div", "topk_above_experts"};
-  if (!run.values.has("train-iters") && !run.values.has("train-samples") && !run.values.has("deepspeed"))
-    codes.emplace_back("moe_tp_needs_sp");
-  return codes;
 }
 
 }  // namespace verify

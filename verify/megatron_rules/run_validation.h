@@ -46,19 +46,12 @@ void require_parsed_words(const RunOfFile& run);
 /// words that nobody can read without executing the file, and about a program that trains no GPT.
 std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 
-/// These, those about what devices that the file does not name would refuse, and those of attention_window.h.
+/// These, and the rows of warnings.tsv about a run: what devices that the file does not name would refuse,
+/// and windows that Megatron's own attention (--transformer-impl local) has otherwise than the run says.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
 /// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and
 /// judge no more. What the file leaves out is none of it.
 std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size);
-
-/// The rules of megatron_validation.h that only a step would break, of a run whose arguments Megatron takes:
-/// replay warns of them, and refuses them where there is no such run.
-std::vector<std::string> rules_of_a_step(const RunOfFile& run);
-
-/// The rules of megatron_validation.h that a run is not held to: those about experts, where they are
-/// DeepSpeed's.
-std::vector<std::string> rules_not_held(const RunOfFile& run);
 
 }  // namespace verify

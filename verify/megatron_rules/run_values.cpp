@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <initializer_list>
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
@@ -11,13 +14,10 @@ namespace verify {
 namespace {
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  for (const std::string_view other : words)
-    if (word == other) return true;
-  return false;
+  return std::ranges::find(words, word) != words.end();
 }
 bool is_false(std::string_view word) { return is_one_of(word, {"false", "False"}); }
 bool is_true(std::string_view word) { return is_one_of(word, {"true", "True"}); }
-bool is_none(std::string_view word) { return is_one_of(word, {"None", "null", "~"}); }
 
 /// Whether 0 says that there are no such ranks: an encoder that is in no group of its own.
 bool is_off_with_zero(std::string_view name) {
@@ -28,7 +28,8 @@ bool is_off_with_zero(std::string_view name) {
 bool says_absent(const std::string& name, const std::vector<std::string>& words, bool is_log) {
   if (words.size() != 1) return is_log && words.empty();  // an empty list
   const std::string& word = words.front();
-  if (is_none(word) || is_false(word) || (word == "0" && is_off_with_zero(name))) return true;
+  if (is_one_of(word, {"None", "null", "~"}) || is_false(word) || (word == "0" && is_off_with_zero(name)))
+    return true;
   const ArgumentRow* row = find_argument(name);
   return is_log && row != nullptr && !word.empty() && word == row->in_log_if_absent;
 }
@@ -96,9 +97,7 @@ std::optional<std::int64_t> RunValues::number(std::string_view name) const {
 std::string RunValues::text(std::string_view name, const std::string& fallback) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return fallback;
-  std::string text;
-  for (const std::string& word : found->second.words) text += (text.empty() ? "" : " ") + word;
-  return text;
+  return fmt::format("{}", fmt::join(found->second.words, " "));
 }
 
 std::vector<std::string> RunValues::words(std::string_view name) const {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/run_account.h"
 
 namespace verify {
 

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/memory/changes.h"
 #include "verify/memory/scenario_memory.h"
-#include "verify/requests/context_options.h"
 #include "verify/requests/memory_options.h"
 
 namespace verify {

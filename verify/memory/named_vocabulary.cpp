@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/base/printable_text.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 

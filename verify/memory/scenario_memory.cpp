@@ -86,7 +86,7 @@ std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest&
     return fmt::format(
         "--pipeline-model-parallel-layout '{}'",
         with_predictions_last(*request.layers->pipeline_model_parallel_layout, request.model.mtp_num_layers));
-  return megatron_hint(scenario.settings, rules_of_a_step(scenario.run));
+  return megatron_hint(scenario.settings, scenario.run);
 }
 
 }  // namespace

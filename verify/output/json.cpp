@@ -1,23 +1,20 @@
 #include "verify/output/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
-#include <iterator>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <system_error>
 
 #include "sim/base/check.h"
 
 namespace verify {
 
 struct Json::Node {
-  enum class Kind { boolean, integer, whole, real, text, array, object };
+  enum class Kind { plain, text, array, object };
   Kind kind;
-  std::int64_t integer = 0;  // boolean, integer
-  std::uint64_t whole = 0;   // of numbers that are not negative
-  double real = 0;
-  std::string text = {};
+  std::string text = {};                // of a text; of a number or a truth value as it is written
   std::vector<Json> elements = {};      // array, and the values of an object's members
   std::vector<std::string> names = {};  // of an object's members
 
@@ -32,12 +29,18 @@ using Kind = Json::Node::Kind;
 
 std::shared_ptr<Json::Node> make(Json::Node node) { return std::make_shared<Json::Node>(std::move(node)); }
 
-template <typename Value>
-std::vector<Json> elements_of(const std::vector<Value>& values) {
-  return {values.begin(), values.end()};
+std::shared_ptr<Json::Node> plain(std::string text) {
+  return make({.kind = Kind::plain, .text = std::move(text)});
 }
 
 bool is_pair(const Json& value) { return value.is_array() && value.size() == 2 && value[0].is_text(); }
+
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -48,49 +51,35 @@ Json& Json::operator=(const Json& other) = default;
 Json& Json::operator=(Json&& other) noexcept = default;
 Json::~Json() = default;
 Json::Json(std::nullptr_t) {}
-Json::Json(bool value) : node_(make({.kind = Kind::boolean, .integer = value ? 1 : 0})) {}
-Json::Json(int value) : Json(static_cast<long long>(value)) {}
-Json::Json(long value) : Json(static_cast<long long>(value)) {}
-Json::Json(long long value) : node_(make({.kind = Kind::integer, .integer = value})) {}
-Json::Json(unsigned value) : Json(static_cast<unsigned long long>(value)) {}
-Json::Json(unsigned long value) : Json(static_cast<unsigned long long>(value)) {}
-Json::Json(unsigned long long value) : node_(make({.kind = Kind::whole, .whole = value})) {}
-Json::Json(double value) : node_(make({.kind = Kind::real, .real = value})) {}
-Json::Json(const char* text) : Json(std::string(text)) {}
-Json::Json(std::string_view text) : Json(std::string(text)) {}
-Json::Json(const std::string& text) : node_(make({.kind = Kind::text, .text = text})) {}
-Json::Json(const std::vector<int>& values)
-    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
-Json::Json(const std::vector<std::int64_t>& values)
-    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
-Json::Json(const std::vector<std::string>& values)
-    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
+Json::Json(bool value) : node_(plain(value ? "true" : "false")) {}
+Json::Json(long long value) : node_(plain(std::to_string(value))) {}
+Json::Json(unsigned long long value) : node_(plain(std::to_string(value))) {}
+Json::Json(double value) : node_(plain(nlohmann::json(value).dump())) {}
+Json::Json(std::string_view text) : node_(make({.kind = Kind::text, .text = std::string(text)})) {}
+Json::Json(std::vector<Json> elements)
+    : node_(make({.kind = Kind::array, .elements = std::move(elements)})) {}
 
 Json::Json(std::initializer_list<Json> values) : Json(array(values)) {
   if (!std::ranges::all_of(values, is_pair)) return;
   *this = object();
-  for (const Json& pair : values) (*this)[pair[0].text()] = pair[1];
+  for (const Json& pair : values) member(pair[0].text()) = pair[1];
 }
 
-Json Json::array(std::initializer_list<Json> values) {
-  return Json(make({.kind = Kind::array, .elements = std::vector<Json>(values)}));
-}
+Json Json::array(std::initializer_list<Json> values) { return Json(std::vector<Json>(values)); }
 Json Json::object() { return Json(make({.kind = Kind::object})); }
 
 bool Json::is_array() const { return node_ != nullptr && node_->kind == Kind::array; }
 bool Json::is_object() const { return node_ != nullptr && node_->kind == Kind::object; }
 bool Json::is_text() const { return node_ != nullptr && node_->kind == Kind::text; }
 bool Json::is_integer() const {
-  if (node_ == nullptr) return false;
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-  return node_->kind == Kind::integer || (node_->kind == Kind::whole && node_->whole <= kMost);
+  return node_ != nullptr && node_->kind == Kind::plain && whole_number(node_->text);
 }
 
 std::size_t Json::size() const { return node_ == nullptr ? 0 : node_->elements.size(); }
 
 std::int64_t Json::integer() const {
   CHECK(is_integer());
-  return node_->kind == Kind::integer ? node_->integer : static_cast<std::int64_t>(node_->whole);
+  return *whole_number(node_->text);
 }
 
 const std::string& Json::text() const {
@@ -125,14 +114,12 @@ Json::Node& Json::own() {
   return *node_;
 }
 
-Json& Json::operator[](const char* name) { return (*this)[std::string_view(name)]; }
-
 void Json::push_back(Json element) {
   CHECK(is_array());
   own().elements.push_back(std::move(element));
 }
 
-Json& Json::operator[](std::string_view name) {
+Json& Json::member(std::string_view name) {
   if (node_ == nullptr) *this = object();
   CHECK(is_object());
   Node& node = own();
@@ -145,65 +132,44 @@ Json& Json::operator[](std::string_view name) {
 }
 
 // ---- text
-// --------------------------------------------------------------------------------------------------------
 
 namespace {
 
-void append_text(const std::string& text, bool ascii, std::string& out) {
-  out += nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+void append_text(const std::string& text, std::string& out) {
+  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
 
-void Json::append(bool ascii, std::string& out) const {
+void Json::append(std::string& out) const {
   if (node_ == nullptr) {
     out += "null";
-    return;
-  }
-  switch (node_->kind) {
-    case Kind::boolean:
-      out += node_->integer != 0 ? "true" : "false";
-      return;
-    case Kind::integer:
-      fmt::format_to(std::back_inserter(out), "{}", node_->integer);
-      return;
-    case Kind::whole:
-      fmt::format_to(std::back_inserter(out), "{}", node_->whole);
-      return;
-    case Kind::real:
-      out += nlohmann::json(node_->real).dump();
-      return;
-    case Kind::text:
-      return append_text(node_->text, ascii, out);
-    case Kind::array:
-    case Kind::object:
-      return append_elements(ascii, out);
+  } else if (node_->kind == Kind::plain) {
+    out += node_->text;
+  } else if (node_->kind == Kind::text) {
+    append_text(node_->text, out);
+  } else {
+    append_elements(out);
   }
 }
 
-void Json::append_elements(bool ascii, std::string& out) const {
+void Json::append_elements(std::string& out) const {
   const bool is_named = is_object();
   out += is_named ? '{' : '[';
   for (std::size_t i = 0; i < size(); ++i) {
     if (i > 0) out += ',';
     if (is_named) {
-      append_text(node_->names[i], ascii, out);
+      append_text(node_->names[i], out);
       out += ':';
     }
-    node_->elements[i].append(ascii, out);
+    node_->elements[i].append(out);
   }
   out += is_named ? '}' : ']';
 }
 
 std::string Json::dump() const {
   std::string out;
-  append(false, out);
-  return out;
-}
-
-std::string Json::dump_ascii() const {
-  std::string out;
-  append(true, out);
+  append(out);
   return out;
 }
 
@@ -216,6 +182,9 @@ constexpr std::size_t kMostMembers = 20'000;  // each is looked for among those 
 /// Builds a value from what the library reads, and stops where it is nested too deep.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
+  Json whole;
+  std::string problem;
+
   bool null() override { return add({}); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(static_cast<long long>(value)); }
@@ -230,27 +199,24 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     names_.back() = std::move(name);
     if (open_.back().size() < kMostMembers) return true;
-    problem_ = fmt::format("an object has more than {} members", kMostMembers);
+    problem = fmt::format("an object has more than {} members", kMostMembers);
     return false;
   }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
-    problem_ = error.what();
+    problem = error.what();
     return false;
   }
-
-  Json taken() { return std::move(whole_); }
-  const std::string& problem() const { return problem_; }
 
  private:
   bool add(Json value) {
     if (open_.empty()) {
-      whole_ = std::move(value);
+      whole = std::move(value);
     } else if (open_.back().is_array()) {
       open_.back().push_back(std::move(value));
     } else {
-      open_.back()[std::string_view(names_.back())] = std::move(value);
+      open_.back()[names_.back()] = std::move(value);
     }
     return true;
   }
@@ -258,7 +224,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     open_.push_back(std::move(value));
     names_.emplace_back();
     if (std::ssize(open_) <= kMostJsonDepth) return true;
-    problem_ = fmt::format("it is nested deeper than {} levels", kMostJsonDepth);
+    problem = fmt::format("it is nested deeper than {} levels", kMostJsonDepth);
     return false;
   }
   bool close() {
@@ -268,24 +234,21 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(std::move(value));
   }
 
-  Json whole_;
   std::vector<Json> open_;
   std::vector<std::string> names_;  // of the member that each open value waits for
-  std::string problem_;
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text) {
   Builder builder;
-  if (nlohmann::json::sax_parse(text, &builder)) return builder.taken();
-  throw std::runtime_error(builder.problem());
+  if (nlohmann::json::sax_parse(text, &builder)) return std::move(builder.whole);
+  throw std::runtime_error(builder.problem);
 }
 
 std::optional<Json> parsed_json(std::string_view text) {
   Builder builder;
-  if (!nlohmann::json::sax_parse(text, &builder)) return std::nullopt;
-  return builder.taken();
+  return nlohmann::json::sax_parse(text, &builder) ? std::optional(std::move(builder.whole)) : std::nullopt;
 }
 
 }  // namespace verify

@@ -16,6 +16,7 @@
 /// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
 ///         as null.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -32,7 +33,7 @@ inline constexpr int kMostJsonDepth = 64;
 
 class Json {
  public:
-  // No constructor is inline, because a document calls hundreds of them.
+  // What makes a node is not inline, because a document calls it hundreds of times.
   Json();  // null
   Json(const Json& other);
   Json(Json&& other) noexcept;
@@ -41,20 +42,23 @@ class Json {
   ~Json();
   Json(std::nullptr_t);
   Json(bool value);
-  Json(int value);
-  Json(long value);
   Json(long long value);
-  Json(unsigned value);
-  Json(unsigned long value);
   Json(unsigned long long value);
   Json(double value);
-  Json(const char* text);
   Json(std::string_view text);
-  Json(const std::string& text);
-  Json(const std::vector<int>& values);
-  Json(const std::vector<std::int64_t>& values);
-  Json(const std::vector<std::string>& values);
+  Json(std::vector<Json> elements);
   Json(std::initializer_list<Json> values);
+  template <std::signed_integral Number>
+  Json(Number value) : Json(static_cast<long long>(value)) {}
+  template <std::unsigned_integral Number>
+  Json(Number value) : Json(static_cast<unsigned long long>(value)) {}
+  template <std::convertible_to<std::string_view> Text>
+  Json(const Text& text) : Json(std::string_view(text)) {}
+  template <typename Value>
+  Json(const std::vector<Value>& values) : Json(std::vector<Json>(values.begin(), values.end())) {}
+  /// Null stands for no value.
+  template <typename Value>
+  Json(const std::optional<Value>& value) : Json(value ? Json(*value) : Json()) {}
   static Json array(std::initializer_list<Json> values = {});
   static Json object();
 
@@ -80,25 +84,34 @@ class Json {
 
   void push_back(Json element);
   /// Returns the member of this name, which is added as null if there is none.
-  Json& operator[](std::string_view name);
-  Json& operator[](const char* name);
+  template <std::convertible_to<std::string_view> Name>
+  Json& operator[](const Name& name) {
+    return member(name);
+  }
 
   /// Returns the text in one line. Bytes that are not UTF-8 (in a file name or an option) become replacement
   /// characters.
   std::string dump() const;
-  /// Returns the same text, with every character outside ASCII escaped.
-  std::string dump_ascii() const;
 
   struct Node;
 
  private:
   explicit Json(std::shared_ptr<Node> node) : node_(std::move(node)) {}
   Node& own();
-  void append(bool ascii, std::string& out) const;
-  void append_elements(bool ascii, std::string& out) const;
+  Json& member(std::string_view name);
+  void append(std::string& out) const;
+  void append_elements(std::string& out) const;
 
   std::shared_ptr<Node> node_;  // null stands for null
 };
+
+/// Returns the list of what `made` returns for each element.
+template <typename Elements, typename Made>
+Json json_list(const Elements& elements, const Made& made) {
+  Json list = Json::array();
+  for (const auto& element : elements) list.push_back(made(element));
+  return list;
+}
 
 /// Returns the dump with a newline.
 std::string one_line(const Json& document);

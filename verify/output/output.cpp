@@ -26,6 +26,11 @@ int terminal_columns() {
 
 }  // namespace
 
+const char* verdict_name(ExitCode code) {
+  if (code == kVerified) return "verified";
+  return code == kBroken ? "broken" : code == kInterrupted ? "interrupted" : "falsified";
+}
+
 Output terminal_output() {
   std::ios::sync_with_stdio(false);
   const bool colour = is_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;

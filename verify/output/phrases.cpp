@@ -38,14 +38,9 @@ std::string byte_text(std::int64_t bytes) {
 }
 
 std::string grouped_digits(std::int64_t number) {
-  const std::string digits = std::to_string(number);
-  const std::size_t first = number < 0 ? 1 : 0;
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > first && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
+  const auto bits = static_cast<std::uint64_t>(number);
+  return number < 0 ? fmt::format("-{}", fmt::group_digits(0 - bits))
+                    : fmt::format("{}", fmt::group_digits(bits));
 }
 
 std::string cell_text(const sim::RankGrid& grid, int rank) {

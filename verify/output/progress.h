@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <ostream>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "verify/output/output.h"
 
 namespace verify {
 
@@ -15,21 +18,23 @@ std::string text_of_rate(double per_second);
 
 class Progress {
  public:
-  Progress(std::ostream& out, bool enabled, std::size_t total, std::string unit);
-  ~Progress();
+  Progress(const Output& output, std::string unit) : output_(output), unit_(std::move(unit)) {}
+  ~Progress() { end(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// Must be called before item `done` (0, 1, ...) begins. The line is written at most ten times a second.
-  void step(std::size_t done, const std::string& what);
+  void step(std::size_t done, std::size_t total, const std::string& what);
+  /// Removes the line.
+  void end();
 
  private:
-  std::ostream& out_;
-  bool enabled_;
-  std::size_t total_;
+  using Time = std::chrono::steady_clock::time_point;
+
+  const Output& output_;
   std::string unit_;
-  std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point next_;  // earliest time of the next line
+  std::optional<Time> start_;  // of the first step
+  Time next_;                  // earliest time of the next line
 };
 
 }  // namespace verify

@@ -17,16 +17,13 @@ Json refusal_json(const sim::Refusal& refusal) {
 void add_refusals(Json& document, const sim::Refusal& first, const std::vector<sim::Refusal>& further) {
   document["error"] = refusal_json(first);
   if (further.empty()) return;
-  Json list = Json::array();
-  for (const sim::Refusal& refusal : further) list.push_back(refusal_json(refusal));
-  document["further_errors"] = std::move(list);
+  document["further_errors"] = json_list(further, refusal_json);
 }
 
 Json warnings_json(const std::vector<sim::Warning>& warnings) {
-  Json list = Json::array();
-  for (const sim::Warning& warning : warnings)
-    list.push_back({{"name", warning.name}, {"message", warning.message}});
-  return list;
+  return json_list(warnings, [](const sim::Warning& warning) {
+    return Json{{"name", warning.name}, {"message", warning.message}};
+  });
 }
 
 namespace {
@@ -52,11 +49,12 @@ Json call_json(const sim::CallFacts& call) {
 }  // namespace
 
 Json finding_json(const sim::Finding& finding) {
-  Json calls = Json::array();
-  for (const sim::CallFacts& call : finding.calls) calls.push_back(call_json(call));
-  return {{"code", finding.code},      {"sentence", finding.sentence},
-          {"calls", std::move(calls)}, {"more_calls", finding.more_calls},
-          {"rule", finding.rule},      {"hint", finding.hint}};
+  return {{"code", finding.code},
+          {"sentence", finding.sentence},
+          {"calls", json_list(finding.calls, call_json)},
+          {"more_calls", finding.more_calls},
+          {"rule", finding.rule},
+          {"hint", finding.hint}};
 }
 
 Json ledger_json(const sim::LedgerRow& row) {

@@ -11,19 +11,20 @@
 namespace verify {
 
 void TextTable::add(std::vector<std::string> cells, fmt::text_style first_cell) {
-  CHECK(cells.size() == columns_.size());
+  CHECK(cells.size() == titles_.size());
   for (std::string& cell : cells) cell = sim::printable_text(cell);
   rows_.push_back({std::move(cells), first_cell});
 }
 
 std::string TextTable::text(const std::string& indent) const {
+  std::vector<bool> are_right;
   std::vector<std::size_t> widths;
   Row titles;
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    titles.cells.push_back(columns_[c].title);
-    std::size_t width = columns_[c].title.size();
-    for (const Row& row : rows_) width = std::max(width, row.cells[c].size());
-    widths.push_back(width);
+  for (std::size_t c = 0; c < titles_.size(); ++c) {
+    are_right.push_back(titles_[c].starts_with('>'));
+    titles.cells.push_back(titles_[c].substr(are_right[c] ? 1 : 0));
+    widths.push_back(titles.cells[c].size());
+    for (const Row& row : rows_) widths[c] = std::max(widths[c], row.cells[c].size());
   }
   std::string out;
   const auto add_line = [&](const Row& row) {
@@ -32,13 +33,12 @@ std::string TextTable::text(const std::string& indent) const {
       const std::string padding(widths[c] - row.cells[c].size(), ' ');
       const std::string cell = c == 0 ? fmt::format(row.first_cell, "{}", row.cells[c]) : row.cells[c];
       if (c > 0) line += "  ";
-      line += columns_[c].align == Align::right ? padding + cell : cell + padding;
+      line += are_right[c] ? padding + cell : cell + padding;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   };
-  const auto has_title = [](const Column& column) { return !column.title.empty(); };
-  if (std::ranges::any_of(columns_, has_title)) add_line(titles);
+  if (!std::ranges::all_of(titles_, &std::string::empty)) add_line(titles);
   for (const Row& row : rows_) add_line(row);
   return out;
 }

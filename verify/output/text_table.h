@@ -4,21 +4,22 @@
 /// trailing blanks. Control characters in cells are escaped (sim/base/printable_text.h).
 
 #include <fmt/color.h>
+#include <fmt/format.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace verify {
 
-enum class Align { left, right };
-
-struct Column {
-  std::string title;
-  Align align = Align::left;
-};
-
 class TextTable {
  public:
-  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// A title that begins with ">" is that of a column which is aligned right, as in fmt.
+  explicit TextTable(std::vector<std::string> titles) : titles_(std::move(titles)) {}
+  /// Adds a row of texts and numbers.
+  template <typename... Cells>
+  void row(Cells&&... cells) {
+    add({fmt::format("{}", std::forward<Cells>(cells))...});
+  }
   /// Adds a row. The style applies to the first cell of the row, without its padding.
   void add(std::vector<std::string> cells, fmt::text_style first_cell = {});
   /// Returns the table. Every line starts with `indent` and ends with a newline. The line of titles is left
@@ -30,7 +31,7 @@ class TextTable {
     std::vector<std::string> cells;
     fmt::text_style first_cell;
   };
-  std::vector<Column> columns_;
+  std::vector<std::string> titles_;
   std::vector<Row> rows_;
 };
 

@@ -36,16 +36,6 @@ std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOp
   return dtypes;
 }
 
-/// Refuses a world of one process, because it makes no collective calls, so that a wrong layer looks right.
-void require_several_processes(const BackendChoice& choice, const std::string& called) {
-  if (!choice.kind->ranks_are_processes || choice.launch.world_size > 1) return;
-  sim::refuse({.code = "one_process",
-               .option = choice.kind->asked_by,
-               .numbers = "1 process",
-               .rule = "on this backend each process is a rank, and one rank alone makes no collective calls",
-               .hint = fmt::format("{}{} check {}", launched(4), called, choice.kind->asked_by)});
-}
-
 std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend& backend) {
   std::vector<TwinProgram> all;
   for (const Case* the_case : request.cases) {
@@ -63,10 +53,12 @@ std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend&
 }
 
 std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinProgram>& programs,
-                                       const Output& output) {
-  Progress progress(output.err, output.progress && backend.rank() == 0, programs.size(), "runs");
-  return run_twins(backend, programs,
-                   [&](std::size_t done, const std::string& row) { progress.step(done, row); });
+                                       Output output) {
+  output.progress = output.progress && backend.rank() == 0;
+  Progress progress(output, "runs");
+  return run_twins(backend, programs, [&](std::size_t done, const std::string& row) {
+    progress.step(done, programs.size(), row);
+  });
 }
 
 std::string verdict_text(const TwinRow& row) {
@@ -90,48 +82,43 @@ Json as_json(const TwinRow& row) {
   return json;
 }
 
-Json property_names() {
-  Json names = Json::array();
-  for (const Property* property : required_properties()) names.push_back(property->name);
-  return names;
-}
-
-void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, const Backend& backend,
-           const std::string& reproduce, bool as_json_text, const Output& output) {
+void write(const Call& call, const std::vector<TwinRow>& rows, const CampaignRequest& request,
+           const Backend& backend) {
+  const std::string reproduce = fmt::format("{}{} check{}", launched(backend.processes()), call.called,
+                                            arguments_of(call.line, "case"));
   std::int64_t runs = 0, failed = 0;
-  Json json_rows = Json::array();
-  TextTable table({{"case"},
-                   {"runs", Align::right},
-                   {"tensors", Align::right},
-                   {"bytes", Align::right},
-                   {"calls", Align::right},
+  TextTable table({"case",
+                   ">runs",
+                   ">tensors",
+                   ">bytes",
+                   ">calls",
                    {fmt::format("on virtual ranks; {} compared with them", backend.name())}});
   std::string failures;
   for (const TwinRow& row : rows) {
     runs += row.runs;
     failed += row.is_equal() ? 0 : 1;
-    json_rows.push_back(as_json(row));
-    table.add({row.name, fmt::format("{}", row.runs), fmt::format("{}", row.tensors),
-               fmt::format("{}", row.bytes), fmt::format("{}", row.calls), verdict_text(row)});
+    table.row(row.name, row.runs, row.tensors, row.bytes, row.calls, verdict_text(row));
     if (!row.is_equal())
       failures +=
           fmt::format("\n{}: {}\n  reproduce  {} --case {}\n", row.name, row.difference, reproduce, row.name);
   }
-  const char* verdict = failed == 0 ? "verified" : "falsified";
-  if (as_json_text) {
-    output.out << one_line({{"verdict", verdict},
-                            {"backend", backend.name()},
-                            {"properties", property_names()},
-                            {"processes", backend.processes()},
-                            {"seed", request.seed},
-                            {"runs", runs},
-                            {"rows", std::move(json_rows)}});
+  const char* verdict = verdict_name(failed == 0 ? kVerified : kFalsified);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(
+        {{"verdict", verdict},
+         {"backend", backend.name()},
+         {"properties",
+          json_list(required_properties(), [](const Property* property) { return property->name; })},
+         {"processes", backend.processes()},
+         {"seed", request.seed},
+         {"runs", runs},
+         {"rows", json_list(rows, as_json)}});
     return;
   }
-  output.out << table.text() << failures
-             << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict, counted(runs, "run"),
-                            counted(std::ssize(rows), "row"), counted(backend.processes(), "process"),
-                            request.seed, failed);
+  call.output.out << table.text() << failures
+                  << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict,
+                                 counted(runs, "run"), counted(std::ssize(rows), "row"),
+                                 counted(backend.processes(), "process"), request.seed, failed);
 }
 
 /// A divisor of `of`, drawn uniformly.
@@ -166,6 +153,17 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
   return setting;
 }
 
+void require_several_processes(const BackendChoice& choice, const std::string& called, const char* rule,
+                               const std::string& otherwise) {
+  if (choice.launch.world_size > 1) return;
+  sim::refuse(
+      {.code = "one_process",
+       .option = choice.kind->asked_by,
+       .numbers = "1 process",
+       .rule = rule,
+       .hint = fmt::format("{}{} check {}{}", launched(4), called, choice.kind->asked_by, otherwise)});
+}
+
 std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases) {
   sim::ContentHash hash;
   hash.add(std::string_view(arguments_of(line)));
@@ -185,7 +183,11 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   if (!options.runs) request.runs = kBackendRuns;
   const BackendChoice choice = backend_choice(call.line);
   require_built(choice, call.backends);
-  require_several_processes(choice, call.called);
+  // It makes no collective calls, so that a wrong layer looks right.
+  if (kind.ranks_are_processes)
+    require_several_processes(
+        choice, call.called,
+        "on this backend each process is a rank, and one rank alone makes no collective calls");
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
       open_backend({choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
@@ -193,10 +195,7 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));
     if (backend->rank() != 0) return;
-    const std::string reproduce = fmt::format("{}{} check{}", launched(backend->processes()), call.called,
-                                              arguments_of(call.line, "case"));
-    write(verdict.rows, request, *backend, reproduce, asks_for_json(call.line),
-          {call.output.out, call.output.err});
+    write(call, verdict.rows, request, *backend);
     call.output.out.flush();
   });
   backend->close();

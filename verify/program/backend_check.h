@@ -19,6 +19,7 @@
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/program/commands.h"
+#include "verify/requests/backend_choice.h"
 
 namespace verify {
 
@@ -31,6 +32,11 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
 
 /// Returns a hash of what has to be the same on every process.
 std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases);
+
+/// Refuses a world of one process. `rule` says why it is none; the hint is a call with several processes,
+/// behind which `otherwise` stands.
+void require_several_processes(const BackendChoice& choice, const std::string& called, const char* rule,
+                               const std::string& otherwise = "");
 
 /// The command check on the backend that the command line asks for.
 int check_on_backend(const Call& call, const CaseList& cases);

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include "verify/program/command_help.h"
-#include "verify/program/shell_completion.h"
 
 namespace verify {
 
@@ -27,13 +26,7 @@ Words option_words(const std::vector<OptionInfo>& own, const ProgramInfo& progra
 /// Returns the words that may follow --help.
 Words topics(const std::vector<OptionInfo>& options) {
   Words words = {"all"};
-  for (const OptionSection& section : option_sections()) {
-    for (const OptionInfo& option : options) {
-      if (option.section != section.name) continue;
-      words.emplace_back(section.name);
-      break;
-    }
-  }
+  for (const SectionOptions& one : by_section(options)) words.emplace_back(one.section.name);
   return words;
 }
 
@@ -79,7 +72,7 @@ std::string command_cases(const ProgramInfo& program) {
     const std::vector<OptionInfo> options = own_options(command);
     text += fmt::format("    {}) options='{}' topics='{}' files={} ;;\n", command.name,
                         fmt::join(option_words(options, program), " "), fmt::join(topics(options), " "),
-                        *command.arguments == '\0' ? "no"
+                        command.arguments.empty()  ? "no"
                         : takes_scenarios(command) ? "scenarios"
                                                    : "any");
     names += (names.empty() ? "" : " ") + std::string(command.name);

@@ -11,6 +11,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/requests/case_options.h"
+#include "verify/requests/command_requests.h"
 
 namespace verify {
 
@@ -74,66 +75,67 @@ std::string as_text(const CampaignRow& row, const std::vector<Fault>& faults, co
   return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
 }
 
-}  // namespace
+/// What became of all rows.
+struct CampaignVerdict {
+  std::int64_t falsified = 0, broken = 0;
+  std::vector<std::string> unmet_faults = {};  // planted faults that no call, kernel or tensor had
+  ExitCode code = kVerified;
 
-const char* CampaignVerdict::name() const {
-  if (has_failed()) return broken > 0 && falsified == 0 ? "broken" : "falsified";
-  return is_whole ? "verified" : "interrupted";
-}
-
-ExitCode CampaignVerdict::exit_code() const {
-  if (has_failed()) return broken > 0 && falsified == 0 ? kBroken : kFalsified;
-  return is_whole ? kVerified : kInterrupted;
-}
-
-std::string CampaignVerdict::counts() const {
-  const std::string of_broken = broken > 0 ? fmt::format(", {} broken", broken) : "";
-  const std::string of_unmet =
-      unmet_faults.empty() ? "" : fmt::format(", {} not met", counted(std::ssize(unmet_faults), "fault"));
-  return fmt::format("{} falsified{}{}", falsified, of_broken, of_unmet);
-}
+  std::string counts() const {
+    const std::string of_broken = broken > 0 ? fmt::format(", {} broken", broken) : "";
+    const std::string of_unmet =
+        unmet_faults.empty() ? "" : fmt::format(", {} not met", counted(std::ssize(unmet_faults), "fault"));
+    return fmt::format("{} falsified{}{}", falsified, of_broken, of_unmet);
+  }
+};
 
 CampaignVerdict verdict_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows,
                            bool is_whole) {
-  CampaignVerdict verdict{.is_whole = is_whole};
+  CampaignVerdict verdict{.code = is_whole ? kVerified : kInterrupted};
   if (is_whole) verdict.unmet_faults = unmet_faults(request.faults);
-  for (const CampaignRow& row : rows) {
+  for (const CampaignRow& row : rows)
     if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
-  }
+  if (verdict.falsified > 0 || !verdict.unmet_faults.empty() || verdict.broken > 0)
+    verdict.code = verdict.broken > 0 && verdict.falsified == 0 ? kBroken : kFalsified;
   return verdict;
 }
 
-void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
-                    bool as_json_text, const std::string& called, const Output& output) {
+}  // namespace
+
+ExitCode exit_code_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole) {
+  return verdict_of(request, rows, is_whole).code;
+}
+
+void write_campaign(const Call& call, const CampaignRequest& request, const std::vector<CampaignRow>& rows,
+                    bool is_whole) {
   const CampaignVerdict verdict = verdict_of(request, rows, is_whole);
   Json json_rows = Json::array();
-  TextTable table(
-      {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
+  TextTable table({"case", "property", ">runs", ">worst slack", "verdict"});
   std::string failures;
   std::int64_t runs = 0;
   for (const CampaignRow& row : rows) {
-    const std::string path = row.failure ? write_scenario(row, request.faults, called) : "";
+    const std::string path = row.failure ? write_scenario(row, request.faults, call.called) : "";
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
-    table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
-               verdict_text(row, request.runs)});
-    if (row.failure) failures += as_text(row, request.faults, path, called);
+    table.row(row.the_case->name(), row.property->name, row.runs, slack_text(row),
+              verdict_text(row, request.runs));
+    if (row.failure) failures += as_text(row, request.faults, path, call.called);
   }
   if (!verdict.unmet_faults.empty()) failures += fmt::format("\nplant: {}\n", text_of_unmet(request.faults));
-  if (as_json_text) {
-    output.out << one_line({{"verdict", verdict.name()},
-                            {"seed", request.seed},
-                            {"runs", runs},
-                            {"interrupted", !is_whole},
-                            {"unmet_faults", verdict.unmet_faults},
-                            {"rows", std::move(json_rows)}});
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line({{"verdict", verdict_name(verdict.code)},
+                                 {"seed", request.seed},
+                                 {"runs", runs},
+                                 {"interrupted", !is_whole},
+                                 {"unmet_faults", verdict.unmet_faults},
+                                 {"rows", std::move(json_rows)}});
   } else {
     const std::string of_runs =
         is_whole ? counted(runs, "run") : fmt::format("{} of {} runs", runs, std::ssize(rows) * request.runs);
-    const char* end = is_whole || !verdict.has_failed() ? "" : ", then interrupted";
-    output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict.name(), of_runs,
-                              counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
+    const char* end = is_whole || verdict.code == kInterrupted ? "" : ", then interrupted";
+    call.output.out << table.text() << failures
+                    << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict_name(verdict.code), of_runs,
+                                   counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
   }
 }
 

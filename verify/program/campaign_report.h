@@ -9,30 +9,18 @@
 
 #include "verify/campaign/campaign.h"
 #include "verify/output/output.h"
+#include "verify/program/commands.h"
 
 namespace verify {
 
-/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken, and a planted
-/// fault that nothing had is a failure. A failure that was found before an interrupt is a verdict; what has
-/// not failed until then is none.
-struct CampaignVerdict {
-  std::int64_t falsified = 0;
-  std::int64_t broken = 0;
-  bool is_whole = true;                        // the campaign came to its end
-  std::vector<std::string> unmet_faults = {};  // planted faults that no call, kernel or tensor had
-
-  bool has_failed() const { return falsified + broken > 0 || !unmet_faults.empty(); }
-  const char* name() const;
-  ExitCode exit_code() const;
-  std::string counts() const;
-};
-
-CampaignVerdict verdict_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows,
-                           bool is_whole);
+/// Returns the exit code of all rows. As in a replay, what is falsified is worse than what is broken, and a
+/// planted fault that nothing had is a failure. A failure that was found before an interrupt is a verdict;
+/// what has not failed until then is none.
+ExitCode exit_code_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole);
 
 /// Writes the result as a table, or as one JSON document, and each failure as a scenario into the working
-/// directory. `called` is the program that a line uses to reproduce a failure.
-void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
-                    bool as_json, const std::string& called, const Output& output);
+/// directory.
+void write_campaign(const Call& call, const CampaignRequest& request, const std::vector<CampaignRow>& rows,
+                    bool is_whole);
 
 }  // namespace verify

@@ -35,8 +35,13 @@ namespace verify {
 
 namespace {
 
-/// What a line of progress says of a run.
-std::string text_of(const CampaignRow& row) { return row.the_case->name() + " " + row.property->name; }
+/// Returns what shows the progress of a campaign's runs, and ends them at an interrupt.
+GoesOn shown_by(InterruptibleWork& work, const CampaignRequest& request, std::size_t rows) {
+  const std::size_t runs = rows * static_cast<std::size_t>(request.runs);
+  return [&work, runs](std::int64_t done, const CampaignRow& row) {
+    return work(static_cast<std::size_t>(done), runs, row.the_case->name() + " " + row.property->name);
+  };
+}
 
 /// Returns the number of threads that this process's runs are divided over: as many as the options say, or as
 /// there are cores for each process of this machine. The result is the same for any number.
@@ -52,10 +57,10 @@ std::size_t threads_for(const CaseOptions& options, std::size_t runs, const sim:
 bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows,
                        std::span<Bench> benches, const Output& output) {
   InterruptibleWork work(output, "runs");
-  const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
+  const GoesOn goes_on = shown_by(work, request, rows.size());
   bool is_whole = true;
   run_campaign(request, benches, rows, [&](std::int64_t done, const CampaignRow& row) {
-    is_whole = work(static_cast<std::size_t>(done), runs, text_of(row)) && is_whole;
+    is_whole = goes_on(done, row) && is_whole;
     return is_whole;
   });
   return is_whole;
@@ -64,23 +69,22 @@ bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
 /// Writes what check --sites shows: a table of the calls and published tensors in `sites`, at which --plant
 /// can plant a fault, and of all kernels; or one JSON document. Beside a call stand the operations that are
 /// called there.
-void write_sites(std::span<const SiteOperation> sites, bool as_json, const Output& output) {
+void write_sites(const Call& call, std::span<const SiteOperation> sites) {
   std::map<std::string, std::vector<std::string>> operations;  // none of a kernel or tensor
   for (const SiteOperation& one : sites) {
     std::vector<std::string>& of_site = operations[one.site];
     if (!one.is_tensor()) of_site.emplace_back(sim::name_of(one.operation));
   }
   for (const std::string& kernel : kernel_names()) operations[kernel];
-  if (as_json) {
+  if (asks_for_json(call.line)) {
     Json rows = Json::array();
     for (const auto& [site, of_site] : operations) rows.push_back({{"site", site}, {"operations", of_site}});
-    output.out << one_line({{"sites", std::move(rows)}});
+    call.output.out << one_line({{"sites", std::move(rows)}});
     return;
   }
-  TextTable table({{"site"}, {"operations"}});
-  for (const auto& [site, of_site] : operations)
-    table.add({site, fmt::format("{}", fmt::join(of_site, ", "))});
-  output.out << table.text();
+  TextTable table({"site", "operations"});
+  for (const auto& [site, of_site] : operations) table.row(site, fmt::join(of_site, ", "));
+  call.output.out << table.text();
 }
 
 // ---- --spread
@@ -108,16 +112,6 @@ struct SpreadCheck {
 /// The processes meet once a second, each time with one call: this is enough for years.
 constexpr std::int64_t kCallLimit = std::int64_t{1} << 32;
 
-void require_processes_to_spread_over(const BackendChoice& choice, const std::string& called) {
-  if (choice.launch.world_size > 1) return;
-  sim::refuse(
-      {.code = "one_process",
-       .option = choice.kind->asked_by,
-       .numbers = "1 process",
-       .rule = "--spread divides the runs over the processes that mpirun or srun starts",
-       .hint = fmt::format("{0}{1} check {2}, or {1} check", launched(4), called, choice.kind->asked_by)});
-}
-
 /// Runs the campaign on all processes. Returns whether it came to its end, and rank 0's exit code.
 struct Ended {
   bool is_whole = true;
@@ -127,17 +121,14 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
                         Output output) {
   output.progress = output.progress && backend.rank() == 0;
   InterruptibleWork work(output, "runs");
-  const std::size_t runs = rows.size() * static_cast<std::size_t>(spread.request.runs);
-  const GoesOn goes_on = [&](std::int64_t done, const CampaignRow& row) {
-    return work(static_cast<std::size_t>(done), runs, text_of(row));
-  };
+  const GoesOn goes_on = shown_by(work, spread.request, rows.size());
   Ended ended;
   sim::WorldSpec world = sim::world_of(backend.processes());
   world.call_limit = kCallLimit;
   sim::CpuDevice cpu;
   backend.run(world, cpu, [&](sim::Rank& rank) {
     ended.is_whole = run_spread_campaign(rank, spread.request, spread.benches, rows, goes_on);
-    const ExitCode code = verdict_of(spread.request, rows, ended.is_whole).exit_code();
+    const ExitCode code = exit_code_of(spread.request, rows, ended.is_whole);
     ended.exit_code = static_cast<int>(number_of_rank_0(rank, code));
   });
   return ended;
@@ -146,7 +137,9 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
 /// Returns the exit code.
 int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spread) {
   require_built(spread.choice, call.backends);
-  require_processes_to_spread_over(spread.choice, call.called);
+  require_several_processes(spread.choice, call.called,
+                            "--spread divides the runs over the processes that mpirun or srun starts",
+                            fmt::format(", or {} check", call.called));
   const std::unique_ptr<Backend> backend =
       open_backend({spread.choice, configuration_of(call.line, cases)}, call.backends, call.output.err);
   Ended ended;
@@ -155,7 +148,7 @@ int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spr
     ended = run_with_progress(*backend, spread, rows, call.output);
     backend->finish({true, ""});
     if (backend->rank() != 0) return;
-    write_campaign(spread.request, rows, ended.is_whole, asks_for_json(call.line), call.called, call.output);
+    write_campaign(call, spread.request, rows, ended.is_whole);
     call.output.out.flush();
   });
   backend->close();
@@ -187,7 +180,7 @@ int check_cases(const Call& call, const CaseList& cases) {
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
   if (lists_sites) {
-    write_sites(sites_of(request, benches.front()), asks_for_json(line), call.output);
+    write_sites(call, sites_of(request, benches.front()));
     return kVerified;
   }
   if (!request.faults.empty()) require_sites(request.faults, sites_of(request, benches.front()));
@@ -195,8 +188,8 @@ int check_cases(const Call& call, const CaseList& cases) {
   if (spread.kind != nullptr)
     return check_spread(call, cases, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
-  write_campaign(request, rows, is_whole, asks_for_json(line), call.called, call.output);
-  return verdict_of(request, rows, is_whole).exit_code();
+  write_campaign(call, request, rows, is_whole);
+  return exit_code_of(request, rows, is_whole);
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases()); }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -44,15 +45,6 @@ bool is_general(const OptionInfo& option) {
   return option.readers == kEverybody || option.readers == Reader{};
 }
 
-/// Returns the options of a section.
-Options of_section(const Options& options, const OptionSection& section) {
-  Options own;
-  for (const OptionInfo& option : options) {
-    if (option.section == section.name) own.push_back(option);
-  }
-  return own;
-}
-
 /// The readers of the options that a page lists, and the cases that their sentences name.
 struct Listing {
   Reader command;
@@ -70,27 +62,20 @@ std::string option_text(const OptionInfo& option, const Listing& listing) {
                  listing.columns);
 }
 
-std::string section_text(const OptionSection& section, const Options& options, const Listing& listing) {
-  std::string text;
-  for (const OptionInfo& option : of_section(options, section)) text += option_text(option, listing);
-  const std::string title = fmt::format("{}. {}", section.title, section.summary);
-  return text.empty() ? "" : "\n" + wrapped("", 0, title, listing.columns) + text;
+std::string section_text(const SectionOptions& section, const Listing& listing) {
+  const std::string title = fmt::format("{}. {}", section.section.title, section.section.summary);
+  std::string text = "\n" + wrapped("", 0, title, listing.columns);
+  for (const OptionInfo& option : section.options) text += option_text(option, listing);
+  return text;
 }
 
 /// Returns the sections that these words name. A word that ends in ".ini" is a scenario, of which help says
 /// nothing.
-std::vector<OptionSection> named_sections(const Words& words, const Options& options,
-                                          const std::string& help) {
-  std::vector<OptionSection> named;
-  for (const OptionSection& section : option_sections()) {
-    const bool is_asked =
-        std::ranges::any_of(words, [&](const auto& word) { return word == kAll || word == section.name; });
-    if (is_asked && !of_section(options, section).empty()) named.push_back(section);
-  }
+std::vector<SectionOptions> named_sections(const Words& words, const Options& options,
+                                           const std::string& help) {
+  std::vector<SectionOptions> sections = by_section(options);
   Words known = {std::string(kAll)};
-  for (const OptionSection& section : option_sections()) {
-    if (!of_section(options, section).empty()) known.emplace_back(section.name);
-  }
+  for (const SectionOptions& one : sections) known.emplace_back(one.section.name);
   for (const std::string& word : words) {
     if (word.ends_with(".ini") || std::ranges::find(known, word) != known.end()) continue;
     const std::string nearest = nearest_name(word, known);
@@ -100,7 +85,11 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
                  .rule = fmt::format("the sections are {}", fmt::join(known, ", ")),
                  .hint = nearest.empty() ? help : help + " " + nearest});
   }
-  return named;
+  std::erase_if(sections, [&](const SectionOptions& one) {
+    return std::ranges::none_of(words,
+                                [&](const auto& word) { return word == kAll || word == one.section.name; });
+  });
+  return sections;
 }
 
 /// Returns the sections with what their options are about, for a command with too many options.
@@ -110,11 +99,8 @@ std::string sections_text(const Options& options, const std::string& help, std::
               fmt::format("Options. '{0} SECTION' explains those of a section, '{0} all' explains all {1}.",
                           help, options.size()),
               columns);
-  for (const OptionSection& section : option_sections()) {
-    const std::size_t count = of_section(options, section).size();
-    if (count > 0)
-      text += wrapped(fmt::format("  {:<12} {:>3}", section.name, count), 20, section.summary, columns);
-  }
+  for (const auto& [section, own] : by_section(options))
+    text += wrapped(fmt::format("  {:<12} {:>3}", section.name, own.size()), 20, section.summary, columns);
   return text;
 }
 
@@ -124,7 +110,7 @@ constexpr const char* kLegend =
 
 std::string options_text(const Options& options, const Listing& listing) {
   std::string text = wrapped("", 0, kLegend, listing.columns);
-  for (const OptionSection& section : option_sections()) text += section_text(section, options, listing);
+  for (const SectionOptions& section : by_section(options)) text += section_text(section, listing);
   return text;
 }
 
@@ -151,10 +137,10 @@ std::string command_page(const ProgramInfo& program, const CommandInfo& command,
   const std::string help = fmt::format("{} {} --help", program.called, command.name);
   const Options options = own_options(command);
   const Listing listing = {command.reader, program.cases, columns};
-  const std::vector<OptionSection> sections = named_sections(topics, options, help);
+  const std::vector<SectionOptions> sections = named_sections(topics, options, help);
   if (!sections.empty() && std::ranges::find(topics, kAll) == topics.end()) {
     std::string text;
-    for (const OptionSection& section : sections) text += section_text(section, options, listing);
+    for (const SectionOptions& section : sections) text += section_text(section, listing);
     return text.substr(1);
   }
   const bool is_short = sections.empty() && options.size() > kMostOnAScreen;
@@ -177,12 +163,23 @@ std::string page_of_all(const ProgramInfo& program, const Words& topics, std::si
   }
   std::string text = wrapped("", 0, kLegend, columns);
   const Listing listing = {commands | kEveryBackend, program.cases, columns, program.has_pages};
-  for (const OptionSection& section : named_sections(topics, options, program.called + " --help"))
-    text += section_text(section, options, listing);
+  for (const SectionOptions& section : named_sections(topics, options, program.called + " --help"))
+    text += section_text(section, listing);
   return text;
 }
 
 }  // namespace
+
+std::vector<SectionOptions> by_section(const std::vector<OptionInfo>& options) {
+  std::vector<SectionOptions> sections;
+  for (const OptionSection& section : option_sections()) {
+    SectionOptions one{.section = section};
+    std::ranges::copy_if(options, std::back_inserter(one.options),
+                         [&](const OptionInfo& option) { return option.section == section.name; });
+    if (!one.options.empty()) sections.push_back(std::move(one));
+  }
+  return sections;
+}
 
 std::vector<std::string> known_values(const OptionInfo& option, const CaseList& cases) {
   if (!option.choices.empty()) return option.choices;
@@ -206,7 +203,7 @@ bool is_list(const OptionInfo& option) { return std::string_view(option.value).e
 
 std::string usage_of(const CommandInfo& command) {
   const bool reads_a_run = overlap(option_named("command").readers, command.reader);
-  return fmt::format("{}{}[--option VALUE]...{}", command.arguments, *command.arguments == '\0' ? "" : " ",
+  return fmt::format("{}{}[--option VALUE]...{}", command.arguments, command.arguments.empty() ? "" : " ",
                      reads_a_run ? " [-- COMMAND LINE]" : "");
 }
 

@@ -1,6 +1,10 @@
 #pragma once
 
-/// The pages of help, made from the tables of commands (command_info.h) and options (option_vocabulary.h).
+/// What the program says of itself, made from the tables of commands (command_info.h) and options
+/// (option_vocabulary.h): pages of help, the manual page in the language of man(7), and scripts with which
+/// bash and zsh complete a command line: commands, the options that a command reads, their values where all
+/// of them are known, and scenario files. CMake writes the manual page and the scripts when the program is
+/// linked, and installs them where man and the shells look for them.
 ///
 ///   PROGRAM --help                  the overview: commands, and the options that all of them have
 ///   PROGRAM COMMAND --help          its usage, its options, examples and exit codes; where it has too many
@@ -8,7 +12,8 @@
 ///   PROGRAM COMMAND --help SECTION  the options of these sections; 'all' shows those of every section
 ///   PROGRAM --help SECTION          the same for all commands
 ///
-/// Exact   A page is as wide as the terminal, from 60 to 100 columns.
+/// Exact   A page of help is as wide as the terminal, from 60 to 100 columns. The scripts hold all words
+///         themselves: they call no program and evaluate no text.
 /// Errors  unknown_topic: a word behind --help that is no section; unknown_command.
 
 #include <string>
@@ -38,6 +43,21 @@ std::string help_page(const ProgramInfo& program, const CommandLine& line, int c
 
 /// Returns the overview, as --help shows it.
 std::string overview(const ProgramInfo& program, int columns);
+
+std::string man_page(const ProgramInfo& program);
+std::string bash_completion(const ProgramInfo& program);
+std::string zsh_completion(const ProgramInfo& program);
+
+// What the pages are made of.
+
+/// The options of a section.
+struct SectionOptions {
+  OptionSection section;
+  std::vector<OptionInfo> options;
+};
+
+/// Returns the options by sections, without sections that have none.
+std::vector<SectionOptions> by_section(const std::vector<OptionInfo>& options);
 
 /// Returns what an option does, with the values that it takes, its default and the backends that it needs.
 /// `command` may be several readers.

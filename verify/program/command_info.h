@@ -1,8 +1,8 @@
 #pragma once
 
 /// What the program says of itself: its commands, each with a sentence, examples and exit codes. The page of
-/// help, the manual page and the completion of shells are made from this table and from the table of options
-/// (option_vocabulary.h); a command that is added here is in all of them.
+/// help, the manual page and the completion of shells are made from this table (commands.tsv) and from the
+/// table of options (option_vocabulary.h); a command that is added here is in all of them.
 ///
 /// Errors  unknown_command: there is no such command.
 
@@ -24,17 +24,17 @@ struct CommandExample {
 
 struct ExitCodeInfo {
   int code;
-  const char* means;  // a sentence
+  std::string means;  // a sentence
 };
 
 struct CommandInfo {
-  const char* name;
-  const char* arguments;  // the files that it takes, as the usage shows them; "": none
-  const char* summary;    // a sentence for the list of commands
-  const char* about;      // a paragraph for its own page
-  Reader reader;          // marks the options that it reads
-  std::vector<CommandExample> examples;
-  std::vector<ExitCodeInfo> exit_codes;
+  std::string name;
+  std::string arguments = {};  // the files that it takes, as the usage shows them; "": none
+  std::string summary = {};    // a sentence for the list of commands
+  std::string about = {};      // a paragraph for its own page
+  Reader reader;               // marks the options that it reads
+  std::vector<CommandExample> examples = {};
+  std::vector<ExitCodeInfo> exit_codes = {};
   int (*run)(const Call& call) = nullptr;  // null for a program that runs its commands itself (prove.h)
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,75 +30,56 @@ namespace {
 
 // ---- what an exam found: its tables by case and by fault, its score, and what was missed; or the document
 
-/// Counts of some rows of an exam. Shares are of 1, and 1 where there is nothing to share.
+/// Counts of some rows of an exam.
 struct ExamScore {
-  std::int64_t caught = 0;
-  std::int64_t equivalent = 0;
-  std::int64_t missed = 0;
-  std::int64_t explained = 0;   // of those that were caught
-  std::int64_t site_right = 0;  // of those that were explained: how many explanations name the site
-  std::int64_t rank_right = 0;
-  std::int64_t kind_right = 0;
+  std::int64_t caught = 0, equivalent = 0, missed = 0;
+  std::int64_t explained = 0;                 // of those that were caught
+  std::int64_t site = 0, rank = 0, kind = 0;  // of those that were explained: the explanations that name it
 
+  std::int64_t judged() const { return caught + missed; }
   void add(const ExamRow& row) {
     caught += row.verdict == ExamVerdict::caught ? 1 : 0;
     equivalent += row.verdict == ExamVerdict::equivalent ? 1 : 0;
     missed += row.verdict == ExamVerdict::missed ? 1 : 0;
     explained += row.is_explained ? 1 : 0;
-    site_right += row.named.site ? 1 : 0;
-    rank_right += row.named.rank ? 1 : 0;
-    kind_right += row.named.kind ? 1 : 0;
-  }
-  double score() const { return share_of(caught, caught + missed); }
-  double share(std::int64_t right) const { return share_of(right, explained); }
-
- private:
-  static double share_of(std::int64_t part, std::int64_t all) {
-    return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
+    site += row.named.site ? 1 : 0;
+    rank += row.named.rank ? 1 : 0;
+    kind += row.named.kind ? 1 : 0;
   }
 };
+
+/// Returns a share of 1; it is 1 where there is nothing to share.
+double share(std::int64_t part, std::int64_t all) {
+  return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
+}
 
 ExitCode exit_code_of(const Exam& exam) {
   if (exam.count(ExamVerdict::missed) > 0 || !exam.false_alarms.empty()) return kFalsified;
   return exam.is_whole ? kVerified : kInterrupted;
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-/// Returns a share for a table, which leaves out those of nothing.
-std::string percent_of(std::int64_t all, double share) { return all == 0 ? "" : percent(share); }
-
-ExamScore score_of(const Exam& exam) {
-  ExamScore all;
-  for (const ExamRow& row : exam.rows) all.add(row);
-  return all;
+std::string percent(std::int64_t part, std::int64_t all) {
+  return fmt::format("{:.1f} %", 100 * share(part, all));
 }
 
 /// Returns a table of the rows that have the same name, in the order in which names come first.
 std::string table_by(const char* title, const Exam& exam,
                      const std::function<std::string(const ExamRow&)>& name_of_row) {
-  std::vector<std::pair<std::string, ExamScore>> scores;
-  const auto add = [&](const ExamRow& row) {
+  std::vector<std::string> names;
+  std::map<std::string, ExamScore> scores;
+  for (const ExamRow& row : exam.rows) {
     const std::string name = name_of_row(row);
-    for (auto& [known, score] : scores) {
-      if (known == name) return score.add(row);
-    }
-    scores.emplace_back(name, ExamScore{}).second.add(row);
-  };
-  for (const ExamRow& row : exam.rows) add(row);
-  TextTable table({{title},
-                   {"caught", Align::right},
-                   {"equivalent", Align::right},
-                   {"missed", Align::right},
-                   {"score", Align::right},
-                   {"site named", Align::right},
-                   {"rank named", Align::right},
-                   {"kind named", Align::right}});
-  for (const auto& [name, score] : scores) {
-    table.add({name, fmt::format("{}", score.caught), fmt::format("{}", score.equivalent),
-               fmt::format("{}", score.missed), percent_of(score.caught + score.missed, score.score()),
-               percent_of(score.explained, score.share(score.site_right)),
-               percent_of(score.explained, score.share(score.rank_right)),
-               percent_of(score.explained, score.share(score.kind_right))});
+    if (!scores.contains(name)) names.push_back(name);
+    scores[name].add(row);
+  }
+  TextTable table(
+      {title, ">caught", ">equivalent", ">missed", ">score", ">site named", ">rank named", ">kind named"});
+  const auto cell = [](std::int64_t part, std::int64_t all) { return all == 0 ? "" : percent(part, all); };
+  for (const std::string& name : names) {
+    const ExamScore& score = scores[name];
+    table.row(name, score.caught, score.equivalent, score.missed, cell(score.caught, score.judged()),
+              cell(score.site, score.explained), cell(score.rank, score.explained),
+              cell(score.kind, score.explained));
   }
   return table.text();
 }
@@ -121,11 +103,6 @@ std::string missed_text(const ExamRequest& request, const Exam& exam, const std:
   return text;
 }
 
-const char* verdict_name(const Exam& exam) {
-  if (exit_code_of(exam) == kFalsified) return "falsified";
-  return exam.is_whole ? "verified" : "interrupted";
-}
-
 Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& called) {
   Json json = {{"case", row.the_case->name()},    {"fault", row.fault.text},
                {"verdict", name_of(row.verdict)}, {"by", row.by},
@@ -140,41 +117,40 @@ Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& 
   return json;
 }
 
-/// Writes the result as text, or as one JSON document. `called` is the program that a line uses to reproduce
-/// what was missed.
-void write_exam(const ExamRequest& request, const Exam& exam, bool as_json_text, const std::string& called,
-                const Output& output) {
-  const ExamScore all = score_of(exam);
-  if (as_json_text) {
-    Json rows = Json::array();
-    for (const ExamRow& row : exam.rows) rows.push_back(as_json(request, row, called));
-    output.out << one_line({{"verdict", verdict_name(exam)},
-                            {"seed", request.seed},
-                            {"interrupted", !exam.is_whole},
-                            {"clean_runs", exam.clean_runs},
-                            {"false_alarms", exam.false_alarms},
-                            {"caught", all.caught},
-                            {"equivalent", all.equivalent},
-                            {"missed", all.missed},
-                            {"score", all.score()},
-                            {"explained", all.explained},
-                            {"site_right", all.share(all.site_right)},
-                            {"rank_right", all.share(all.rank_right)},
-                            {"kind_right", all.share(all.kind_right)},
-                            {"rows", std::move(rows)}});
+/// Writes the result as text, or as one JSON document.
+void write_exam(const Call& call, const ExamRequest& request, const Exam& exam) {
+  const char* verdict = verdict_name(exit_code_of(exam));
+  ExamScore all;
+  for (const ExamRow& row : exam.rows) all.add(row);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", request.seed},
+                                 {"interrupted", !exam.is_whole},
+                                 {"clean_runs", exam.clean_runs},
+                                 {"false_alarms", exam.false_alarms},
+                                 {"caught", all.caught},
+                                 {"equivalent", all.equivalent},
+                                 {"missed", all.missed},
+                                 {"score", share(all.caught, all.judged())},
+                                 {"explained", all.explained},
+                                 {"site_right", share(all.site, all.explained)},
+                                 {"rank_right", share(all.rank, all.explained)},
+                                 {"kind_right", share(all.kind, all.explained)},
+                                 {"rows", json_list(exam.rows, [&](const ExamRow& row) {
+                                    return as_json(request, row, call.called);
+                                  })}});
     return;
   }
-  output.out << table_by("case", exam, [](const ExamRow& row) { return row.the_case->name(); }) << "\n"
-             << table_by("fault", exam,
-                         [](const ExamRow& row) { return std::string(info_of(row.fault.kind).name); })
-             << "\n"
-             << table_by("said first by", exam,
-                         [](const ExamRow& row) { return row.by.empty() ? std::string("nobody") : row.by; })
-             << missed_text(request, exam, called)
-             << fmt::format("\n{}: {} faults, {} caught, {} equivalent, {} missed; score {}; {}, {}\n",
-                            verdict_name(exam), exam.rows.size(), all.caught, all.equivalent, all.missed,
-                            percent(all.score()), counted(exam.clean_runs, "clean run"),
-                            counted(std::ssize(exam.false_alarms), "false alarm"));
+  call.output.out << table_by("case", exam, [](const ExamRow& row) { return row.the_case->name(); }) << "\n"
+                  << table_by("fault", exam, [](const ExamRow& row) { return info_of(row.fault.kind).name; })
+                  << "\n"
+                  << table_by("said first by", exam,
+                              [](const ExamRow& row) { return row.by.empty() ? "nobody" : row.by; })
+                  << missed_text(request, exam, call.called)
+                  << fmt::format("\n{}: {} faults, {} caught, {} equivalent, {} missed; score {}; {}, {}\n",
+                                 verdict, exam.rows.size(), all.caught, all.equivalent, all.missed,
+                                 percent(all.caught, all.judged()), counted(exam.clean_runs, "clean run"),
+                                 counted(std::ssize(exam.false_alarms), "false alarm"));
 }
 
 // ---- what became of the bugs of a catalogue: a table, and what was said where the expected property did not
@@ -190,11 +166,6 @@ ExitCode exit_code_of(const std::vector<CatalogueRow>& rows) {
   return count_of(rows, CatalogueVerdict::not_run) > 0 ? kInterrupted : kVerified;
 }
 
-const char* verdict_of(const std::vector<CatalogueRow>& rows) {
-  const ExitCode code = exit_code_of(rows);
-  return code == kVerified ? "verified" : code == kFalsified ? "falsified" : "interrupted";
-}
-
 /// Returns the line that plants the faults of an entry again.
 std::string check_line(const CatalogueEntry& entry, const std::string& called) {
   NamedValues options = {{"case", entry.the_case().name()},
@@ -208,13 +179,11 @@ std::string check_line(const CatalogueEntry& entry, const std::string& called) {
 
 Json json_of(const CatalogueRow& row, const std::string& called) {
   const CatalogueEntry& entry = *row.entry;
-  Json faults = Json::array();
-  for (const Fault& fault : entry.request.faults) faults.push_back(fault.text);
   Json json = {{"bug", entry.bug},
                {"source", entry.source},
                {"file", entry.file},
                {"case", entry.the_case().name()},
-               {"faults", std::move(faults)},
+               {"faults", json_list(entry.request.faults, [](const Fault& fault) { return fault.text; })},
                {"property", entry.property().name},
                {"dtype", std::string(sim::name_of(entry.request.dtypes.front()))},
                {"names", entry.names},
@@ -237,35 +206,34 @@ std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
   return text + fmt::format("  reproduce  {}\n", check_line(entry, called));
 }
 
-void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, const std::string& called,
-                     const Output& output) {
+void write_catalogue(const Call& call, const std::vector<CatalogueRow>& rows) {
   const std::int64_t caught = count_of(rows, CatalogueVerdict::caught);
   const std::int64_t unnamed = count_of(rows, CatalogueVerdict::unnamed);
   const std::int64_t missed = count_of(rows, CatalogueVerdict::missed);
-  if (as_json_text) {
-    Json json_rows = Json::array();
-    for (const CatalogueRow& row : rows) json_rows.push_back(json_of(row, called));
-    output.out << one_line({{"verdict", verdict_of(rows)},
-                            {"seed", rows.front().entry->request.seed},
-                            {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
-                            {"caught", caught},
-                            {"unnamed", unnamed},
-                            {"missed", missed},
-                            {"rows", std::move(json_rows)}});
+  const char* verdict = verdict_name(exit_code_of(rows));
+  if (asks_for_json(call.line)) {
+    const auto row_json = [&](const CatalogueRow& row) { return json_of(row, call.called); };
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", rows.front().entry->request.seed},
+                                 {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
+                                 {"caught", caught},
+                                 {"unnamed", unnamed},
+                                 {"missed", missed},
+                                 {"rows", json_list(rows, row_json)}});
     return;
   }
-  TextTable table({{"bug"}, {"source"}, {"fault"}, {"property"}, {"runs", Align::right}, {"verdict"}});
+  TextTable table({"bug", "source", "fault", "property", ">runs", "verdict"});
   std::string failed;
   for (const CatalogueRow& row : rows) {
-    table.add({row.entry->bug, row.entry->source, row.entry->faults_text(), row.entry->property().name,
-               fmt::format("{}", row.runs), name_of(row.verdict)});
+    table.row(row.entry->bug, row.entry->source, row.entry->faults_text(), row.entry->property().name,
+              row.runs, name_of(row.verdict));
     const bool has_failed =
         row.verdict == CatalogueVerdict::unnamed || row.verdict == CatalogueVerdict::missed;
-    if (has_failed) failed += text_of_failed(row, called);
+    if (has_failed) failed += text_of_failed(row, call.called);
   }
-  output.out << table.text() << failed
-             << fmt::format("\n{}: {}, {} caught by the expected property, {} unnamed, {} missed\n",
-                            verdict_of(rows), counted(std::ssize(rows), "bug"), caught, unnamed, missed);
+  call.output.out << table.text() << failed
+                  << fmt::format("\n{}: {}, {} caught by the expected property, {} unnamed, {} missed\n",
+                                 verdict, counted(std::ssize(rows), "bug"), caught, unnamed, missed);
 }
 
 /// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`.
@@ -278,7 +246,7 @@ int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<st
       entries, benches,
       [&](std::size_t done, const CatalogueEntry& next) { return work(done, entries.size(), next.bug); });
   work.end();
-  write_catalogue(rows, asks_for_json(call.line), call.called, call.output);
+  write_catalogue(call, rows);
   return exit_code_of(rows);
 }
 
@@ -290,26 +258,24 @@ std::string text_of_bits(const std::optional<int>& bits, sim::DType dtype) {
   return is_any ? "any" : fmt::format("{}", *bits);
 }
 
-void write_power(const PowerRequest& request, const Power& power, bool as_json_text, const Output& output) {
+void write_power(const Call& call, const PowerRequest& request, const Power& power) {
   const char* verdict = power.is_whole ? "verified" : "interrupted";
-  if (as_json_text) {
+  if (asks_for_json(call.line)) {
     Json rows = Json::array();
     for (const PowerRow& row : power.rows) {
       Json json = {{"case", row.the_case->name()}, {"site", row.site}, {"property", row.property->name}};
-      for (std::size_t i = 0; i < row.bits.size(); ++i)
-        json[std::string(sim::name_of(kDTypesOfPower[i]))] = row.bits[i] ? Json(*row.bits[i]) : Json(nullptr);
+      for (std::size_t i = 0; i < row.bits.size(); ++i) json[sim::name_of(kDTypesOfPower[i])] = row.bits[i];
       rows.push_back(std::move(json));
     }
-    output.out << one_line({{"verdict", verdict},
-                            {"seed", request.seed},
-                            {"interrupted", !power.is_whole},
-                            {"most_bits", kMostBitsOfPower},
-                            {"rows", std::move(rows)}});
+    call.output.out << one_line({{"verdict", verdict},
+                                 {"seed", request.seed},
+                                 {"interrupted", !power.is_whole},
+                                 {"most_bits", kMostBitsOfPower},
+                                 {"rows", std::move(rows)}});
     return;
   }
-  std::vector<Column> columns = {{"case"}, {"site"}, {"property"}};
-  for (const sim::DType dtype : kDTypesOfPower)
-    columns.push_back({std::string(sim::name_of(dtype)), Align::right});
+  std::vector<std::string> columns = {"case", "site", "property"};
+  for (const sim::DType dtype : kDTypesOfPower) columns.push_back(fmt::format(">{}", sim::name_of(dtype)));
   TextTable table(std::move(columns));
   for (const PowerRow& row : power.rows) {
     std::vector<std::string> cells = {row.the_case->name(), row.site, row.property->name};
@@ -317,10 +283,10 @@ void write_power(const PowerRequest& request, const Power& power, bool as_json_t
       cells.push_back(text_of_bits(row.bits[i], kDTypesOfPower[i]));
     table.add(std::move(cells));
   }
-  output.out << table.text()
-             << fmt::format(
-                    "\n{}: the largest k at which a factor of 1 + 2^-k is caught, up to {}; {}, seed {}\n",
-                    verdict, kMostBitsOfPower, counted(std::ssize(power.rows), "row"), request.seed);
+  call.output.out
+      << table.text()
+      << fmt::format("\n{}: the largest k at which a factor of 1 + 2^-k is caught, up to {}; {}, seed {}\n",
+                     verdict, kMostBitsOfPower, counted(std::ssize(power.rows), "row"), request.seed);
 }
 
 /// The command exam with --power, for these cases.
@@ -332,7 +298,7 @@ int exam_power(const Call& call, const CaseList& cases) {
   InterruptibleWork work(call.output, "sites");
   const Power power = power_of(request, benches, std::ref(work));
   work.end();
-  write_power(request, power, asks_for_json(call.line), call.output);
+  write_power(call, request, power);
   return power.is_whole ? kVerified : kInterrupted;
 }
 
@@ -384,7 +350,7 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   InterruptibleWork work(call.output, "faults");
   const Exam exam = run_exam(request, benches, std::ref(work));
   work.end();
-  write_exam(request, exam, asks_for_json(line), call.called, call.output);
+  write_exam(call, request, exam);
   return exit_code_of(exam);
 }
 

@@ -47,9 +47,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
   return selected;
 }
 
-std::optional<int> selected_rank(const GroupsRequest& request) {
-  const sim::Layout& layout = request.layout;
-  const std::optional<std::int64_t>& rank = request.rank;
+std::optional<int> selected_rank(const sim::Layout& layout, const std::optional<std::int64_t>& rank) {
   if (!rank) return std::nullopt;
   const std::int64_t last = layout.first_rank + layout.grid_size - 1;
   if (*rank >= layout.first_rank && *rank <= last) return static_cast<int>(*rank);
@@ -63,8 +61,7 @@ std::optional<int> selected_rank(const GroupsRequest& request) {
 /// Returns the rank whose groups are compared: that of --rank, or that of a dump of one rank.
 std::optional<int> compared_rank(const GroupsRequest& request) {
   const std::optional<std::int64_t>& dumped = request.against->rank;
-  if (!dumped) return selected_rank(request);
-  if (request.rank && *request.rank != *dumped) {
+  if (dumped && request.rank && *request.rank != *dumped) {
     sim::refuse(
         {.code = "dump_rank",
          .option = "--rank",
@@ -72,9 +69,7 @@ std::optional<int> compared_rank(const GroupsRequest& request) {
          .rule = "a dump of one rank is held against the groups of this rank",
          .hint = fmt::format("--rank {}", *dumped)});
   }
-  GroupsRequest of_dump = request;
-  of_dump.rank = dumped;
-  return selected_rank(of_dump);
+  return selected_rank(request.layout, dumped ? dumped : request.rank);
 }
 
 // ---- how the groups of a layout and those of a running job differ: the answer, a table of kinds, and the
@@ -105,30 +100,24 @@ std::string answer(const GroupComparison& result, const GroupDump& dump) {
 }
 
 std::string table(const GroupComparison& result, const GroupDump& dump) {
-  TextTable table({{"kind"},
-                   {"groups", Align::right},
-                   {"equal", Align::right},
-                   {missing_word(dump), Align::right},
-                   {"foreign", Align::right},
-                   {"other order", Align::right},
-                   {"description"}});
+  TextTable table({"kind", ">groups", ">equal", fmt::format(">{}", missing_word(dump)), ">foreign",
+                   ">other order", "description"});
   for (const KindComparison& row : result.kinds) {
-    table.add({row.kind.empty() ? "-" : row.kind, fmt::format("{}", row.groups), fmt::format("{}", row.equal),
-               fmt::format("{}", row.missing), fmt::format("{}", row.foreign),
-               fmt::format("{}", row.other_order), row.description});
+    table.row(row.kind.empty() ? "-" : row.kind, row.groups, row.equal, row.missing, row.foreign,
+              row.other_order, row.description);
   }
   return table.text();
 }
 
 std::string differences_text(const GroupComparison& result) {
   if (result.differing == 0) return "";
-  TextTable table({{"kind"}, {"difference"}, {"ranks"}, {""}});
+  TextTable table({"kind", "difference", "ranks", ""});
   const std::size_t shown = std::min(result.differences.size(), kMostShown);
   for (std::size_t i = 0; i < shown; ++i) {
     const GroupDifference& one = result.differences[i];
     const bool is_order = one.what == GroupDifference::What::other_order;
-    table.add({one.kind.empty() ? one.description : one.kind,
-               is_order ? "other order" : difference_name(one.what), ranks_text(one.ranks), one.explanation});
+    table.row(one.kind.empty() ? one.description : one.kind,
+              is_order ? "other order" : difference_name(one.what), ranks_text(one.ranks), one.explanation);
   }
   std::string text = "\n" + table.text();
   const std::int64_t more = result.differing - static_cast<std::int64_t>(shown);
@@ -137,33 +126,31 @@ std::string differences_text(const GroupComparison& result) {
 }
 
 Json as_json(const GroupComparison& result, const ComparedGroups& ours, const GroupDump& dump) {
-  Json kinds = Json::array();
-  for (const KindComparison& row : result.kinds) {
-    kinds.push_back({{"kind", row.kind},
-                     {"description", row.description},
-                     {"groups", row.groups},
-                     {"equal", row.equal},
-                     {dump.is_partial() ? "not_in_dump" : "missing", row.missing},
-                     {"foreign", row.foreign},
-                     {"other_order", row.other_order}});
-  }
-  Json differences = Json::array();
-  for (const GroupDifference& one : result.differences) {
-    differences.push_back({{"difference", difference_name(one.what)},
-                           {"kind", one.kind},
-                           {"description", one.description},
-                           {"ranks", one.ranks},
-                           {"explanation", one.explanation}});
-  }
+  const auto kind_json = [&](const KindComparison& row) {
+    return Json{{"kind", row.kind},
+                {"description", row.description},
+                {"groups", row.groups},
+                {"equal", row.equal},
+                {dump.is_partial() ? "not_in_dump" : "missing", row.missing},
+                {"foreign", row.foreign},
+                {"other_order", row.other_order}};
+  };
+  const auto difference_json = [](const GroupDifference& one) {
+    return Json{{"difference", difference_name(one.what)},
+                {"kind", one.kind},
+                {"description", one.description},
+                {"ranks", one.ranks},
+                {"explanation", one.explanation}};
+  };
   Json document = {{"world_size", ours.layout.world_size},
                    {"against", dump.path},
                    {"form", dump_form_name(dump.form)},
                    {"equal", result.is_equal()},
-                   {"dump_world_size", dump.world_size ? Json(*dump.world_size) : Json()},
+                   {"dump_world_size", dump.world_size},
                    {"differing", result.differing},
                    {"not_judged", result.not_judged},
-                   {"kinds", std::move(kinds)},
-                   {"differences", std::move(differences)},
+                   {"kinds", json_list(result.kinds, kind_json)},
+                   {"differences", json_list(result.differences, difference_json)},
                    {"warnings", warnings_json(ours.layout.warnings)}};
   if (ours.rank) document["rank"] = *ours.rank;
   return document;
@@ -190,7 +177,7 @@ int run_groups(const Call& call) {
                               compared_rank(request)};
     return show_groups_against(call, ours, *request.against);
   }
-  const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
+  const GroupsView view{request.layout, selected_kinds(request), selected_rank(request.layout, request.rank)};
   if (asks_for_json(call.line)) {
     write_groups_json(call.output.out, view, last_members(call));
   } else {

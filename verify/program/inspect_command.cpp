@@ -1,4 +1,3 @@
-#include <memory>
 #include <thread>
 
 #include "sim/base/error.h"
@@ -13,15 +12,12 @@ namespace verify {
 
 int run_inspect(const Call& call) {
   const InspectRequest request = inspect_request(call.line);
-  std::unique_ptr<Progress> progress;
+  Progress progress(call.output, "dumps");
   Recordings recordings = read_recordings({request.paths, request.rank_from, request.threads},
                                           [&](std::size_t done, std::size_t total, const std::string& path) {
-                                            if (progress == nullptr)
-                                              progress = std::make_unique<Progress>(
-                                                  call.output.err, call.output.progress, total, "dumps");
-                                            progress->step(done, path);
+                                            progress.step(done, total, path);
                                           });
-  progress.reset();
+  progress.end();
   const Inspection inspection = inspect(std::move(recordings), request.layout_of_world, request.shows_all);
   if (asks_for_json(call.line)) {
     write_json(call, inspection_json(inspection));

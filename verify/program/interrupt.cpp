@@ -1,6 +1,7 @@
 #include "verify/program/interrupt.h"
 
 #include <atomic>
+#include <utility>
 
 namespace verify {
 
@@ -11,7 +12,8 @@ static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may 
 
 }  // namespace
 
-InterruptKept::InterruptKept() {
+InterruptibleWork::InterruptibleWork(const Output& output, std::string unit)
+    : progress_(output, std::move(unit)) {
   asked = false;
   struct sigaction keep = {};
   keep.sa_handler = [](int) { asked = true; };
@@ -19,14 +21,9 @@ InterruptKept::InterruptKept() {
   sigaction(SIGINT, &keep, &before_);
 }
 
-InterruptKept::~InterruptKept() { sigaction(SIGINT, &before_, nullptr); }
-
-bool InterruptKept::is_asked() const { return asked; }
-
 bool InterruptibleWork::operator()(std::size_t done, std::size_t total, const std::string& what) {
-  if (!progress_) progress_.emplace(output_.err, output_.progress, total, unit_);
-  progress_->step(done, what);
-  return !interrupt_.is_asked();
+  progress_.step(done, total, what);
+  return !asked;
 }
 
 }  // namespace verify

@@ -18,21 +18,17 @@ namespace {
 
 Json as_json(const sim::LayerPlacement& placement, const std::string& rules,
              const std::vector<sim::Warning>& warnings) {
-  Json stages = Json::array();
-  for (const auto& rank : placement.stages) {
-    Json chunks = Json::array();
-    for (const sim::StageLayers& stage : rank) {
-      Json chunk = {{"count", stage.count}, {"offset", stage.offset}};
-      if (stage.mtp > 0) chunk["mtp"] = stage.mtp;
-      chunks.push_back(std::move(chunk));
-    }
-    stages.push_back(std::move(chunks));
-  }
+  const auto chunk_json = [](const sim::StageLayers& stage) {
+    Json chunk = {{"count", stage.count}, {"offset", stage.offset}};
+    if (stage.mtp > 0) chunk["mtp"] = stage.mtp;
+    return chunk;
+  };
+  const auto rank_json = [&](const auto& rank) { return json_list(rank, chunk_json); };
   return {{"rules", rules},
           {"mode", placement.mode},
           {"num_layers", placement.num_layers},
           {"encoder_ranks", placement.encoder_ranks},
-          {"stages", std::move(stages)},
+          {"stages", json_list(placement.stages, rank_json)},
           {"warnings", warnings_json(warnings)}};
 }
 
@@ -51,7 +47,7 @@ std::string as_text(const sim::LayerPlacement& placement, const std::string& rul
       "{}{} on {} x {}, mode {}, rules {}\n\n", counted(placement.num_layers, "layer"),
       placement.encoder_ranks > 0 ? " a side" : "", counted(std::ssize(placement.stages), "pipeline rank"),
       counted(static_cast<std::int64_t>(chunks), "chunk"), placement.mode, rules);
-  std::vector<Column> columns = {{"pipeline rank", Align::right}, {"layers", Align::right}};
+  std::vector<std::string> columns = {">pipeline rank", ">layers"};
   if (placement.encoder_ranks > 0) columns.push_back({"side"});
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     columns.push_back({chunks == 1 ? "which" : fmt::format("chunk {}", chunk)});

@@ -42,21 +42,21 @@ Json list_json(const std::vector<Scenario>& scenarios) {
 }
 
 std::string list_text(const std::vector<Scenario>& scenarios) {
-  TextTable files({{"scenario"}, {"source"}});
-  for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
-  TextTable checks({{"check of replay"}, {"proves that"}});
-  for (const ReplayCheck& check : replay_checks()) checks.add({check.name, check.proves});
-  TextTable programs({{"program"}, {"planted defect"}, {"found as"}});
+  TextTable files({"scenario", "source"});
+  for (const Scenario& scenario : scenarios) files.row(scenario.path, scenario.source);
+  TextTable checks({"check of replay", "proves that"});
+  for (const ReplayCheck& check : replay_checks()) checks.row(check.name, check.proves);
+  TextTable programs({"program", "planted defect", "found as"});
   for (const PlantedProgram& program : planted_programs())
-    programs.add({program.name, program.defect, program.finding});
-  TextTable properties({{"property of check"}, {"proves that"}});
-  for (const Property& property : all_properties()) properties.add({property.name, property.proves});
-  TextTable faults({{"fault of --plant SITE:FAULT[@WHERE]"}, {"means"}});
-  for (const FaultInfo& fault : fault_table()) faults.add({form_of(fault), fault.about});
+    programs.row(program.name, program.defect, program.finding);
+  TextTable properties({"property of check", "proves that"});
+  for (const Property& property : all_properties()) properties.row(property.name, property.proves);
+  TextTable faults({"fault of --plant SITE:FAULT[@WHERE]", "means"});
+  for (const FaultInfo& fault : fault_table()) faults.row(form_of(fault), fault.about);
   faults.add(
       {"@rank=R,place=P,call=N,group=KIND", "Only there: a rank, a place of the group, the N-th call."});
-  faults.add({"@pass=PASS,microbatch=N,layer=N,step=N", "Only in this part of a training."});
-  faults.add({"device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors."});
+  faults.row("@pass=PASS,microbatch=N,layer=N,step=N", "Only in this part of a training.");
+  faults.row("device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors.");
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());
   return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n", files.text(), checks.text(),

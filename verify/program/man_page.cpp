@@ -1,5 +1,3 @@
-#include "verify/program/man_page.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -96,12 +94,10 @@ std::string options(const ProgramInfo& program) {
           "The names are Megatron's where Megatron has the option. N is a whole number from 1 on, "
           "unless the text says otherwise.") +
       "\n";
-  for (const OptionSection& section : option_sections()) {
+  for (const auto& [section, own] : by_section(option_vocabulary())) {
     text += heading("SS", section.title) + plain(section.summary) + "\n";
-    for (const OptionInfo& option : option_vocabulary()) {
-      if (option.section != section.name) continue;
+    for (const OptionInfo& option : own)
       for (const OptionInfo& variant : variants_of(option)) text += option_text(variant, program);
-    }
   }
   return text;
 }

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/assumed_sizes.h"
@@ -23,9 +24,8 @@
 #include "verify/program/memory_sweep.h"
 #include "verify/program/memory_verdict.h"
 #include "verify/program/run_from.h"
-#include "verify/report/numbers_json.h"
+#include "verify/report/replay_json.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/context_options.h"
 #include "verify/requests/scenario_request.h"
 #include "verify/sweep/estimated_step.h"
 #include "verify/views/run_view.h"
@@ -58,51 +58,39 @@ Scenario judged_by(const std::optional<OutOfMemory>& said, const Scenario& scena
 }
 
 Json json_of(const MemoryAnswer& answer) {
-  Json advice = Json::array();
-  for (const Remedy& remedy : answer.remedies) {
-    advice.push_back({{"options", remedy.options},
-                      {"peak_bytes", remedy.peak_bytes},
-                      {"pipeline_rank", remedy.stage},
-                      {"fits", remedy.fits}});
-  }
-  Json not_modelled = Json::array();
-  for (const AccountedArgument& argument : answer.request.uncounted)
-    not_modelled.push_back("--" + argument.name);
+  const auto remedy_json = [](const Remedy& remedy) {
+    return Json{{"options", remedy.options},
+                {"peak_bytes", remedy.peak_bytes},
+                {"pipeline_rank", remedy.stage},
+                {"fits", remedy.fits}};
+  };
+  const auto name_of = [](const AccountedArgument& argument) { return "--" + argument.name; };
   const MemoryReport& report = answer.report;
   return {{"stages", memory_stages_json(report)},
           {"workspace_bytes", report.stages.front().workspace},
-          {"gpu_memory_bytes", report.gpu_memory ? Json(*report.gpu_memory) : Json()},
+          {"gpu_memory_bytes", report.gpu_memory},
           {"fullest_pipeline_rank", report.fullest()},
-          {"fits", answer.fits() ? Json(*answer.fits()) : Json()},
+          {"fits", answer.fits()},
           {"assumed", assumed_json(answer.assumed)},
           {"vocabulary", answer.law ? law_json(*answer.law) : Json()},
-          {"advice", std::move(advice)},
-          {"not_modelled", std::move(not_modelled)}};
+          {"advice", json_list(answer.remedies, remedy_json)},
+          {"not_modelled", json_list(answer.request.uncounted, name_of)}};
 }
 
 std::string table_of(const MemoryReport& report) {
-  TextTable table({{"pipeline rank"},
-                   {"parameters", Align::right},
-                   {"gradients", Align::right},
-                   {"optimizer", Align::right},
-                   {"workspaces", Align::right},
-                   {"between steps", Align::right},
-                   {"activations", Align::right},
-                   {"logits", Align::right},
-                   {"temporary", Align::right},
-                   {"largest", Align::right},
-                   {"in"}});
+  TextTable table({"pipeline rank", ">parameters", ">gradients", ">optimizer", ">workspaces",
+                   ">between steps", ">activations", ">logits", ">temporary", ">largest", "in"});
   for (std::size_t stage = 0; stage < report.stages.size(); ++stage) {
     const StageMemory& memory = report.stages[stage];
     const auto in_a_step = [&](std::int64_t bytes) {
       return report.has_activations ? byte_text(bytes) : "-";
     };
-    table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
-               report.state.has_known_optimizer ? byte_text(memory.optimizer()) : "not known",
-               byte_text(memory.workspaces_and_buffers()), byte_text(memory.static_bytes()),
-               in_a_step(memory.activations + memory.attention_mask), in_a_step(memory.logits_and_loss),
-               in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
-               report.has_activations ? memory.peak_in : "-"});
+    table.row(stage, byte_text(memory.parameters), byte_text(memory.gradients),
+              report.state.has_known_optimizer ? byte_text(memory.optimizer()) : "not known",
+              byte_text(memory.workspaces_and_buffers()), byte_text(memory.static_bytes()),
+              in_a_step(memory.activations + memory.attention_mask), in_a_step(memory.logits_and_loss),
+              in_a_step(memory.temporary), in_a_step(memory.peak_bytes()),
+              report.has_activations ? memory.peak_in : "-");
   }
   return table.text();
 }
@@ -121,7 +109,7 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
                         fmt::format("{}: only what is held between steps is counted",
                                     reason.empty() ? "a rank may hold more than 2^53 bytes" : reason)});
   }
-  std::ranges::move(query_group_warnings(scenario.settings, "count"), std::back_inserter(warnings));
+  std::ranges::move(option_warnings(scenario.settings, "memory"), std::back_inserter(warnings));
   if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
   if (request.model.shape->experts.num_experts > 0) {

@@ -70,30 +70,26 @@ std::string text_of_size(const MemoryFailure& failure, const MemoryReport& repor
         "what filled it.\n",
         said.asked, said.asked == "2.00 MiB" ? "up to 1 MiB" : "1 to 10 MiB");
   }
-  const auto size = [](const StagedTensor& staged) {
-    return fmt::format("{}: {}", described(staged.tensor), byte_text(staged.tensor.bytes));
-  };
-  const auto when = [&](const StagedTensor& staged) {
-    return described(staged.tensor) + text_of_place(failure, staged, report.stages.size());
-  };
-  const auto alone = [](const StagedTensor& staged) { return described(staged.tensor); };
   if (!failure.tensors.empty()) {
     const StagedTensor& first = failure.tensors.front();
     const bool are_alike = std::ranges::all_of(failure.tensors, [&](const StagedTensor& staged) {
       return staged.tensor.phase == first.tensor.phase && staged.stages == first.stages;
     });
-    const std::vector<std::string> names =
-        are_alike ? named(failure.tensors, alone) : named(failure.tensors, when);
+    const auto place = [&](bool is_told, const StagedTensor& staged) {
+      return is_told ? text_of_place(failure, staged, report.stages.size()) : "";
+    };
+    const std::vector<std::string> names = named(failure.tensors, [&](const StagedTensor& staged) {
+      return described(staged.tensor) + place(!are_alike, staged);
+    });
     return fmt::format("PyTorch asked for {}, which is the size of {}{}.\n", said.asked,
-                       fmt::join(names, ", or of "),
-                       are_alike ? text_of_place(failure, first, report.stages.size()) : "");
+                       fmt::join(names, ", or of "), place(are_alike, first));
   }
+  const std::vector<std::string> sizes = named(failure.nearest, [](const StagedTensor& staged) {
+    return fmt::format("{}: {}", described(staged.tensor), byte_text(staged.tensor.bytes));
+  });
+  const char* nearest = failure.nearest.size() == 1 ? "; the nearest is " : "; the nearest are ";
   return fmt::format("PyTorch asked for {}, which is the size of no tensor that is counted{}{}.\n",
-                     said.asked,
-                     failure.nearest.empty()       ? ""
-                     : failure.nearest.size() == 1 ? "; the nearest is "
-                                                   : "; the nearest are ",
-                     fmt::join(named(failure.nearest, size), "; "));
+                     said.asked, sizes.empty() ? "" : nearest, fmt::join(sizes, "; "));
 }
 
 /// Returns where the memory was when the allocation failed.
@@ -230,19 +226,16 @@ std::string text_of(const MemoryFailure& failure, const MemoryReport& report) {
 }
 
 Json json_of(const MemoryFailure& failure) {
-  Json tensors = Json::array();
-  for (const auto& [tensor, stages] : failure.tensors) {
-    Json ranks = Json::array();
-    for (const std::size_t stage : stages) ranks.push_back(stage);
-    tensors.push_back({{"name", tensor.name},
-                       {"shape", tensor.shape},
-                       {"bytes", tensor.bytes},
-                       {"when", text_of(tensor.phase)},
-                       {"pipeline_ranks", std::move(ranks)}});
-  }
+  const auto tensor_json = [](const StagedTensor& staged) {
+    return Json{{"name", staged.tensor.name},
+                {"shape", staged.tensor.shape},
+                {"bytes", staged.tensor.bytes},
+                {"when", text_of(staged.tensor.phase)},
+                {"pipeline_ranks", staged.stages}};
+  };
   return {{"asked_bytes", failure.said.asked_bytes},
-          {"pipeline_rank", failure.stage ? Json(*failure.stage) : Json()},
-          {"tensors", std::move(tensors)}};
+          {"pipeline_rank", failure.stage},
+          {"tensors", json_list(failure.tensors, tensor_json)}};
 }
 
 }  // namespace verify

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -26,12 +27,6 @@ namespace {
 
 constexpr std::int64_t kRowsShown = 20;
 
-/// Returns the number as JSON; null where it is absent.
-template <typename Number>
-Json json_of(const std::optional<Number>& number) {
-  return number ? Json(*number) : Json();
-}
-
 std::size_t rows_shown(const SweepReport& report, std::int64_t most) {
   return std::min(report.layouts.size(), static_cast<std::size_t>(most));
 }
@@ -48,34 +43,32 @@ Json layout_json(const SweptLayout& layout) {
           {"recompute_granularity", point.recompute == 0 ? Json() : Json(kRecomputations[point.recompute])},
           {"is_own", layout.is_own},
           {"static_bytes", layout.static_bytes},
-          {"peak_bytes", json_of(layout.peak_bytes)},
+          {"peak_bytes", layout.peak_bytes},
           {"stage", layout.stage},
-          {"fits", json_of(layout.fits)},
-          {"bytes_inside_nodes", json_of(layout.bytes_inside)},
-          {"bytes_across_nodes", json_of(layout.bytes_across)},
+          {"fits", layout.fits},
+          {"bytes_inside_nodes", layout.bytes_inside},
+          {"bytes_across_nodes", layout.bytes_across},
           {"unknown", layout.unknown},
           {"bubble", layout.bubble},
-          {"estimated_seconds", json_of(layout.seconds)}};
+          {"estimated_seconds", layout.seconds}};
 }
 
 Json sweep_json(const SweepReport& report, std::size_t rows) {
-  Json layouts = Json::array(), refusals = Json::array();
-  for (std::size_t i = 0; i < rows; ++i) layouts.push_back(layout_json(report.layouts[i]));
-  for (const SweepRefusal& rule : report.refusals) {
-    refusals.push_back({{"code", rule.code},
-                        {"option", rule.option},
-                        {"rule", rule.rule},
-                        {"example", rule.example},
-                        {"layouts", rule.layouts}});
-  }
+  const auto refusal_json = [](const SweepRefusal& rule) {
+    return Json{{"code", rule.code},
+                {"option", rule.option},
+                {"rule", rule.rule},
+                {"example", rule.example},
+                {"layouts", rule.layouts}};
+  };
   return {{"world_size", report.world_size},
           {"global_batch_size", report.global_batch_size},
           {"machine", report.machine ? Json(report.machine->name) : Json()},
           {"tried", report.tried},
           {"accepted", report.layouts.size()},
           {"fitting", report.gpu_memory ? Json(report.fitting()) : Json()},
-          {"layouts", std::move(layouts)},
-          {"refused", std::move(refusals)}};
+          {"layouts", json_list(std::span(report.layouts).first(rows), layout_json)},
+          {"refused", json_list(report.refusals, refusal_json)}};
 }
 
 std::vector<std::string> cells_of(const SweptLayout& layout, const SweepReport& report) {
@@ -95,15 +88,13 @@ std::vector<std::string> cells_of(const SweptLayout& layout, const SweepReport& 
 }
 
 std::string layouts_table(const SweepReport& report, std::size_t rows) {
-  std::vector<Column> columns = {{""}};
-  for (const char* title : {"tp", "pp", "cp", "ep", "dp", "micro batch"})
-    columns.push_back({title, Align::right});
-  columns.push_back({"recompute"});
-  for (const char* title : {"between steps", "largest", "stage"}) columns.push_back({title, Align::right});
-  if (report.gpu_memory) columns.push_back({"fits"});
-  for (const char* title : {"across nodes", "bubble"}) columns.push_back({title, Align::right});
-  if (report.machine) columns.push_back({"estimate", Align::right});
-  TextTable table(columns);
+  std::vector<std::string> titles = {
+      "",         ">tp",   ">pp", ">cp", ">ep", ">dp", ">micro batch", "recompute", ">between steps",
+      ">largest", ">stage"};
+  if (report.gpu_memory) titles.emplace_back("fits");
+  titles.insert(titles.end(), {">across nodes", ">bubble"});
+  if (report.machine) titles.emplace_back(">estimate");
+  TextTable table(titles);
   for (std::size_t i = 0; i < rows; ++i) table.add(cells_of(report.layouts[i], report));
   return table.text();
 }
@@ -119,9 +110,9 @@ std::string unknown_text(const SweepReport& report) {
 
 std::string refusals_text(const SweepReport& report) {
   if (report.refusals.empty()) return "";
-  TextTable table({{"refused", Align::right}, {"rule"}, {"for example"}});
+  TextTable table({">refused", "rule", "for example"});
   for (const SweepRefusal& rule : report.refusals)
-    table.add({fmt::format("{}", rule.layouts), fmt::format("{} {}", rule.code, rule.option), rule.example});
+    table.row(rule.layouts, fmt::format("{} {}", rule.code, rule.option), rule.example);
   return "\nLayouts that are refused; one may break several rules:\n" + table.text();
 }
 

@@ -208,24 +208,21 @@ std::string law_text(const VocabularyLaw& law) {
 }
 
 Json assumed_json(const std::vector<AssumedSize>& assumed) {
-  Json sizes = Json::array();
-  for (const AssumedSize& size : assumed) {
-    sizes.push_back({{"option", "--" + size.option}, {"value", size.value}, {"reason", size.sentence}});
-  }
-  return sizes;
+  return json_list(assumed, [](const AssumedSize& size) {
+    return Json{{"option", "--" + size.option}, {"value", size.value}, {"reason", size.sentence}};
+  });
 }
 
 Json law_json(const VocabularyLaw& law) {
-  Json slope = Json::array();
-  for (const VocabularyLaw::Growth& growth : law.growth) {
-    slope.push_back({{"pipeline_rank", growth.stage},
-                     {"least_bytes_per_1000_entries", growth.least},
-                     {"most_bytes_per_1000_entries", growth.most}});
-  }
+  const auto growth_json = [](const VocabularyLaw::Growth& growth) {
+    return Json{{"pipeline_rank", growth.stage},
+                {"least_bytes_per_1000_entries", growth.least},
+                {"most_bytes_per_1000_entries", growth.most}};
+  };
   return {{"base_entries", law.entries},
           {"padding_entries", law.padding},
-          {"slope", std::move(slope)},
-          {"fits_up_to_entries", law.fits_up_to ? Json(*law.fits_up_to) : Json()}};
+          {"slope", json_list(law.growth, growth_json)},
+          {"fits_up_to_entries", law.fits_up_to}};
 }
 
 }  // namespace verify

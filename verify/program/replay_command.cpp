@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
 #include <future>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -18,7 +20,6 @@
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
-#include "verify/output/stopwatch.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
 #include "verify/program/run_from.h"
@@ -59,6 +60,30 @@ void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, con
                .hint = "one scenario, or --world-size; several scenarios run without a backend"});
 }
 
+/// Measures how long the rows of a replay take, by the clock of this machine. The seconds are only shown, for
+/// example in a JUnit file; no result may depend on them.
+class Stopwatch {
+ public:
+  /// Ends the row before this one. A row that begins again is continued.
+  void begin(const std::string& row) {
+    stop();
+    row_ = row;
+    since_ = std::chrono::steady_clock::now();
+  }
+  /// Ends the last row. Returns the seconds of each.
+  const std::map<std::string, double>& stop() {
+    if (row_)
+      seconds_[*row_] += std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
+    row_.reset();
+    return seconds_;
+  }
+
+ private:
+  std::optional<std::string> row_;
+  std::chrono::steady_clock::time_point since_;
+  std::map<std::string, double> seconds_;
+};
+
 /// Replays a scenario, and measures how long each row takes.
 ScenarioReport measured_replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step,
                                ProvedSettings& proved) {
@@ -71,20 +96,6 @@ ScenarioReport measured_replay(const Scenario& scenario, sim::Device& device, co
   report.seconds = watch.stop();
   return report;
 }
-
-/// The line of progress of a single scenario, which counts its steps.
-class StepsOfOne {
- public:
-  explicit StepsOfOne(const Output& output) : output_(output) {}
-  void step(const ReplayStep& step) {
-    if (!line_) line_.emplace(output_.err, output_.progress, step.total, "steps");
-    line_->step(step.done, step.row);
-  }
-
- private:
-  const Output& output_;
-  std::optional<Progress> line_;  // absent before the first step, which brings the number of steps
-};
 
 /// Replays one scenario file. A file that cannot be read, or a replay that runs out of memory, is reported as
 /// refused, so that the other files are still replayed.
@@ -114,7 +125,7 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
 /// are in the order of `paths`.
 std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
-  Progress progress(output.err, output.progress, paths.size(), "scenarios");
+  Progress progress(output, "scenarios");
   std::vector<ScenarioReport> reports(paths.size());
   ProvedSettings proved;
   std::mutex mutex;
@@ -127,7 +138,7 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
       lock.unlock();
       const auto show = [&](const ReplayStep& step) {
         const std::lock_guard guard(mutex);
-        progress.step(done, paths[i] + ": " + step.row);
+        progress.step(done, paths.size(), paths[i] + ": " + step.row);
       };
       reports[i] = replay_file(paths[i], line, device, show, proved);
       lock.lock();
@@ -151,8 +162,8 @@ std::vector<ScenarioReport> replay_all(const Call& call) {
   std::vector<ScenarioReport> reports;
   sim::CpuDevice device;
   ProvedSettings proved;
-  StepsOfOne progress(output);
-  const auto show = [&](const ReplayStep& step) { progress.step(step); };
+  Progress progress(output, "steps");
+  const auto show = [&](const ReplayStep& step) { progress.step(step.done, step.total, step.row); };
   if (line.scenarios.empty() && gives_a_world(line)) {
     reports.push_back(measured_replay(scenario_of(line), device, show, proved));
   } else if (line.scenarios.size() == 1) {
@@ -228,18 +239,13 @@ class ReportFiles {
   std::int64_t most_dumped_calls_ = kDumpedCalls;
 };
 
-Json all_as_json(const std::vector<ScenarioReport>& reports) {
-  Json scenarios = Json::array();
-  for (const ScenarioReport& report : reports) scenarios.push_back(replay_json(report));
-  return {{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}};
-}
-
 void write_result(const Call& call, const std::vector<ScenarioReport>& reports, const ReportFiles& files,
                   bool colour) {
   const Output& output = call.output;
   if (asks_for_json(call.line)) {
     files.write(reports);  // first, because a refusal must be the only document
-    write_json(call, all_as_json(reports));
+    write_json(call,
+               {{"verdict", verdict_name(overall(reports))}, {"scenarios", json_list(reports, replay_json)}});
     return;
   }
   for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);
@@ -277,12 +283,12 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
 /// this returns.
 BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario, const KeepRun& keep) {
   Stopwatch watch;
-  StepsOfOne progress(call.output);
+  Progress progress(call.output, "steps");
   BackendReplay replayed = replay_on_backend(
       scenario, call.backends, call.output.err,
       [&](const ReplayStep& step) {
         watch.begin(step.row);
-        progress.step(step);
+        progress.step(step.done, step.total, step.row);
       },
       keep);
   replayed.report.seconds = watch.stop();

@@ -22,15 +22,15 @@ namespace verify {
 namespace {
 
 Json as_json(const sim::PipelineShape& shape, int number, const sim::RankSchedule& rank) {
-  Json sequence = Json::array();
-  for (const sim::Step& step : steps_of(rank))
-    sequence.push_back({step.pass == sim::Pass::forward ? "F" : "B", step.microbatch, step.chunk});
+  const auto step_json = [](const sim::Step& step) {
+    return Json{step.pass == sim::Pass::forward ? "F" : "B", step.microbatch, step.chunk};
+  };
   return {{"rank", number},
           {"total", shape.forward_steps()},
           {"all_in_warmup", rank.all_in_warmup},
           {"warmup", rank.warmup},
           {"remaining", shape.forward_steps() - rank.warmup},
-          {"seq", std::move(sequence)},
+          {"seq", json_list(steps_of(rank), step_json)},
           {"peak_live", rank.peak_live}};
 }
 

@@ -22,52 +22,39 @@ namespace {
 
 // ---- JSON
 
-void append(fmt::memory_buffer& buffer, const std::vector<sim::OwnedPiece>& pieces) {
-  buffer.push_back('[');
-  for (const sim::OwnedPiece& piece : pieces) {
-    if (&piece != &pieces.front()) buffer.push_back(',');
-    fmt::format_to(std::back_inserter(buffer), "[{},{},{},{},{},{},{},{},{}]", piece.parameter,
-                   piece.world.begin, piece.world.end, piece.world_in_bucket.begin, piece.world_in_bucket.end,
-                   piece.local.begin, piece.local.end, piece.param.begin, piece.param.end);
-  }
-  buffer.push_back(']');
-}
-
-/// Writes the pieces of each rank in each bucket, a little at a time, because those of many ranks do not fit
+/// Writes the pieces of each rank in each bucket, one list at a time, because those of many ranks do not fit
 /// into memory.
 void write_rank_maps(std::ostream& out, const sim::BufferLayout& layout) {
-  constexpr std::size_t kFlushBytes = 1 << 16;
-  fmt::memory_buffer buffer;
-  const auto flush = [&] {
-    out.write(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    buffer.clear();
+  const auto piece_json = [](const sim::OwnedPiece& piece) {
+    return Json{piece.parameter,
+                piece.world.begin,
+                piece.world.end,
+                piece.world_in_bucket.begin,
+                piece.world_in_bucket.end,
+                piece.local.begin,
+                piece.local.end,
+                piece.param.begin,
+                piece.param.end};
   };
   for (int rank = 0; rank < layout.config.owners && out; ++rank) {
-    buffer.push_back(rank == 0 ? '[' : ',');
-    buffer.push_back('[');
-    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
-      if (bucket > 0) buffer.push_back(',');
-      append(buffer, owned_pieces(layout, bucket, rank));
-      if (buffer.size() >= kFlushBytes) flush();
-    }
-    buffer.push_back(']');
+    out << (rank == 0 ? "[[" : ",[");
+    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket)
+      out << (bucket == 0 ? "" : ",") << json_list(owned_pieces(layout, bucket, rank), piece_json).dump();
+    out << ']';
   }
-  buffer.push_back(']');
-  flush();
+  out << ']';
 }
 
 /// Returns the beginning of the document: everything but the rank maps.
 Json json_head(const sim::BufferLayout& layout) {
-  Json index = Json::array(), buckets = Json::array(), unpadded = Json::array();
-  for (const sim::PlacedParameter& parameter : layout.parameters)
-    index.push_back({parameter.range.begin, parameter.range.end, parameter.bucket});
-  for (const sim::Bucket& bucket : layout.buckets) {
-    buckets.push_back({bucket.range.begin, bucket.range.end});
-    unpadded.push_back(bucket.numel_unpadded);
-  }
-  return {{"param_index", std::move(index)},
-          {"buckets", std::move(buckets)},
-          {"numel_unpadded", std::move(unpadded)},
+  const auto index = [](const sim::PlacedParameter& parameter) {
+    return Json{parameter.range.begin, parameter.range.end, parameter.bucket};
+  };
+  const auto range = [](const sim::Bucket& bucket) { return Json{bucket.range.begin, bucket.range.end}; };
+  const auto unpadded = [](const sim::Bucket& bucket) { return bucket.numel_unpadded; };
+  return {{"param_index", json_list(layout.parameters, index)},
+          {"buckets", json_list(layout.buckets, range)},
+          {"numel_unpadded", json_list(layout.buckets, unpadded)},
           {"numel", layout.numel()}};
 }
 
@@ -134,12 +121,7 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
       text += fmt::format("  |{}|  the part of rank ... begins\n", bar.owners);
   }
   constexpr std::size_t kListed = 40;
-  TextTable table({{""},
-                   {"parameter", Align::right},
-                   {"elements", Align::right},
-                   {"begin", Align::right},
-                   {"end", Align::right},
-                   {"owners"}});
+  TextTable table({"", ">parameter", ">elements", ">begin", ">end", "owners"});
   for (std::size_t place = 0; place < std::min(bucket.parameters.size(), kListed); ++place) {
     const int parameter = bucket.parameters[place];
     const auto& range = layout.parameters[static_cast<std::size_t>(parameter)].range;
@@ -152,9 +134,7 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
                : first == last   ? fmt::format("{}", first)
                                  : fmt::format("{} to {}", first, last);
     }
-    table.add({std::string(1, letter_of(place)), fmt::format("{}", parameter),
-               fmt::format("{}", range.size()), fmt::format("{}", range.begin), fmt::format("{}", range.end),
-               owners});
+    table.row(std::string(1, letter_of(place)), parameter, range.size(), range.begin, range.end, owners);
   }
   text += table.text("  ");
   if (bucket.parameters.size() > kListed)
@@ -163,18 +143,14 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
 }
 
 std::string as_text(const sim::BufferLayout& layout) {
+  std::int64_t padding = layout.numel();
+  for (const auto& parameter : layout.parameters) padding -= parameter.range.size();
   std::string text = fmt::format(
       "{}, {} in {}, {} of padding; {}\n", counted(std::ssize(layout.parameters), "parameter"),
-      counted(layout.numel(), "element"), counted(std::ssize(layout.buckets), "bucket"),
-      layout.numel() -
-          [&] {
-            std::int64_t used = 0;
-            for (const auto& parameter : layout.parameters) used += parameter.range.size();
-            return used;
-          }(),
+      counted(layout.numel(), "element"), counted(std::ssize(layout.buckets), "bucket"), padding,
       layout.config.distributed_optimizer
           ? fmt::format("{}, each owns an equal part of every bucket", counted(layout.config.owners, "rank"))
-          : std::string("no distributed optimizer: every rank has all of it"));
+          : "no distributed optimizer: every rank has all of it");
   for (std::size_t bucket = 0; bucket < layout.buckets.size(); ++bucket) text += draw(layout, bucket);
   return text;
 }

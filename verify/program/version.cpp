@@ -18,9 +18,9 @@ std::string commit_text(const Commit& commit) {
 std::string version_text(const std::optional<Build>& build) {
   const std::string version = "shardproof " SHARDPROOF_VERSION;
   if (!build) return version + "\n";
-  TextTable parts({{""}, {""}});
+  TextTable parts({"", ""});
   for (const Part& part : build->parts)
-    parts.add({part.name, part.version.empty() ? "not compiled in: " + part.why_absent : part.version});
+    parts.row(part.name, part.version.empty() ? "not compiled in: " + part.why_absent : part.version);
   return fmt::format("{} ({})\n{}", version, commit_text(build->commit), parts.text("  "));
 }
 
@@ -30,14 +30,11 @@ Json version_json(const std::optional<Build>& build) {
   const Commit& commit = build->commit;
   json["commit"] = commit.id.empty() ? Json(nullptr) : Json(commit.id);
   json["has_changes"] = commit.id.empty() ? Json(nullptr) : Json(commit.has_changes);
-  Json parts = Json::array();
-  for (const Part& part : build->parts) {
-    Json row = {{"name", part.name}, {"version", part.version}};
-    if (part.version.empty())
-      row = {{"name", part.name}, {"version", nullptr}, {"why_absent", part.why_absent}};
-    parts.push_back(std::move(row));
-  }
-  json["parts"] = std::move(parts);
+  json["parts"] = json_list(build->parts, [](const Part& part) {
+    Json row = {{"name", part.name}, {"version", part.version.empty() ? Json() : Json(part.version)}};
+    if (part.version.empty()) row["why_absent"] = part.why_absent;
+    return row;
+  });
   return json;
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include "verify/program/command_help.h"
-#include "verify/program/shell_completion.h"
 
 namespace verify {
 
@@ -48,7 +47,7 @@ std::string command_case(const CommandInfo& command, const ProgramInfo& program)
     if (option.readers == kEverybody && option.kind == OptionKind::flag) options.push_back(option);
   }
   for (const OptionInfo& option : options) text += specification(option, program);
-  if (*command.arguments == '\0') {
+  if (command.arguments.empty()) {
     text += "        && return\n";
   } else if (takes_scenarios(command)) {
     text += "        '*:scenario:_files -g \"*.ini\"' && return\n";

@@ -27,28 +27,14 @@ std::string number_text(std::optional<double> number) {
   return number ? fmt::format("{:.2f}", *number) : "-";
 }
 
-Json number_json(std::optional<double> number) { return number ? Json(*number) : Json(nullptr); }
-
 std::string rows_text(const BandwidthRows& rows, const std::string& indent) {
-  TextTable table({{"kind"},
-                   {"ranks", Align::right},
-                   {"operation"},
-                   {"size", Align::right},
-                   {"count", Align::right},
-                   {"type"},
-                   {"redop"},
-                   {"root", Align::right},
-                   {"time", Align::right},
-                   {"algbw", Align::right},
-                   {"busbw", Align::right},
-                   {"#wrong", Align::right}});
-  table.add({"", "", "", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", ""});
+  TextTable table({"kind", ">ranks", "operation", ">size", ">count", "type", "redop", ">root", ">time",
+                   ">algbw", ">busbw", ">#wrong"});
+  table.row("", "", "", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "");
   for (const BandwidthRow& row : rows)
-    table.add({row.kind, std::to_string(row.ranks), std::string(sim::name_of(row.operation)),
-               std::to_string(row.bytes), std::to_string(row.count), std::string(sim::name_of(row.dtype)),
-               std::string(redop_of(row)), std::to_string(row.root), number_text(microseconds(row)),
-               number_text(algorithm_bandwidth(row)), number_text(bus_bandwidth(row)),
-               std::to_string(row.wrong)});
+    table.row(row.kind, row.ranks, sim::name_of(row.operation), row.bytes, row.count, sim::name_of(row.dtype),
+              redop_of(row), row.root, number_text(microseconds(row)), number_text(algorithm_bandwidth(row)),
+              number_text(bus_bandwidth(row)), row.wrong);
   return table.text(indent);
 }
 
@@ -98,24 +84,24 @@ std::string bandwidth_text(const BandwidthRows& rows, const std::string& indent)
 }
 
 Json bandwidth_json(const BandwidthRows& rows) {
-  Json results = Json::array();
-  for (const BandwidthRow& row : rows)
-    results.push_back({{"kind", row.kind},
-                       {"group", row.group ? Json(*row.group) : Json(nullptr)},
-                       {"ranks", row.ranks},
-                       {"operation", sim::name_of(row.operation)},
-                       {"size", row.bytes},
-                       {"count", row.count},
-                       {"type", sim::name_of(row.dtype)},
-                       {"redop", redop_of(row)},
-                       {"root", row.root},
-                       {"time", number_json(microseconds(row))},
-                       {"algbw", number_json(algorithm_bandwidth(row))},
-                       {"busbw", number_json(bus_bandwidth(row))},
-                       {"wrong", row.wrong}});
-  return {{"results", std::move(results)},
+  const auto row_json = [](const BandwidthRow& row) {
+    return Json{{"kind", row.kind},
+                {"group", row.group},
+                {"ranks", row.ranks},
+                {"operation", sim::name_of(row.operation)},
+                {"size", row.bytes},
+                {"count", row.count},
+                {"type", sim::name_of(row.dtype)},
+                {"redop", redop_of(row)},
+                {"root", row.root},
+                {"time", microseconds(row)},
+                {"algbw", algorithm_bandwidth(row)},
+                {"busbw", bus_bandwidth(row)},
+                {"wrong", row.wrong}};
+  };
+  return {{"results", json_list(rows, row_json)},
           {"wrong", wrong_elements(rows)},
-          {"average_bus_bandwidth", number_json(average_bus_bandwidth(rows))}};
+          {"average_bus_bandwidth", average_bus_bandwidth(rows)}};
 }
 
 }  // namespace verify

@@ -12,6 +12,10 @@
 
 namespace verify {
 
+HtmlColumn number_column(const char* title) {
+  return {.title = title, .sorts = Sorts::largest_first, .is_number = true};
+}
+
 HtmlCell number_cell(std::int64_t number) { return {.html = grouped_digits(number), .key = number}; }
 
 HtmlCell byte_cell(std::int64_t bytes) {

@@ -36,6 +36,9 @@ struct HtmlColumn {
   bool is_number = false;  // aligned to the right
 };
 
+/// The column of a number, by which the table sorts.
+HtmlColumn number_column(const char* title);
+
 struct HtmlCell {
   std::string html;
   std::int64_t key = 0;      // for Sorts::largest_first

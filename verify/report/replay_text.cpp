@@ -21,51 +21,38 @@ fmt::text_style style(bool good, bool colour) {
 
 /// Returns the ledger as a table of calls and bytes, with one row per kind, summed over all sites.
 std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"ledger"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
+  TextTable table(
+      {"ledger", ">calls", ">elements", ">bytes inside a node", ">across nodes", ">most on a rank"});
   for (const sim::LedgerRow& sum : ledger_by_kind(ledger)) {
-    table.add({sum.kind, fmt::format("{}", sum.calls), fmt::format("{}", sum.elements),
-               fmt::format("{}", sum.bytes_inside), fmt::format("{}", sum.bytes_across),
-               fmt::format("{}", sum.most_bytes)});
+    table.row(sum.kind, sum.calls, sum.elements, sum.bytes_inside, sum.bytes_across, sum.most_bytes);
   }
   return table.text("  ");
 }
 
 /// Returns the ledger of a step at full size: one row for each kind of groups, site and operation.
 std::string step_text(const std::vector<sim::LedgerRow>& ledger) {
-  TextTable table({{"step"},
-                   {"site"},
-                   {"operation"},
-                   {"calls", Align::right},
-                   {"elements", Align::right},
-                   {"bytes inside a node", Align::right},
-                   {"across nodes", Align::right},
-                   {"most on a rank", Align::right}});
+  TextTable table({"step", "site", "operation", ">calls", ">elements", ">bytes inside a node",
+                   ">across nodes", ">most on a rank"});
   for (const sim::LedgerRow& row : ledger) {
-    table.add({row.kind, row.site, std::string(sim::name_of(row.operation)), fmt::format("{}", row.calls),
-               fmt::format("{}", row.elements), byte_text(row.bytes_inside), byte_text(row.bytes_across),
-               byte_text(row.most_bytes)});
+    table.row(row.kind, row.site, sim::name_of(row.operation), row.calls, row.elements,
+              byte_text(row.bytes_inside), byte_text(row.bytes_across), byte_text(row.most_bytes));
   }
   return table.text("  ");
 }
 
 void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
   table.add({"REFUSED", refusal.code, refusal.option + ": " + refusal.numbers}, style(false, colour));
-  table.add({"", "rule", refusal.rule});
-  table.add({"", "try", refusal.hint});
+  table.row("", "rule", refusal.rule);
+  table.row("", "try", refusal.hint);
 }
 
 /// Returns the rows of the checks, of the warnings and of what was refused.
 std::string rows_text(const ScenarioReport& report, bool colour) {
-  TextTable table({{""}, {""}, {""}});
+  TextTable table({"", "", ""});
   for (const CheckResult& check : report.checks) {
     table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
   }
-  for (const AbsentRow& row : report.absent) table.add({"-", row.check, "no row: " + row.reason});
+  for (const AbsentRow& row : report.absent) table.row("-", row.check, "no row: " + row.reason);
   for (const sim::Warning& warning : report.warnings) {
     const bool is_trap = sim::is_consumer_trap(warning);
     table.add({is_trap ? "SUSPECT" : "warning", warning.name, warning.message},

@@ -66,8 +66,6 @@ std::string pipeline_html(const ScheduleRequest& request) {
   return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
 }
 
-// ---- report html
-
 // ---- a bar of shares
 //
 // One line of a bar chart as inline SVG: parts side by side, each as long as its share of the whole.
@@ -88,8 +86,6 @@ std::string share_bar(const std::vector<std::int64_t>& parts, std::int64_t whole
   }
   return svg + "</svg>";
 }
-
-// ---- report html
 
 std::string verdict_html(Verdict verdict) {
   return fmt::format("<span class=\"{}\">{}</span>", verdict == Verdict::verified ? "good" : "bad",
@@ -122,10 +118,10 @@ std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t numb
 std::string summary(const std::vector<ScenarioReport>& reports) {
   HtmlTable table("summary", {{.title = "scenario", .sorts = Sorts::as_added},
                               {.title = "verdict", .sorts = Sorts::largest_first},
-                              {.title = "checks", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "ranks", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "warnings", .sorts = Sorts::largest_first, .is_number = true},
-                              {.title = "findings", .sorts = Sorts::largest_first, .is_number = true}});
+                              number_column("checks"),
+                              number_column("ranks"),
+                              number_column("warnings"),
+                              number_column("findings")});
   for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
   return fmt::format("<h1>shardproof replay: {}</h1>\n<p>{}</p>\n", verdict_html(overall(reports)),
                      summary_line(reports)) +
@@ -215,10 +211,6 @@ std::string schedule_html(const ScenarioReport& report) {
   const std::string heading = "<h3>Pipeline schedule</h3>\n";
   if (report.schedule) return heading + pipeline_html(*report.schedule);
   return heading + "<p>Not drawn: " + markup_text(report.no_schedule) + ".</p>\n";
-}
-
-HtmlColumn number_column(const char* title) {
-  return {.title = title, .sorts = Sorts::largest_first, .is_number = true};
 }
 
 std::string ledger_html(const std::vector<sim::LedgerRow>& ledger, const std::string& id) {

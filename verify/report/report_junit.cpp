@@ -1,7 +1,6 @@
 #include "verify/report/report_junit.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <fmt/format.h>
 #include <map>
 
@@ -29,111 +28,91 @@ double seconds_of(const ScenarioReport& report) {
   return sum;
 }
 
-std::string counts(std::int64_t tests, std::int64_t failures, std::int64_t errors) {
-  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
-}
-
-/// Returns the element of a problem, which is a "failure" or an "error".
-std::string problem_xml(const char* problem, const std::string& type, const std::string& message,
-                        const std::string& text) {
-  return fmt::format("      <{} type=\"{}\" message=\"{}\">{}</{}>\n", problem, markup_text(type),
-                     markup_text(message), markup_text(text), problem);
-}
-
-/// The testcases of one scenario, and the numbers of tests, failures and errors.
-class Suite {
- public:
-  explicit Suite(const ScenarioReport& report) : report_(report) {
-    for (const CheckResult& check : report.checks) add(check);
-    if (report.refusal) add(*report.refusal);
-    for (const sim::Refusal& refusal : report.further_refusals) add(refusal);
-    for (const sim::Warning& warning : report.warnings)
-      if (sim::is_consumer_trap(warning) && !report.has_row("suspect")) add(warning);
-    if (report.verdict() != Verdict::broken) return;
-    for (const sim::Finding& finding : report.findings) add(finding);
-  }
-
-  std::int64_t tests() const { return tests_; }
-  std::int64_t failures() const { return failures_; }
-  std::int64_t errors() const { return errors_; }
-
-  std::string text() const {
-    return fmt::format("  <testsuite name=\"{}\"{}{}>\n", markup_text(report_.name),
-                       counts(tests_, failures_, errors_), time_attribute(report_, seconds_of(report_))) +
-           cases_ + said() + "  </testsuite>\n";
-  }
-
- private:
-  void add(const CheckResult& check) {
-    failures_ += check.holds ? 0 : 1;
-    add_case(check.check,
-             check.holds ? "" : problem_xml("failure", "check", check.detail, with_reproduce(check.detail)));
-  }
-
-  void add(const sim::Refusal& refusal) {
-    ++errors_;
-    const std::string message = refusal.option + ": " + refusal.numbers;
-    add_case("refusal " + refusal.code,
-             problem_xml("error", refusal.code, message,
-                         with_reproduce(message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint)));
-  }
-
-  /// A warning that says that results are wrong fails the build.
-  void add(const sim::Warning& warning) {
-    ++failures_;
-    add_case("warning " + warning.name,
-             problem_xml("failure", warning.name, warning.message, with_reproduce(warning.message)));
-  }
-
-  void add(const sim::Finding& finding) {
-    ++errors_;
-    add_case("finding " + finding.code,
-             problem_xml("error", finding.code, finding.sentence, sim::text_of(finding, report_.reproduce)));
-  }
-
-  /// A name that occurs again gets a number, because readers identify a testcase by its name.
-  void add_case(const std::string& name, const std::string& problem) {
-    ++tests_;
-    const int occurrence = ++occurrences_[name];
-    const std::string unique = occurrence == 1 ? name : fmt::format("{} ({})", name, occurrence);
-    const std::string start =
-        fmt::format("    <testcase classname=\"{}\" name=\"{}\"{}", markup_text(report_.name),
-                    markup_text(unique), time_attribute(report_, seconds_of(report_, name)));
-    cases_ += problem.empty() ? start + "/>\n" : start + ">\n" + problem + "    </testcase>\n";
-  }
-
-  std::string with_reproduce(const std::string& text) const {
-    return text + "\nreproduce: " + report_.reproduce;
-  }
-
-  /// Returns the texts that are not testcases: the source of the scenario, and its warnings.
-  std::string said() const {
-    std::string text = "source: " + (report_.source.empty() ? "none given" : report_.source);
-    for (const sim::Warning& warning : report_.warnings)
-      text += "\nwarning: " + warning.name + ": " + warning.message;
-    return "    <system-out>" + markup_text(text) + "</system-out>\n";
-  }
-
-  const ScenarioReport& report_;
-  std::map<std::string, int> occurrences_;
-  std::int64_t tests_ = 0, failures_ = 0, errors_ = 0;
-  std::string cases_;
+struct Testcase {
+  std::string name;
+  std::string problem = {};  // "failure" or "error"; "": it holds
+  std::string type = {}, message = {}, text = {};
 };
+
+std::string counts(const std::vector<Testcase>& cases) {
+  const auto failures = std::ranges::count(cases, "failure", &Testcase::problem);
+  const auto errors = std::ranges::count(cases, "error", &Testcase::problem);
+  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", cases.size(), failures,
+                     errors);
+}
+
+std::vector<Testcase> testcases_of(const ScenarioReport& report) {
+  std::vector<Testcase> cases;
+  const std::string reproduce = "\nreproduce: " + report.reproduce;
+  const auto fail = [&](const std::string& name, const std::string& type, const std::string& message) {
+    cases.push_back({name, "failure", type, message, message + reproduce});
+  };
+  const auto refuse = [&](const sim::Refusal& refusal) {
+    const std::string message = refusal.option + ": " + refusal.numbers;
+    cases.push_back({"refusal " + refusal.code, "error", refusal.code, message,
+                     message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint + reproduce});
+  };
+  for (const CheckResult& check : report.checks) {
+    if (check.holds) {
+      cases.push_back({.name = check.check});
+    } else {
+      fail(check.check, "check", check.detail);
+    }
+  }
+  if (report.refusal) refuse(*report.refusal);
+  for (const sim::Refusal& refusal : report.further_refusals) refuse(refusal);
+  // A warning that says that results are wrong fails the build.
+  for (const sim::Warning& warning : report.warnings)
+    if (sim::is_consumer_trap(warning) && !report.has_row("suspect"))
+      fail("warning " + warning.name, warning.name, warning.message);
+  for (const sim::Finding& finding : report.findings)
+    if (report.verdict() == Verdict::broken)
+      cases.push_back({"finding " + finding.code, "error", finding.code, finding.sentence,
+                       sim::text_of(finding, report.reproduce)});
+  return cases;
+}
+
+/// Returns the testcases. A name that occurs again gets a number, because readers identify a testcase by its
+/// name.
+std::string cases_xml(const ScenarioReport& report, const std::vector<Testcase>& cases) {
+  std::string xml;
+  std::map<std::string, int> occurrences;
+  for (const Testcase& one : cases) {
+    const int occurrence = ++occurrences[one.name];
+    xml += fmt::format("    <testcase classname=\"{}\" name=\"{}{}\"{}", markup_text(report.name),
+                       markup_text(one.name), occurrence == 1 ? "" : fmt::format(" ({})", occurrence),
+                       time_attribute(report, seconds_of(report, one.name)));
+    xml += one.problem.empty()
+               ? "/>\n"
+               : fmt::format(">\n      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n    </testcase>\n",
+                             one.problem, markup_text(one.type), markup_text(one.message),
+                             markup_text(one.text));
+  }
+  return xml;
+}
+
+/// Returns the texts that are not testcases: the source of the scenario, and its warnings.
+std::string said(const ScenarioReport& report) {
+  std::string text = "source: " + (report.source.empty() ? "none given" : report.source);
+  for (const sim::Warning& warning : report.warnings)
+    text += "\nwarning: " + warning.name + ": " + warning.message;
+  return "    <system-out>" + markup_text(text) + "</system-out>\n";
+}
 
 }  // namespace
 
 std::string report_junit(const std::vector<ScenarioReport>& reports) {
-  std::int64_t tests = 0, failures = 0, errors = 0;
+  std::vector<Testcase> all;
   std::string suites;
   for (const ScenarioReport& report : reports) {
-    const Suite suite(report);
-    tests += suite.tests();
-    failures += suite.failures();
-    errors += suite.errors();
-    suites += suite.text();
+    const std::vector<Testcase> cases = testcases_of(report);
+    all.insert(all.end(), cases.begin(), cases.end());
+    suites += fmt::format("  <testsuite name=\"{}\"{}{}>\n{}{}  </testsuite>\n", markup_text(report.name),
+                          counts(cases), time_attribute(report, seconds_of(report)), cases_xml(report, cases),
+                          said(report));
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" +
-         counts(tests, failures, errors) + ">\n" + suites + "</testsuites>\n";
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" + counts(all) +
+         ">\n" + suites + "</testsuites>\n";
 }
 
 }  // namespace verify

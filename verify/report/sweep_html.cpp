@@ -115,10 +115,12 @@ std::string picture(const SweepReport& report) {
          "; large dot: your layout; y axis: peak memory per rank (log).</p>\n";
 }
 
+HtmlCell fits_cell(const std::optional<bool>& fits) {
+  if (!fits) return {.html = "-", .key = 0};
+  return *fits ? HtmlCell{.html = "yes", .key = 1} : HtmlCell{.html = "no", .key = -1};
+}
+
 std::string layouts_html(const SweepReport& report) {
-  const auto number_column = [](const char* title) {
-    return HtmlColumn{.title = title, .sorts = Sorts::largest_first, .is_number = true};
-  };
   std::vector<HtmlColumn> columns = {{.title = "layout", .sorts = Sorts::as_added},
                                      number_column("between steps"),
                                      number_column("largest"),
@@ -139,12 +141,7 @@ std::string layouts_html(const SweepReport& report) {
         {.html = sizes_text(layout) + (layout.is_own ? " <span class=\"care\">own</span>" : "")},
         byte_cell(layout.static_bytes),
         bytes_cell(layout.peak_bytes),
-        {.html = !layout.fits   ? "-"
-                 : *layout.fits ? "yes"
-                                : "no",
-         .key = !layout.fits   ? 0
-                : *layout.fits ? 1
-                               : -1},
+        fits_cell(layout.fits),
         bytes_cell(layout.bytes_inside),
         bytes_cell(layout.bytes_across),
         {.html = fmt::format("{:.1f} %", kPercent * layout.bubble),
@@ -164,7 +161,7 @@ std::string layouts_html(const SweepReport& report) {
 
 std::string refused_html(const SweepReport& report) {
   if (report.refusals.empty()) return "";
-  HtmlTable table("refused", {{.title = "layouts", .sorts = Sorts::largest_first, .is_number = true},
+  HtmlTable table("refused", {number_column("layouts"),
                               {.title = "rule", .sorts = Sorts::as_added},
                               {.title = "it says"},
                               {.title = "for example"}});

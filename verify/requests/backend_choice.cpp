@@ -11,10 +11,8 @@ namespace verify {
 namespace {
 
 const BackendKind* kind_named(const std::string& name) {
-  const auto& kinds = backend_kinds();
-  const auto found =
-      std::find_if(kinds.begin(), kinds.end(), [&](const BackendKind& kind) { return name == kind.name; });
-  return found == kinds.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(backend_kinds(), name, &BackendKind::name);
+  return found == backend_kinds().end() ? nullptr : &*found;
 }
 
 const BackendKind* kind_of(const Settings& settings) {

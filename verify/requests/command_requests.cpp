@@ -1,11 +1,9 @@
 #include "verify/requests/command_requests.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,7 +16,7 @@
 #include "verify/requests/option_readers.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
-#include "verify/vocabulary/option_table.h"
+#include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
@@ -51,16 +49,15 @@ constexpr const char* kShared = "shared-embedding";
 std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* option) {
   std::vector<std::int64_t> numbers;
   for (const std::string& word : settings.texts(option)) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (word.empty() || error != std::errc() || end != word.data() + word.size()) {
+    const std::optional<std::int64_t> number = whole_number(word);
+    if (!number) {
       sim::refuse({.code = "not_a_number",
                    .option = std::string("--") + option,
                    .numbers = fmt::format("'{}'", word),
                    .rule = "the value is a list of whole numbers with commas between them",
                    .hint = fmt::format("--{} 10,20", option)});
     }
-    numbers.push_back(number);
+    numbers.push_back(*number);
   }
   return numbers;
 }
@@ -86,7 +83,7 @@ void require_no_shape(const CommandLine& line) {
   for (const OptionInfo& option : option_vocabulary()) {
     const bool is_of_shape = overlap(option.readers, Reader::shards) &&
                              overlap(option.readers, Reader::replay) && !option.is_of_a_call() &&
-                             option.section != kTraining;
+                             option.section != kTrainingSection;
     if (is_of_shape && line.settings.has(option.name))
       refuse_without_effect(option.name, "shards' with '--param-sizes");
   }
@@ -95,8 +92,7 @@ void require_no_shape(const CommandLine& line) {
 std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
   std::vector<sim::BufferParameter> parameters;
   for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
-  for (const std::int64_t index :
-       settings.has(kShared) ? whole_numbers(settings, kShared) : std::vector<std::int64_t>()) {
+  for (const std::int64_t index : whole_numbers(settings, kShared)) {
     if (index < 0 || index >= std::ssize(parameters)) {
       sim::refuse({.code = "no_such_parameter",
                    .option = "--shared-embedding",
@@ -179,7 +175,7 @@ InspectRequest inspect_request(const CommandLine& line) {
                          .shows_all = settings.flag("all"),
                          .layout_of_world = {}};
   request.layout_of_world = [settings](int world_size) -> std::optional<sim::Layout> {
-    if (!settings.has_any_of(kLayout)) return std::nullopt;
+    if (!settings.has_any_of(kLayoutSection)) return std::nullopt;
     Settings sized = settings;
     if (!sized.has("world-size")) sized.append("world-size", {std::to_string(world_size)});
     return requested_layout(sized);

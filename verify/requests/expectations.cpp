@@ -1,9 +1,9 @@
 #include "verify/requests/expectations.h"
 
-#include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
 #include <limits>
+#include <regex>
 #include <stdexcept>
 #include <utility>
 
@@ -33,8 +33,6 @@ int rank_number(const Json& value) {
   throw std::invalid_argument(value.dump() + " is not a rank");
 }
 
-}  // namespace
-
 ExpectedGroups parse_expected_groups(const std::string& text) {
   const std::size_t bracket = text.find('[');
   ExpectedGroups expected{text.substr(0, bracket), {}};
@@ -62,6 +60,8 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
   return expected;
 }
 
+}  // namespace
+
 ExpectedRefusal expected_refusal(const Settings& settings) {
   return {settings.choice("expect") == "refused", settings.text("expect-refusal", "")};
 }
@@ -88,31 +88,24 @@ Expectations expectations(const Settings& settings) {
 }
 
 Figure parse_figure(const std::string& text) {
+  constexpr std::size_t kMostLetters = 12;
+  constexpr std::int64_t kMostDigits = 1'000'000;
+  static const std::regex kFigure("([0-9]+)[.]?([0-9]*)([MBT])");
+  std::smatch match;
   Figure figure;
-  bool point = false;
-  std::int64_t scale = 0;
-  bool ok = text.size() >= 2 && text.size() <= 12;
-  if (ok) {
-    const char suffix = text.back();
-    scale = suffix == 'M' ? 1'000'000 : suffix == 'B' ? 1'000'000'000 : suffix == 'T' ? 1'000'000'000'000 : 0;
-    ok = scale != 0 && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+  bool is_figure = text.size() <= kMostLetters && std::regex_match(text, match, kFigure);
+  if (is_figure) {
+    figure.digits = std::stoll(match.str(1) + match.str(2));
+    figure.unit = match.str(3) == "M" ? 1'000'000 : match.str(3) == "B" ? 1'000'000'000 : 1'000'000'000'000;
+    for (auto i = match.length(2); i > 0; --i) figure.unit /= 10;
+    is_figure = figure.unit >= 1 && figure.digits <= kMostDigits;
   }
-  for (std::size_t i = 0; ok && i + 1 < text.size(); ++i) {
-    if (text[i] == '.') {
-      ok = !std::exchange(point, true);
-      continue;
-    }
-    ok = std::isdigit(static_cast<unsigned char>(text[i])) != 0;
-    figure.digits = figure.digits * 10 + (text[i] - '0');
-    if (point) scale /= 10;
-  }
-  if (!ok || scale < 1 || figure.digits > 1'000'000) {
+  if (!is_figure) {
     refuse_expectation(
         "--expect-parameters", fmt::format("'{}'", text),
         "the value has at most 6 digits, perhaps with a point among them, and ends with M, B or T",
         "expect-parameters = 1.7B");
   }
-  figure.unit = scale;
   return figure;
 }
 

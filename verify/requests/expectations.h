@@ -42,8 +42,6 @@ struct Expectations {
 ExpectedRefusal expected_refusal(const Settings& settings);
 Expectations expectations(const Settings& settings);
 
-ExpectedGroups parse_expected_groups(const std::string& text);
-
 /// A printed figure as a whole number of units, where a unit is the value of its last digit: "1.7B" is 17
 /// units of 10^8.
 struct Figure {

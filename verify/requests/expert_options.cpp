@@ -5,18 +5,19 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/error.h"
-#include "sim/base/refusals.h"
 #include "verify/requests/requests.h"
 #include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/decimal_ratio.h"
-#include "verify/vocabulary/option_table.h"
+#include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
 
 namespace {
 
-[[noreturn]] void refuse_coefficient(const std::string& option, const std::string& word) {
+sim::Ratio coefficient_of(const std::string& option, const std::string& word) {
+  const auto ratio = decimal_ratio(word);
+  if (ratio && ratio->numerator >= 0) return *ratio;
   sim::refuse({.code = "not_a_number",
                .option = "--" + option,
                .numbers = fmt::format("'{}'", word.substr(0, 100)),
@@ -24,15 +25,8 @@ namespace {
                .hint = fmt::format("--{} 0.25", option)});
 }
 
-sim::Ratio coefficient_of(const std::string& option, const std::string& word) {
-  const auto ratio = decimal_ratio(word);
-  if (!ratio || ratio->numerator < 0) refuse_coefficient(option, word);
-  return *ratio;
-}
-
-std::optional<sim::Ratio> coefficient(const Settings& settings, const std::string& option) {
-  if (!settings.has(option)) return std::nullopt;
-  return coefficient_of(option, settings.text(option, ""));
+sim::Ratio coefficient(const Settings& settings, const std::string& option, sim::Ratio fallback) {
+  return settings.has(option) ? coefficient_of(option, settings.text(option, "")) : fallback;
 }
 
 /// Every type has its coefficient. Megatron refuses lists of different lengths.
@@ -62,12 +56,41 @@ bool may_have_experts(const Settings& settings) {
          settings.has("expert-tensor-parallel-size");
 }
 
-void require_experts(const Settings& settings) {
+}  // namespace
+
+ExpertOptions expert_options(const Settings& settings) {
+  const sim::Ratio z_loss = coefficient(settings, "moe-z-loss-coeff", {0, 1});
+  ExpertOptions options{
+      .num_experts = settings.number("num-experts").value_or(0),
+      .moe_ffn_hidden_size =
+          settings.number("moe-ffn-hidden-size").value_or(ffn_hidden_size(settings).value_or(0)),
+      .moe_router_topk = settings.number("moe-router-topk").value_or(2),
+      .score_function = settings.choice("moe-router-score-function"),
+      .pre_softmax = settings.flag("moe-router-pre-softmax"),
+      .topk_scaling_factor = coefficient(settings, "moe-router-topk-scaling-factor", {1, 1}),
+      .num_groups = settings.number("moe-router-num-groups").value_or(0),
+      .group_topk = settings.number("moe-router-group-topk").value_or(0),
+      .expert_bias = settings.flag("moe-router-enable-expert-bias"),
+      .bias_update_rate = coefficient(settings, "moe-router-bias-update-rate", {1, 1000}),
+      .load_balancing = load_balancing(settings),
+      .capacity_factor = capacity_factor(settings),
+      .token_drop_policy = settings.choice("moe-token-drop-policy"),
+      .pad_to_capacity = settings.flag("moe-pad-expert-input-to-capacity"),
+      .dispatcher = settings.choice("moe-token-dispatcher-type"),
+      .shared_expert_intermediate_size = settings.number("moe-shared-expert-intermediate-size").value_or(0),
+      .shared_expert_gate = settings.flag("moe-shared-expert-gate")};
+  if (settings.has("moe-layer-freq"))
+    options.moe_layer_freq = parse_layer_pattern(settings.text("moe-layer-freq", ""));
+  if (z_loss.numerator != 0) options.z_loss_coefficient = z_loss;
+  return options;
+}
+
+void require_effective_expert_options(const Settings& settings) {
   if (may_have_experts(settings)) return;
   std::vector<std::string> given;
   for (const OptionInfo& option : option_vocabulary()) {
-    if (option.section == kExperts && option.name != std::string("num-experts") &&
-        settings.has(option.name) && settings.text(option.name, "") != "false")
+    if (option.section == kExpertsSection && option.name != "num-experts" && settings.has(option.name) &&
+        settings.text(option.name, "") != "false")
       given.push_back(fmt::format("--{}", option.name));
   }
   if (given.empty()) return;
@@ -78,55 +101,6 @@ void require_experts(const Settings& settings) {
                                       fmt::join(given, ", ")),
                .rule = "options about experts need a model with experts",
                .hint = "--num-experts, or leave them out"});
-}
-
-void require_capacity(const Settings& settings) {
-  if (!settings.has("moe-token-drop-policy") || capacity_factor(settings)) return;
-  sim::refuse(
-      {.code = "drop_policy_without_capacity",
-       .option = "--moe-token-drop-policy",
-       .numbers = fmt::format("'{}' is given without a capacity", settings.text("moe-token-drop-policy", "")),
-       .rule = "tokens are dropped only where experts have a capacity",
-       .hint = "--moe-expert-capacity-factor 1.0"});
-}
-
-}  // namespace
-
-ExpertOptions expert_options(const Settings& settings) {
-  ExpertOptions options{
-      .num_experts = settings.number("num-experts").value_or(0),
-      .moe_ffn_hidden_size =
-          settings.number("moe-ffn-hidden-size").value_or(ffn_hidden_size(settings).value_or(0)),
-      .moe_router_topk = settings.number("moe-router-topk").value_or(2),
-      .score_function = settings.choice("moe-router-score-function"),
-      .pre_softmax = settings.flag("moe-router-pre-softmax"),
-      .num_groups = settings.number("moe-router-num-groups").value_or(0),
-      .group_topk = settings.number("moe-router-group-topk").value_or(0),
-      .expert_bias = settings.flag("moe-router-enable-expert-bias"),
-      .load_balancing = load_balancing(settings),
-      .z_loss_coefficient = coefficient(settings, "moe-z-loss-coeff"),
-      .capacity_factor = capacity_factor(settings),
-      .token_drop_policy = settings.choice("moe-token-drop-policy"),
-      .pad_to_capacity = settings.flag("moe-pad-expert-input-to-capacity"),
-      .dispatcher = settings.choice("moe-token-dispatcher-type"),
-      .shared_expert_intermediate_size = settings.number("moe-shared-expert-intermediate-size").value_or(0),
-      .shared_expert_gate = settings.flag("moe-shared-expert-gate")};
-  if (settings.has("moe-layer-freq"))
-    options.moe_layer_freq = parse_layer_pattern(settings.text("moe-layer-freq", ""));
-  if (const auto factor = coefficient(settings, "moe-router-topk-scaling-factor"))
-    options.topk_scaling_factor = *factor;
-  if (const auto rate = coefficient(settings, "moe-router-bias-update-rate"))
-    options.bias_update_rate = *rate;
-  if (options.z_loss_coefficient && options.z_loss_coefficient->numerator == 0)
-    options.z_loss_coefficient.reset();
-  return options;
-}
-
-void require_effective_expert_options(const Settings& settings) {
-  sim::Refusals refusals;
-  refusals.keep([&] { require_experts(settings); });
-  refusals.keep([&] { require_capacity(settings); });
-  refusals.throw_if_any();
 }
 
 }  // namespace verify

@@ -7,7 +7,7 @@
 ///         num_experts 0, and none of its other values has an effect.
 /// Errors  not_a_number: a coefficient that is no decimal number of at least 0, or one whose ratio needs more
 ///         than 31 bits; layer_pattern: a pattern of layers that cannot be read;
-///         expert_options_without_experts, drop_policy_without_capacity: an option without effect.
+///         expert_options_without_experts: an option without effect.
 /// Source  Megatron-LM, core/transformer/transformer_config.py.
 
 #include <cstdint>
@@ -58,8 +58,8 @@ struct ExpertOptions {
 
 ExpertOptions expert_options(const Settings& settings);
 
-/// Refuses options about experts that have no effect: all of them in a model without experts, and a policy
-/// of dropping tokens where no capacity drops any. Megatron ignores them, as a run of --from may, too.
+/// Refuses options about experts in a model without experts. Megatron ignores them, as a run of --from may,
+/// too.
 void require_effective_expert_options(const Settings& settings);
 
 }  // namespace verify

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -27,13 +26,13 @@ constexpr const char* kForms =
     "'pg_config'";
 constexpr const char* kPrint = "sim/layout/README.md shows how a job prints its groups";
 
-[[noreturn]] void refuse_dump(const char* code, const std::string& path, std::string numbers,
-                              std::string rule, std::string hint) {
+[[noreturn]] void refuse_dump(const char* code, const std::string& path, const std::string& problem,
+                              const char* rule = kForms, const char* hint = kPrint) {
   sim::refuse({.code = code,
                .option = "--against " + sim::printable_text(path),
-               .numbers = std::move(numbers),
-               .rule = std::move(rule),
-               .hint = std::move(hint)});
+               .numbers = problem,
+               .rule = rule,
+               .hint = hint});
 }
 
 std::string text_of_file(const std::string& path) {
@@ -48,7 +47,7 @@ std::string text_of_file(const std::string& path) {
                 "a dump of groups is a short file",
                 "the groups of fewer kinds, or of the flight recorder's dump 'pg_config' alone");
   }
-  if (text.empty()) refuse_dump("dump_empty", path, "an empty file", kForms, kPrint);
+  if (text.empty()) refuse_dump("dump_empty", path, "an empty file");
   return text;
 }
 
@@ -58,19 +57,9 @@ Json document_of(const std::string& path, const std::string& text) {
   } catch (const std::exception& error) {
     std::string problem = error.what();  // of the library: "[json.exception.parse_error.101] parse error ..."
     if (problem.starts_with('[')) problem.erase(0, problem.find(']') + 2);
-    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem), kForms,
-                kPrint);
+    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem));
   }
 }
-
-/// The order of groups by description and ranks.
-struct Before {
-  using Group = std::pair<std::string_view, std::span<const int>>;
-  bool operator()(const Group& a, const Group& b) const {
-    if (a.first != b.first) return a.first < b.first;
-    return std::lexicographical_compare(a.second.begin(), a.second.end(), b.second.begin(), b.second.end());
-  }
-};
 
 /// Reads the three forms.
 class DumpReader {
@@ -87,31 +76,26 @@ class DumpReader {
     } else if (begins_as_pickle(text)) {
       refuse_form("a pickle without 'pg_config'");
     } else {
-      read_document(document_of(dump_.path, text));
+      const Json document = document_of(dump_.path, text);
+      const Json* groups = document.find("groups");
+      if (groups == nullptr && !document.is_array())
+        refuse_form("a document without 'groups' and 'pg_config', which is no list either");
+      groups != nullptr ? read_own(document, *groups) : read_list(document);
+      require_each_once();
     }
     if (dump_.groups.empty() && !dump_.world_size)
-      refuse_dump("dump_empty", dump_.path, "a dump without groups", kForms, kPrint);
+      refuse_dump("dump_empty", dump_.path, "a dump without groups");
     require_ranks_of_world();
     return std::move(dump_);
   }
 
  private:
-  void read_document(const Json& document) {
-    if (const Json* groups = document.find("groups"); groups != nullptr) {
-      read_own(document, *groups);
-    } else if (document.is_array()) {
-      read_list(document);
-    } else {
-      refuse_form("a document without 'groups' and 'pg_config', which is no list either");
-    }
-  }
-
   [[noreturn]] void refuse_form(const std::string& problem) const {
-    refuse_dump("dump_form", dump_.path, problem, kForms, kPrint);
+    refuse_dump("dump_form", dump_.path, problem);
   }
   [[noreturn]] void refuse_ranks(const std::string& what, const std::string& problem) const {
     refuse_dump("dump_ranks", dump_.path, what + ": " + problem,
-                "a group has ranks of the dump's world, each once", kPrint);
+                "a group has ranks of the dump's world, each once");
   }
 
   void read_own(const Json& document, const Json& groups) {
@@ -128,7 +112,6 @@ class DumpReader {
       if (!lists.is_array()) refuse_form(fmt::format("'{}' is not a list of groups", shown(name)));
       for (const Json& ranks : lists.elements()) add(name, ranks);
     }
-    require_each_once();
   }
 
   void read_list(const Json& list) {
@@ -139,7 +122,6 @@ class DumpReader {
         refuse_form(fmt::format("element {} of the list is not [description, ranks]", i));
       add(pair[0].text(), pair[1]);
     }
-    require_each_once();
   }
 
   void read_flight_recorder(const Recording& recording) {
@@ -154,13 +136,9 @@ class DumpReader {
 
   static std::string shown(const std::string& text) { return sim::printable_text(text.substr(0, 80)); }
 
-  static std::string shown(std::size_t number, const std::string& description) {
-    return fmt::format("group {} ({})", number, shown(description));
-  }
-
   void add(const std::string& description, const Json& ranks) {
     DumpedGroup group{.description = description, .ranks = {}};
-    const std::string what = shown(read_, description);
+    const std::string what = fmt::format("group {} ({})", read_, shown(description));
     if (!ranks.is_array()) refuse_form(what + " has no list of ranks");
     if (ranks.empty()) refuse_ranks(what, "it has no ranks");
     for (const Json& rank : ranks.elements()) {
@@ -174,7 +152,7 @@ class DumpReader {
   }
 
   void add(DumpedGroup group) {
-    const std::string what = shown(read_++, group.description);
+    const std::string what = fmt::format("group {} ({})", read_++, shown(group.description));
     std::vector<int> sorted = group.ranks;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
@@ -204,13 +182,13 @@ class DumpReader {
   }
 
   void require_each_once() const {
-    std::set<Before::Group, Before> seen;
+    std::set<std::pair<std::string, std::vector<int>>> seen;
     for (const DumpedGroup& group : dump_.groups) {
-      if (seen.insert({group.description, group.ranks}).second) continue;
+      if (seen.emplace(group.description, group.ranks).second) continue;
       refuse_dump("dump_repeated", dump_.path,
                   fmt::format("{} has the group that begins with rank {} twice", shown(group.description),
                               group.ranks.front()),
-                  "a dump has each group once, and not once for every rank that is in it", kPrint);
+                  "a dump has each group once, and not once for every rank that is in it");
     }
   }
 
@@ -221,15 +199,8 @@ class DumpReader {
 }  // namespace
 
 const char* dump_form_name(DumpForm form) {
-  switch (form) {
-    case DumpForm::shardproof:
-      return "shardproof";
-    case DumpForm::list:
-      return "list";
-    case DumpForm::flight_recorder:
-      return "flight_recorder";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"shardproof", "list", "flight_recorder"};  // as in DumpForm
+  return kNames[static_cast<std::size_t>(form)];
 }
 
 GroupDump read_group_dump(const std::string& path) { return DumpReader(path).read(); }

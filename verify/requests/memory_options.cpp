@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <span>
-#include <utility>
 
 #include "sim/base/error.h"
-#include "sim/base/refusals.h"
-#include "verify/requests/context_options.h"
+#include "verify/megatron_rules/rule_facts.h"
+#include "verify/requests/model_options.h"
 #include "verify/vocabulary/byte_size.h"
 #include "verify/vocabulary/decimal_ratio.h"
-#include "verify/vocabulary/recompute_modules.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -19,8 +15,7 @@ namespace verify {
 namespace {
 
 bool has_dropout(const Settings& settings, const char* option) {
-  if (!settings.has(option)) return true;  // Megatron's default is 0.1
-  const std::string text = settings.text(option, "");
+  const std::string text = settings.text(option, "0.1");  // Megatron's default
   const auto ratio = decimal_ratio(text);
   if (ratio) return ratio->numerator != 0;
   sim::refuse({.code = "not_a_number",
@@ -28,24 +23,6 @@ bool has_dropout(const Settings& settings, const char* option) {
                .numbers = fmt::format("'{}'", text),
                .rule = "the value is a decimal number",
                .hint = fmt::format("--{} 0.1", option)});
-}
-
-/// Returns the modules that are computed again. A list may be one of Python's, with brackets and quotes.
-std::vector<std::string> recomputed_modules(const Settings& settings) {
-  if (!settings.has("recompute-modules")) return {"core_attn"};
-  std::vector<std::string> modules;
-  for (const std::string& text : settings.given("recompute-modules")) {
-    std::string word;
-    for (const char c : text + ",") {
-      if (std::string_view("[]'\"").find(c) != std::string_view::npos) continue;
-      if (c != ',' && c != ' ') {
-        word += c;
-        continue;
-      }
-      if (!word.empty()) modules.push_back(std::exchange(word, ""));
-    }
-  }
-  return modules;
 }
 
 LossKernel loss_kernel(const Settings& settings) {
@@ -58,7 +35,8 @@ void add_recomputation(const Settings& settings, MemoryOptions& options) {
   const std::string granularity = settings.text("recompute-granularity", "");
   if (granularity == "selective") {
     options.recompute = RecomputeMethod::modules;
-    options.modules = recomputed_modules(settings);
+    options.modules = settings.has("recompute-modules") ? words_of(settings.given("recompute-modules"))
+                                                        : std::vector<std::string>{"core_attn"};
   }
   if (!recomputes_layers(settings)) return;
   options.recompute =
@@ -82,82 +60,6 @@ bool recomputes_layers(const Settings& settings) {
   const bool takes_none =
       settings.text("recompute-method", "") == "block" && settings.number("recompute-num-layers") == 0;
   return settings.text("recompute-granularity", "") == "full" && !takes_none;
-}
-
-namespace {
-
-/// A rule of Megatron's about these options, which run_recompute_rules.cpp and run_sequence_rules.cpp have
-/// for a run of --from.
-struct MemoryRule {
-  const char* code;
-  const char* option;
-  const char* numbers;  // how a command line breaks it
-  bool (*broken)(const Settings&);
-  const char* rule;
-  const char* hint;
-};
-
-constexpr const char* kDistribute = "distribute-saved-activations";
-
-bool is_split(const Settings& settings) {
-  return settings.number("tensor-model-parallel-size").value_or(1) > 1;
-}
-
-std::span<const MemoryRule> memory_rules() {
-  static constexpr MemoryRule kRules[] = {
-      {"recompute_mla", "recompute-modules", "mla_up_proj, without --multi-latent-attention",
-       [](const Settings& s) {
-         const MemoryOptions options = memory_options(s);
-         return options.recomputes("mla_up_proj") && !s.flag("multi-latent-attention");
-       },
-       "mla_up_proj is a part of multi-head latent attention", "leave mla_up_proj out"},
-      {"distribute_saved_full", kDistribute, "without full recomputation",
-       [](const Settings& s) { return s.flag(kDistribute) && s.text("recompute-granularity", "") != "full"; },
-       "kept activations are distributed under full recomputation alone", "--recompute-granularity full"},
-      {"distribute_saved_tp", kDistribute, "with tp 1",
-       [](const Settings& s) { return s.flag(kDistribute) && !is_split(s); },
-       "kept activations are distributed over tensor-parallel ranks",
-       "leave --distribute-saved-activations out"},
-      {"distribute_saved_with_sp", kDistribute, "with --sequence-parallel",
-       [](const Settings& s) { return s.flag(kDistribute) && is_split(s) && s.flag("sequence-parallel"); },
-       "under sequence parallelism activations are distributed already",
-       "leave --distribute-saved-activations out"},
-      {"cp_needs_te", "context-parallel-size", "above 1, with --transformer-impl local",
-       [](const Settings& s) {
-         return s.number("context-parallel-size").value_or(1) > 1 && s.choice("transformer-impl") == "local";
-       },
-       "context parallelism needs the attention of Transformer Engine",
-       "--transformer-impl transformer_engine"},
-  };
-  return kRules;
-}
-
-void require_recompute_modules(const Settings& settings) {
-  if (settings.text("recompute-granularity", "") != "selective") return;
-  for (const std::string& module : recomputed_modules(settings)) {
-    if (is_recompute_module(module)) continue;
-    sim::refuse({.code = "recompute_unknown_module",
-                 .option = "--recompute-modules",
-                 .numbers = fmt::format("'{}'", module),
-                 .rule = fmt::format("the modules are {}", fmt::join(kRecomputeModules, ", ")),
-                 .hint = "--recompute-modules core_attn"});
-  }
-}
-
-}  // namespace
-
-void keep_memory_refusals(const Settings& settings, sim::Refusals& refusals) {
-  refusals.keep([&] { require_recompute_modules(settings); });
-  for (const MemoryRule& rule : memory_rules()) {
-    refusals.keep([&] {
-      if (!rule.broken(settings)) return;
-      sim::refuse({.code = rule.code,
-                   .option = fmt::format("--{}", rule.option),
-                   .numbers = rule.numbers,
-                   .rule = rule.rule,
-                   .hint = rule.hint});
-    });
-  }
 }
 
 bool MemoryOptions::recomputes(const std::string& module) const {

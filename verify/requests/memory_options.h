@@ -6,9 +6,8 @@
 /// Exact   --recompute-activations of a run of --from is selective recomputation. A module of
 ///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
 ///         core_attn.
-/// Errors  not_a_number: a dropout that is no decimal number; recompute_unknown_module: a module that
-///         Megatron does not compute again; recompute_mla, distribute_saved_full, distribute_saved_tp,
-///         distribute_saved_with_sp, cp_needs_te: what Megatron refuses; memory_size: those of byte_size.h.
+/// Errors  not_a_number: a dropout that is no decimal number; memory_size: those of byte_size.h. What
+///         Megatron refuses of them is in rules.tsv.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
 
 #include <cstdint>
@@ -16,10 +15,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-namespace sim {
-class Refusals;
-}  // namespace sim
 
 namespace verify {
 
@@ -70,9 +65,5 @@ MemoryOptions memory_options(const Settings& settings);
 
 /// Whether whole layers are computed again: of --recompute-method block, no layers may be.
 bool recomputes_layers(const Settings& settings);
-
-/// Refuses other modules, and what Megatron refuses of these options; for a run of --from the rules of its
-/// arguments do (run_recompute_rules.cpp).
-void keep_memory_refusals(const Settings& settings, sim::Refusals& refusals);
 
 }  // namespace verify

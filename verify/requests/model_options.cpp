@@ -1,9 +1,10 @@
 #include "verify/requests/model_options.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 
-#include "verify/requests/context_options.h"
 #include "verify/requests/requests.h"
 #include "verify/vocabulary/settings.h"
 
@@ -44,12 +45,16 @@ BatchOptions batch_options(const Settings& settings) {
           .num_microbatches = settings.number("num-microbatches")};
 }
 
-std::vector<sim::Warning> query_group_warnings(const Settings& settings, const char* user) {
-  if (!settings.has("num-query-groups") || settings.flag("group-query-attention")) return {};
-  return {{"query_groups_ignored",
-           fmt::format("Megatron ignores --num-query-groups without --group-query-attention, but this {} "
-                       "uses it",
-                       user)}};
+std::vector<sim::CpCommType> cp_comm_types(const Settings& settings) {
+  std::vector<sim::CpCommType> types;
+  for (const std::string& name : settings.texts("cp-comm-type")) types.push_back(sim::cp_comm_type(name));
+  return types;
+}
+
+std::optional<sim::CpCommType> kind_of_all_layers(const std::vector<sim::CpCommType>& types) {
+  if (types.empty()) return sim::CpCommType::p2p;
+  const bool is_one = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
+  return is_one ? std::optional(types.front()) : std::nullopt;
 }
 
 }  // namespace verify

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sim/context/cp_comm_type.h"
-#include "sim/layout/warning.h"
 #include "verify/megatron_rules/attention_window.h"
 #include "verify/requests/model_shape.h"
 
@@ -47,8 +46,12 @@ struct BatchOptions {
 };
 
 ModelOptions model_options(const Settings& settings);
-/// Warns of query groups that Megatron ignores, and `user`, which reads these options, does not.
-std::vector<sim::Warning> query_group_warnings(const Settings& settings, const char* user);
 BatchOptions batch_options(const Settings& settings);
+
+/// Returns how attention communicates over context-parallel ranks: one kind is that of all layers, several
+/// are those of the layers, one after the other, and none is p2p, as in Megatron.
+std::vector<sim::CpCommType> cp_comm_types(const Settings& settings);
+/// Returns the kind that all layers have, if there is one.
+std::optional<sim::CpCommType> kind_of_all_layers(const std::vector<sim::CpCommType>& types);
 
 }  // namespace verify

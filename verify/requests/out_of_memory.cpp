@@ -4,10 +4,11 @@
 #include <cctype>
 #include <charconv>
 #include <fmt/format.h>
+#include <regex>
 #include <string_view>
-#include <utility>
 
 #include "sim/base/error.h"
+#include "verify/vocabulary/batch_schedule.h"
 
 namespace verify {
 
@@ -20,65 +21,39 @@ struct UnitOfAllocator {
 constexpr UnitOfAllocator kUnitsOfAllocator[] = {
     {"bytes", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
 
-/// A number with its unit, and what follows it.
+std::string text_of(double number, std::string_view unit) { return fmt::format("{:.2f} {}", number, unit); }
+
+/// A number with its unit.
 struct SaidSize {
-  double bytes = 0;
-  double number = 0;
-  std::string_view unit, rest;
+  std::int64_t bytes = 0;
+  std::string text;  // as PyTorch writes it
 };
 
-bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
-void skip_blanks(std::string_view& text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-}
-
-/// Returns the size with which a text begins; nothing where it begins with none.
-std::optional<SaidSize> leading_size(std::string_view text) {
-  skip_blanks(text);
-  SaidSize size;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size.number);
+/// Returns the first size between these words, which are regular expressions; nothing if there is none.
+std::optional<SaidSize> size_in(const std::string& text, const std::string& before,
+                                const std::string& behind) {
   constexpr double kLargest = 1e6;
-  if (error != std::errc() || !(size.number >= 0 && size.number <= kLargest)) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  skip_blanks(text);
-  for (const UnitOfAllocator& unit : kUnitsOfAllocator) {
-    if (!text.starts_with(unit.name)) continue;
-    size.unit = unit.name;
-    size.bytes = size.number * unit.bytes;
-    size.rest = text.substr(unit.name.size());
-    return size;
-  }
-  return std::nullopt;
+  std::smatch match;
+  const std::regex pattern(before + "([0-9]{1,9}[.]?[0-9]{0,9}|[.][0-9]{1,9}) ?(bytes|KiB|MiB|GiB)" + behind);
+  if (!std::regex_search(text, match, pattern)) return std::nullopt;
+  const std::optional<double> number = decimal_number(match.str(1));
+  if (!number || *number > kLargest) return std::nullopt;
+  const auto* unit = std::ranges::find(kUnitsOfAllocator, match.str(2), &UnitOfAllocator::name);
+  return SaidSize{static_cast<std::int64_t>(*number * unit->bytes), text_of(*number, unit->name)};
 }
 
-/// Returns the size between the one word and the other, which are the first ones of their kind.
-std::optional<std::int64_t> size_behind(std::string_view text, std::string_view words) {
-  const std::size_t at = text.find(words);
-  if (at == std::string_view::npos) return std::nullopt;
-  const auto size = leading_size(text.substr(at + words.size()));
-  return size ? std::optional(static_cast<std::int64_t>(size->bytes)) : std::nullopt;
-}
-
-/// Returns the size that stands before these words: that of the last two words before them.
-std::optional<std::int64_t> size_before(std::string_view text, std::string_view words) {
-  const std::size_t at = text.find(words);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::size_t begin = at;
-  for (int word = 0; word < 2; ++word) {
-    while (begin > 0 && is_blank(text[begin - 1])) --begin;
-    while (begin > 0 && !is_blank(text[begin - 1]) && text[begin - 1] != '(') --begin;
-  }
-  const auto size = leading_size(text.substr(begin, at - begin));
-  return size ? std::optional(static_cast<std::int64_t>(size->bytes)) : std::nullopt;
+std::optional<std::int64_t> bytes_in(const std::string& text, const std::string& before,
+                                     const std::string& behind) {
+  const std::optional<SaidSize> size = size_in(text, before, behind);
+  return size ? std::optional(size->bytes) : std::nullopt;
 }
 
 /// What one version of PyTorch says before or behind its numbers.
-std::optional<FullGpu> of_newer_versions(std::string_view text) {
-  auto capacity = size_behind(text, "total capacity of");
-  if (!capacity) capacity = size_behind(text, "total capacty of");  // as some versions spell it
-  const auto free = size_behind(text, "of which"), in_use = size_behind(text, "this process has");
-  const auto in_tensors = size_before(text, " is allocated by PyTorch");
-  const auto unused = size_before(text, " is reserved");
+std::optional<FullGpu> of_newer_versions(const std::string& text) {
+  const auto capacity = bytes_in(text, "total capaci?ty of ", "");  // as some versions spell it
+  const auto free = bytes_in(text, "of which ", ""), in_use = bytes_in(text, "this process has ", "");
+  const auto in_tensors = bytes_in(text, "", " is allocated by PyTorch");
+  const auto unused = bytes_in(text, "", " is reserved");
   if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
   FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors, .unused = unused.value_or(0)};
   const std::int64_t elsewhere = gpu.capacity - gpu.for_tensors();
@@ -88,10 +63,10 @@ std::optional<FullGpu> of_newer_versions(std::string_view text) {
   return gpu;
 }
 
-std::optional<FullGpu> of_older_versions(std::string_view text) {
-  const auto capacity = size_before(text, " total capacity"), free = size_before(text, " free;");
-  const auto in_tensors = size_before(text, " already allocated");
-  const auto reserved = size_before(text, " reserved in total");
+std::optional<FullGpu> of_older_versions(const std::string& text) {
+  const auto capacity = bytes_in(text, "", " total capacity"), free = bytes_in(text, "", " free;");
+  const auto in_tensors = bytes_in(text, "", " already allocated");
+  const auto reserved = bytes_in(text, "", " reserved in total");
   if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
   FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors};
   if (reserved) gpu.unused = std::max<std::int64_t>(*reserved - *in_tensors, 0);
@@ -111,20 +86,6 @@ std::optional<int> rank_of(std::string_view text) {
   return is_closed && rank >= 0 ? std::optional(rank) : std::nullopt;
 }
 
-/// Returns the text as one line: a log may break it.
-std::string in_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text)
-    if (!is_blank(c)) {
-      line += c;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
-  return line;
-}
-
-std::string text_of(double number, std::string_view unit) { return fmt::format("{:.2f} {}", number, unit); }
-
 }  // namespace
 
 bool OutOfMemory::may_be(std::int64_t bytes) const {
@@ -139,15 +100,18 @@ bool OutOfMemory::may_be(std::int64_t bytes) const {
 }
 
 OutOfMemory out_of_memory(const std::string& given) {
-  const std::string text = in_one_line(given);
   constexpr std::string_view kTried = "Tried to allocate";
+  std::string text = given;  // a log may break it
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return std::isspace(c) != 0; }, ' ');
+  const auto are_blanks = [](char a, char b) { return a == ' ' && b == ' '; };
+  text.erase(std::unique(text.begin(), text.end(), are_blanks), text.end());
   const std::size_t at = text.find(kTried);
-  std::string_view words = text;
-  if (at != std::string::npos) words.remove_prefix(at + kTried.size());
-  const auto size = leading_size(words);
-  std::string_view rest = size ? size->rest : words;
-  skip_blanks(rest);
-  if (!size || size->bytes < 1 || (at == std::string::npos && !rest.empty())) {
+  const bool is_message = at != std::string::npos;
+  const std::string words = is_message ? text.substr(at + kTried.size()) : text;
+  const std::string line = words.substr(0, words.find(kTried));
+  const std::optional<SaidSize> size = size_in(line, "^ ?", is_message ? "" : " ?$");
+  if (!size || size->bytes < 1) {
     sim::refuse({.code = "out_of_memory_text",
                  .option = "--out-of-memory",
                  .numbers = fmt::format("'{}'", text.substr(0, 100)),
@@ -156,10 +120,9 @@ OutOfMemory out_of_memory(const std::string& given) {
                      "in MiB or GiB",
                  .hint = "--out-of-memory 20.00GiB"});
   }
-  const std::string_view line = words.substr(0, words.find(kTried));
-  OutOfMemory failure{.asked = text_of(size->number, size->unit),
-                      .asked_bytes = static_cast<std::int64_t>(size->bytes),
-                      .rank = rank_of(std::string_view(text).substr(0, at == std::string::npos ? 0 : at)),
+  OutOfMemory failure{.asked = size->text,
+                      .asked_bytes = size->bytes,
+                      .rank = rank_of(std::string_view(text).substr(0, is_message ? at : 0)),
                       .gpu = of_newer_versions(line)};
   if (!failure.gpu) failure.gpu = of_older_versions(line);
   return failure;

@@ -47,16 +47,16 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
     return value != "false" && !(option_named(option).kind == OptionKind::count && value == "0");
   };
   const bool legacy = rules == sim::RuleBook::legacy;
-  const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
   const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
-  const bool needs_both =
-      std::any_of(own.begin(), own.end(), is_set);  // then the other rule book would refuse as well
-  for (const char* option : foreign) {
+  const char* book = legacy ? "legacy" : "megatron";
+  for (const char* option : legacy ? kMegatronOnly : kLegacyOnly) {
     if (!is_set(option)) continue;
+    const bool needs_both =
+        std::ranges::any_of(own, is_set);  // then the other rule book would refuse as well
     sim::refuse({.code = "rules_conflict",
                  .option = fmt::format("--{}", option),
-                 .numbers = fmt::format("it is given with --rules {}", legacy ? "legacy" : "megatron"),
-                 .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
+                 .numbers = fmt::format("it is given with --rules {}", book),
+                 .rule = fmt::format("the rule book {} has no such option", book),
                  .hint = needs_both
                              ? "leave it out"
                              : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy")});
@@ -77,14 +77,14 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
           .encoder_and_decoder = settings.flag("encoder-and-decoder")};
 }
 
-}  // namespace
-
 sim::RuleBook rule_book(const Settings& settings) {
   const sim::RuleBook rules =
       settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
   refuse_options_of_other_rules(settings, rules);
   return rules;
 }
+
+}  // namespace
 
 sim::ParallelSizes parallel_sizes(const Settings& settings) {
   return {.world_size = required_number(settings, "world-size"),
@@ -145,6 +145,16 @@ std::int64_t vocabulary_divisor(const Settings& settings) {
   return divisor.value_or(kVocabularyDivisor);
 }
 
+sim::SchedulePolicy schedule_policy(const std::string& word) {
+  if (word == "uniform") return sim::SchedulePolicy::uniform;
+  return word == "pct" ? sim::SchedulePolicy::pct : sim::SchedulePolicy::round_robin;
+}
+
+sim::ReductionOrderKind reduction_order(const std::string& word) {
+  if (word == "nccl_ring") return sim::ReductionOrderKind::nccl_ring;
+  return word == "shuffled" ? sim::ReductionOrderKind::shuffled : sim::ReductionOrderKind::rank_order;
+}
+
 }  // namespace
 
 std::optional<LatentAttention> latent_attention(const Settings& settings) {
@@ -181,6 +191,24 @@ ModelShape model_shape(const Settings& settings) {
           .qk_norm = settings.flag("qk-layernorm"),
           .latent = latent_attention(settings),
           .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
+}
+
+sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layout) {
+  const auto seed = static_cast<std::uint64_t>(settings.number("schedule-seed").value_or(0));
+  sim::WorldSpec spec{.layout = layout, .nodes = node_placement(settings)};
+  spec.schedule = {
+      .policy = schedule_policy(settings.choice_among("schedule", option_named("schedule").choices)),
+      .seed = seed,
+      .depth = static_cast<int>(settings.number("pct-depth").value_or(3))};
+  spec.threads = static_cast<int>(settings.number("threads").value_or(1));
+  spec.contexts =
+      settings.choice("ranks-as") == "threads" ? sim::ContextKind::thread : sim::ContextKind::fiber;
+  spec.reduction_order = {.kind = reduction_order(settings.choice("reduction-order")), .seed = seed};
+  spec.eager_bytes = settings.number("eager-bytes").value_or(0);
+  spec.stack_bytes = static_cast<std::size_t>(
+      settings.number("stack-bytes").value_or(static_cast<std::int64_t>(sim::kDefaultStackBytes)));
+  sim::check(spec);
+  return spec;
 }
 
 }  // namespace verify

@@ -5,8 +5,8 @@
 ///
 /// Errors  missing_option: a required option was not given; order_conflict: two options that give different
 ///         orders; rules_conflict: an option of the other rule book; layout_syntax: a pipeline layout in list
-///         form that is not a list of lists of layer names; size_range; those of settings.h, and of the rule
-///         books where a layout or a placement is built.
+///         form that is not a list of lists of layer names; size_range; those of settings.h, of
+///         sim/world/world_spec.h, and of the rule books where a layout or a placement is built.
 
 #include <string>
 #include <vector>
@@ -14,13 +14,12 @@
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
+#include "sim/world/world_spec.h"
 #include "verify/requests/model_shape.h"
 #include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
-
-sim::RuleBook rule_book(const Settings& settings);
 
 /// Reads the sizes of the layout. A missing --world-size is refused.
 sim::ParallelSizes parallel_sizes(const Settings& settings);
@@ -35,6 +34,10 @@ sim::LayerRequest layer_request(const Settings& settings, std::int64_t pipeline_
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks);
 
 sim::NodePlacement node_placement(const Settings& settings);
+
+/// Returns the world of virtual ranks that the options ask for: schedule, schedule-seed, pct-depth, threads,
+/// ranks-as, reduction-order, eager-bytes, stack-bytes and gpus-per-node.
+sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layout);
 
 /// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
 /// down to a multiple of 64.

@@ -10,17 +10,13 @@
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/memory_arguments.h"
 #include "verify/megatron_rules/run_argument_values.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/megatron_rules/run_validation.h"
-#include "verify/requests/context_options.h"
 #include "verify/requests/expert_options.h"
-#include "verify/requests/expert_warnings.h"
 #include "verify/requests/given_options.h"
 #include "verify/requests/requested_run.h"
 #include "verify/requests/requests.h"
-#include "verify/requests/world_options.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
@@ -117,7 +113,8 @@ std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
 /// The bytes of an element; none of the states of an optimizer that only a fork knows.
 StateBytes state_of(const Scenario& scenario) {
   StateBytes state = state_bytes(scenario.settings);
-  if (words_of_forks(scenario.run.values, "optimizer").empty()) return state;
+  const auto is_optimizer = [](const auto& word) { return word.first == "optimizer"; };
+  if (std::ranges::none_of(words_of_forks(scenario.run.values), is_optimizer)) return state;
   state.optimizer = state.main = state.copied_gradient = 0;
   state.has_known_optimizer = false;
   state.dtypes += ", without the states of an optimizer that is not known";
@@ -150,14 +147,6 @@ void keep_refusals_of_run(const Scenario& scenario, Asked asked, sim::Refusals& 
   if (!is_refused) refusals.keep([&] { require_modelled(scenario.run, Unproved::groups); });
 }
 
-/// Keeps the refusals of options that have no effect, or that Megatron refuses. Arguments of a run may have
-/// none, and have rules of their own.
-void keep_refusals_of_options(const Settings& settings, sim::Refusals& refusals) {
-  refusals.keep([&] { require_effective_expert_options(settings); });
-  refusals.keep([&] { require_context_options(settings); });
-  keep_memory_refusals(settings, refusals);
-}
-
 Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& not_proved) {
   const Settings& settings = scenario.settings;
   const RunOfFile& run = scenario.run;
@@ -166,9 +155,7 @@ Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& 
   std::optional<sim::Layout>& layout = checked.layout;
   if (verify::not_proved(run.account, Unproved::groups) == nullptr)
     refusals.keep([&] { layout = requested_layout(settings); });
-  std::vector<std::string> left_out = rules_of_a_step(run);
-  std::ranges::move(rules_not_held(run), std::back_inserter(left_out));
-  keep_megatron_refusals(settings, Reader::replay, refusals, left_out);
+  keep_megatron_refusals(settings, Reader::replay, refusals, run);
   keep_refusals_of_run(scenario, asked, refusals);
   refusals.keep([&] {
     if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
@@ -178,7 +165,7 @@ Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& 
   refusals.keep([&] { checked.pipeline = pipeline_options(settings); });
   refusals.keep([&] { expert_options(settings); });
   refusals.keep([&] { memory_options(settings); });
-  if (!run.is_given()) keep_refusals_of_options(settings, refusals);
+  if (!run.is_given()) refusals.keep([&] { require_effective_expert_options(settings); });
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
@@ -197,46 +184,20 @@ Checked checked_options(const Scenario& scenario, Asked asked, const NotProved& 
 std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::Layout& layout) {
   const Settings& settings = scenario.settings;
   std::vector<sim::Warning> warnings = layout.warnings;
-  std::ranges::move(megatron_warnings(settings, rules_of_a_step(scenario.run)), std::back_inserter(warnings));
+  std::ranges::move(megatron_warnings(settings, scenario.run), std::back_inserter(warnings));
   std::ranges::move(run_warnings(scenario.run), std::back_inserter(warnings));
   if (scenario.run.is_given()) std::ranges::move(context_warnings(settings), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
-  std::ranges::move(
-      expert_warnings(expert_options(settings), layout, settings.flag("calculate-per-token-loss")),
-      std::back_inserter(warnings));
   for (const std::string& part : settings.given("not-modelled"))
     warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
-  std::ranges::move(query_group_warnings(settings, "simulation"), std::back_inserter(warnings));
-  if (settings.text("recompute-granularity", "") == "selective") {
-    warnings.push_back({"recompute_not_simulated",
-                        "selective recomputation is not simulated: nothing is computed again, and "
-                        "only the row memory counts it"});
-  }
-  if (settings.flag("multi-latent-attention") && !settings.flag("sequence-parallel") && layout.tp > 1) {
-    warnings.push_back({"latent_keys_not_reduced",
-                        "without --sequence-parallel, Megatron up to version 0.19 does not sum the gradient "
-                        "of the part of latent keys that all heads share over tp (Megatron-LM#6839), and "
-                        "linear_kv_down_proj differs from rank to rank after a step; the training here sums "
-                        "it. Add --sequence-parallel"});
-  }
-  if (settings.has("microbatch-group-size-per-virtual-pipeline-stage") && !virtual_pipeline_size(settings)) {
-    warnings.push_back({"microbatch_group_ignored",
-                        "Megatron ignores --microbatch-group-size-per-virtual-pipeline-stage without chunks: "
-                        "only the interleaved schedule takes microbatches in groups"});
-  }
-  if (!settings.has("recompute-granularity") &&
-      (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
-    warnings.push_back({"recompute_ignored",
-                        "Megatron ignores --recompute-method and --recompute-num-layers without "
-                        "--recompute-granularity"});
-  }
+  std::ranges::move(option_warnings(settings, "replay"), std::back_inserter(warnings));
   return warnings;
 }
 
 /// Returns why a step fails of a run that Megatron takes; "" where none does.
 std::string failure_of_a_step(const Scenario& scenario) {
-  const auto broken = megatron_warnings(scenario.settings, rules_of_a_step(scenario.run));
+  const auto broken = megatron_warnings(scenario.settings, scenario.run);
   return broken.empty() ? "" : "a step fails: " + broken.front().message;
 }
 

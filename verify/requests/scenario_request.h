@@ -6,7 +6,7 @@
 /// Shapes  Sizes are those of the options. An empty optional stands for an option that was not given.
 /// Errors  All are refused before any work begins, and those of the layout, of Megatron's rules, of the
 ///         placement, the batch and the schedule together: those of requests.h, settings.h, expectations.h,
-///         megatron_validation.h, world_options.h and schedule_request.h; world_too_large_to_replay: a grid
+///         megatron_validation.h, requests.h and schedule_request.h; world_too_large_to_replay: a grid
 ///         of more than 2^20 ranks; microbatches_batch: microbatches that do not add up to the global batch;
 ///         option_without_effect: an option that only check reads, or one about cases beside --program.
 

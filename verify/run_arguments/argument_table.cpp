@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 
@@ -58,6 +58,13 @@ void take_words(const std::string& word, ArgumentRow& row) {
 const std::vector<ArgumentRow>& argument_rows() {
   static const std::vector<ArgumentRow> rows = read_argument_rows(kArguments, kPurposes);
   return rows;
+}
+
+/// Returns the row of an argument; one that says nothing where the table has no such name.
+const ArgumentRow& row_or_empty(std::string_view name) {
+  static const ArgumentRow empty;
+  const ArgumentRow* row = find_argument(name);
+  return row == nullptr ? empty : *row;
 }
 
 }  // namespace
@@ -115,24 +122,13 @@ std::vector<std::string> argument_names() {
   return names;
 }
 
-ArgumentShape shape_of_argument(std::string_view name) {
-  const ArgumentRow* row = find_argument(name);
-  return row == nullptr ? ArgumentShape::unknown : row->shape;
-}
-
-NumberKind number_kind_of_argument(std::string_view name) {
-  const ArgumentRow* row = find_argument(name);
-  return row == nullptr ? NumberKind::none : row->number;
-}
-
-bool has_plain_words(std::string_view name) {
-  const ArgumentRow* row = find_argument(name);
-  return row != nullptr && row->has_plain_words;
-}
+ArgumentShape shape_of_argument(std::string_view name) { return row_or_empty(name).shape; }
+NumberKind number_kind_of_argument(std::string_view name) { return row_or_empty(name).number; }
+bool has_plain_words(std::string_view name) { return row_or_empty(name).has_plain_words; }
 
 bool is_known_with_underscores(std::string_view written) {
-  const ArgumentRow* row = find_argument(run_argument_name(written));
-  return row != nullptr && row->spelling == written && written.find('_') != std::string_view::npos;
+  return row_or_empty(run_argument_name(written)).spelling == written &&
+         written.find('_') != std::string_view::npos;
 }
 
 }  // namespace verify

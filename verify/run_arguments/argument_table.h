@@ -14,14 +14,26 @@
 #include <string_view>
 #include <vector>
 
-#include "verify/run_arguments/argument_shapes.h"
-
 namespace verify {
 
 enum class ArgumentUse { used, without_effect, not_modelled };
 
 /// What an argument that is not modelled leaves without proof. Each includes those before it.
 enum class Unproved { nothing, memory, training, layers, groups };
+
+/// How many words the parser takes behind the name. No rule judges an argument of unknown shape: a flag of an
+/// older version, or one that a training script adds.
+enum class ArgumentShape {
+  unknown,
+  flag,    // no word
+  value,   // one word
+  list,    // one word or more
+  maybes,  // any number of words
+};
+
+/// Whether the one word of an argument is a number. A few whole numbers that newer versions may read as
+/// decimal ones, such as the rotary base, count as those.
+enum class NumberKind { none, whole, decimal };
 
 struct ArgumentRow {
   std::string spelling;  // the name as Megatron's parser knows it, which may have "_"
@@ -31,7 +43,7 @@ struct ArgumentRow {
   std::vector<std::string> only_with;  // it matters only where one of these is set; empty: always
   ArgumentShape shape = ArgumentShape::unknown;
   NumberKind number = NumberKind::none;
-  bool has_plain_words = false;
+  bool has_plain_words = false;  // the words of a list are numbers or names: a comma in one is a mistake
   std::string in_log_if_absent;  // besides None, False and []; "" where it is not known, or is modelled
   std::vector<std::string> names_in_logs;  // after "!", True stands for the absence of the argument
 };
@@ -42,6 +54,13 @@ std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::str
 
 /// Returns the row of an argument; null where the table has no such name.
 const ArgumentRow* find_argument(std::string_view name);
+
+ArgumentShape shape_of_argument(std::string_view name);
+NumberKind number_kind_of_argument(std::string_view name);
+bool has_plain_words(std::string_view name);
+
+/// Whether Megatron's parser knows a name, written without its dashes, with the "_" that it has.
+bool is_known_with_underscores(std::string_view written);
 
 /// The argument that a log means by another name ("add-bias-linear" of --disable-bias-linear), and whether
 /// True stands for its absence.

@@ -7,10 +7,11 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "sim/base/check.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
-#include "verify/run_arguments/text_table.h"
 
 namespace verify {
 
@@ -43,31 +44,41 @@ const std::vector<DialectRow>& dialect_rows() {
 
 std::string last_name(const std::string& path) { return run_argument_name(path.substr(path.rfind('.') + 1)); }
 
-/// The values by name. Of several of one name it is the first.
-class Values {
+class Translator {
  public:
-  explicit Values(const std::vector<NamedValue>& named) {
+  Translator(std::string_view dialect, const std::vector<NamedValue>& named) : dialect_(dialect) {
     for (const NamedValue& one : named)
       if (one.values.size() == 1) by_name_.emplace(last_name(one.path), one.values.front());
+    for (const NamedValue& one : named) {
+      const bool is_absent = one.values == std::vector<std::string>{"null"};
+      if (!is_absent && !take(one)) made.unused.push_back(one.path);
+    }
   }
+
+  Translation made;
+
+ private:
   std::string text(std::string_view name) const {
     const auto found = by_name_.find(run_argument_name(name));
     return found == by_name_.end() ? "null" : found->second;
   }
-  bool holds(const std::string& condition, const NamedValue& own) const;
-  std::optional<std::string> filled(std::string_view text) const;
-
- private:
-  std::optional<std::int64_t> computed(std::string_view expression) const;
   std::optional<std::int64_t> number(std::string_view word) const {
     const auto literal = whole_number(word);
     return literal ? literal : whole_number(text(word));
   }
-  std::map<std::string, std::string> by_name_;
+  bool holds(const std::string& condition, const NamedValue& own) const;
+  std::optional<std::int64_t> computed(std::string_view expression) const;
+  std::optional<std::string> filled(std::string_view text) const;
+  bool take(const NamedValue& one);
+  void add(const std::string& argument, const std::vector<std::string>& values, const NamedValue& from);
+
+  std::string_view dialect_;
+  std::map<std::string, std::string> by_name_;  // the values; of several of one name the first
+  std::map<std::string, std::string> paths_;    // of each argument that is given
 };
 
 /// Whether "=true", "!=1" or "other_name=null" holds.
-bool Values::holds(const std::string& condition, const NamedValue& own) const {
+bool Translator::holds(const std::string& condition, const NamedValue& own) const {
   if (condition.empty()) return true;
   const std::size_t equals = condition.find('=');
   const bool is_negated = equals > 0 && condition[equals - 1] == '!';
@@ -78,7 +89,7 @@ bool Values::holds(const std::string& condition, const NamedValue& own) const {
 }
 
 /// The value of "a", "a*b" or "a-b".
-std::optional<std::int64_t> Values::computed(std::string_view expression) const {
+std::optional<std::int64_t> Translator::computed(std::string_view expression) const {
   const std::size_t sign = expression.find_first_of("*-");
   const auto left = number(expression.substr(0, sign));
   if (sign == std::string_view::npos || !left) return left;
@@ -90,7 +101,7 @@ std::optional<std::int64_t> Values::computed(std::string_view expression) const 
 }
 
 /// Returns a text with the values of what its braces hold; nothing where one is no whole number.
-std::optional<std::string> Values::filled(std::string_view text) const {
+std::optional<std::string> Translator::filled(std::string_view text) const {
   std::string filled;
   for (std::size_t open = text.find('{'); open != std::string_view::npos; open = text.find('{')) {
     const std::size_t close = text.find('}', open);
@@ -102,42 +113,18 @@ std::optional<std::string> Values::filled(std::string_view text) const {
   return filled + std::string(text);
 }
 
-class Translator {
- public:
-  Translator(std::string_view dialect, const std::vector<NamedValue>& named)
-      : dialect_(dialect), named_(named), values_(named) {}
-
-  Translation made() {
-    for (const NamedValue& one : named_) {
-      const bool is_absent = one.values == std::vector<std::string>{"null"};
-      if (!is_absent && !take(one)) made_.unused.push_back(one.path);
-    }
-    return std::move(made_);
-  }
-
- private:
-  bool take(const NamedValue& one);
-  void add(const std::string& argument, const std::vector<std::string>& values, const NamedValue& from);
-
-  std::string_view dialect_;
-  const std::vector<NamedValue>& named_;
-  Values values_;
-  Translation made_;
-  std::map<std::string, std::string> paths_;  // of each argument that is given
-};
-
 /// Returns whether a value says something about an argument, or that it is not given.
 bool Translator::take(const NamedValue& one) {
   const std::string name = last_name(one.path);
   bool is_known = false;
   for (const DialectRow& row : dialect_rows()) {
-    if (row.dialect != dialect_ || row.name != name || !values_.holds(row.condition, one)) continue;
+    if (row.dialect != dialect_ || row.name != name || !holds(row.condition, one)) continue;
     is_known = true;
     for (const std::string& argument : row.arguments) {
       const std::size_t equals = argument.find('=');
       if (equals == std::string::npos) {
         add(argument, one.values, one);
-      } else if (const auto text = values_.filled(std::string_view(argument).substr(equals + 1))) {
+      } else if (const auto text = filled(std::string_view(argument).substr(equals + 1))) {
         add(argument.substr(0, equals), text->empty() ? std::vector<std::string>() : std::vector{*text}, one);
       }
     }
@@ -149,14 +136,13 @@ bool Translator::take(const NamedValue& one) {
 
 void Translator::add(const std::string& argument, const std::vector<std::string>& values,
                      const NamedValue& from) {
-  const auto before = std::ranges::find(made_.given, argument, &RunArgument::name);
-  if (before == made_.given.end()) {
-    made_.given.push_back({argument, values, from.line});
+  const auto before = std::ranges::find(made.given, argument, &RunArgument::name);
+  if (before == made.given.end()) {
+    made.given.push_back({argument, values, from.line});
     paths_[argument] = from.path;
   } else if (before->values != values) {
-    made_.unresolved.push_back(
+    made.unresolved.push_back(
         {.text = fmt::format("{}", fmt::join(before->values, " ")),
-         .variable = "",
          .argument = argument,
          .line = before->line,
          .reason = fmt::format("{} says so, and {} in line {} says {}", paths_[argument], from.path,
@@ -167,7 +153,7 @@ void Translator::add(const std::string& argument, const std::vector<std::string>
 }  // namespace
 
 Translation translated(std::string_view dialect, const std::vector<NamedValue>& named) {
-  return Translator(dialect, named).made();
+  return std::move(Translator(dialect, named).made);
 }
 
 std::string name_of_swift(const std::string& name) {

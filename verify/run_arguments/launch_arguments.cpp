@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/launch_command.h"
+#include "verify/run_arguments/python_value.h"
 
 namespace verify {
 
@@ -132,6 +133,27 @@ void take_words_of_swift(const LaunchCommand& launch, LaunchWorld& world, RunArg
       "--expert-tensor-parallel-size is 1 where a command of ms-swift does not give it, from version 3.9 on");
 }
 
+/// "+model.pp=2"; nothing for a word of another form. A key without "." or "_" may be anything.
+std::optional<NamedValue> override_in(std::string_view word, int line) {
+  const bool is_added = word.starts_with('+');
+  word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  const std::string_view path = word.substr(0, equals);
+  const bool is_path = !path.empty() && std::ranges::all_of(path, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  });
+  if (!is_path || (!is_added && path.find_first_of("._") == std::string_view::npos)) return std::nullopt;
+  return NamedValue{std::string(path), python_values(word.substr(equals + 1)), line};
+}
+
+std::vector<NamedValue> overrides_in(const ShellFields& words, const ShellValues& values) {
+  std::vector<NamedValue> named;
+  for (const ShellField& word : words)
+    if (auto one = override_in(values.shown(word.text), word.line)) named.push_back(*std::move(one));
+  return named;
+}
+
 }  // namespace
 
 void take_arguments(const LaunchCommand& launch, const ShellValues& values, LaunchWorld& world,
@@ -143,10 +165,11 @@ void take_arguments(const LaunchCommand& launch, const ShellValues& values, Laun
 
 void take_world(const LaunchWorld& world, const ShellValues& values, RunArguments& run) {
   if (takes_world_of_actors(run)) return;
-  run.gpus_per_node = world.gpus_per_node();
-  if (const auto processes = world.processes()) {
-    run.world_size = processes;
-    run.world_size_source = world.source();
+  const StartedWorld started = world.started();
+  run.gpus_per_node = started.gpus_per_node;
+  if (started.processes) {
+    run.world_size = started.processes;
+    run.world_size_source = started.source;
     return;
   }
   if (world.line_of_components() != 0) {
@@ -155,22 +178,42 @@ void take_world(const LaunchWorld& world, const ShellValues& values, RunArgument
                     "ranks of those that srun starts",
                     world.line_of_components()));
   }
-  for (const ShellField& factor : world.unknown()) {
+  for (const ShellField& factor : started.unknown) {
     const std::string option = factor.text.substr(0, factor.text.find('='));
     std::vector<Unresolved> unknown = values.unresolved(factor.text);
-    if (unknown.empty()) {
-      unknown.push_back({.text = factor.text,
-                         .variable = {},
-                         .argument = {},
-                         .line = factor.line,
-                         .reason = "it is not a whole number from 1 on"});
-    }
+    if (unknown.empty())
+      unknown.push_back(
+          {.text = factor.text, .line = factor.line, .reason = "it is not a whole number from 1 on"});
     for (Unresolved& entry : unknown) {
       entry.argument = run_argument_name(option);
       entry.is_of_world = true;
       run.unresolved.push_back(std::move(entry));
     }
   }
+}
+
+bool gives_overrides(const ShellFields& words, const ShellValues& values) {
+  return std::ranges::any_of(translated("nested", overrides_in(words, values)).given,
+                             [](const RunArgument& argument) {
+                               const ArgumentRow* row = find_argument(argument.name);
+                               return row != nullptr && row->use == ArgumentUse::used;
+                             });
+}
+
+void take_overrides(const ShellFields& words, const ShellValues& values, RunArguments& run) {
+  Translation all = translated("nested", overrides_in(words, values));
+  run.given = std::move(all.given);
+  run.unresolved = std::move(all.unresolved);
+  for (const ShellField& word : words) {
+    const Translation one = translated("nested", overrides_in({word}, values));
+    for (Unresolved& unknown : values.unresolved(word.text)) {
+      if (!one.given.empty()) unknown.argument = one.given.front().name;
+      if (!one.given.empty() || one.unused.empty()) run.unresolved.push_back(std::move(unknown));
+    }
+  }
+  std::string note = "keys of a configuration are read by the names of arguments in them";
+  if (!all.unused.empty()) note += "; not used: " + first_names(all.unused, 12);
+  run.notes.push_back(std::move(note));
 }
 
 std::optional<std::string> value_handed_on(std::string_view text, std::string_view name) {

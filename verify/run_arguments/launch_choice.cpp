@@ -12,7 +12,6 @@
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_mistakes.h"
-#include "verify/run_arguments/launch_overrides.h"
 
 namespace verify {
 

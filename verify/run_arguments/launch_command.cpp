@@ -77,6 +77,30 @@ Word other_program(const ShellFields& words) {
   return words.begin();
 }
 
+/// Whether a word may be the file of a shell's script. One behind a shell may have any name.
+bool is_script(const std::string& word, bool has_any_name) {
+  return (has_any_name || word.ends_with(".sh")) && !word.empty() && word[0] != '-' && !has_blank(word);
+}
+
+/// Takes a word that holds many arguments apart, where a script stands between the launcher and Python and
+/// hands the word on without quotes: ./entry.sh x.py "--num-layers 4 --hidden-size 8". The value of an
+/// argument is no such word.
+void take_arguments_apart(LaunchCommand& launch) {
+  if (starts_python(launch) || launch.is_program) return;  // the program takes the word as it is
+  ShellFields words;
+  for (const ShellField& word : launch.arguments) {
+    const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);
+    const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
+    if (!holds_many || is_value) {
+      words.push_back(word);
+      continue;
+    }
+    launch.in_one_word = word.line;
+    append_words(word, words);
+  }
+  launch.arguments = std::move(words);
+}
+
 }  // namespace
 
 bool starts_python(const LaunchCommand& launch) {
@@ -102,11 +126,6 @@ void append_words(const ShellField& field, ShellFields& words) {
     words.push_back({field.text.substr(at, end - at), field.line});
     at = end;
   }
-}
-
-/// Whether a word may be the file of a shell's script. One behind a shell may have any name.
-bool is_script(const std::string& word, bool has_any_name) {
-  return (has_any_name || word.ends_with(".sh")) && !word.empty() && word[0] != '-' && !has_blank(word);
 }
 
 bool is_shell(std::string_view word) {
@@ -172,22 +191,6 @@ std::optional<LaunchCommand> launch_of(const ShellFields& words, const ShellValu
                        .is_program = is_program};
   take_arguments_apart(launch);
   return launch;
-}
-
-void take_arguments_apart(LaunchCommand& launch) {
-  if (starts_python(launch) || launch.is_program) return;  // the program takes the word as it is
-  ShellFields words;
-  for (const ShellField& word : launch.arguments) {
-    const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);
-    const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
-    if (!holds_many || is_value) {
-      words.push_back(word);
-      continue;
-    }
-    launch.in_one_word = word.line;
-    append_words(word, words);
-  }
-  launch.arguments = std::move(words);
 }
 
 bool says_training(const LaunchCommand& launch) {

@@ -61,11 +61,6 @@ ShellFields::const_iterator started_script(const ShellFields& words);
 /// $SCRIPT --num-layers 4`.
 std::optional<LaunchCommand> launch_of(const ShellFields& words, const ShellValues& values);
 
-/// Takes a word that holds many arguments apart, where a script stands between the launcher and Python and
-/// hands the word on without quotes: ./entry.sh x.py "--num-layers 4 --hidden-size 8". The value of an
-/// argument is no such word.
-void take_arguments_apart(LaunchCommand& launch);
-
 /// Whether an argument says something about the training.
 bool says_training(const LaunchCommand& launch);
 

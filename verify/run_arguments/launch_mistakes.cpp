@@ -13,7 +13,6 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/phrases.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/run_arguments.h"
@@ -38,6 +37,15 @@ bool may_be_value(const ShellFields& words, ShellFields::const_iterator word) {
          shape_of_argument(run_argument_name(before.text)) != ArgumentShape::flag;
 }
 
+[[noreturn]] void refuse_word(const char* code, const ShellField& word, const std::string& numbers,
+                              const char* rule, const std::string& hint) {
+  sim::refuse({.code = code,
+               .option = fmt::format("line {}", word.line),
+               .numbers = numbers,
+               .rule = rule,
+               .hint = hint});
+}
+
 void require_separate_words(const LaunchCommand& launch, const ShellValues& values) {
   constexpr std::size_t kMostShown = 60;
   if (!starts_python(launch)) return;
@@ -51,56 +59,47 @@ void require_separate_words(const LaunchCommand& launch, const ShellValues& valu
   const std::string shown = sim::printable_text(values.shown(first).substr(0, kMostShown));
   const auto others = static_cast<std::int64_t>(found.size()) - 1;
   const std::string more = others == 0 ? "" : fmt::format(", and {} like it", counted(others, "more word"));
-  sim::refuse(
-      {.code = "arguments_in_one_word",
-       .option = fmt::format("line {}", found.front().line),
-       .numbers = fmt::format("'{}{}' is one word{}", shown, first.size() > kMostShown ? " ..." : "", more),
-       .rule = "what stands between quotes is one word, and Megatron knows no argument with a blank in "
-               "its name",
-       .hint = "no quotes around a name and its value, or around the variable that holds them"});
+  refuse_word(
+      "arguments_in_one_word", found.front(),
+      fmt::format("'{}{}' is one word{}", shown, first.size() > kMostShown ? " ..." : "", more),
+      "what stands between quotes is one word, and Megatron knows no argument with a blank in its name",
+      "no quotes around a name and its value, or around the variable that holds them");
 }
 
 /// Returns the name of an argument behind signs that look like its dashes; "" where there is none.
 std::string_view name_behind_other_dashes(std::string_view word) {
-  constexpr std::array<std::string_view, 4> kDashes = {"\u2013", "\u2014", "\u2212", "\u2010"};
+  constexpr std::array<std::string_view, 5> kDashes = {"-", "\u2013", "\u2014", "\u2212", "\u2010"};
   std::string_view name = word;
   bool has_other = false;
-  for (bool is_cut = true; is_cut;) {
-    is_cut = name.starts_with('-');
-    if (is_cut) name.remove_prefix(1);
-    for (const std::string_view dash : kDashes) {
-      if (!name.starts_with(dash)) continue;
-      name.remove_prefix(dash.size());
-      is_cut = has_other = true;
-    }
+  const auto is_next = [&](std::string_view dash) { return name.starts_with(dash); };
+  auto dash = std::ranges::find_if(kDashes, is_next);
+  for (; dash != kDashes.end(); dash = std::ranges::find_if(kDashes, is_next)) {
+    has_other = has_other || dash != kDashes.begin();
+    name.remove_prefix(dash->size());
   }
   const bool has_one = word.starts_with('-') && name.size() + 1 == word.size();
   return (has_other || has_one) && is_known(without_value(name)) ? without_value(name) : "";
 }
 
-[[noreturn]] void refuse_dashes(const ShellField& word, const std::string& written, std::string_view name) {
-  sim::refuse(
-      {.code = "argument_without_dashes",
-       .option = fmt::format("line {}", word.line),
-       .numbers = fmt::format("'{}'", sim::printable_text(written)),
-       .rule = "the name of an argument stands directly behind two dashes, and Megatron's parser stops at "
-               "other words",
-       .hint = fmt::format("--{}", name)});
-}
-
 void require_dashes(const LaunchCommand& launch) {
+  const auto refuse = [](const ShellField& word, const std::string& written, std::string_view name) {
+    refuse_word("argument_without_dashes", word, fmt::format("'{}'", sim::printable_text(written)),
+                "the name of an argument stands directly behind two dashes, and Megatron's parser stops at "
+                "other words",
+                fmt::format("--{}", name));
+  };
   const ShellFields& words = launch.arguments;
   for (auto word = words.begin(); word != words.end(); ++word) {
     const std::string_view name = name_behind_other_dashes(word->text);
-    if (!name.empty()) refuse_dashes(*word, word->text, name);
+    if (!name.empty()) refuse(*word, word->text, name);
     const bool is_apart = word->text == "--" && word + 1 != words.end() && is_known((word + 1)->text);
-    if (is_apart) refuse_dashes(*word, "-- " + (word + 1)->text, (word + 1)->text);
+    if (is_apart) refuse(*word, "-- " + (word + 1)->text, (word + 1)->text);
   }
-  // ShellFields before all arguments: the script may take some of its own, but none of this name.
+  // Words before all arguments: the script may take some of its own, but none of this name.
   if (words.empty()) return;
   const std::string& first = words.front().text;
   const bool is_bare = first.find('-') != std::string::npos && first.front() != '-' && is_known(first);
-  if (is_bare) refuse_dashes(words.front(), first, first);
+  if (is_bare) refuse(words.front(), first, first);
 }
 
 void require_own_side(const LaunchCommand& launch) {
@@ -109,32 +108,27 @@ void require_own_side(const LaunchCommand& launch) {
     return name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch";
   });
   if (launcher == launch.before.end()) return;
+  const std::string script = sim::printable_text(launch.script);
   for (auto word = launcher + 1; word != launch.before.end(); ++word) {
-    const std::string_view written = without_value(word->text);
+    const std::string written(without_value(word->text));
     if (!is_flag(written) || has_blank(written)) continue;
     const ArgumentRow* row = find_argument(run_argument_name(written));
-    if (row == nullptr || row->use != ArgumentUse::used) continue;
-    sim::refuse({.code = "argument_before_script",
-                 .option = fmt::format("line {}", word->line),
-                 .numbers = fmt::format("{} before {}", sim::printable_text(std::string(written)),
-                                        sim::printable_text(launch.script)),
-                 .rule =
-                     "what stands before the training script is torchrun's, which stops at arguments that it "
-                     "does not know",
-                 .hint = "Megatron's arguments behind the training script"});
+    if (row != nullptr && row->use == ArgumentUse::used)
+      refuse_word(
+          "argument_before_script", *word, fmt::format("{} before {}", sim::printable_text(written), script),
+          "what stands before the training script is torchrun's, which stops at arguments that it does "
+          "not know",
+          "Megatron's arguments behind the training script");
   }
   for (const ShellField& word : launch.arguments) {
-    const std::string_view written = without_value(word.text);
+    const std::string written(without_value(word.text));
     const std::string name = is_flag(written) ? run_argument_name(written) : "";
     const bool is_of_torchrun = name == "nnodes" || name == "nproc-per-node";
-    if (!is_of_torchrun || find_argument(name) != nullptr) continue;
-    sim::refuse(
-        {.code = "launcher_behind_script",
-         .option = fmt::format("line {}", word.line),
-         .numbers = fmt::format("{} behind {}", sim::printable_text(std::string(written)),
-                                sim::printable_text(launch.script)),
-         .rule = "what stands behind the training script is Megatron's, which stops at arguments of torchrun",
-         .hint = fmt::format("{} before the training script", sim::printable_text(std::string(written)))});
+    if (is_of_torchrun && find_argument(name) == nullptr)
+      refuse_word(
+          "launcher_behind_script", word, fmt::format("{} behind {}", sim::printable_text(written), script),
+          "what stands behind the training script is Megatron's, which stops at arguments of torchrun",
+          fmt::format("{} before the training script", sim::printable_text(written)));
   }
 }
 

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string_view>
+#include <utility>
 
 #include "verify/run_arguments/run_arguments.h"
 
@@ -55,13 +57,6 @@ std::string_view launcher_of(std::string_view word) {
   return "";
 }
 
-const FactorRow* row_of(std::string_view launcher, std::string_view option) {
-  const auto row = std::find_if(kFactors.begin(), kFactors.end(), [&](const FactorRow& r) {
-    return r.launcher == launcher && r.option == option;
-  });
-  return row == kFactors.end() ? nullptr : &*row;
-}
-
 /// "gpu:8" and "gpu:h100:8" of --gres, and "h100:8" of --gpus-per-node, are 8.
 std::string count_of(const std::string& value) {
   const std::size_t colon = value.rfind(':');
@@ -72,7 +67,7 @@ std::string count_of(const std::string& value) {
 bool is_flag_of_torchrun(std::string_view word) {
   constexpr std::array<std::string_view, 6> kFlags = {"--standalone", "--no-python", "--no_python",
                                                       "-m",           "--module",    "--run-path"};
-  return std::find(kFlags.begin(), kFlags.end(), word) != kFlags.end();
+  return std::ranges::find(kFlags, word) != kFlags.end();
 }
 
 /// Whether a word that is not known may hold options of torchrun: it is no value of an option before it.
@@ -109,7 +104,7 @@ std::int64_t gpus_in(std::string_view visible) {
 
 }  // namespace
 
-void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& launcher) {
+void LaunchWorld::read(const ShellFields& words, const std::string& launcher) {
   // The line of #SBATCH has its sign before it.
   const bool begins_component =
       words.size() == 2 && (words[1].text == "hetjob" || words[1].text == "packjob");
@@ -139,12 +134,12 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
 }
 
 /// Reads an option of a launcher. Returns how many words behind it are its value.
-std::size_t LaunchWorld::read_option(std::string_view launcher, const std::vector<ShellField>& words,
-                                     std::size_t at) {
+std::size_t LaunchWorld::read_option(std::string_view launcher, const ShellFields& words, std::size_t at) {
   const ShellField& word = words[at];
   const OptionWord option = option_in(launcher, word.text);
-  const FactorRow* row = row_of(launcher, option.name);
-  if (row == nullptr) {
+  const auto* const row = std::ranges::find_if(
+      kFactors, [&](const FactorRow& r) { return r.launcher == launcher && r.option == option.name; });
+  if (row == kFactors.end()) {
     if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word))
       unknown_of_torchrun_ = word;
     return 0;
@@ -160,18 +155,13 @@ std::size_t LaunchWorld::read_option(std::string_view launcher, const std::vecto
 
 /// Returns the factors of any launcher but torchrun.
 std::optional<LaunchWorld::Product> LaunchWorld::product_of(const char* launcher) const {
-  const Factors* factors = told_by(launcher);
-  if (factors == nullptr) return std::nullopt;
-  const auto tasks = factors->find("tasks"), nodes = factors->find("nodes");
-  if (tasks != factors->end()) return Product{launcher, {tasks->second}};
-  auto per_node = factors->find("per node");
-  if (per_node == factors->end()) per_node = factors->find("gpus per node");
-  const bool is_of_hosts = factors->contains("hosts") && nodes == factors->end();
-  if (per_node == factors->end() || is_of_hosts) return std::nullopt;
-  Product product{launcher, {}};
-  if (nodes != factors->end()) product.factors.push_back(nodes->second);
-  product.factors.push_back(per_node->second);
-  return product;
+  const Factor *tasks = find(launcher, "tasks"), *nodes = find(launcher, "nodes");
+  if (tasks != nullptr) return Product{launcher, {*tasks}};
+  const Factor* per_node = find(launcher, "per node");
+  if (per_node == nullptr) per_node = find(launcher, "gpus per node");
+  const bool is_of_hosts = find(launcher, "hosts") != nullptr && nodes == nullptr;
+  if (per_node == nullptr || is_of_hosts) return std::nullopt;
+  return Product{launcher, nodes == nullptr ? std::vector{*per_node} : std::vector{*nodes, *per_node}};
 }
 
 std::optional<LaunchWorld::Product> LaunchWorld::product() const {
@@ -190,68 +180,48 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> LaunchWorld::processes() const {
+StartedWorld LaunchWorld::started() const {
+  StartedWorld world;
   const std::optional<Product> product = this->product();
-  if (!product) return std::nullopt;
+  if (!product) return world;
+  const auto& [launcher, factors] = *product;
   std::int64_t processes = 1;
-  for (const Factor& factor : product->factors) {
+  bool is_known = true;
+  std::vector<std::string> texts;
+  for (const Factor& factor : factors) {
     const auto size = size_of(factor.value);
-    if (!size || __builtin_mul_overflow(processes, *size, &processes)) return std::nullopt;
+    is_known = is_known && size && !__builtin_mul_overflow(processes, *size, &processes);
+    if (!size) world.unknown.push_back({factor.written + "=" + factor.value.text, factor.value.line});
+    texts.push_back(factor.written + " " + factor.value.text);
   }
-  return processes;
+  if (is_known) world.processes = processes;
+  world.gpus_per_node = gpus_per_node(launcher);
+  const bool lacks_nodes = launcher == "srun" && factors.size() == 1 &&
+                           factors.front().written.find("per-node") != std::string::npos;
+  world.source = factors.empty() ? launcher + " without --nnodes and --nproc_per_node"
+                                 : fmt::format("{} of {}, line {}{}", fmt::join(texts, " x "), launcher,
+                                               factors.back().value.line,
+                                               lacks_nodes ? ", on one node, for lack of --nodes" : "");
+  return world;
 }
 
-std::optional<std::int64_t> LaunchWorld::gpus_per_node() const {
-  const std::optional<Product> product = this->product();
-  if (!product) return std::nullopt;
-  const Factors& factors = factors_.at(product->launcher);
-  const auto of = [&](const char* name) {
-    const auto factor = factors.find(name);
-    return factor == factors.end() ? std::nullopt : size_of(factor->second.value);
-  };
-  if (const auto gpus = of("gpus per node")) return gpus;
-  if (const auto processes = of("per node")) return processes;
-  const auto tasks = of("tasks"), nodes = of("nodes");
-  if (!tasks || !nodes || *tasks % *nodes != 0) return std::nullopt;
-  return *tasks / *nodes;
+std::optional<std::int64_t> LaunchWorld::gpus_per_node(const std::string& launcher) const {
+  if (const auto gpus = size(launcher, "gpus per node")) return gpus;
+  if (const auto processes = size(launcher, "per node")) return processes;
+  const auto tasks = size(launcher, "tasks"), nodes = size(launcher, "nodes");
+  return tasks && nodes && *tasks % *nodes == 0 ? std::optional(*tasks / *nodes) : std::nullopt;
 }
 
-std::string LaunchWorld::source() const {
-  const std::optional<Product> product = this->product();
-  if (!product) return "";
-  std::string text;
-  for (const Factor& factor : product->factors)
-    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", factor.written, factor.value.text);
-  if (product->factors.empty()) return product->launcher + " without --nnodes and --nproc_per_node";
-  const bool lacks_nodes =
-      product->launcher == "srun" && product->factors.size() == 1 &&
-      std::string_view(product->factors.front().written).find("per-node") != std::string::npos;
-  return fmt::format("{} of {}, line {}{}", text, product->launcher, product->factors.back().value.line,
-                     lacks_nodes ? ", on one node, for lack of --nodes" : "");
+const LaunchWorld::Factor* LaunchWorld::find(const std::string& launcher, const char* name) const {
+  const auto factors = factors_.find(launcher);
+  if (factors == factors_.end() || (line_of_components_ != 0 && launcher == "srun")) return nullptr;
+  const auto factor = factors->second.find(name);
+  return factor == factors->second.end() ? nullptr : &factor->second;
 }
 
-std::vector<ShellField> LaunchWorld::unknown() const {
-  std::vector<ShellField> unknown;
-  const std::optional<Product> product = this->product();
-  if (!product) return unknown;
-  for (const Factor& factor : product->factors) {
-    if (!size_of(factor.value))
-      unknown.push_back({factor.written + "=" + factor.value.text, factor.value.line});
-  }
-  return unknown;
-}
-
-std::optional<std::int64_t> LaunchWorld::size(const char* launcher, const char* name) const {
-  const Factors* factors = told_by(launcher);
-  if (factors == nullptr) return std::nullopt;
-  const auto factor = factors->find(name);
-  return factor == factors->end() ? std::nullopt : size_of(factor->second.value);
-}
-
-const LaunchWorld::Factors* LaunchWorld::told_by(std::string_view launcher) const {
-  const auto factors = factors_.find(std::string(launcher));
-  const bool is_of_components = line_of_components_ != 0 && launcher == "srun";
-  return factors == factors_.end() || is_of_components ? nullptr : &factors->second;
+std::optional<std::int64_t> LaunchWorld::size(const std::string& launcher, const char* name) const {
+  const Factor* factor = find(launcher, name);
+  return factor == nullptr ? std::nullopt : size_of(factor->value);
 }
 
 std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) const {
@@ -262,43 +232,39 @@ std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) c
   const auto slurm_nodes = size("srun", "nodes"), tasks = size("srun", "tasks");
   auto tasks_of_node = size("srun", "per node");
   if (tasks && slurm_nodes) tasks_of_node = (*tasks + *slurm_nodes - 1) / *slurm_nodes;
-  const auto gpus = size("srun", "gpus per node");
-  if (most_nodes_of_slurm_ > 0 && nodes > most_nodes_of_slurm_)
-    told.push_back(
-        fmt::format("torchrun waits for {} nodes, and Slurm gives {}", nodes, most_nodes_of_slurm_));
-  if (starts_torchrun_by_srun_ && tasks_of_node.value_or(1) > 1) {
-    told.push_back(
-        fmt::format("srun starts torchrun {} times on each node, and each starts {} {}: one task per "
-                    "node is enough",
-                    *tasks_of_node, processes, processes == 1 ? "process" : "processes"));
-  }
-  if (gpus && processes > *gpus)
-    told.push_back(
-        fmt::format("torchrun starts {} processes on a node, and Slurm gives it {} GPUs", processes, *gpus));
-  const std::int64_t seen = gpus_in(visible);
-  if (seen > 0 && processes > seen)
-    told.push_back(
-        fmt::format("torchrun starts {} processes on a node, and CUDA_VISIBLE_DEVICES shows them {} "
-                    "GPUs",
-                    processes, seen));
-  if (is_standalone_ && nodes > 1)
-    told.push_back(fmt::format("--standalone is for one node, and torchrun waits for {}", nodes));
+  const std::int64_t gpus = size("srun", "gpus per node").value_or(0), seen = gpus_in(visible);
+  const auto tell = [&](bool is_so, std::string sentence) {
+    if (is_so) told.push_back(std::move(sentence));
+  };
+  tell(most_nodes_of_slurm_ > 0 && nodes > most_nodes_of_slurm_,
+       fmt::format("torchrun waits for {} nodes, and Slurm gives {}", nodes, most_nodes_of_slurm_));
+  tell(starts_torchrun_by_srun_ && tasks_of_node.value_or(1) > 1,
+       fmt::format(
+           "srun starts torchrun {} times on each node, and each starts {} {}: one task per node is enough",
+           tasks_of_node.value_or(1), processes, processes == 1 ? "process" : "processes"));
+  const std::string started = fmt::format("torchrun starts {} processes on a node, and", processes);
+  tell(gpus > 0 && processes > gpus, fmt::format("{} Slurm gives it {} GPUs", started, gpus));
+  tell(seen > 0 && processes > seen,
+       fmt::format("{} CUDA_VISIBLE_DEVICES shows them {} GPUs", started, seen));
+  tell(is_standalone_ && nodes > 1,
+       fmt::format("--standalone is for one node, and torchrun waits for {}", nodes));
   return told;
 }
 
 std::map<std::string, ShellField> LaunchWorld::slurm_variables() const {
+  constexpr std::pair<const char*, const char*> kVariables[] = {{"SLURM_NNODES", "nodes"},
+                                                                {"SLURM_JOB_NUM_NODES", "nodes"},
+                                                                {"SLURM_NTASKS", "tasks"},
+                                                                {"SLURM_NPROCS", "tasks"},
+                                                                {"SLURM_NTASKS_PER_NODE", "per node"},
+                                                                {"SLURM_TASKS_PER_NODE", "per node"},
+                                                                {"SLURM_GPUS_PER_NODE", "gpus per node"},
+                                                                {"SLURM_GPUS_ON_NODE", "gpus per node"}};
   std::map<std::string, ShellField> variables;
   const auto found = factors_.find("srun");
-  if (found == factors_.end()) return variables;
-  const auto add = [&](const char* factor, std::initializer_list<const char*> names) {
-    const auto value = found->second.find(factor);
-    if (value == found->second.end()) return;
-    for (const char* name : names) variables[name] = value->second.value;
-  };
-  add("nodes", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
-  add("tasks", {"SLURM_NTASKS", "SLURM_NPROCS"});
-  add("per node", {"SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
-  add("gpus per node", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  for (const auto& [variable, name] : kVariables)
+    if (found != factors_.end() && found->second.contains(name))
+      variables[variable] = found->second.at(name).value;
   return variables;
 }
 

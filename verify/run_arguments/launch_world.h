@@ -6,7 +6,7 @@
 ///   LaunchWorld world;
 ///   world.read(words_of_sbatch, "#SBATCH");
 ///   world.read(words_before_the_script, "");
-///   world.processes();
+///   world.started().processes;
 ///
 /// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
 ///         nproc_per_node (1); a word among its options that is not known may hold the two. Else num_nodes
@@ -30,17 +30,20 @@ namespace verify {
 /// Returns what stands behind the last "/" of a path: the name of a program or a file.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+/// The processes that a launch starts.
+struct StartedWorld {
+  std::optional<std::int64_t> processes;
+  /// The GPUs of a node, as the launcher that counts says them, or else its processes on a node.
+  std::optional<std::int64_t> gpus_per_node;
+  std::string source;               // "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12"
+  std::vector<ShellField> unknown;  // the factors that are not known, as fields with marks
+};
+
 class LaunchWorld {
  public:
-  void read(const std::vector<ShellField>& words, const std::string& launcher);
+  void read(const ShellFields& words, const std::string& launcher);
 
-  std::optional<std::int64_t> processes() const;
-  /// The GPUs of a node, as the launcher that counts says them, or else its processes on a node.
-  std::optional<std::int64_t> gpus_per_node() const;
-  /// The factors and where they stand: "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12".
-  std::string source() const;
-  /// The factors that are not known, as fields with marks.
-  std::vector<ShellField> unknown() const;
+  StartedWorld started() const;
   /// Sentences about what cannot start so: processes, nodes and GPUs that contradict each other. `visible` is
   /// the list of CUDA_VISIBLE_DEVICES; "" where it is not known.
   std::vector<std::string> contradictions(std::string_view visible) const;
@@ -61,14 +64,14 @@ class LaunchWorld {
     std::string launcher;
     std::vector<Factor> factors;
   };
-  std::size_t read_option(std::string_view launcher, const std::vector<ShellField>& words, std::size_t at);
+  std::size_t read_option(std::string_view launcher, const ShellFields& words, std::size_t at);
   std::optional<Product> product() const;
   std::optional<Product> product_of(const char* launcher) const;
-  /// Returns what a launcher says under the name of a row of kFactors, where it is known.
-  std::optional<std::int64_t> size(const char* launcher, const char* name) const;
-  /// Returns what a launcher says of the world; null if that is nothing, or if it says it of each component
-  /// of a heterogeneous job by itself.
-  const Factors* told_by(std::string_view launcher) const;
+  /// Returns what a launcher says under the name of a row of kFactors; null if that is nothing, or if it says
+  /// it of each component of a heterogeneous job by itself.
+  const Factor* find(const std::string& launcher, const char* name) const;
+  std::optional<std::int64_t> size(const std::string& launcher, const char* name) const;
+  std::optional<std::int64_t> gpus_per_node(const std::string& launcher) const;
 
   std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", ...
   std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node

@@ -205,13 +205,6 @@ Json json_of_world(const RunArguments& run) {
   return world;
 }
 
-template <typename Element, typename Made>
-Json list_of(const std::vector<Element>& elements, const Made& made) {
-  Json list = Json::array();
-  for (const Element& element : elements) list.push_back(made(element));
-  return list;
-}
-
 /// Returns a member of the document; the elements of a list have a line each.
 std::string text_of(const Json& member) {
   if (!member.is_array() || member.empty()) return member.dump();
@@ -240,17 +233,10 @@ RunArguments read_run_document(std::string_view text) {
                          "unresolved", "underscores", "contradictions", "notes"});
   document.is(kVersionName, kVersion);
   RunArguments run{.kind = kind_of(document),
-                   .given = {},
-                   .unresolved = {},
-                   .with_underscores = {},
                    .script = document.text("program"),
                    .notes = document.sentences("notes"),
                    .contradictions = document.sentences("contradictions"),
-                   .world_size = {},
-                   .gpus_per_node = {},
                    .environment = document.texts_by_name("environment"),
-                   .variables = {},
-                   .world_size_source = {},
                    .name = document.shown("name"),
                    .set = document.texts_by_name("set")};
   if (run.name.empty()) refuse_member("name", "it is missing or empty");
@@ -272,13 +258,13 @@ RunArguments read_run_document(std::string_view text) {
 std::string text_of_document(const RunArguments& run) {
   Json document = {{kVersionName, kVersion}, {"kind", run_file_kind_name(run.kind)}, {"name", run.name}};
   add_text(document, "program", run.script);
-  document["arguments"] = list_of(run.given, [](const RunArgument& one) { return json_of(one); });
+  document["arguments"] = json_list(run.given, [](const RunArgument& one) { return json_of(one); });
   const std::pair<const char*, Json> further[] = {
       {"environment", json_of(run.environment)},
       {"world", json_of_world(run)},
       {"set", json_of(run.set)},
-      {"unresolved", list_of(run.unresolved, [](const Unresolved& one) { return json_of(one); })},
-      {"underscores", list_of(run.with_underscores, json_of_name)},
+      {"unresolved", json_list(run.unresolved, [](const Unresolved& one) { return json_of(one); })},
+      {"underscores", json_list(run.with_underscores, json_of_name)},
       {"contradictions", run.contradictions},
       {"notes", run.notes}};
   for (const auto& [name, member] : further)

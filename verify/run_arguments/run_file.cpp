@@ -105,44 +105,34 @@ bool begins_with_section(const std::string& text) {
          std::all_of(first.begin() + 1, first.end() - 1, is_of_name);
 }
 
+constexpr const char* kReadable =
+    "a run is read from a log, a YAML file, a launch script or the text of a command line";
+
 /// Refuses a text of a kind that has no reader, and that a shell would read as something else.
 void require_known_format(const std::string& text) {
-  constexpr const char* kRule =
-      "a run is read from a log, a YAML file, a launch script or the text of a command line";
-  if (is_python(text)) {
+  const auto refuse = [](std::string numbers, const char* hint) {
     sim::refuse({.code = "run_file_format",
                  .option = "--from",
-                 .numbers = "a program in Python",
-                 .rule = kRule,
-                 .hint =
-                     "the command that the program starts, as print(shlex.join(command)) shows it, or the "
-                     "log of the run"});
-  }
-  if (begins_with_section(text)) {
-    sim::refuse({.code = "run_file_format",
-                 .option = "--from",
-                 .numbers = fmt::format("a file of sections, which begins with {}", first_line_of(text)),
-                 .rule = kRule,
-                 .hint =
-                     "the sizes on the command line, as in --world-size 64 --tensor-model-parallel-size 8; a "
-                     "configuration of torchtitan is none of Megatron's"});
-  }
+                 .numbers = std::move(numbers),
+                 .rule = kReadable,
+                 .hint = hint});
+  };
+  if (is_python(text))
+    refuse(
+        "a program in Python",
+        "the command that the program starts, as print(shlex.join(command)) shows it, or the log of the run");
+  if (begins_with_section(text))
+    refuse(fmt::format("a file of sections, which begins with {}", first_line_of(text)),
+           "the sizes on the command line, as in --world-size 64 --tensor-model-parallel-size 8; a "
+           "configuration of torchtitan is none of Megatron's");
 }
 
 /// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
 bool holds_a_ruler(std::istream& file) {
   constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, behind a prefix
-  std::string line;
-  for (int c = file.rdbuf()->sbumpc();; c = file.rdbuf()->sbumpc()) {
-    const bool is_end = c == std::char_traits<char>::eof();
-    if (!is_end && c != '\n') {
-      if (line.size() < kMostLine) line += static_cast<char>(c);
-      continue;
-    }
+  for (std::string line; next_line(file, line, kMostLine);)
     if (is_ruler_of_arguments(line)) return true;
-    if (is_end) return false;
-    line.clear();
-  }
+  return false;
 }
 
 /// Whether a text has a name, not as a part of a longer one.
@@ -225,14 +215,13 @@ namespace {
 
 /// Reads a run from a stream that can go back to its beginning.
 RunArguments read_run(std::istream& stream, const RunVariables& set, const std::string& path) {
-  if (holds_a_ruler(stream)) {
-    require_nothing_set(set, "a log");
-    stream.clear();
-    stream.seekg(0);
-    return read_run_log(stream);
-  }
+  const bool is_log = holds_a_ruler(stream);
   stream.clear();
   stream.seekg(0);
+  if (is_log) {
+    require_nothing_set(set, "a log");
+    return read_run_log(stream);
+  }
   std::string text = text_of_stream(stream, kMostScriptBytes);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
@@ -259,12 +248,11 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
   const std::string model = path + "/config.json";  // of a folder with a model of Hugging Face
   const std::string& name = what_is_no_plain_file(model).empty() ? model : path;
   if (const std::string problem = what_is_no_plain_file(name); !problem.empty()) {
-    sim::refuse(
-        {.code = "run_file_missing",
-         .option = "--from " + sim::printable_text(path),
-         .numbers = problem,
-         .rule = "a run is read from a log, a YAML file, a launch script or the text of a command line",
-         .hint = "the path of such a file"});
+    sim::refuse({.code = "run_file_missing",
+                 .option = "--from " + sim::printable_text(path),
+                 .numbers = problem,
+                 .rule = kReadable,
+                 .hint = "the path of such a file"});
   }
   std::ifstream file(name, std::ios::binary);
   return read_run(file, set, name);

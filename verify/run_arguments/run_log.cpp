@@ -96,18 +96,6 @@ bool is_open(std::string_view value) {
   return (value[begin] == '[' && last != ']') || (value[begin] == '(' && last != ')');
 }
 
-bool next_line(std::istream& log, std::string& line) {
-  line.clear();
-  std::streambuf* buffer = log.rdbuf();
-  int c = buffer->sbumpc();
-  if (c == std::char_traits<char>::eof()) return false;
-  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc()) {
-    if (line.size() < kMostLineBytes) line += static_cast<char>(c);
-  }
-  if (line.ends_with('\r')) line.pop_back();
-  return true;
-}
-
 /// A list of arguments, line by line. A launcher may break a line in two, each with its prefix.
 class List {
  public:
@@ -247,6 +235,18 @@ void take_world(RunArguments& run) {
 
 }  // namespace
 
+bool next_line(std::istream& stream, std::string& line, std::size_t most) {
+  line.clear();
+  std::streambuf* buffer = stream.rdbuf();
+  int c = buffer->sbumpc();
+  if (c == std::char_traits<char>::eof()) return false;
+  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc()) {
+    if (line.size() < most) line += static_cast<char>(c);
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  return true;
+}
+
 bool is_ruler_of_arguments(std::string_view line) {
   return begin_of_list(line) != std::string_view::npos || ends_list(line);
 }
@@ -254,7 +254,7 @@ bool is_ruler_of_arguments(std::string_view line) {
 RunArguments read_run_log(std::istream& log) {
   std::optional<List> complete, open;
   int lists = 0, number = 0, unbegun = 0;
-  for (std::string line; next_line(log, line);) {
+  for (std::string line; next_line(log, line, kMostLineBytes);) {
     ++number;
     if (ends_list(line)) {
       if (!open) {

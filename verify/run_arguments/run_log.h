@@ -18,11 +18,18 @@
 /// Errors  run_log_cut: a list whose end or beginning is missing, in a log without a complete one;
 ///         run_file_size: a list of more than kMostRunArguments arguments.
 
+#include <cstddef>
 #include <istream>
+#include <string>
+#include <string_view>
 
 #include "verify/run_arguments/run_arguments.h"
 
 namespace verify {
+
+/// Takes the next line without its end. Bytes beyond `most` are dropped. Returns false at the end of the
+/// stream.
+bool next_line(std::istream& stream, std::string& line, std::size_t most);
 
 /// Whether the line begins or ends such a list.
 bool is_ruler_of_arguments(std::string_view line);

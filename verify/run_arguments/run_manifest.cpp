@@ -8,23 +8,12 @@
 #include <utility>
 
 #include "verify/output/phrases.h"
+#include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
 
 namespace verify {
 
 namespace {
-
-struct ManifestWord {
-  std::string text;
-  int line = 0;
-};
-
-struct Container {
-  std::vector<std::pair<ManifestWord, ManifestWord>> environment;
-  std::vector<ManifestWord> command;
-  std::vector<ManifestWord> arguments;
-  std::vector<ManifestWord> texts;  // each for a shell
-};
 
 /// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
 /// (run) and a service of Docker Compose (command).
@@ -33,47 +22,15 @@ bool is_text_for_a_shell(std::string_view key, std::string_view text) {
   return is_key && text.find(".py") != std::string_view::npos;
 }
 
-ManifestWord word_of(const YamlNode& node) {
+ShellField word_of(const YamlNode& node) {
   const int below = node.text.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
   return {node.text == "null" ? "" : node.text, node.line + below};
 }
 
-/// Returns the scalars of a list.
-std::vector<ManifestWord> words_in(const YamlNode& node) {
-  std::vector<ManifestWord> words;
-  for (const YamlEntry& entry : node.entries)
+/// Appends the scalars of a list.
+void append_words(const YamlNode& list, ShellFields& words) {
+  for (const YamlEntry& entry : list.entries)
     if (entry.value.kind == YamlNode::Kind::scalar) words.push_back(word_of(entry.value));
-  return words;
-}
-
-/// Returns the variables in a list of maps {name: A, value: B}.
-std::vector<std::pair<ManifestWord, ManifestWord>> variables_in(const YamlNode& node) {
-  std::vector<std::pair<ManifestWord, ManifestWord>> variables;
-  for (const YamlEntry& variable : node.entries) {
-    ManifestWord name, value;
-    for (const YamlEntry& entry : variable.value.entries) {
-      if (entry.name == "name") name = word_of(entry.value);
-      if (entry.name == "value") value = word_of(entry.value);
-    }
-    if (!name.text.empty() && !value.text.empty()) variables.emplace_back(name, value);
-  }
-  return variables;
-}
-
-/// Adds the containers in a node, those that are further inside first: the maps with a command or arguments.
-void add_containers(const YamlNode& node, std::vector<Container>& found) {
-  Container container;
-  for (const auto& [key, line, value] : node.entries) {
-    const bool is_list = value.kind == YamlNode::Kind::list;
-    if (is_list && key == "command") container.command = words_in(value);
-    if (is_list && key == "args") container.arguments = words_in(value);
-    if (is_list && key == "env") container.environment = variables_in(value);
-    if (is_text_for_a_shell(key, value.text)) container.texts.push_back(word_of(value));
-    add_containers(value, found);
-  }
-  const bool is_container =
-      !container.command.empty() || !container.arguments.empty() || !container.texts.empty();
-  if (is_container) found.push_back(std::move(container));
 }
 
 /// Returns a word in whose double quotes a shell replaces variables, and nothing else.
@@ -103,57 +60,75 @@ bool hands_text_on(std::string_view word) {
 /// A text whose words stand in given lines.
 class Script {
  public:
-  void begin(int line) {
-    for (; line_ < line; ++line_) text_ += '\n';
-  }
-  void add(const std::string& word, int line) {
-    for (; line_ < line; ++line_) text_ += "\\\n";
-    text_ += word + " ";
-    line_ += static_cast<int>(std::ranges::count(word, '\n'));
-  }
-  void end() {
-    text_ += '\n';
+  /// Adds words as a command.
+  void add(const ShellFields& words) {
+    for (; line_ < words.front().line; ++line_) text += '\n';
+    for (const ShellField& word : words) {
+      for (; line_ < word.line; ++line_) text += "\\\n";
+      text += word.text + " ";
+      line_ += static_cast<int>(std::ranges::count(word.text, '\n'));
+    }
+    text += '\n';
     ++line_;
   }
-  std::string text() && { return std::move(text_); }
+
+  std::string text;
 
  private:
-  std::string text_;
   int line_ = 1;
 };
 
-void add(const Container& container, Script& script) {
-  for (const auto& [name, value] : container.environment) {
-    if (name.text.empty() || !std::ranges::all_of(name.text, is_of_shell_name)) continue;
-    script.begin(name.line);
-    script.add(fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line);
-    script.end();
+/// Adds the variables in a list of maps {name: A, value: B}.
+void add_variables(const YamlNode& list, Script& script) {
+  for (const YamlEntry& variable : list.entries) {
+    ShellField name, value;
+    for (const YamlEntry& entry : variable.value.entries) {
+      if (entry.name == "name") name = word_of(entry.value);
+      if (entry.name == "value") value = word_of(entry.value);
+    }
+    if (name.text.empty() || value.text.empty() || !std::ranges::all_of(name.text, is_of_shell_name))
+      continue;
+    script.add({{fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line}});
   }
-  for (const ManifestWord& text : container.texts) {
-    script.begin(text.line);
-    script.add(text.text, text.line);
-    script.end();
-  }
-  std::vector<ManifestWord> words = container.command;
-  words.insert(words.end(), container.arguments.begin(), container.arguments.end());
-  if (words.empty()) return;
-  script.begin(words.front().line);
+}
+
+/// Adds the words of a command; one that is text for a shell is left to that.
+void add_words(ShellFields words, Script& script) {
   bool is_text = false;
-  for (const ManifestWord& word : words) {
-    script.add(is_text ? in_single_quotes(word.text) : in_double_quotes(word.text), word.line);
-    is_text = hands_text_on(word.text);
+  for (ShellField& word : words) {
+    const bool is_followed_by_text = hands_text_on(word.text);
+    word.text = is_text ? in_single_quotes(word.text) : in_double_quotes(word.text);
+    is_text = is_followed_by_text;
   }
-  script.end();
+  if (!words.empty()) script.add(words);
+}
+
+/// Adds the commands of the containers in a node, those that are further inside first. A container is a map
+/// with a command or arguments.
+void add_containers(const YamlNode& node, Script& script) {
+  ShellFields command, arguments, texts;
+  const YamlNode* environment = nullptr;
+  for (const auto& [key, line, value] : node.entries) {
+    const bool is_list = value.kind == YamlNode::Kind::list;
+    if (is_list && key == "command") append_words(value, command = {});
+    if (is_list && key == "args") append_words(value, arguments = {});
+    if (is_list && key == "env") environment = &value;
+    if (is_text_for_a_shell(key, value.text)) texts.push_back(word_of(value));
+    add_containers(value, script);
+  }
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (command.empty() && texts.empty()) return;
+  if (environment != nullptr) add_variables(*environment, script);
+  for (const ShellField& text : texts) script.add({text});
+  add_words(command, script);
 }
 
 }  // namespace
 
 std::string script_of_manifest(const std::vector<YamlNode>& documents) {
-  std::vector<Container> containers;
-  for (const YamlNode& document : documents) add_containers(document, containers);
   Script script;
-  for (const Container& container : containers) add(container, script);
-  return std::move(script).text();
+  for (const YamlNode& document : documents) add_containers(document, script);
+  return std::move(script.text);
 }
 
 }  // namespace verify

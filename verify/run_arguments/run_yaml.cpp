@@ -82,33 +82,26 @@ constexpr std::array<std::pair<const char*, const char*>, 2> kSizesOfNeox = {{
     {"pipe-parallel-size", "pipeline-model-parallel-size"},
 }};
 
-/// Refuses a configuration of DeepSpeed, which says nothing of the model and its layout.
-void require_no_deepspeed(const std::vector<RunArgument>& given) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::find(given, name, &RunArgument::name) != given.end();
-  };
-  const bool is_of_deepspeed =
-      has("train-micro-batch-size-per-gpu") || has("train-batch-size") || has("gradient-accumulation-steps");
-  if (!is_of_deepspeed || has("num-layers") || has("pipe-parallel-size")) return;
-  sim::refuse({.code = "run_deepspeed_config",
-               .option = "--from",
-               .numbers = "a configuration of DeepSpeed, which --deepspeed_config names",
-               .rule =
-                   "the sizes of the model and of its groups are arguments of the command that starts the "
-                   "run",
-               .hint = "the launch script, whose arguments have --deepspeed_config"});
-}
-
-/// Refuses a configuration of GPT-NeoX, whose keys look like Megatron's arguments and mostly are none.
-void require_no_neox(const std::vector<RunArgument>& given) {
+/// Refuses configurations of other programs, whose keys look like Megatron's arguments: those of DeepSpeed,
+/// which say nothing of the model and its layout, and those of GPT-NeoX, which mostly are none.
+void require_no_other_program(const std::vector<RunArgument>& given) {
   const auto of = [&](std::string_view name) { return std::ranges::find(given, name, &RunArgument::name); };
-  if (of("pipe-parallel-size") == given.end() && of("train-micro-batch-size-per-gpu") == given.end()) return;
+  const auto has = [&](std::string_view name) { return of(name) != given.end(); };
+  const bool has_pipeline = has("pipe-parallel-size"), has_batch = has("train-micro-batch-size-per-gpu");
+  const bool is_of_deepspeed = has_batch || has("train-batch-size") || has("gradient-accumulation-steps");
+  if (is_of_deepspeed && !has("num-layers") && !has_pipeline) {
+    sim::refuse(
+        {.code = "run_deepspeed_config",
+         .option = "--from",
+         .numbers = "a configuration of DeepSpeed, which --deepspeed_config names",
+         .rule = "the sizes of the model and of its groups are arguments of the command that starts the run",
+         .hint = "the launch script, whose arguments have --deepspeed_config"});
+  }
+  if (!has_pipeline && !has_batch) return;
   std::string sizes;
   for (const auto& [name, option] : kSizesOfNeox) {
-    const auto argument = of(name);
-    const auto size = argument == given.end() || argument->values.empty()
-                          ? std::nullopt
-                          : whole_number(argument->values.front());
+    const auto size =
+        !has(name) || of(name)->values.empty() ? std::nullopt : whole_number(of(name)->values.front());
     if (size) sizes += fmt::format(" --{} {}", option, std::max<std::int64_t>(*size, 1));
   }
   sim::refuse({.code = "run_yaml_neox",
@@ -257,8 +250,7 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
   } else {
     for (const YamlNode& document : documents)
       std::ranges::move(arguments_in(document), std::back_inserter(run.given));
-    require_no_deepspeed(run.given);
-    require_no_neox(run.given);
+    require_no_other_program(run.given);
     script = script_of_manifest(documents);
     const std::vector<NamedValue> named = named_values(documents);
     if (is_of_huggingface(named)) {

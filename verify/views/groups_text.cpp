@@ -40,14 +40,10 @@ std::string headline(const sim::Layout& layout, const sim::NodePlacement& nodes)
 }
 
 std::string kind_table(const std::vector<const sim::GroupKind*>& kinds, const sim::NodePlacement& nodes) {
-  TextTable table({{"kind"},
-                   {"groups", Align::right},
-                   {"ranks each", Align::right},
-                   {"cross a node", Align::right},
-                   {"first group"}});
+  TextTable table({"kind", ">groups", ">ranks each", ">cross a node", "first group"});
   for (const sim::GroupKind* kind : kinds) {
-    table.add({kind->name(), fmt::format("{}", kind->count()), fmt::format("{}", kind->size()),
-               fmt::format("{}", nodes.groups_crossing_node(*kind)), abbreviated(*kind, 0)});
+    table.row(kind->name(), kind->count(), kind->size(), nodes.groups_crossing_node(*kind),
+              abbreviated(*kind, 0));
   }
   return table.text();
 }
@@ -70,14 +66,14 @@ std::string rank_table(const sim::Layout& layout, const std::vector<const sim::G
   if (layout.ep > 1 || layout.etp != layout.tp) {
     text += fmt::format(", expert grid {} (tp is etp, dp is edp)", coordinates_text(layout.expert, rank));
   }
-  TextTable table({{"kind"}, {"group", Align::right}, {"place", Align::right}, {"members"}});
+  TextTable table({"kind", ">group", ">place", "members"});
   for (const sim::GroupKind* kind : kinds) {
     const auto place = kind->place_of(rank);
     if (place) {
-      table.add({kind->name(), fmt::format("{}", place->group),
-                 fmt::format("{} of {}", place->position, kind->size()), abbreviated(*kind, place->group)});
+      table.row(kind->name(), place->group, fmt::format("{} of {}", place->position, kind->size()),
+                abbreviated(*kind, place->group));
     } else {
-      table.add({kind->name(), "-", "-", "not a member"});
+      table.row(kind->name(), "-", "-", "not a member");
     }
   }
   return text + "\n\n" + table.text();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/memory_arguments.h"
+#include "verify/megatron_rules/run_account.h"
 #include "verify/output/phrases.h"
 
 namespace verify {

@@ -80,20 +80,12 @@ std::string bubble_share(const sim::Timeline& timeline) {
 }
 
 std::string schedule_table(const sim::PipelineSchedule& schedule) {
-  TextTable table({{"rank", Align::right},
-                   {"warm-up", Align::right},
-                   {"F and B in turn", Align::right},
-                   {"cool-down", Align::right},
-                   {"peak live", Align::right},
-                   {"sends", Align::right},
-                   {"recvs", Align::right}});
+  TextTable table({">rank", ">warm-up", ">F and B in turn", ">cool-down", ">peak live", ">sends", ">recvs"});
   for (int rank = 0; rank < rows_shown(schedule); ++rank) {
     const sim::RankSchedule& own = schedule.ranks[static_cast<std::size_t>(rank)];
     const int after = schedule.shape.forward_only ? 0 : own.warmup;
-    table.add({fmt::format("{}", rank), fmt::format("{}", own.warmup),
-               fmt::format("{}", schedule.shape.forward_steps() - own.warmup), fmt::format("{}", after),
-               fmt::format("{}", own.peak_live), fmt::format("{}", messages_of(own, true)),
-               fmt::format("{}", messages_of(own, false))});
+    table.row(rank, own.warmup, schedule.shape.forward_steps() - own.warmup, after, own.peak_live,
+              messages_of(own, true), messages_of(own, false));
   }
   return table.text() + rows_cut(schedule);
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <sstream>
 #include <system_error>
 
 namespace verify {
@@ -38,11 +39,8 @@ BatchSchedule parse_batch_schedule(std::string text, std::optional<std::int64_t>
   BatchSchedule schedule;
   std::replace(text.begin(), text.end(), ',', ' ');
   const std::int64_t tokens_of_sample = std::max<std::int64_t>(1, seq_length.value_or(1));
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string entry = text.substr(0, end);
-    text.erase(0, end + 1);
-    if (entry.empty()) continue;
+  std::istringstream entries(text);
+  for (std::string entry; entries >> entry;) {
     const std::size_t colon = entry.find(':');
     const auto threshold = amount(std::string_view(entry).substr(0, colon));
     const auto size = colon == std::string::npos ? std::nullopt : amount(entry.substr(colon + 1));
@@ -52,8 +50,7 @@ BatchSchedule parse_batch_schedule(std::string text, std::optional<std::int64_t>
     }
     schedule.steps.push_back({*threshold / tokens_of_sample, *size});
   }
-  std::stable_sort(schedule.steps.begin(), schedule.steps.end(),
-                   [](const BatchStep& a, const BatchStep& b) { return a.samples < b.samples; });
+  std::ranges::stable_sort(schedule.steps, {}, &BatchStep::samples);
   return schedule;
 }
 

@@ -60,6 +60,14 @@ std::vector<std::string> missing_of_model_shape(const Settings& settings) {
   return missing;
 }
 
+std::optional<std::int64_t> floored(std::optional<std::int64_t> dividend,
+                                    std::optional<std::int64_t> divisor) {
+  if (!dividend || !divisor || *divisor == 0) return std::nullopt;
+  const std::int64_t quotient = *dividend / *divisor;
+  const bool is_inexact = *dividend % *divisor != 0;
+  return quotient - (is_inexact && (*dividend < 0) != (*divisor < 0) ? 1 : 0);
+}
+
 std::optional<std::int64_t> product_of(std::initializer_list<std::optional<std::int64_t>> factors) {
   std::int64_t all = 1;
   for (const std::optional<std::int64_t>& factor : factors)

@@ -31,6 +31,11 @@ std::optional<std::int64_t> query_groups(const Settings& settings);
 /// Returns the columns of the MLP, F; nothing where neither it nor the hidden size is given.
 std::optional<std::int64_t> ffn_hidden_size(const Settings& settings);
 
+/// Returns the quotient as Python divides whole numbers, rounded towards minus infinity; nothing where a
+/// number is not known, and for a division by zero.
+std::optional<std::int64_t> floored(std::optional<std::int64_t> dividend,
+                                    std::optional<std::int64_t> divisor);
+
 /// Returns the product; nothing if a factor is not known or the product does not fit into 64 bits.
 std::optional<std::int64_t> product_of(std::initializer_list<std::optional<std::int64_t>> factors);
 

@@ -2,50 +2,39 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iterator>
+#include <fmt/ranges.h>
 #include <string_view>
 
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
 
 namespace {
 
-struct ForkChoice {
-  const char* option;
-  const char* word;
-  const char* known_to;
-  const char* instead;  // the options with which Megatron-LM comes nearest
-};
-
-/// Returns the row of a value; null where no fork is known to take it.
-const ForkChoice* find_fork_choice(std::string_view option, std::string_view word) {
-  static constexpr ForkChoice kChoices[] = {
-      {"moe-router-load-balancing-type", "noaux_tc", "MindSpeed-LLM",
-       "--moe-router-load-balancing-type none, with --moe-router-enable-expert-bias"},
-      {"moe-router-load-balancing-type", "group_limited_greedy", "MindSpeed-LLM",
-       "--moe-router-load-balancing-type aux_loss, with --moe-router-num-groups and --moe-router-group-topk"},
-      {"moe-router-load-balancing-type", "softmax_topk", "MindSpeed-LLM",
-       "--moe-router-load-balancing-type none"},
-      {"moe-token-dispatcher-type", "alltoall_seq", "MindSpeed-LLM and older versions of Megatron-LM",
-       "--moe-token-dispatcher-type alltoall"},
-      {"position-embedding-type", "alibi", "Megatron-DeepSpeed", "--position-embedding-type rope"},
-      {"position-embedding-type", "rotary", "Megatron-DeepSpeed", "--position-embedding-type rope"},
-      {"ckpt-format", "zarr", "older versions of Megatron-LM", "--ckpt-format torch_dist"},
-  };
-  const auto* found = std::ranges::find_if(
-      kChoices, [&](const ForkChoice& choice) { return choice.option == option && choice.word == word; });
-  return found == std::end(kChoices) ? nullptr : found;
-}
+constexpr std::string_view kForkChoices =
+#include "fork_choices.tsv.inc"
+    ;
 
 }  // namespace
 
-ChoiceHelp help_with_choice(const std::string& option, const std::string& word,
-                            const std::vector<std::string>& choices) {
-  if (const ForkChoice* fork = find_fork_choice(option, word))
-    return {fmt::format("; this one is known to {} alone", fork->known_to), fork->instead};
+void require_choice(const std::string& option, const std::string& word,
+                    const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, word) != choices.end()) return;
   const std::string nearest = nearest_name(word, choices);
-  return {"", fmt::format("--{} {}", option, nearest.empty() ? choices.front() : nearest)};
+  std::string known, hint = fmt::format("--{} {}", option, nearest.empty() ? choices.front() : nearest);
+  for (const TextRow& row : rows_of_table(kForkChoices)) {
+    if (row.at(0) != option || row.at(1) != word) continue;
+    known = fmt::format("; this one is known to {} alone", row.at(2));
+    hint = row.at(3);
+  }
+  sim::refuse({.code = "bad_choice",
+               .option = "--" + option,
+               .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
+               .rule = fmt::format("the value is one of {}{}", fmt::join(choices, ", "), known),
+               .hint = hint});
 }
 
 }  // namespace verify

@@ -1,8 +1,9 @@
 #pragma once
 
-/// What the refusal of a value says beside the values that there are: whose value it is, where a fork of
-/// Megatron-LM or an older version of it knows it, and an option to try.
+/// Words of which only a few are allowed. The refusal of another one says, beside the words that there are,
+/// whose value it is, where a fork of Megatron-LM or an older version of it knows it, and what to try.
 ///
+/// Errors  bad_choice: another word.
 /// Source  Launch scripts of MindSpeed-LLM (DeepSeek-V2 and V3) and Megatron-DeepSpeed (BLOOM); choices of
 ///         Megatron-LM before Megatron Core 0.13.
 
@@ -11,13 +12,8 @@
 
 namespace verify {
 
-struct ChoiceHelp {
-  std::string known;  // "; this one is known to MindSpeed-LLM alone", or ""
-  std::string hint;   // what comes nearest in Megatron-LM
-};
-
-/// Returns the help with a word that is none of `choices`; the option is written without its dashes.
-ChoiceHelp help_with_choice(const std::string& option, const std::string& word,
-                            const std::vector<std::string>& choices);
+/// Refuses a word that is none of `choices`; the option is written without its dashes.
+void require_choice(const std::string& option, const std::string& word,
+                    const std::vector<std::string>& choices);
 
 }  // namespace verify

@@ -1,24 +1,9 @@
 #include "verify/vocabulary/hybrid_pattern.h"
 
+#include <boost/algorithm/string.hpp>
 #include <cstddef>
 
 namespace verify {
-
-namespace {
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-}  // namespace
 
 std::int64_t HybridPattern::layers() const {
   std::int64_t count = 0;
@@ -28,9 +13,10 @@ std::int64_t HybridPattern::layers() const {
 
 HybridPattern parse_hybrid_pattern(const std::string& text) {
   if (text.empty()) return {};
-  std::vector<std::string> parts = split(text, '/');
-  HybridPattern pattern{.segments = split(parts.front(), '|'), .predictions = {}};
-  pattern.predictions.assign(parts.begin() + 1, parts.end());
+  HybridPattern pattern;
+  boost::split(pattern.predictions, text, boost::is_any_of("/"));
+  boost::split(pattern.segments, pattern.predictions.front(), boost::is_any_of("|"));
+  pattern.predictions.erase(pattern.predictions.begin());
   return pattern;
 }
 

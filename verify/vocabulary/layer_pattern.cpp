@@ -67,7 +67,7 @@ class PatternReader {
   }
   Entries sum(int depth) {
     Entries entries = product(depth);
-    while (skips('+')) append(entries, product(depth), 1);
+    while (skips('+')) append(product(depth), 1, entries);
     return entries;
   }
   bool is_at_number() const { return at_ < rest_.size() && rest_[at_] >= '0' && rest_[at_] <= '9'; }
@@ -79,11 +79,6 @@ class PatternReader {
     require(')');
     return all;
   }
-  Entries repeated(const Entries& entries, std::int64_t count) const {
-    Entries all;
-    append(all, entries, count);
-    return all;
-  }
   Entries product(int depth) {
     std::vector<std::int64_t> before;
     while (is_at_number()) {
@@ -91,8 +86,8 @@ class PatternReader {
       require('*');
     }
     Entries entries = list(depth);
-    for (const std::int64_t count : before) entries = repeated(entries, count);
-    while (skips('*')) entries = repeated(entries, times(depth));
+    for (const std::int64_t count : before) append(std::exchange(entries, {}), count, entries);
+    while (skips('*')) append(std::exchange(entries, {}), times(depth), entries);
     return entries;
   }
   Entries list(int depth) {
@@ -109,7 +104,7 @@ class PatternReader {
     require(']');
     return entries;
   }
-  void append(Entries& entries, const Entries& more, std::int64_t times) const {
+  void append(const Entries& more, std::int64_t times, Entries& entries) const {
     const auto room = static_cast<std::int64_t>(kMostEntries);
     if (times > room ||
         entries.size() + more.size() * static_cast<std::size_t>(std::max<std::int64_t>(times, 0)) >

@@ -1,7 +1,6 @@
 #include "verify/vocabulary/layout_list.h"
 
-#include <algorithm>
-#include <cctype>
+#include <boost/algorithm/string.hpp>
 #include <exception>
 #include <fmt/format.h>
 #include <map>
@@ -28,11 +27,7 @@ char layer_letter(const Json& name) {
   static const std::map<std::string, char> kLetters = {
       {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
   if (!name.is_text()) refuse_layout_list(fmt::format("{} is not a layer name", name.dump()));
-  std::string word = name.text();
-  word.erase(0, word.find_first_not_of(" \t"));
-  word.erase(word.find_last_not_of(" \t") + 1);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = boost::to_lower_copy(boost::trim_copy(name.text()));
   const auto letter = kLetters.find(word);
   if (letter == kLetters.end()) refuse_layout_list(fmt::format("there is no layer '{}'", word));
   return letter->second;

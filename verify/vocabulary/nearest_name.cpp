@@ -1,44 +1,45 @@
 #include "verify/vocabulary/nearest_name.h"
 
 #include <algorithm>
-#include <cctype>
+#include <boost/algorithm/string.hpp>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <string_view>
 
 namespace verify {
 
 namespace {
 
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
+constexpr std::size_t kFar = std::numeric_limits<std::size_t>::max() / 2;
+
+/// Returns the least cost of making one list of another by changes of elements, and by leaving some out.
+template <typename List, typename Cost, typename Change>
+std::size_t least_cost(const List& a, const List& b, const Cost& cost, const Change& change) {
+  std::vector<std::size_t> row(b.size() + 1, 0);
+  for (std::size_t j = 0; j < b.size(); ++j) row[j + 1] = std::min(row[j] + cost(b[j]), kFar);
+  for (const auto& element : a) {
     std::size_t diagonal = row[0];
-    row[0] = i;
+    row[0] = std::min(row[0] + cost(element), kFar);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      const std::size_t changed = diagonal + change(element, b[j - 1]);
       diagonal = row[j];
-      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+      row[j] = std::min({changed, row[j] + cost(element), row[j - 1] + cost(b[j - 1]), kFar});
     }
   }
   return row.back();
 }
 
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  return least_cost(
+      a, b, [](char) { return std::size_t{1}; },
+      [](char x, char y) { return std::size_t{x == y ? 0U : 1U}; });
+}
+
 using Words = std::vector<std::string>;
 
 Words words_of(const std::string& name) {
-  Words words(1);
-  for (const char letter : name) {
-    if (std::string_view("-_/.").find(letter) != std::string_view::npos) {
-      words.emplace_back();
-    } else {
-      words.back() += letter;
-    }
-  }
-  return words;
+  Words words;
+  return boost::split(words, name, boost::is_any_of("-_/."));
 }
 
 bool is_negation(const std::string& word) {
@@ -54,25 +55,11 @@ std::optional<std::size_t> misspelt(const std::string& word, const std::string& 
   return distance <= most ? std::optional(distance) : std::nullopt;
 }
 
-constexpr std::size_t kFar = std::numeric_limits<std::size_t>::max() / 2;
-
 /// Returns how many letters have to change, if whole words may be missing or added.
 std::size_t distance_in_words(const Words& name, const Words& candidate) {
-  // This is the edit distance with words in place of letters.
-  const auto cost_of = [](const std::string& word) { return is_negation(word) ? kFar : word.size() + 1; };
-  std::vector<std::size_t> row(candidate.size() + 1, 0);
-  for (std::size_t j = 0; j < candidate.size(); ++j)
-    row[j + 1] = std::min(row[j] + cost_of(candidate[j]), kFar);
-  for (const std::string& word : name) {
-    std::size_t diagonal = row[0];
-    row[0] = std::min(row[0] + cost_of(word), kFar);
-    for (std::size_t j = 1; j <= candidate.size(); ++j) {
-      const std::size_t changed = diagonal + misspelt(word, candidate[j - 1]).value_or(kFar);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + cost_of(word), row[j - 1] + cost_of(candidate[j - 1]), kFar});
-    }
-  }
-  return row.back();
+  return least_cost(
+      name, candidate, [](const std::string& word) { return is_negation(word) ? kFar : word.size() + 1; },
+      [](const std::string& word, const std::string& meant) { return misspelt(word, meant).value_or(kFar); });
 }
 
 std::size_t distance(const std::string& name, const std::string& candidate) {
@@ -85,11 +72,6 @@ std::size_t distance(const std::string& name, const std::string& candidate) {
   return by_words;
 }
 
-std::string in_small_letters(std::string word) {
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return word;
-}
-
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
@@ -100,7 +82,7 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
     const std::size_t own =
         candidate == name
             ? kFar
-            : std::max<std::size_t>(1, distance(in_small_letters(name), in_small_letters(candidate)));
+            : std::max<std::size_t>(1, distance(boost::to_lower_copy(name), boost::to_lower_copy(candidate)));
     if (own < smallest) {
       smallest = own;
       nearest = candidate;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <fmt/format.h>
 
+#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/run_arguments/run_arguments.h"
 
@@ -47,6 +48,15 @@ std::string hint_for_number(std::string_view option, std::string_view word) {
   if (!goes_on) return fmt::format("--{} {}", option, digits);
   const std::int64_t meant = number_meant(digits, behind);
   return fmt::format("--{} {}", option, meant > 0 ? meant : 1);
+}
+
+void refuse_number(const std::string& option, const std::string& word, const char* rule) {
+  sim::refuse(
+      {.code = "not_a_number",
+       .option = "--" + option,
+       .numbers = word.empty() ? "no value" : fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
+       .rule = rule,
+       .hint = hint_for_number(option, word)});
 }
 
 }  // namespace verify

@@ -10,4 +10,7 @@ namespace verify {
 
 std::string hint_for_number(std::string_view option, std::string_view word);
 
+/// Refuses the word: not_a_number.
+[[noreturn]] void refuse_number(const std::string& option, const std::string& word, const char* rule);
+
 }  // namespace verify

@@ -16,12 +16,6 @@ namespace verify {
 
 namespace {
 
-std::vector<std::string> option_names() {
-  std::vector<std::string> names;
-  for (const OptionInfo& option : option_vocabulary()) names.emplace_back(option.name);
-  return names;
-}
-
 /// Returns what Boost has to know of an option: whether it takes a value, and how many.
 po::value_semantic* value_of(const OptionInfo& option) {
   switch (option.kind) {
@@ -47,7 +41,8 @@ po::options_description describe_options() {
 void refuse_unknown_option(const std::string& option, const std::string& where, const std::string& help) {
   const std::size_t name_start = option.find_first_not_of('-');
   const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
-  const std::vector<std::string> names = option_names();
+  std::vector<std::string> names;
+  for (const OptionInfo& one : option_vocabulary()) names.push_back(one.name);
   const std::string nearest = nearest_name(name, names);
   sim::refuse({.code = "unknown_option",
                .option = option,

@@ -6,7 +6,8 @@
 /// scenario writes the names without "--". Options of the sections "output" and "process" are allowed only on
 /// the command line.
 ///
-/// Errors  option_without_effect: an option given to a command or backend that does not read it.
+/// Errors  option_without_effect: an option given to a command or backend that does not read it. A row that
+///         cannot be read breaks an invariant (CHECK).
 
 #include <cstdint>
 #include <string>
@@ -37,8 +38,12 @@ struct OptionSection {
 const std::vector<OptionSection>& option_sections();
 
 /// The sections that other code refers to, by name.
+inline constexpr std::string_view kLayoutSection = "layout";
 inline constexpr std::string_view kRunSection = "run";
 inline constexpr std::string_view kLayersSection = "layers";
+inline constexpr std::string_view kExpertsSection = "experts";
+inline constexpr std::string_view kTrainingSection = "training";
+inline constexpr std::string_view kMemorySection = "memory";
 inline constexpr std::string_view kCasesSection = "cases";
 inline constexpr std::string_view kBackendSection = "backends";
 inline constexpr std::string_view kProcessSection = "process";

@@ -12,41 +12,37 @@
 #include <optional>
 #include <string>
 
+#include "verify/vocabulary/derived_options.h"
+
 namespace verify {
 
-/// What says how many chunks there are. Absent values were not given.
-struct ChunkArguments {
-  std::optional<std::int64_t> ranks;            // of the pipeline
-  std::optional<std::int64_t> chunks;           // --virtual-pipeline-model-parallel-size
-  std::optional<std::int64_t> chunks_of_rank;   // --num-virtual-stages-per-pipeline-rank
-  std::optional<std::int64_t> layers_of_chunk;  // --num-layers-per-virtual-pipeline-stage
-  std::optional<std::int64_t> places;           // layers, with an embedding and a loss that count as layers
-  std::string layout;                           // "" without one
-  std::string pattern;                          // "" without one
-};
+/// Returns the chunks of each of these ranks by the stages of a layout, or else by the segments of a pattern.
+std::optional<std::int64_t> chunks_of_stages(const std::string& layout, const std::string& pattern,
+                                             std::int64_t ranks);
 
-/// Returns the chunks of a pipeline rank; nothing without interleaving.
-std::optional<std::int64_t> chunks_of_rank(const ChunkArguments& arguments);
-
-/// Does the same for options (settings.h) or for the arguments of a run (run_values.h).
+/// Returns the chunks of a pipeline rank, as options (settings.h) or the arguments of a run say
+/// (rule_facts.h); nothing without interleaving.
 template <typename Values>
 std::optional<std::int64_t> chunks_of_rank(const Values& values) {
   const auto number = [&](const char* name) -> std::optional<std::int64_t> { return values.number(name); };
-  const auto counts = [&](const char* name) { return values.flag(name) ? 1 : 0; };
-  std::optional<std::int64_t> places = number("num-layers");
-  if (!places) places = number("encoder-num-layers");
-  if (places) {
-    *places +=
-        counts("account-for-embedding-in-pipeline-split") + counts("account-for-loss-in-pipeline-split");
+  const std::int64_t ranks = number("pipeline-model-parallel-size").value_or(1);
+  const std::string layout = values.text("pipeline-model-parallel-layout", "");
+  const std::string pattern = values.text("hybrid-layer-pattern", values.text("hybrid-override-pattern", ""));
+  std::optional<std::int64_t> chunks = number("virtual-pipeline-model-parallel-size");
+  if (!chunks && layout.empty()) {
+    if (const auto layers = number("num-layers-per-virtual-pipeline-stage")) {
+      auto places = number("num-layers");
+      if (!places) places = number("encoder-num-layers");
+      for (const char* place :
+           {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})
+        if (places && values.flag(place)) ++*places;
+      chunks = floored(floored(places, ranks), layers);
+      return chunks == std::int64_t{1} ? std::nullopt : chunks;
+    }
+    chunks = number("num-virtual-stages-per-pipeline-rank");
   }
-  return chunks_of_rank(ChunkArguments{
-      .ranks = number("pipeline-model-parallel-size").value_or(1),
-      .chunks = number("virtual-pipeline-model-parallel-size"),
-      .chunks_of_rank = number("num-virtual-stages-per-pipeline-rank"),
-      .layers_of_chunk = number("num-layers-per-virtual-pipeline-stage"),
-      .places = places,
-      .layout = values.text("pipeline-model-parallel-layout", ""),
-      .pattern = values.text("hybrid-layer-pattern", values.text("hybrid-override-pattern", ""))});
+  if (!chunks) chunks = chunks_of_stages(layout, pattern, ranks);
+  return chunks == std::int64_t{1} ? std::nullopt : chunks;
 }
 
 }  // namespace verify

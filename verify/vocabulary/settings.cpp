@@ -27,13 +27,7 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
   const bool is_number = stop == end && !text.empty() && error != std::errc::invalid_argument;
-  if (!is_number) {
-    sim::refuse({.code = "not_a_number",
-                 .option = "--" + name,
-                 .numbers = text.empty() ? "no value" : fmt::format("'{}'", text),
-                 .rule = "the value is a whole number in decimal digits",
-                 .hint = hint_for_number(name, text)});
-  }
+  if (!is_number) refuse_number(name, text, "the value is a whole number in decimal digits");
   if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
     sim::refuse({.code = "number_range",
                  .option = "--" + name,
@@ -42,17 +36,6 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
                  .hint = "a number in this range"});
   }
   return value;
-}
-
-void require_choice(const std::string& name, const std::string& value,
-                    const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  const ChoiceHelp help = help_with_choice(name, value, choices);
-  sim::refuse({.code = "bad_choice",
-               .option = "--" + name,
-               .numbers = fmt::format("'{}'", value),
-               .rule = fmt::format("the value is one of {}{}", fmt::join(choices, ", "), help.known),
-               .hint = help.hint});
 }
 
 }  // namespace
@@ -108,12 +91,6 @@ std::string Settings::choice_among(const std::string& name, const std::vector<st
   return value;
 }
 
-void Settings::require_known_words(const std::string& name) const {
-  const std::vector<std::string>& known = option_named(name).choices;
-  if (known.empty()) return;  // whoever reads the words knows them
-  for (const std::string& word : texts(name)) require_choice(name, word, known);
-}
-
 void Settings::check() const {
   sim::Refusals refusals;
   for (const auto& given : values_) refusals.keep([&] { read(given.first); });
@@ -136,8 +113,10 @@ void Settings::read(const std::string& name) const {
     case OptionKind::choice:
       choice(name);
       break;
-    case OptionKind::words:
-      require_known_words(name);
+    case OptionKind::words:  // without choices, whoever reads the words knows them
+      for (const std::string& word :
+           option_named(name).choices.empty() ? std::vector<std::string>() : texts(name))
+        require_choice(name, word, option_named(name).choices);
       break;
     case OptionKind::pair:
     case OptionKind::text:
@@ -183,18 +162,14 @@ std::vector<std::string> Settings::as_options() const {
     if (option.is_of_a_call()) continue;
     if (option.kind == OptionKind::flag) {
       options.push_back(fmt::format("--{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0)));
-      continue;
-    }
-    if (option.kind == OptionKind::pair) {
+    } else if (option.kind == OptionKind::pair) {
       options.push_back(fmt::format("--{} {}", name, fmt::join(values, " ")));
-      continue;
-    }
-    if (option.kind == OptionKind::numbers) {
+    } else if (option.kind == OptionKind::numbers) {
       options.push_back(fmt::format("--{} {}", name, fmt::join(texts(name), ",")));
-      continue;
+    } else {
+      for (const std::string& value : values)
+        options.push_back(fmt::format("--{} {}", name, quoted_for_shell(value)));
     }
-    for (const std::string& value : values)
-      options.push_back(fmt::format("--{} {}", name, quoted_for_shell(value)));
   }
   return options;
 }

@@ -54,8 +54,6 @@ class Settings {
  private:
   /// Reads the value of one option, which must be given.
   void read(const std::string& name) const;
-  /// Refuses a word of an option whose words are all in its row.
-  void require_known_words(const std::string& name) const;
 
   std::map<std::string, std::vector<std::string>> values_;
 };

@@ -36,22 +36,17 @@ bool is_bf16(const Settings& settings) {
   return settings.has("bf16") ? settings.flag("bf16") : !settings.flag("fp16");
 }
 
-bool reduces_in_fp32(bool has_fp32_main_grads, const std::function<bool(const char*)>& flag) {
-  return flag("bf16") ? has_fp32_main_grads && !flag("grad-reduce-in-bf16")
-                      : flag("accumulate-allreduce-grads-in-fp32");
-}
-
 StateBytes state_bytes(const Settings& settings) {
-  const auto flag = [&](std::string_view name) {
-    return name == "bf16" ? is_bf16(settings) : settings.flag(std::string(name));
-  };
-  const bool has_fp32_main_grads = settings.choice("main-grads-dtype") == "fp32";
-  StateBytes bytes{.dtypes = flag("bf16")   ? "bf16"
-                             : flag("fp16") ? "fp16"
-                                            : "fp32",
-                   .is_distributed = !flag("no-distributed-optimizer")};
+  const bool is_half = is_bf16(settings) || settings.flag("fp16");
+  const bool reduces_in_fp32 = is_bf16(settings) ? settings.choice("main-grads-dtype") == "fp32" &&
+                                                       !settings.flag("grad-reduce-in-bf16")
+                                                 : settings.flag("accumulate-allreduce-grads-in-fp32");
+  StateBytes bytes{.dtypes = is_bf16(settings) ? "bf16"
+                             : is_half         ? "fp16"
+                                               : "fp32",
+                   .is_distributed = !settings.flag("no-distributed-optimizer")};
   bytes.parameter = bytes_of(bytes.dtypes);
-  bytes.gradient = reduces_in_fp32(has_fp32_main_grads, flag) ? kFull : bytes.parameter;
+  bytes.gradient = reduces_in_fp32 ? kFull : bytes.parameter;
   add_optimizer_bytes(settings, bytes);
   if (bytes.gradient != kFull) bytes.dtypes += " with gradients in " + bytes.dtypes;
   constexpr std::int64_t kUsual = 3 * kFull;

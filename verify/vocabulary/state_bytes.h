@@ -13,7 +13,6 @@
 ///         d ranks share the states), training/arguments.py, core/optimizer; Transformer Engine, FusedAdam.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 namespace verify {
@@ -35,8 +34,5 @@ StateBytes state_bytes(const Settings& settings);
 
 /// Whether the settings count parameters of bf16.
 bool is_bf16(const Settings& settings);
-
-/// Whether gradients are accumulated and reduced in fp32. `flag` says whether a flag of Megatron's is set.
-bool reduces_in_fp32(bool has_fp32_main_grads, const std::function<bool(const char*)>& flag);
 
 }  // namespace verify

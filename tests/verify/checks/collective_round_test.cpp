@@ -15,15 +15,12 @@ class FaultyDevice : public sim::CpuDevice {
   explicit FaultyDevice(Fault fault) : fault_(fault) {}
 
   std::shared_ptr<sim::Device> for_rank(int) override { return std::make_shared<FaultyDevice>(fault_); }
-  void copy(const sim::Tensor& from, sim::Tensor& to) override {
-    CpuDevice::copy(from, to);
-    if (fault_ == Fault::copy) spoil(to);
-  }
-  void fold(sim::Reduction reduction, sim::TensorList inputs, std::span<const sim::FoldSegment> segments,
-            sim::TensorList outputs) override {
-    CpuDevice::fold(reduction, inputs, segments, outputs);
-    for (const sim::Tensor* output : outputs) {
-      if (fault_ == Fault::fold) spoil(*output);
+  void run(const sim::KernelCall& call) override {
+    CpuDevice::run(call);
+    const bool has_fault = (call.kernel == sim::Kernel::fold && fault_ == Fault::fold) ||
+                           (call.kernel == sim::Kernel::copy && fault_ == Fault::copy);
+    for (const sim::Tensor* output : call.outputs) {
+      if (has_fault) spoil(*output);
     }
   }
 

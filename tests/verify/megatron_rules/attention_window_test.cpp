@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <map>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "tests/support/refusal_code.h"
+#include "verify/megatron_rules/rule_facts.h"
+#include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_values.h"
 #include "verify/run_arguments/run_file.h"
 #include "verify/vocabulary/settings.h"
@@ -53,14 +55,15 @@ TEST(AttentionWindow, IsInAllLayersButEveryNth) {
   EXPECT_EQ(test::refusal_code([] { window_of("-1,0", "[1"); }), "layer_pattern");
 }
 
-/// Returns the warning about a run of Megatron's own attention, or "".
+/// Returns the warning about the window of a run, or "".
 std::string warning_of(const std::string& arguments) {
   const RunArguments run = read_run_text(
       "torchrun --nproc_per_node 2 pretrain_gpt.py --num-attention-heads 8 --tensor-model-parallel-size 2 " +
           arguments,
       {});
-  const std::vector<sim::Warning> warnings = window_warnings(RunValues(run));
-  return warnings.empty() ? "" : warnings.front().name + ": " + warnings.front().message;
+  for (const sim::Warning& warning : table_warnings("run", RuleFacts(RunValues(run), {}, std::nullopt)))
+    if (warning.name.starts_with("window")) return warning.name + ": " + warning.message;
+  return "";
 }
 
 TEST(AttentionWindow, IsAnotherOneInTheLocalAttentionOfMegatron) {

@@ -12,7 +12,7 @@
 
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_table.h"
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 
 namespace test {
 

@@ -119,7 +119,7 @@ std::string own_code(const std::string& code) {
   const auto found = own_codes().find(code);
   if (found != own_codes().end()) return found->second;
   const bool is_known = std::ranges::any_of(verify::megatron_rules(), [&](const verify::MegatronRule& rule) {
-    return rule.is_of_options && rule.code == code;
+    return rule.is_of_options && !rule.is("bare") && rule.code == code;  // the lines do not say those options
   });
   return is_known ? code : "";
 }

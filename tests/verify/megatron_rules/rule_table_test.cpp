@@ -1,17 +1,20 @@
 #include "verify/megatron_rules/rule_table.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_names.h"
-#include "verify/run_arguments/argument_shapes.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
 namespace {
@@ -29,10 +32,10 @@ const std::vector<std::string>& derived(bool of_options) {
   static const std::vector<std::string> options = [] {
     verify::Settings settings;
     settings.append("position-embedding-type", {"rope"});
-    return verify::RuleFacts(settings).all_derived().names();
+    return verify::RuleFacts(settings).derived_names();
   }();
   static const std::vector<std::string> run =
-      verify::RuleFacts(verify::RunValues(verify::RunArguments()), {}, 8).all_derived().names();
+      verify::RuleFacts(verify::RunValues(verify::RunArguments()), {}, 8).derived_names();
   return of_options ? options : run;
 }
 
@@ -99,16 +102,26 @@ TEST(RuleTable, SentencesNameArgumentsThatExist) {
   }
 }
 
-TEST(RuleTable, EveryNameIsUsed) {
-  std::set<std::string> used;
-  const auto use = [&](const verify::Expression& expression) {
-    for (const std::string& leaf : expression.leaves()) used.insert(leaf);
-  };
-  for (const auto& named : verify::named_expressions()) use(named.second);
-  for (const MegatronRule& rule : verify::megatron_rules()) {
-    use(rule.broken);
-    for (const auto& text : {rule.numbers.values(), rule.hint.values()}) std::ranges::for_each(text, use);
+/// The names that any of the tables uses.
+std::set<std::string> used_names() {
+  std::set<std::string> names;
+  const std::regex name("[a-z_0-9]+");
+  for (const char* table : {"rule_names", "rules", "warnings", "effective_values", "options_of_run"}) {
+    std::ostringstream text;
+    text << std::ifstream(std::string(SHARDPROOF_SOURCE_DIR) + "/verify/megatron_rules/" + table + ".tsv")
+                .rdbuf();
+    for (const verify::TextRow& row : verify::rows_of_table(text.str())) {
+      for (std::size_t cell = 1; cell < row.size(); ++cell)
+        for (auto at = std::sregex_iterator(row[cell].begin(), row[cell].end(), name);
+             at != std::sregex_iterator(); ++at)
+          names.insert(at->str());
+    }
   }
+  return names;
+}
+
+TEST(RuleTable, EveryNameIsUsed) {
+  const std::set<std::string> used = used_names();
   for (const auto& named : verify::named_expressions())
     EXPECT_TRUE(used.contains(named.first)) << named.first;
 }

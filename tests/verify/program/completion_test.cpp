@@ -13,7 +13,6 @@
 #include "tests/support/run.h"
 #include "verify/output/phrases.h"
 #include "verify/program/command_help.h"
-#include "verify/program/shell_completion.h"
 
 namespace {
 

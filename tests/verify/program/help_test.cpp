@@ -14,7 +14,6 @@
 #include "tests/support/run.h"
 #include "verify/program/command_help.h"
 #include "verify/program/command_info.h"
-#include "verify/program/man_page.h"
 #include "verify/program/program.h"
 #include "verify/prove.h"
 #include "verify/requests/option_readers.h"

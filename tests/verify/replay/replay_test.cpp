@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run.h"
-#include "verify/requests/world_options.h"
+#include "verify/requests/requests.h"
 #include "verify/vocabulary/command_line.h"
 
 namespace {

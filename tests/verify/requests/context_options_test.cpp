@@ -1,13 +1,13 @@
 // Proves that kinds of context parallelism which no run could have are refused before any work, and that a
 // run whose heads cannot be exchanged is warned of.
 
-#include "verify/requests/context_options.h"
-
 #include <gtest/gtest.h>
 #include <map>
 #include <string>
 
 #include "tests/support/run.h"
+#include "verify/megatron_rules/megatron_validation.h"
+#include "verify/requests/model_options.h"
 #include "verify/vocabulary/settings.h"
 
 namespace {

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "verify/run_arguments/argument_shapes.h"
-
 namespace {
 
 using verify::ArgumentUse;

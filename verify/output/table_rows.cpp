@@ -1,4 +1,4 @@
-#include "verify/run_arguments/text_table.h"
+#include "verify/output/table_rows.h"
 
 #include <sstream>
 
