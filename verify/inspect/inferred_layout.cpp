@@ -37,20 +37,11 @@ KindSizes sizes_by_kind(const Job& job) {
   return sizes;
 }
 
-bool agrees(const KindSizes& kinds, const char* kind, std::int64_t size) {
-  const auto found = kinds.find(kind);
-  return found == kinds.end() || found->second == size;
-}
-
-struct ExpectedSize {
-  const char* kind;
-  std::int64_t size;
-};
-
-template <std::size_t count>
-bool agree(const KindSizes& kinds, const ExpectedSize (&expected)[count]) {
-  return std::all_of(std::begin(expected), std::end(expected),
-                     [&](const ExpectedSize& one) { return agrees(kinds, one.kind, one.size); });
+bool agree(const KindSizes& kinds, const KindSizes& expected) {
+  return std::ranges::all_of(expected, [&](const auto& one) {
+    const auto found = kinds.find(one.first);
+    return found == kinds.end() || found->second == one.second;
+  });
 }
 
 /// Whether the sizes of all dense kinds follow from these sizes of a world.
@@ -168,40 +159,6 @@ GroupComparison held_against(const GroupDump& dump, const sim::Layout& layout) {
   return compare_groups({layout, kinds, true, std::nullopt}, dump);
 }
 
-/// Tries layouts, and keeps the one that explains most groups.
-class Search {
- public:
-  Search(const Job& job, const GroupDump& dump) : job_(job), dump_(dump) {}
-
-  bool is_perfect() const { return best_ && best_->comparison.is_equal(); }
-  std::optional<JudgedLayout>& best() { return best_; }
-
-  void attempt(const GridSizes& sizes, const std::string& order) {
-    if (is_perfect()) return;
-    sim::ParallelSizes asked;
-    asked.world_size = job_.world_size;
-    asked.tensor_model_parallel_size = sizes.tp;
-    asked.pipeline_model_parallel_size = sizes.pp;
-    asked.context_parallel_size = sizes.cp;
-    asked.expert_model_parallel_size = sizes.ep;
-    asked.expert_tensor_parallel_size = sizes.etp;
-    asked.order = order;
-    try {
-      sim::Layout layout = sim::make_layout(asked, sim::RuleBook::megatron);
-      GroupComparison comparison = held_against(dump_, layout);
-      if (best_ && comparison.differing >= best_->comparison.differing) return;
-      best_.emplace(JudgedLayout{std::move(layout), true, std::move(comparison)});
-    } catch (const sim::Error&) {
-      // A layout that Megatron refuses is not that of a job.
-    }
-  }
-
- private:
-  const Job& job_;
-  const GroupDump& dump_;
-  std::optional<JudgedLayout> best_;
-};
-
 }  // namespace
 
 std::optional<JudgedLayout> inferred_layout(const Job& job) {
@@ -209,18 +166,35 @@ std::optional<JudgedLayout> inferred_layout(const Job& job) {
   if (kinds.empty() || job.world_size < 1) return std::nullopt;
   const std::vector<GridSizes> sizes = possible_sizes(kinds, job.world_size);
   const GroupDump dump = dump_of(job);
-  Search search(job, dump);
+  std::optional<JudgedLayout> best;
+  const auto is_perfect = [&] { return best && best->comparison.is_equal(); };
+  const auto attempt = [&](const GridSizes& asked, const std::string& order) {
+    if (is_perfect()) return;
+    try {
+      sim::Layout layout = sim::make_layout({.world_size = job.world_size,
+                                             .tensor_model_parallel_size = asked.tp,
+                                             .pipeline_model_parallel_size = asked.pp,
+                                             .context_parallel_size = asked.cp,
+                                             .expert_model_parallel_size = asked.ep,
+                                             .expert_tensor_parallel_size = asked.etp,
+                                             .order = order},
+                                            sim::RuleBook::megatron);
+      GroupComparison comparison = held_against(dump, layout);
+      if (best && comparison.differing >= best->comparison.differing) return;
+      best.emplace(JudgedLayout{std::move(layout), true, std::move(comparison)});
+    } catch (const sim::Error&) {
+      // A layout that Megatron refuses is not that of a job.
+    }
+  };
   for (const GridSizes& one : sizes) {
-    for (const char* order : {sim::kDefaultOrder, sim::kTpPpDpOrder}) search.attempt(one, order);
+    for (const char* order : {sim::kDefaultOrder, sim::kTpPpDpOrder}) attempt(one, order);
   }
-  if (!search.is_perfect() && !sizes.empty() && job.world_size <= kMostRanksOfAllOrders) {
-    std::array<const char*, 5> axes = {"cp", "dp", "ep", "pp", "tp"};
-    do {
-      search.attempt(sizes.front(), fmt::format("{}", fmt::join(axes, "-")));
-    } while (std::next_permutation(axes.begin(), axes.end(),
-                                   [](const char* a, const char* b) { return std::string(a) < b; }));
-  }
-  return std::move(search.best());
+  if (is_perfect() || sizes.empty() || job.world_size > kMostRanksOfAllOrders) return best;
+  std::array<std::string, 5> axes = {"cp", "dp", "ep", "pp", "tp"};
+  do {
+    attempt(sizes.front(), fmt::format("{}", fmt::join(axes, "-")));
+  } while (std::ranges::next_permutation(axes).found);
+  return best;
 }
 
 JudgedLayout judged_layout(const Job& job, sim::Layout layout) {

@@ -46,6 +46,7 @@ class Inspector {
     add_disagreements();
     add_group_order();
     add_waits();
+    add_circles_and_stuck_calls();
     add_contradictions();
     judge_layout();
     if (result_.suspects.empty()) add_lost();
@@ -137,10 +138,9 @@ class Inspector {
   }
 
   void add_waits() {
-    const std::vector<HoldingCall>& calls = result_.waiting.calls;
     std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
     std::size_t told = 0;
-    for (const HoldingCall& call : calls) {
+    for (const HoldingCall& call : result_.waiting.calls) {
       if (!call.awaits()) continue;
       if (!all_ && (told == kMostOfAKind || !seen.insert({call.group, call.is_message}).second)) continue;
       ++told;
@@ -154,10 +154,13 @@ class Inspector {
                                    {"absent", is_absent ? sentence("found_wait_absent") : ""}}),
            call.targets());
     }
+  }
+
+  void add_circles_and_stuck_calls() {
     for (const std::vector<int>& circle : suspects_.circles)
       find("circle", sentence("found_circle", {{"ranks", circle}}), circle);
     if (!suspects_.are_stuck() && suspects_.running == 0) return;
-    for (const HoldingCall& call : calls) {
+    for (const HoldingCall& call : result_.waiting.calls) {
       if (!call.awaits() && call.waiting.size() > 1 && !is_disagreed_about(call))
         find("stuck", stuck_words(job_, call), call.waiting);
     }

@@ -24,7 +24,7 @@ std::string made_in(const std::string& line) {
   return line.empty() ? "" : sentence("made_in", {{"line", line}});
 }
 
-/// Writes what is seen, and with what it is consistent.
+/// Writes what is seen, with what it is consistent, what makes it doubtful, and the lines of the program.
 class VerdictWriter {
  public:
   explicit VerdictWriter(const Inspection& found)
@@ -43,7 +43,11 @@ class VerdictWriter {
       write_late();
     } else {
       write_seen();
+      if (waiting_.suspects.are_named_by_kinds()) doubt_kinds();
     }
+    write_lines();
+    doubt_early_dumps();
+    doubt_jobs();
     return std::move(text_);
   }
 
@@ -258,29 +262,15 @@ class VerdictWriter {
                                    {"ranks", early.ranks}});
   }
 
-  const Inspection& found_;
-  const Job& job_;
-  const Waiting& waiting_;
-  const std::vector<int> ranks_;  // of the suspects
-  std::string text_;
-};
+  // ---- what makes a verdict doubtful that names ranks by their kinds
 
-/// Writes what makes a verdict doubtful that names ranks by their kinds.
-class DoubtWriter {
- public:
-  explicit DoubtWriter(const Inspection& found) : found_(found), job_(found.job), waiting_(found.waiting) {}
-
-  std::string write() {
+  void doubt_kinds() {
     if (!found_.ranks_of(SuspectKind::host).empty()) doubt_hosts(found_.ranks_of(SuspectKind::host));
     doubt_devices();
     doubt_absent();
     const std::vector<int>& unknown = waiting_.suspects.unknown;
     if (!unknown.empty()) say("doubt_unknown", {{"ranks", unknown}});
-    return std::move(text_);
   }
-
- private:
-  void say(std::string_view name, std::initializer_list<Fact> facts) { text_ += sentence(name, facts); }
 
   /// Hosts that stopped keep all others waiting, sooner or later. Where more ranks have no pending call than
   /// wait in one, and they are no suspects, those that wait may be the ones that went on.
@@ -340,32 +330,36 @@ class DoubtWriter {
            found_.early.ranks.empty() && std::ranges::none_of(job_.recordings, &Recording::is_truncated);
   }
 
-  const Inspection& found_;
-  const Job& job_;
-  const Waiting& waiting_;
-  std::string text_;
-};
+  /// A call that is pending in an early dump may have ended since, and others may have been made.
+  void doubt_early_dumps() {
+    std::vector<int> doubted = found_.ranks_of(SuspectKind::unknown);
+    std::erase_if(doubted, [&](int rank) { return !std::ranges::binary_search(found_.early.ranks, rank); });
+    if (!doubted.empty()) say("doubt_early", {{"ranks", doubted}});
+  }
 
-/// Finds the calls and lines with which a verdict ends.
-class LineFinder {
- public:
-  explicit LineFinder(const Inspection& found) : found_(found), job_(found.job), waiting_(found.waiting) {}
+  /// Where the dumps cannot be of one job, what they say together may be wrong.
+  void doubt_jobs() {
+    const bool contradict = std::ranges::any_of(job_.contradictions, [](const Contradiction& one) {
+      return one.what == "world" || one.what == "rank" || one.what == "members";
+    });
+    if (contradict && !found_.suspects.empty()) say("doubt_jobs");
+  }
 
-  std::vector<std::string> find() {
-    if (found_.suspects.empty()) return {};
+  // ---- the calls and lines with which it ends
+
+  void write_lines() {
     if (found_.leading) {
       add_parties(*found_.leading);
     } else if (found_.is_late) {
       add_call_before(found_.early);
-    } else if (found_.order.ranks.empty()) {  // no call made the groups
+    } else if (found_.order.ranks.empty() && !found_.suspects.empty()) {  // no call made the groups
       add_waits();
     }
-    return std::move(parts_);
+    if (!lines_.empty()) text_ += fmt::format(" {}.", capital(fmt::format("{}", fmt::join(lines_, "; "))));
   }
 
- private:
-  void say(std::string_view name, std::initializer_list<Fact> facts) {
-    parts_.push_back(sentence(name, facts));
+  void add_line(std::string_view name, std::initializer_list<Fact> facts) {
+    lines_.push_back(sentence(name, facts));
   }
 
   void add_waits() {
@@ -373,7 +367,8 @@ class LineFinder {
     for (const Suspect& one : found_.suspects) {
       const auto last = last_call_of(job_, one);
       if (!last) continue;
-      say("last_call", {{"rank", one.rank}, {"call", call_words(*last)}, {"line", made_in(line_of(*last))}});
+      add_line("last_call",
+               {{"rank", one.rank}, {"call", call_words(*last)}, {"line", made_in(line_of(*last))}});
       break;
     }
     const HoldingCall* const own = call_of_suspect();
@@ -382,7 +377,7 @@ class LineFinder {
       const OddProgram& one = waiting_.suspects.departed.front();
       for (const HoldingCall* const made : {&one.own, &one.others}) {
         const std::string line = line_of(job_, *made);
-        if (!line.empty()) say("made_its_call", {{"rank", job_.rank_of(made->dump)}, {"line", line}});
+        if (!line.empty()) add_line("made_its_call", {{"rank", job_.rank_of(made->dump)}, {"line", line}});
       }
     } else if (own != nullptr) {
       add_wait(*own);
@@ -401,7 +396,7 @@ class LineFinder {
     const auto late = job_.find_call(*job_.dump_of(early.last), early.last_call.id());
     if (!late || late->index() == 0) return;
     const JobCall before = job_.call_at(late->dump, late->index() - 1);
-    say("call_before", {{"call", call_words(before)}, {"line", made_in(line_of(before))}});
+    add_line("call_before", {{"call", call_words(before)}, {"line", made_in(line_of(before))}});
   }
 
   /// Returns the call that holds the first suspect of a device or of another order; null where there is none.
@@ -429,9 +424,10 @@ class LineFinder {
   void add_wait(const HoldingCall& call) {
     const std::string line = line_of(job_, call);
     if (!are_calls_named()) {
-      say("waits_in", {{"ranks", call.waiting}, {"call", call_words(job_, call)}, {"line", made_in(line)}});
+      add_line("waits_in",
+               {{"ranks", call.waiting}, {"call", call_words(job_, call)}, {"line", made_in(line)}});
     } else if (!line.empty()) {
-      say("waits_in", {{"ranks", call.waiting}, {"call", line}, {"line", ""}});
+      add_line("waits_in", {{"ranks", call.waiting}, {"call", line}, {"line", ""}});
     }
   }
 
@@ -440,30 +436,17 @@ class LineFinder {
     for (const Disagreement::Party& party : one.parties) {
       const auto made = job_.find_call(*job_.dump_of(party.ranks.front()), {one.group, one.sequence});
       const std::string line = one.is_message || !made ? "" : line_of(*made);
-      if (!line.empty()) say("makes_it", {{"ranks", party.ranks}, {"line", line}});
+      if (!line.empty()) add_line("makes_it", {{"ranks", party.ranks}, {"line", line}});
     }
   }
 
   const Inspection& found_;
   const Job& job_;
   const Waiting& waiting_;
-  std::vector<std::string> parts_;
+  const std::vector<int> ranks_;  // of the suspects
+  std::string text_;
+  std::vector<std::string> lines_;
 };
-
-/// A call that is pending in an early dump may have ended since, and others may have been made.
-std::string doubt_of_early_dumps(const Inspection& found) {
-  std::vector<int> doubted = found.ranks_of(SuspectKind::unknown);
-  std::erase_if(doubted, [&](int rank) { return !std::ranges::binary_search(found.early.ranks, rank); });
-  return doubted.empty() ? "" : sentence("doubt_early", {{"ranks", doubted}});
-}
-
-/// Where the dumps cannot be of one job, what they say together may be wrong.
-std::string doubt_of_jobs(const Inspection& found) {
-  const bool contradict = std::ranges::any_of(found.job.contradictions, [](const Contradiction& one) {
-    return one.what == "world" || one.what == "rank" || one.what == "members";
-  });
-  return contradict && !found.suspects.empty() ? sentence("doubt_jobs") : "";
-}
 
 // ---- what the dumps cannot tell
 
@@ -570,15 +553,7 @@ std::string seconds_text(std::int64_t nanoseconds) {
   return fmt::format("{} s", nanoseconds / 1'000'000'000);
 }
 
-std::string verdict_of(const Inspection& found) {
-  std::string text = VerdictWriter(found).write();
-  const bool are_named_by_kinds = !found.suspects.empty() && !found.leading && found.order.ranks.empty() &&
-                                  !found.is_late && found.waiting.suspects.are_named_by_kinds();
-  if (are_named_by_kinds) text += DoubtWriter(found).write();
-  const std::vector<std::string> lines = LineFinder(found).find();
-  if (!lines.empty()) text += fmt::format(" {}.", capital(fmt::format("{}", fmt::join(lines, "; "))));
-  return text + doubt_of_early_dumps(found) + doubt_of_jobs(found);
-}
+std::string verdict_of(const Inspection& found) { return VerdictWriter(found).write(); }
 
 std::vector<std::string> limits_of(const Inspection& found) { return LimitWriter(found).write(); }
 

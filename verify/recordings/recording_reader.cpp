@@ -293,8 +293,8 @@ class RankFinder {
   /// no rank is found.
   std::string name_without_rank(const std::string& path) const {
     if (!by_name_) return matched(path).empty() ? "" : "a rank";
-    if (place_of_number(path).second == 0) return "";
-    const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    if (number_of(path).empty()) return "";
+    const std::size_t name = path.rfind('/') + 1;
     std::string alike = path.substr(0, name);
     for (const char c : path.substr(name)) {
       const bool is_digit = c >= '0' && c <= '9';
@@ -314,37 +314,23 @@ class RankFinder {
     return name.ends_with("local") || name.ends_with("node") || name.ends_with("group");
   }
 
-  /// Whether the number that ends at `last` stands behind "rank".
-  static bool is_behind_rank(std::string_view path, std::size_t last) {
-    return without_separators(path.substr(0, path.find_last_not_of("0123456789", last) + 1))
-        .ends_with("rank");
-  }
-
-  /// Returns the place of the number of a file's name that is its rank: behind the last "rank" that is no
-  /// local_rank or node_rank, as in "rank3_pid4000", or else its last one. There is no length without one.
-  static std::pair<std::size_t, std::size_t> place_of_number(const std::string& path) {
-    constexpr const char* kDigits = "0123456789";
-    const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
-    bool is_excluded = false;  // the last number is one of a part of the job
-    for (std::size_t at = path.rfind("rank"); at != std::string::npos && at >= name;
-         at = at == 0 ? std::string::npos : path.rfind("rank", at - 1)) {
-      std::size_t first = at + std::string_view("rank").size();
-      while (first < path.size() && kSeparators.find(path[first]) != std::string_view::npos) ++first;
-      const std::size_t end = std::min(path.find_first_not_of(kDigits, first), path.size());
-      if (end > first && !is_of_a_part(path.substr(0, at))) return {first, end - first};
-      if (end > first) is_excluded = true;
-    }
-    const std::size_t last = path.find_last_of(kDigits);
-    if (last == std::string::npos || last < name || (is_excluded && is_behind_rank(path, last)))
-      return {0, 0};
-    const std::size_t before = path.find_last_not_of(kDigits, last);
-    const std::size_t first = std::max(before == std::string::npos ? 0 : before + 1, name);
-    return {first, last - first + 1};
-  }
-
+  /// Returns the number of a file's name that is its rank: behind the last "rank" that is no local_rank or
+  /// node_rank, as in "rank3_pid4000", or else its last one; "" without one.
   static std::string number_of(const std::string& path) {
-    const auto [first, size] = place_of_number(path);
-    return path.substr(first, size);
+    constexpr const char* kDigits = "0123456789";
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    std::string_view of_rank, last;
+    for (std::size_t first = name.find_first_of(kDigits); first != std::string_view::npos;) {
+      const std::size_t end = std::min(name.find_first_not_of(kDigits, first), name.size());
+      std::string_view before = without_separators(name.substr(0, first));
+      last = name.substr(first, end - first);
+      if (before.ends_with("rank")) {
+        before.remove_suffix(std::string_view("rank").size());
+        (is_of_a_part(before) ? last : of_rank) = is_of_a_part(before) ? "" : last;
+      }
+      first = name.find_first_of(kDigits, end);
+    }
+    return std::string(of_rank.empty() ? last : of_rank);
   }
 
   std::string matched(const std::string& path) const {
