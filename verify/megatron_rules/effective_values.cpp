@@ -6,8 +6,8 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
-#include "verify/run_arguments/run_arguments.h"
 #include "verify/output/table_rows.h"
+#include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/hybrid_pattern.h"
 #include "verify/vocabulary/layout_list.h"
 

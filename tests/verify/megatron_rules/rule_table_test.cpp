@@ -12,9 +12,9 @@
 
 #include "verify/megatron_rules/rule_facts.h"
 #include "verify/megatron_rules/rule_names.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/output/table_rows.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
 namespace {
