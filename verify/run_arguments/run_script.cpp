@@ -42,8 +42,6 @@ struct Counted {
   int& count;
 };
 
-bool may_be_many(const ShellField& field) { return field.may_be_many; }
-
 bool are_same(const ShellState& a, const ShellState& b) {
   const ShellArguments &first = a.calls.back().arguments, &second = b.calls.back().arguments;
   return first.fields == second.fields && first.shifted == second.shifted &&
@@ -373,10 +371,12 @@ class ScriptReader {
       const ShellState entry = state_;
       launches_.cut(launches);
       targets_.back().leaves.resize(leaves);
-      if (begins_round(loop).success == false || !state_.goes_on) return;
+      const ShellStatus begins = begins_round(loop);
+      if (begins.success == false || !state_.goes_on) return;
       state_.status = {};
       const ShellState end = state_;
       run_round(loop);
+      if (begins.success == true && begins.empty_if_true.empty() && !state_.goes_on) return;
       const ShellState again = state_.goes_on ? values_.joined({entry, state_}, entry, "", true) : entry;
       const bool is_done = are_same(entry, again) || pass == kMostPasses;
       state_ = is_done ? end : again;
@@ -607,7 +607,7 @@ class ScriptReader {
     const std::int64_t count = count_of(words).value_or(-1),
                        most = arguments.are_known ? std::ssize(fields) : kMost;
     const auto end = fields.begin() + (arguments.are_known ? std::clamp<std::int64_t>(count, 0, most) : 0);
-    if (count < 0 || count > most || std::any_of(fields.begin(), end, may_be_many)) {
+    if (count < 0 || count > most || std::ranges::any_of(fields.begin(), end, &ShellField::may_be_many)) {
       arguments = {.shifted = std::nullopt};
     } else if (arguments.are_known) {
       fields.erase(fields.begin(), end);

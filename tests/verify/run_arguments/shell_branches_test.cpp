@@ -8,6 +8,7 @@
 #include <rapidcheck/gtest.h>
 #include <string>
 
+#include "tests/support/refusal_code.h"
 #include "tests/support/run.h"
 #include "tests/verify/run_arguments/read_arguments.h"
 #include "verify/run_arguments/run_script.h"
@@ -118,6 +119,19 @@ TEST(ShellBranches, AValueThatIsSetDecidesABranch) {
   EXPECT_EQ(read(script, {{"SIZE", "7b"}}), "begin tp=1");
   EXPECT_EQ(read(script, {{"SIZE", "70b"}}), "begin tp=8");
   EXPECT_NE(read(script).find("|"), std::string::npos);
+}
+
+TEST(ShellBranches, ALoopThatBeginsForSureIsLeftWhereItsRoundIs) {
+  EXPECT_EQ(read("while true; do A=(--tp 2); break; done"), "begin tp=2");
+  EXPECT_EQ(read("for ((i = 0; i < 2; i++)); do A+=(--tp 2); break; done"), "begin tp=2");
+  const auto refusal = [](const std::string& loop) {
+    return test::refusal_code([&] {
+      read(loop + "\nX=${E:-4}; [ -z \"$E\" ] && exit 1; done", {{"E", ""}});
+    });
+  };
+  EXPECT_EQ(refusal("for ((i = 0; i < 2; i++)); do"), "run_without_arguments");
+  EXPECT_EQ(refusal("while true; do"), "run_without_arguments");
+  EXPECT_EQ(refusal("while read i; do"), "none");  // it may have no round
 }
 
 TEST(ShellBranches, AVariableOfArgumentsIsEmptyWhereItsBranchIsNotTaken) {
