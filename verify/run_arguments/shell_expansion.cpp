@@ -173,6 +173,9 @@ class Expansion {
   bool add_default(const ShellPart& part, bool is_outside, const ShellFields& values) {
     const bool is_empty = values.size() == 1 && values.front().text.empty();
     const bool is_there = !values.empty() && !(part.replaces_empty && is_empty);
+    const bool is_open = is_outside && values_.name_outside(part.text).empty();
+    if (is_open) add_unknown(part, "", "the script may have set other arguments");
+    if (is_open) return true;
     if (part.change == "+") return add_other(part, is_outside, is_there, values);
     if (part.change == "?" && !is_there) values_.need(part.text, line_);
     if (part.change == "?" || is_there) return false;

@@ -134,6 +134,11 @@ TEST(ShellBranches, ALoopThatBeginsForSureIsLeftWhereItsRoundIs) {
   EXPECT_EQ(refusal("while read i; do"), "none");  // it may have no round
 }
 
+TEST(ShellBranches, ADefaultOfAnArgumentThatABranchMaySetIsNotTaken) {
+  EXPECT_NE(read("while read i; do set -- 8; done\nA=(--tp ${1:-2})").find("|"), std::string::npos);
+  EXPECT_EQ(read("A=(--tp ${1:-2})"), "begin tp=2");
+}
+
 TEST(ShellBranches, AVariableOfArgumentsIsEmptyWhereItsBranchIsNotTaken) {
   const auto read = [](const std::string& branch, const std::string& words) {
     const RunArguments run = read_run_script("M=off\n" + branch + "\npython train.py --begin " + words, {});
