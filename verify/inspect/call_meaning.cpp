@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "sim/base/printable_text.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 
@@ -167,11 +167,9 @@ CallMeaning call_meaning(const JobCall& call) {
   const JobGroup& group = call.group();
   const Operation& operation = call.operation();
   if (group.kind == "pp" && operation.is_message()) return {.text = between_stages(group, operation)};
-  std::istringstream rows{std::string(kMeanings)};
-  for (std::string kind, name, dtype, phrase; std::getline(rows, kind, '\t');) {
-    std::getline(rows, name, '\t');
-    std::getline(rows, dtype, '\t');
-    std::getline(rows, phrase);
+  static const std::vector<TextRow> rows = rows_of_table(kMeanings);
+  for (const TextRow& row : rows) {
+    const std::string &kind = row[0], &name = row[1], &dtype = row[2], &phrase = row[3];
     if (kind != group.kind || name != operation.name ||
         !fits_dtype(dtype, call.recording().text(call->dtypes)))
       continue;

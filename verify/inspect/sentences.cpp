@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "sim/base/check.h"
 #include "verify/output/phrases.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 
@@ -22,15 +25,10 @@ std::string_view taken_before(std::string_view& text, char sign) {
   return part;
 }
 
-std::map<std::string_view, std::string_view> rows_by_name() {
-  std::map<std::string_view, std::string_view> rows;
-  for (std::string_view rest = kSentences; !rest.empty();) {
-    std::string_view line = taken_before(rest, '\n');
-    if (line.empty() || line.starts_with('#')) continue;
-    const std::string_view name = taken_before(line, '\t');
-    rows[name] = line;
-  }
-  return rows;
+std::map<std::string, std::string, std::less<>> texts_by_name() {
+  std::map<std::string, std::string, std::less<>> texts;
+  for (TextRow& row : rows_of_table(kSentences)) texts[row[0]] = std::move(row[1]);
+  return texts;
 }
 
 struct Facts {
@@ -72,12 +70,12 @@ struct Facts {
 }  // namespace
 
 std::string sentence(std::string_view name, std::initializer_list<Fact> facts) {
-  static const std::map<std::string_view, std::string_view> rows = rows_by_name();
-  const auto row = rows.find(name);
-  CHECK(row != rows.end());
+  static const std::map<std::string, std::string, std::less<>> texts = texts_by_name();
+  const auto text = texts.find(name);
+  CHECK(text != texts.end());
   Facts known{.all = facts};
   std::string written;
-  for (std::string_view rest = row->second; !rest.empty();) {
+  for (std::string_view rest = text->second; !rest.empty();) {
     written += taken_before(rest, '{');
     if (rest.empty()) break;
     const std::string_view place = taken_before(rest, '}');
