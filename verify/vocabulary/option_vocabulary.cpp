@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
+#include <map>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
@@ -208,9 +209,13 @@ std::string help_call(std::string_view words) {
 }
 
 const OptionInfo* find_option(const std::string& name) {
-  const auto& all = option_vocabulary();
-  const auto found = std::ranges::find(all, name, &OptionInfo::name);
-  return found == all.end() ? nullptr : &*found;
+  static const auto index = [] {
+    std::map<std::string_view, const OptionInfo*> by_name;
+    for (const OptionInfo& option : option_vocabulary()) by_name.emplace(option.name, &option);
+    return by_name;
+  }();
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
 }
 
 const OptionInfo& option_named(const std::string& name) {

@@ -112,11 +112,11 @@ void hold_advice(const Options& options, const Judged& judged) {
   const ordered_json advice = told[*rc::gen::inRange<std::size_t>(0, told.size())];
   const std::string change = advice["options"];
   RC_LOG() << change << "\n" << text_of(options) << "\n";
-  const ordered_json own = judged(with_change(options, change), memory);
+  const ordered_json own = judged(with_change(options, change), 0);
   RC_ASSERT(own.contains("stages"));
   RC_ASSERT(peak_of(own) == advice["peak_bytes"].get<std::int64_t>());
   RC_ASSERT(own["fullest_pipeline_rank"] == advice["pipeline_rank"]);
-  RC_ASSERT(own["fits"] == advice["fits"]);
+  RC_ASSERT((peak_of(own) <= memory) == advice["fits"].get<bool>());
   RC_ASSERT(peak_of(own) < peak);
 }
 
