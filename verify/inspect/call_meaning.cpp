@@ -32,10 +32,6 @@ constexpr std::string_view kMeanings =
 #include "call_meanings.tsv.inc"
     ;
 
-bool fits_dtype(std::string_view dtype, std::string_view recorded) {
-  return dtype == "-" || recorded == dtype || (dtype == "Long" && recorded == "Int");
-}
-
 /// A message between stages. Activations go to the next stage, and gradients come back.
 std::string between_stages(const JobGroup& group, const Operation& operation) {
   const int stages = static_cast<int>(group.members.size());
@@ -168,11 +164,11 @@ CallMeaning call_meaning(const JobCall& call) {
   const Operation& operation = call.operation();
   if (group.kind == "pp" && operation.is_message()) return {.text = between_stages(group, operation)};
   static const std::vector<TextRow> rows = rows_of_table(kMeanings);
+  const std::string& recorded = call.recording().text(call->dtypes);
   for (const TextRow& row : rows) {
     const std::string &kind = row[0], &name = row[1], &dtype = row[2], &phrase = row[3];
-    if (kind != group.kind || name != operation.name ||
-        !fits_dtype(dtype, call.recording().text(call->dtypes)))
-      continue;
+    const bool fits = dtype == "-" || dtype == recorded || (dtype == "Long" && recorded == "Int");
+    if (kind != group.kind || name != operation.name || !fits) continue;
     CallMeaning found = with_details(phrase, call);
     if (call.recording().text(call->thread).starts_with("pt_autograd")) found.text += ", in a backward pass";
     return found;

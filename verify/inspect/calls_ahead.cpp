@@ -1,5 +1,3 @@
-#include "verify/inspect/calls_ahead.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "verify/inspect/sentences.h"
+#include "verify/inspect/suspect_rules.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -48,7 +47,16 @@ class AheadFinder {
       if (call->is_message) continue;                                  // another call tells of its rank
       if (call->waiting.size() > idle_of(*call).size()) return false;  // the others of this group are fewer
       if (!others_are_one_behind(*call, ranks.size())) return false;
-      for (const int rank : call->waiting) found_.add(rank, SuspectKind::order, reason_of(rank, *call));
+      for (const int rank : call->waiting) {
+        const std::int64_t issued = std::max(know_.last_issued(rank, call->group), call->sequence);
+        const std::int64_t ahead = issued - call->sequence + 1;
+        found_.add(rank, SuspectKind::order,
+                   sentence("why_ahead", {{"issued", issued},
+                                          {"group", group_words(know_.job.groups[call->group])},
+                                          {"ranks", idle_of(*call)},
+                                          {"before", call->sequence - 1},
+                                          {"ahead", ahead == 1 ? "one call" : counted(ahead, "call")}}));
+      }
     }
     return found_.ranks.size() >= ranks.size();
   }
@@ -149,23 +157,12 @@ class AheadFinder {
     for (const Recording& one : know_.job.recordings) {
       if (!has_no_pending(one.rank)) continue;
       for (const GroupOfRank& own : know_.job.groups_of[*know_.job.dump_of(one.rank)]) {
-        if (own.group == kNoGroup) continue;
         if (own.group != call.group && !are_alike(groups[own.group], groups[call.group])) continue;
         if (know_.last_issued(one.rank, own.group) + 1 != call.sequence) return false;
         ++behind;
       }
     }
     return behind > std::max<std::size_t>(ahead, 1);
-  }
-
-  std::string reason_of(int rank, const HoldingCall& call) const {
-    const std::int64_t issued = std::max(know_.last_issued(rank, call.group), call.sequence);
-    const std::int64_t ahead = issued - call.sequence + 1;
-    return sentence("why_ahead", {{"issued", issued},
-                                  {"group", group_words(know_.job.groups[call.group])},
-                                  {"ranks", idle_of(call)},
-                                  {"before", call.sequence - 1},
-                                  {"ahead", ahead == 1 ? "one call" : counted(ahead, "call")}});
   }
 
   const Evidence& know_;

@@ -1,5 +1,3 @@
-#include "verify/inspect/circle_suspects.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "verify/inspect/sentences.h"
+#include "verify/inspect/suspect_rules.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -29,37 +28,29 @@ bool has(const std::vector<int>& ranks, int rank) { return std::ranges::find(ran
 //         either direction, or where two ranks have made one. Nothing is odd where no distance is known to
 //         be usual, unless the dump of the rank has every call of it.
 
-class UsualDistances {
- public:
-  explicit UsualDistances(const Job& job) {
-    for (const JobCall call : job.calls()) {
-      if (!call.operation().is_message()) continue;
-      auto& of_kind = known_[call.group().description];
-      Known& known = of_kind.try_emplace(distance(call), Known{call.dump, false}).first->second;
-      known.is_usual = known.is_usual || call.is_completed() || known.dump != call.dump;
-    }
+/// The distances that are usual, by the description of the group.
+using Distances = std::map<std::string, std::set<int>>;
+
+int distance_of(const JobCall& call) { return std::abs(call.operation().to - call.operation().from); }
+
+Distances usual_distances(const Job& job) {
+  std::map<std::pair<std::string, int>, std::size_t> first;  // the dump that is the first with such a message
+  Distances usual;
+  for (const JobCall call : job.calls()) {
+    if (!call.operation().is_message()) continue;
+    const std::string& kind = call.group().description;
+    const std::size_t dump = first.try_emplace({kind, distance_of(call)}, call.dump).first->second;
+    if (call.is_completed() || dump != call.dump) usual[kind].insert(distance_of(call));
   }
+  return usual;
+}
 
-  /// Whether a message goes to, or comes from, an odd place.
-  bool is_odd(const JobCall& call) const {
-    const Operation& operation = call.operation();
-    if (!operation.is_message() || operation.from < 0 || operation.to < 0) return false;
-    const auto& of_kind = known_.at(call.group().description);
-    return !of_kind.at(distance(call)).is_usual &&
-           (call.recording().is_whole() ||
-            std::ranges::any_of(of_kind, [](const auto& one) { return one.second.is_usual; }));
-  }
-
- private:
-  struct Known {
-    std::size_t dump = 0;  // the first that has a message that goes as far
-    bool is_usual = false;
-  };
-
-  static int distance(const JobCall& call) { return std::abs(call.operation().to - call.operation().from); }
-
-  std::map<std::string, std::map<int, Known>> known_;  // by the description of the group, and the distance
-};
+/// Whether a message goes to, or comes from, an odd place.
+bool is_odd(const JobCall& call, const Distances& usual) {
+  if (call.operation().from < 0 || call.operation().to < 0) return false;
+  const auto of_kind = usual.find(call.group().description);
+  return of_kind == usual.end() ? call.recording().is_whole() : !of_kind->second.contains(distance_of(call));
+}
 
 // ---- uneven stages
 //
@@ -77,12 +68,6 @@ class UsualDistances {
 // Calls   Such numbers are seen, too, in the midst of a step that hangs for another reason, so this only
 //         tells apart ranks that wait for each other in a circle.
 
-struct UnevenStages {
-  std::vector<int> ranks;  // of the odd stage, or of both stages of a pipeline of two
-  std::string text;  // "ranks 4 to 7, stage 1 of the pipeline, have begun 5 microbatches since ..., and the
-                     // other stages 4"
-};
-
 /// The ranks of a stage, and how many microbatches each of them has begun.
 struct StageCount {
   std::vector<int> ranks;
@@ -93,7 +78,9 @@ class StageCounter {
  public:
   explicit StageCounter(const Evidence& know) : know_(know) {}
 
-  std::optional<UnevenStages> find() {
+  /// Returns the ranks of the odd stage, or of both stages of a pipeline of two, with words: "ranks 4 to 7,
+  /// stage 1 of the pipeline, have begun 5 microbatches since ..., and the other stages 4".
+  std::optional<InspectionFinding> find() {
     if (!count()) return std::nullopt;
     std::map<std::int64_t, std::vector<std::ptrdiff_t>> stages_by_number;
     for (const auto& [stage, one] : stages_) stages_by_number[one.begun].push_back(stage);
@@ -104,19 +91,19 @@ class StageCounter {
     if (first.size() > 1 && second.size() > 1) return std::nullopt;
     const bool has_more = second.size() == 1;
     const std::ptrdiff_t odd = has_more ? second.front() : first.front();
-    return UnevenStages{
-        stages_.at(odd).ranks,
-        sentence("detail_stage_odd", {{"stage", words_of(odd)}, {"others", has_more ? fewer : more}})};
+    return InspectionFinding{
+        .text = sentence("detail_stage_odd", {{"stage", words_of(odd)}, {"others", has_more ? fewer : more}}),
+        .ranks = stages_.at(odd).ranks};
   }
 
  private:
-  UnevenStages both_stages() const {
+  InspectionFinding both_stages() const {
     const auto& [stage, one] = *stages_.rbegin();
-    UnevenStages found{stages_.begin()->second.ranks,
-                       sentence("detail_stage_two", {{"stage", words_of(stages_.begin()->first)},
-                                                     {"ranks", one.ranks},
-                                                     {"number", stage},
-                                                     {"begun", one.begun}})};
+    InspectionFinding found{.text = sentence("detail_stage_two", {{"stage", words_of(stages_.begin()->first)},
+                                                                  {"ranks", one.ranks},
+                                                                  {"number", stage},
+                                                                  {"begun", one.begun}}),
+                            .ranks = stages_.begin()->second.ranks};
     found.ranks.insert(found.ranks.end(), one.ranks.begin(), one.ranks.end());
     std::ranges::sort(found.ranks);
     return found;
@@ -241,7 +228,7 @@ class CircleJudge {
   /// whether there are such stages.
   bool add_uneven_stages(const std::vector<Component>& components) {
     if (components.empty()) return false;
-    const std::optional<UnevenStages> uneven = StageCounter(know_).find();
+    const std::optional<InspectionFinding> uneven = StageCounter(know_).find();
     const auto has_odd = [&](const Component& component) {
       return std::ranges::any_of(uneven->ranks, [&](int rank) {
         return std::ranges::find(component, static_cast<std::size_t>(rank)) != component.end();
@@ -325,8 +312,8 @@ class CircleJudge {
     for (const std::size_t index : know_.front_of(rank)) {
       const HoldingCall& call = know_.graph.calls[index];
       if (!call.is_message || !call.awaits()) continue;
-      if (!usual_) usual_.emplace(know_.job);
-      if (usual_->is_odd(*call.recorded_in(know_.job))) return &call;
+      if (!usual_) usual_ = usual_distances(know_.job);
+      if (is_odd(*call.recorded_in(know_.job), *usual_)) return &call;
     }
     return nullptr;
   }
@@ -500,7 +487,14 @@ class CircleJudge {
       if (other != &most && !is_alike(*other)) continue;
       ++groups;
       named += std::ssize(other->awaited);
-      for (const int rank : other->awaited) suspect_missing(rank, *other);
+      for (const int rank : other->awaited) {
+        const HoldingCall& own = know_.first_call_of(rank);
+        found_.add(rank, SuspectKind::order,
+                   sentence("why_missing", {{"call", know_.words_of(*other)},
+                                            {"ranks", other->waiting},
+                                            {"own", know_.words_of(own)},
+                                            {"awaited", own.awaited}}));
+      }
     }
     const std::string more = groups == 1 ? "" : sentence("detail_missed_groups", {{"n", groups - 1}});
     see(Seen::missed, sentence("detail_missed", {{"call", know_.words_of(most)},
@@ -508,15 +502,6 @@ class CircleJudge {
                                                  {"groups", more},
                                                  {"named", named},
                                                  {"own", know_.words_of(holding)}}));
-  }
-
-  void suspect_missing(int rank, const HoldingCall& call) {
-    const HoldingCall& own = know_.first_call_of(rank);
-    found_.add(rank, SuspectKind::order,
-               sentence("why_missing", {{"call", know_.words_of(call)},
-                                        {"ranks", call.waiting},
-                                        {"own", know_.words_of(own)},
-                                        {"awaited", own.awaited}}));
   }
 
   /// Whether ranks are of a circle and are missed in a collective of their component, and no other
@@ -571,7 +556,7 @@ class CircleJudge {
   const Evidence& know_;
   Suspects& found_;
   bool are_alone_ = false;                            // the suspects of all circles so far are alone in them
-  std::optional<UsualDistances> usual_;               // of the whole job, once a circle has a message
+  std::optional<Distances> usual_;                    // of the whole job, once a circle has a message
   std::optional<std::vector<OddProgram>> departing_;  // of the whole job, once a circle asks for them
 };
 

@@ -44,14 +44,10 @@ Signature signature_of(const JobCall& call) {
 std::string words_of_signature(const Signature& signature) {
   const std::string words = sim::printable_text(signature.operation.substr(0, 60));
   const std::string dtype = sim::printable_text(signature.dtype.substr(0, 60));
-  if (signature.elements >= 0 && !dtype.empty())
-    return fmt::format("{} of {} x {}", words, signature.elements, dtype);
-  if (signature.elements >= 0) return fmt::format("{} of {} elements", words, signature.elements);
-  return dtype.empty() ? words : fmt::format("{} of {}", words, dtype);
-}
-
-std::string words_of_count(std::uint32_t count) {
-  return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
+  const std::string of = signature.elements < 0 ? dtype
+                         : dtype.empty()        ? fmt::format("{} elements", signature.elements)
+                                                : fmt::format("{} x {}", signature.elements, dtype);
+  return of.empty() ? words : fmt::format("{} of {}", words, of);
 }
 
 /// A call of a group. Calls that are coalesced have one sequence, and are told apart by their order.
@@ -205,7 +201,10 @@ class Collector {
     }
     for (const auto& [id, by_count] : ranks)
       if (by_count.size() > 1) differing.insert(id);
-    for (const CollectiveId& id : told_of(differing)) add(id, "parts", ranks.at(id), words_of_count);
+    const auto words = [](std::uint32_t count) {
+      return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
+    };
+    for (const CollectiveId& id : told_of(differing)) add(id, "parts", ranks.at(id), words);
   }
 
   /// What the members of an all_to_all send and expect.

@@ -13,13 +13,7 @@ namespace verify {
 namespace {
 
 constexpr std::int64_t kNoTime = -1;
-constexpr std::int64_t kLate = std::int64_t{60} * 1'000'000'000;  // ns: no host is so late by chance
-
-/// A collective that has completed on a rank.
-struct Completed {
-  std::int64_t sequence = 0;
-  int rank = -1;
-};
+constexpr std::int64_t kLate = 60 * kSecond;  // no host is so late by chance
 
 class Finder {
  public:
@@ -36,9 +30,9 @@ class Finder {
   }
 
  private:
-  void add(std::size_t dump, std::uint32_t group, const Completed& completed) {
+  void add(std::size_t dump, std::uint32_t group, const Furthest::Completed& completed) {
     ranks_.insert(job_.rank_of(dump));
-    if (early_.group != kNoGroup) return;
+    if (early_.completed_by >= 0) return;
     early_.group = group;
     early_.sequence = completed.sequence;
     early_.completed_by = completed.rank;
@@ -46,19 +40,14 @@ class Finder {
 
   /// Dumps that end before a call that needs all members and is in another dump as completed.
   void add_behind_completed() {
-    std::vector<Completed> last(job_.groups.size());  // by group
-    for (const JobCall call : job_.calls()) {
-      if (!call.is_completed() || !call.needs_all()) continue;
-      Completed& known = last[call.group_id()];
-      if (call->sequence > known.sequence) known = {call->sequence, call.rank()};
-    }
+    Furthest last(job_);
+    last.take_calls([](const JobCall& call) { return call.needs_all(); });
     for (const std::size_t dump : job_.dumps()) {
       for (const GroupOfRank& own : job_.groups_of[dump]) {
-        if (own.group == kNoGroup) continue;
         const std::int64_t issued = progresses_.last_issued(dump, own.group);
         const bool is_known = issued > 0 || job_.recordings[dump].is_whole();
-        if (!is_known || issued >= last[own.group].sequence) continue;
-        add(dump, own.group, last[own.group]);
+        if (!is_known || issued >= last.of(own.group).sequence) continue;
+        add(dump, own.group, last.of(own.group));
         break;
       }
     }
@@ -68,19 +57,13 @@ class Finder {
   /// dump does not have. Those may be broadcasts, which end on their root before others have come, but the
   /// one that is pending needs all.
   void add_behind_counted() {
-    std::vector<Completed> last(job_.groups.size());  // by group, as "pg_status" counts
-    for (const std::size_t dump : job_.dumps()) {
-      for (const GroupOfRank& own : job_.groups_of[dump]) {
-        const RecordedStatus* const counted = job_.counts_of(own);
-        if (counted != nullptr && counted->completed > last[own.group].sequence)
-          last[own.group] = {counted->completed, job_.rank_of(dump)};
-      }
-    }
+    Furthest last(job_);
+    last.take_counts();
     for (const JobCall& call : progresses_.pending()) {
       const std::uint32_t group = call.group_id();
-      if (!call.needs_all() || call->sequence > last[group].sequence) continue;
-      if (progresses_.last_issued(call.dump, group) < last[group].sequence)
-        add(call.dump, group, last[group]);
+      if (!call.needs_all() || call->sequence > last.of(group).sequence) continue;
+      if (progresses_.last_issued(call.dump, group) < last.of(group).sequence)
+        add(call.dump, group, last.of(group));
     }
   }
 

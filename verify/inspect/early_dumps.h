@@ -3,14 +3,12 @@
 /// Dumps that were written before the job stopped: they end before a collective that has completed elsewhere
 /// and needs their ranks, or before a send whose message another rank has received. So were those of most
 /// members of a collective that is pending there, and has completed on fewer of them; or on as many, if these
-/// have no pending call and are known to have written theirs later.
+/// have no pending call and are known to have written theirs later. Nothing is read off the pending calls of
+/// such a rank: they may have ended since, and others may have been made.
 ///
-/// What such a rank did last is not known. Its pending calls may have ended since, and others may have been
-/// made, so nothing is read off them.
-///
-/// Exact   Only calls that need all members (operation.h) tell of an early dump. Sends count only where both
-///         dumps have every call. Where only "pg_status" counts a call as completed, what it was is not
-///         known: then a dump is early if an earlier call, which needs all members, is pending there.
+/// Exact   Only calls that need all members (operation.h) tell of an early dump, and sends only where both
+///         dumps have every call. Where only "pg_status" counts a call as completed, a dump is early if an
+///         earlier call, which needs all members, is pending there.
 /// Times   Where the members that have completed a call issued it a minute or more after those in whose dumps
 ///         it is pending, and all of them issued the call before it at nearly one time, the dumps of the
 ///         latter are early, however many they are: they were written while these waited.
@@ -24,13 +22,15 @@
 
 namespace verify {
 
+inline constexpr std::int64_t kSecond = 1'000'000'000;  // ns
+
 struct EarlyDumps {
   std::vector<int> ranks;  // ascending
-  /// The first group in which a dump ends early, and the last collective of it that has completed somewhere;
-  /// kNoGroup where only messages tell.
-  std::uint32_t group = kNoGroup;
+  /// The first group in which a dump ends early, the last collective of it that has completed somewhere, and
+  /// a rank that has completed it; -1 where only messages tell.
+  std::uint32_t group = 0;
   std::int64_t sequence = 0;
-  int completed_by = -1;  // a rank
+  int completed_by = -1;
   /// The rank that alone has completed the calls that are pending in the early dumps: it came to them last.
   /// -1: there is no such rank.
   int last = -1;

@@ -1,11 +1,9 @@
-#include "verify/inspect/ended_parts.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "verify/inspect/operation.h"
+#include "verify/inspect/job.h"
 
 namespace verify {
 

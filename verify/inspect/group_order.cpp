@@ -1,5 +1,3 @@
-#include "verify/inspect/group_order.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
+#include "verify/inspect/disagreements.h"
 #include "verify/inspect/holding_call.h"
 #include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
@@ -33,9 +32,8 @@ std::map<std::uint32_t, Names> differing_names(const Job& job) {
     const Recording& recording = job.recordings[dump];
     for (std::size_t own = 0; own < recording.configured; ++own) {
       const RecordedGroup& group = recording.groups[own];
-      const std::uint32_t index = job.groups_of[dump][own].group;
-      if (index != kNoGroup && group.ranks != nullptr && is_number(group.name))
-        names[index][group.name].push_back(recording.rank);
+      if (group.ranks != nullptr && is_number(group.name))
+        names[job.groups_of[dump][own].group][group.name].push_back(recording.rank);
     }
   }
   std::erase_if(names, [](const auto& one) { return one.second.size() < 2; });
@@ -72,41 +70,36 @@ std::map<std::string, std::int64_t> numbers_of(const Recording& recording) {
   return numbers;
 }
 
-/// Which of two descriptions has the smaller number on how many ranks: more than zero if the first one has
-/// it on most.
-using Votes = std::map<std::pair<std::string, std::string>, std::int64_t>;
+/// By two descriptions: more than zero if the first one has the smaller number, less if it has the larger.
+using Orders = std::map<std::pair<std::string, std::string>, std::int64_t>;
 
-/// Calls visit(pair, order) for all pairs of descriptions of a rank, with 1 if their numbers ascend, and else
-/// with -1.
-template <typename Visit>
-void for_each_pair(const Recording& recording, const Visit& visit) {
+Orders orders_of(const Recording& recording) {
   const std::map<std::string, std::int64_t> numbers = numbers_of(recording);
+  Orders orders;
   for (auto a = numbers.begin(); a != numbers.end(); ++a) {
     for (auto b = std::next(a); b != numbers.end(); ++b)
-      visit(std::pair(a->first, b->first), a->second < b->second ? 1 : -1);
+      orders[{a->first, b->first}] = a->second < b->second ? 1 : -1;
   }
+  return orders;
 }
 
 /// Leaves of several ranks those that number two kinds of groups in another order than most ranks do, if they
 /// are some of them.
 void tell_apart(const Job& job, std::vector<int>& ranks) {
-  Votes votes;
+  Orders votes;
   for (const Recording& recording : job.recordings)
-    for_each_pair(recording, [&](const auto& pair, int order) { votes[pair] += order; });
+    for (const auto& [pair, order] : orders_of(recording)) votes[pair] += order;
   std::vector<int> contrary;
-  for (const int rank : ranks) {
-    const Recording* const recording = job.find_recording(rank);
-    bool is_contrary = false;
-    for_each_pair(*recording,
-                  [&](const auto& pair, int order) { is_contrary |= votes.at(pair) * order < 0; });
-    if (is_contrary) contrary.push_back(rank);
-  }
+  std::ranges::copy_if(ranks, std::back_inserter(contrary), [&](int rank) {
+    return std::ranges::any_of(orders_of(*job.find_recording(rank)),
+                               [&](const auto& one) { return votes.at(one.first) * one.second < 0; });
+  });
   if (!contrary.empty()) ranks = contrary;
 }
 
 }  // namespace
 
-OddGroupOrder odd_group_order_of(const Job& job) {
+InspectionFinding odd_group_order_of(const Job& job) {
   const std::map<std::uint32_t, Names> differing = differing_names(job);
   std::map<int, int> times;  // by rank: groups of which it has another name
   for (const auto& [group, names] : differing) {
@@ -118,7 +111,7 @@ OddGroupOrder odd_group_order_of(const Job& job) {
   }
   int largest = 0;
   for (const auto& [rank, count] : times) largest = std::max(largest, count);
-  OddGroupOrder odd;
+  InspectionFinding odd{.what = "groups"};
   for (const auto& [rank, count] : times)
     if (count == largest) odd.ranks.push_back(rank);
   if (odd.ranks.empty()) return odd;

@@ -26,14 +26,13 @@ using KindSizes = std::map<std::string, std::int64_t>;
 
 /// The number of members of each kind's groups. Kinds whose groups differ in size are left out.
 KindSizes sizes_by_kind(const Job& job) {
-  std::map<std::string, std::set<std::int64_t>> all;
-  for (const JobGroup& group : job.groups) {
-    if (!group.kind.empty() && group.has_known_members) all[group.kind].insert(std::ssize(group.members));
-  }
   KindSizes sizes;
-  for (const auto& [kind, found] : all) {
-    if (found.size() == 1) sizes[kind] = *found.begin();
+  for (const JobGroup& group : job.groups) {
+    if (group.kind.empty() || !group.has_known_members) continue;
+    std::int64_t& known = sizes.try_emplace(group.kind, std::ssize(group.members)).first->second;
+    if (known != std::ssize(group.members)) known = -1;
   }
+  std::erase_if(sizes, [](const auto& one) { return one.second < 0; });
   return sizes;
 }
 
@@ -69,68 +68,43 @@ bool experts_agree(const KindSizes& kinds, const GridSizes& s, std::int64_t worl
                        {"tp-ep-pp", s.etp * s.ep * s.pp}});
 }
 
-std::vector<std::int64_t> divisors_of(std::int64_t world) {
+/// The sizes that an axis may have: that of its kind, or any divisor of the world.
+std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind, std::int64_t world) {
+  if (const auto found = kinds.find(kind); found != kinds.end()) return {found->second};
   std::vector<std::int64_t> divisors;
-  for (std::int64_t i = 1; i <= world; ++i) {
+  for (std::int64_t i = 1; i <= world; ++i)
     if (world % i == 0) divisors.push_back(i);
-  }
   return divisors;
-}
-
-/// The sizes that an axis may have: that of its kind, or any divisor.
-std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind,
-                                       const std::vector<std::int64_t>& divisors) {
-  const auto found = kinds.find(kind);
-  return found == kinds.end() ? divisors : std::vector<std::int64_t>{found->second};
-}
-
-/// The sizes of one axis that go with those of two others.
-using Fitting = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
-
-/// Returns the sizes of a third axis that agree with each pair of sizes of two.
-template <typename Agree>
-Fitting fitting(const std::vector<std::int64_t>& firsts, const std::vector<std::int64_t>& seconds,
-                const std::vector<std::int64_t>& thirds, const Agree& agree) {
-  Fitting found;
-  for (const std::int64_t first : firsts) {
-    for (const std::int64_t second : seconds) {
-      for (const std::int64_t third : thirds)
-        if (agree(first, second, third)) found[{first, second}].push_back(third);
-    }
-  }
-  return found;
 }
 
 /// Returns sizes that agree with all kinds, the smallest unknown axes first. The dense axes and those of
 /// experts have pp in common, and are tried apart: a world may have hundreds of divisors.
 std::vector<GridSizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
-  const std::vector<std::int64_t> divisors = divisors_of(world);
-  const auto sizes_of = [&](const char* kind) { return sizes_to_try(kinds, kind, divisors); };
-  const std::vector<std::int64_t> cps = sizes_of("cp"), eps = sizes_of("ep"), pps = sizes_of("pp");
-  // By cp and pp, and by ep and pp.
-  const Fitting tps_of = fitting(cps, pps, sizes_of("tp"), [&](auto cp, auto pp, auto tp) {
-    return dense_agree(kinds, {.tp = tp, .pp = pp, .cp = cp}, world);
-  });
-  const Fitting etps_of = fitting(eps, pps, sizes_of("etp"), [&](auto ep, auto pp, auto etp) {
-    return experts_agree(kinds, {.pp = pp, .ep = ep, .etp = etp}, world);
-  });
+  const auto sizes_of = [&](const char* kind) { return sizes_to_try(kinds, kind, world); };
+  const std::vector<std::int64_t> cps = sizes_of("cp"), tps = sizes_of("tp");
+  const std::vector<std::int64_t> eps = sizes_of("ep"), etps = sizes_of("etp");
+  std::map<std::int64_t, std::vector<GridSizes>> dense, experts;  // by cp, and by ep
+  for (const std::int64_t pp : sizes_of("pp")) {
+    for (const std::int64_t cp : cps)
+      for (const std::int64_t tp : tps)
+        if (const GridSizes one{.tp = tp, .pp = pp, .cp = cp}; dense_agree(kinds, one, world))
+          dense[cp].push_back(one);
+    for (const std::int64_t ep : eps)
+      for (const std::int64_t etp : etps)
+        if (const GridSizes one{.pp = pp, .ep = ep, .etp = etp}; experts_agree(kinds, one, world))
+          experts[ep].push_back(one);
+  }
   std::vector<GridSizes> found;
-  for (const std::int64_t cp : cps) {
-    const auto first = tps_of.lower_bound({cp, 0}), last = tps_of.lower_bound({cp + 1, 0});
-    for (const std::int64_t ep : eps) {
-      for (auto dense = first; dense != last; ++dense) {
-        const std::int64_t pp = dense->first.second;
-        const auto experts = etps_of.find({ep, pp});
-        if (experts == etps_of.end()) continue;
-        for (const std::int64_t tp : dense->second) {
-          std::vector<std::int64_t> own = experts->second;
-          // Without groups of experts, etp is tp; with them, 1 comes first.
-          std::stable_partition(own.begin(), own.end(),
-                                [&](std::int64_t etp) { return ep == 1 && etp == tp; });
-          for (const std::int64_t etp : own) {
-            found.push_back({tp, pp, cp, ep, etp});
-            if (found.size() == kMostSizes) return found;
-          }
+  for (const auto& [cp, of_cp] : dense) {
+    for (const auto& [ep, of_ep] : experts) {
+      for (const GridSizes& one : of_cp) {
+        std::vector<GridSizes> own = of_ep;
+        std::erase_if(own, [&](const GridSizes& other) { return other.pp != one.pp; });
+        // Without groups of experts, etp is tp; with them, 1 comes first.
+        std::ranges::stable_partition(own, [&](const GridSizes& o) { return ep == 1 && o.etp == one.tp; });
+        for (const GridSizes& other : own) {
+          found.push_back({one.tp, one.pp, cp, ep, other.etp});
+          if (found.size() == kMostSizes) return found;
         }
       }
     }

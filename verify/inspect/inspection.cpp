@@ -8,7 +8,6 @@
 
 #include "sim/base/printable_text.h"
 #include "verify/inspect/sentences.h"
-#include "verify/inspect/verdict.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -20,7 +19,7 @@ constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless a
 /// Collects the suspects and the findings.
 class Inspector {
  public:
-  Inspector(Recordings recordings, const GivenLayout& given, bool all) : all_(all) {
+  Inspector(Recordings recordings, const GivenLayout& given, bool all) {
     result_.shows_all = all;
     result_.notes = std::move(recordings.notes);
     result_.job = job_of(std::move(recordings));
@@ -66,7 +65,7 @@ class Inspector {
     const EarlyDumps& early = result_.early;
     if (early.late_ns == 0 || !result_.suspects.empty()) return;
     result_.suspects.push_back({early.last, SuspectKind::host,
-                                sentence("why_late", {{"seconds", seconds_text(early.late_ns)},
+                                sentence("why_late", {{"seconds", early.late_ns / kSecond},
                                                       {"ranks", early.last_call.waiting},
                                                       {"call", call_words(job_, early.last_call)}})});
     result_.is_late = true;
@@ -128,9 +127,9 @@ class Inspector {
 
   /// Members of groups that are never formed wait for each other, whatever else they seem to do.
   void add_group_order() {
-    const OddGroupOrder& order = result_.order = odd_group_order_of(job_);
+    const InspectionFinding& order = result_.order = odd_group_order_of(job_);
     if (order.ranks.empty()) return;
-    find("groups", capital(order.text), order.ranks);
+    result_.findings.push_back(order);
     if (result_.leading) return;
     result_.suspects.clear();
     for (const int rank : order.ranks)
@@ -174,7 +173,7 @@ class Inspector {
   }
 
   void add_contradictions() {
-    for (const Contradiction& one : job_.contradictions) find(one.what, one.text, one.ranks);
+    result_.findings.insert(result_.findings.end(), job_.contradictions.begin(), job_.contradictions.end());
     for (const BlankDump& blank : job_.blank)
       find("truncated", sentence("found_blank", {{"rank", blank.rank}, {"blank", verify::words_of(blank)}}),
            {blank.rank});
@@ -223,7 +222,7 @@ class Inspector {
   Inspection result_;
   const Job& job_ = result_.job;
   const Suspects& suspects_ = result_.waiting.suspects;
-  bool all_;
+  const bool& all_ = result_.shows_all;
   std::vector<Disagreement> disagreements_;
 };
 

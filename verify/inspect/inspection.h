@@ -17,22 +17,12 @@
 #include "sim/layout/layout.h"
 #include "verify/inspect/disagreements.h"
 #include "verify/inspect/early_dumps.h"
-#include "verify/inspect/group_order.h"
 #include "verify/inspect/inferred_layout.h"
 #include "verify/inspect/job.h"
 #include "verify/inspect/suspects.h"
 #include "verify/recordings/recording_reader.h"
 
 namespace verify {
-
-/// Something in the dumps that is not as it should be.
-struct InspectionFinding {
-  /// waiting, circle, stuck, operation, dtype, size, parts, groups, message, members, rank, world, version,
-  /// layout, truncated, absent, lost
-  std::string what;
-  std::string text;  // a sentence
-  std::vector<int> ranks;
-};
 
 struct Inspection {
   std::string verdict;  // one or two sentences
@@ -44,7 +34,7 @@ struct Inspection {
   Job job;
   Waiting waiting;
   EarlyDumps early;
-  OddGroupOrder order;
+  InspectionFinding order;  // of groups; no ranks: none is known to make its groups in another order
   std::optional<Disagreement> leading;  // the disagreement that holds ranks
   std::int64_t sisters = 0;             // other groups that differ as the leading one does
   bool departs = false;      // the suspects of the leading disagreement are told apart by their programs
@@ -56,6 +46,28 @@ struct Inspection {
   /// Returns the ranks of the suspects, or those of one kind.
   std::vector<int> ranks_of(std::optional<SuspectKind> kind = std::nullopt) const;
 };
+
+// verdict.cpp: what is seen of the ranks to look at first, with what it is consistent, where others wait for
+// them, the calls and lines of the program, and what makes the verdict doubtful.
+//
+// The facts are found elsewhere (inspection.h, suspects.h). Of several the first of these is told: that
+// nobody is a suspect, a disagreement about a call, groups that were made in another order, a rank that came
+// late to a call, and then what `Suspects` has seen.
+//
+// Lines   The verdict ends with those of the parties of a disagreement, the call that a late rank made
+//         before it, or else the last call of the first rank that stands still, the one of a rank that
+//         departs from the others, and the call in which others wait for a suspect; without lines where the
+//         dumps have no stacks.
+// Doubts  Ranks that do not wait for the suspects, or have no pending call either, calls that no recorder
+//         has, and ranks without a dump.
+
+/// Returns the verdict on an inspection that has everything but its verdict.
+std::string verdict_of(const Inspection& found);
+
+/// Returns sentences about what the dumps cannot tell, whatever the verdict is: what no dump has, what these
+/// lack (ranks, earlier calls, states, stacks), and what was not understood of them. Ranks without a dump are
+/// told where there are suspects: otherwise the verdict has them.
+std::vector<std::string> limits_of(const Inspection& found);
 
 /// Makes the layout of the user for a world of this many ranks; nothing where the user gives none.
 using GivenLayout = std::function<std::optional<sim::Layout>(int world_size)>;

@@ -11,9 +11,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
-#include "verify/inspect/ended_parts.h"
 #include "verify/inspect/sentences.h"
-#include "verify/inspect/unlisted_members.h"
 #include "verify/output/phrases.h"
 #include "verify/recordings/value_tree.h"
 
@@ -169,9 +167,7 @@ class JobBuilder {
     }
     job_.groups = std::move(sorted);
     for (auto& own : job_.groups_of) {
-      for (GroupOfRank& group : own) {
-        if (group.group != kNoGroup) group.group = place[group.group];
-      }
+      for (GroupOfRank& group : own) group.group = place[group.group];
     }
   }
 
@@ -260,7 +256,7 @@ class JobBuilder {
     std::vector<bool> confirmed(job_.groups.size()), refuted(job_.groups.size()), seen(job_.groups.size());
     for (const auto& groups : job_.groups_of) {
       for (const GroupOfRank& own : groups) {
-        if (own.group == kNoGroup || !own.status) continue;
+        if (!own.status) continue;
         seen[own.group] = true;
         if (own.last_recorded < 0) continue;
         if (own.last_recorded == own.status->enqueued) confirmed[own.group] = true;
@@ -310,8 +306,6 @@ class JobBuilder {
                  sentence("found_versions", {{"parts", fmt::format("{}", fmt::join(names, ", "))}}), {});
   }
 
-  bool has_group(std::size_t dump, std::uint32_t group) const { return job_.find(dump, group) != nullptr; }
-
   /// Holds what a rank says of a group against what the other members say.
   void judge_members(std::size_t dump, std::size_t own) {
     const int rank = job_.rank_of(dump);
@@ -328,7 +322,7 @@ class JobBuilder {
     if (group.name.empty() || !is_first_member_with(id, rank)) return;
     for (const int member : group.members) {
       const auto other = job_.dump_of(member);
-      if (!other || has_group(*other, id)) continue;
+      if (!other || job_.find(*other, id) != nullptr) continue;
       const std::vector<int>* const theirs = ranks_of_namesake(*other, job_.recordings[dump].groups[own]);
       const bool is_told = theirs != nullptr && group.is_default() &&
                            theirs->size() != group.members.size();  // as worlds of different sizes
@@ -346,7 +340,7 @@ class JobBuilder {
   bool is_first_member_with(std::uint32_t id, int rank) const {
     const auto has_it = [&](int member) {
       const auto dump = job_.dump_of(member);
-      return dump && has_group(*dump, id);
+      return dump && job_.find(*dump, id) != nullptr;
     };
     const std::vector<int>& members = job_.groups[id].members;
     return *std::ranges::find_if(members, has_it) == rank;
@@ -415,7 +409,7 @@ bool Job::has_pipelines() const { return std::ranges::any_of(groups, &JobGroup::
 
 std::ptrdiff_t Job::stage_of(std::size_t dump) const {
   for (const GroupOfRank& own : groups_of[dump]) {
-    if (own.group == kNoGroup || !groups[own.group].is_pipeline) continue;
+    if (!groups[own.group].is_pipeline) continue;
     const std::vector<int>& members = groups[own.group].members;
     return std::ranges::find(members, rank_of(dump)) - members.begin();
   }

@@ -2,11 +2,11 @@
 
 /// The recordings of all ranks as one job: each group once, with what every rank says of it.
 ///
-/// A group is identified by its ranks and its description. PyTorch's names of groups are only a help: two
-/// groups of the same ranks and description are told apart by them, or by their order where the names differ
-/// between ranks. A group whose ranks no dump says, as with gloo, has the ranks whose dumps have it, and the
-/// default group then has all ranks. Ranks without a dump are members, too, where the form of other groups
-/// of the description says so (unlisted_members.h); where it cannot be told, members may lack.
+/// A group is identified by its ranks and its description. Two groups of the same ranks and description are
+/// told apart by PyTorch's names, or by their order where the names differ between ranks. A group whose ranks
+/// no dump says, as with gloo, has the ranks whose dumps have it, and the default group then has all ranks.
+/// Ranks without a dump are members, too, where the form of other groups of the description says so
+/// (unlisted_members.cpp); where it cannot be told, members may lack.
 ///
 /// Shapes  A dump is an index into `recordings`. Groups are sorted by name (as numbers), then by ranks.
 /// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where
@@ -30,7 +30,6 @@ namespace verify {
 
 /// A job of 16,384 ranks has fewer than a million.
 inline constexpr std::size_t kMostMembers = std::size_t{1} << 25U;
-inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
 /// Returns the dimension of a mesh that a description names: "pp" of "mesh_pp". Other descriptions are
 /// returned as they are.
@@ -64,16 +63,18 @@ struct JobGroup {
 
 /// What a rank says of a group.
 struct GroupOfRank {
-  std::uint32_t group = kNoGroup;  // index into Job::groups
+  std::uint32_t group = 0;  // index into Job::groups
   std::optional<RecordedStatus> status;
   std::int64_t last_recorded = -1;  // the largest collective_seq_id of its calls
 };
 
-/// Something that the dumps say of the groups, or of each other, that cannot be.
-struct Contradiction {
-  std::string what;  // "members", "rank", "world" or "version"
-  std::string text;  // a sentence
-  std::vector<int> ranks;
+/// Something in the dumps that is not as it should be.
+struct InspectionFinding {
+  /// waiting, circle, stuck, operation, dtype, size, parts, groups, message, members, rank, world, version,
+  /// layout, truncated, absent, lost
+  std::string what;
+  std::string text;        // a sentence
+  std::vector<int> ranks;  // ascending
 };
 
 /// A collective of a group, by its collective_seq_id.
@@ -124,7 +125,8 @@ struct Job {
   std::vector<JobGroup> groups;
   std::vector<std::vector<GroupOfRank>> groups_of;  // by dump, then by the recording's own groups
   std::vector<std::vector<Operation>> operations;   // by dump, then by the id of the text; empty names too
-  std::vector<Contradiction> contradictions;
+  /// What the dumps say of the groups, or of each other, that cannot be: members, rank, world, version.
+  std::vector<InspectionFinding> contradictions;
   std::size_t unassigned_statuses = 0;
 
   auto dumps() const { return std::views::iota(std::size_t{0}, recordings.size()); }
@@ -163,8 +165,8 @@ struct Job {
   /// Returns what the rank of a dump says of a group; null where it does not know the group.
   const GroupOfRank* find(std::size_t dump, std::uint32_t group) const;
   /// Returns how many collectives of a group "pg_status" counts on a rank; null where it does not.
-  const RecordedStatus* counts_of(const GroupOfRank& own) const {
-    return own.group != kNoGroup && own.status && groups[own.group].has_status ? &*own.status : nullptr;
+  const RecordedStatus* counts_of(const GroupOfRank* own) const {
+    return own != nullptr && own->status && groups[own->group].has_status ? &*own->status : nullptr;
   }
   /// A member of a group.
   struct Member {
@@ -186,6 +188,44 @@ inline const JobGroup& JobCall::group() const { return job->groups[group_id()]; 
 inline std::size_t JobCall::index() const {
   return static_cast<std::size_t>(recorded - recording().calls.data());
 }
+
+// ended_parts.cpp: the parts of coalesced calls that have ended, in dumps of active calls alone.
+//
+// A batch of messages, or a coalesced collective, has an entry for each part and one more, "nccl:coalesced",
+// that ends it and has its state: the recorder never learns that a part has ended. A dump of active calls
+// leaves out the entry that ends a batch once the batch has completed, and keeps the parts, which then look
+// pending. The last batch of a file that was cut may have lost its end, and is left out where earlier ones
+// have theirs.
+//
+// Shapes  A part that is still pending has the state of its batch, and is_part (recording.h).
+// Exact   A call is taken for the part of a batch that has ended where its dump has no end of it, and where
+//         calls of its group, by description and kind, are known as parts: another one is a part of a
+//         pending batch, or two neighbours have one number, as those of a batch have. So a job that sends
+//         some messages of a group alone and others in batches is not read right.
+// Source  PyTorch, ProcessGroupNCCL::endCoalescing and FlightRecorder::dump_entries, version 2.9.
+
+/// Removes these parts from all recordings of a job, unless one of them has completed calls, and the last
+/// batches of files that were cut.
+void leave_out_ended_parts(std::vector<Recording>& recordings);
+
+// unlisted_members.cpp: members of groups that no dump lists ("pg_config" is missing). The ranks whose dumps
+// have calls of the group are known, and others are not.
+//
+// Groups of one description have one form: their members are those of another one, moved by some ranks. So
+// a group with fewer members than another one of its description has those ranks that are in no group of it
+// which make it one of this form, if only one choice does. The only group of a description has all ranks
+// without a dump where its gathers then have the right number of parts.
+//
+// Exact   A group may lack members where it is smaller than others of its description, or has one member,
+//         where a message of it goes to a place that it has not, where its gathers and reduce_scatters have
+//         another number of parts than it has members, or where ranks without a dump are in no group of its
+//         description, and no such call confirms its size. So may one that a dump knows by the rank's own
+//         number alone. Groups of a description that is none of Megatron's may have several sizes, if every
+//         rank has a dump.
+
+/// Completes the groups whose members no dump lists, and marks those that may lack some. The operations of
+/// the job have to be known.
+void complete_unlisted_members(Job& job);
 
 Job job_of(Recordings recordings);
 

@@ -1,5 +1,3 @@
-#include "verify/inspect/lags.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +6,8 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "verify/inspect/holding_call.h"
 #include "verify/inspect/sentences.h"
+#include "verify/inspect/wait_graph.h"
 
 namespace verify {
 
@@ -21,51 +19,28 @@ class LagFinder {
       : job_(job),
         progresses_(progresses),
         takes_all_to_alls_(all_to_alls == AllToAlls::taken),
-        furthest_(job.groups.size()),
+        furthest_(job),
         lags_(job.recordings.size()) {}
 
-  std::vector<Lag> find() {
-    measure_groups();
+  Lags find() {
+    furthest_.take_calls([&](const JobCall& call) { return tells_how_far(call); });
+    furthest_.take_counts();
     if (!progresses_.has_completed_calls()) {
       measure_active_calls();
       find_few();
     }
     for (const std::size_t dump : job_.dumps()) {
       find_lag_of_device(dump);
-      if (!lags_[dump].is_device) find_received_send(dump);
+      if (lags_[dump].empty()) find_received_send(dump);
     }
     return std::move(lags_);
   }
 
  private:
-  /// How far the members of a group came that came furthest.
-  struct Furthest {
-    std::int64_t completed = 0;
-    int completed_by = -1;    // a rank
-    bool is_counted = false;  // the call itself is not known, only its number
-  };
-
   /// Whether a completed call tells how far a member came in its group. So do rooted calls, which need not
   /// all members: those before it have ended there, too.
   bool tells_how_far(const JobCall& call) const {
     return call.is_collective() && (takes_all_to_alls_ || call.operation().name != "all_to_all");
-  }
-
-  void measure_groups() {
-    for (const JobCall call : job_.calls()) {
-      if (call.is_completed() && tells_how_far(call)) take(call.id(), call.rank(), false);
-    }
-    for (const std::size_t dump : job_.dumps()) {
-      for (const GroupOfRank& own : job_.groups_of[dump]) {
-        if (const RecordedStatus* const counted = job_.counts_of(own))
-          take({own.group, counted->completed}, job_.rank_of(dump), true);
-      }
-    }
-  }
-
-  void take(const CollectiveId& completed, int rank, bool is_counted) {
-    Furthest& furthest = furthest_[completed.group];
-    if (completed.sequence > furthest.completed) furthest = {completed.sequence, rank, is_counted};
   }
 
   /// Where dumps have active calls alone, a member has completed what comes before the first that it has,
@@ -77,21 +52,21 @@ class LagFinder {
     for (const JobCall call : job_.calls()) {
       if (call.recording().calls.size() == longest || !call.is_collective()) continue;
       if (!seen.insert({call.dump, call->group}).second) continue;
-      if (job_.counts_of(job_.groups_of[call.dump][call->group]) == nullptr)  // else it counts what has ended
-        take({call.group_id(), call->sequence - 1}, call.rank(), true);
+      // Where a dump counts what has ended, that is known already.
+      if (job_.counts_of(&job_.groups_of[call.dump][call->group]) == nullptr)
+        furthest_.take({call.group_id(), call->sequence - 1}, call.rank(), true);
     }
   }
 
   void add_if_behind(std::size_t dump, const CollectiveId& id) {
-    const Furthest& furthest = furthest_[id.group];
-    const bool by_another = furthest.completed_by >= 0 && furthest.completed_by != job_.rank_of(dump);
-    if (lags_[dump].is_device || !by_another || furthest.completed < id.sequence) return;
-    if (few_.contains(furthest.completed_by) && is_completed_by_those_few(id)) return;
-    lags_[dump] = {.is_device = true,
-                   .reason = sentence("why_behind", {{"sequence", id.sequence},
-                                                     {"group", group_words(job_.groups[id.group])},
-                                                     {"rank", furthest.completed_by},
-                                                     {"completed", furthest.completed}})};
+    const Furthest::Completed& last = furthest_.of(id.group);
+    const bool by_another = last.rank >= 0 && last.rank != job_.rank_of(dump);
+    if (!lags_[dump].empty() || !by_another || last.sequence < id.sequence) return;
+    if (few_.contains(last.rank) && is_completed_by_those_few(id)) return;
+    lags_[dump] = sentence("why_behind", {{"sequence", id.sequence},
+                                          {"group", group_words(job_.groups[id.group])},
+                                          {"rank", last.rank},
+                                          {"completed", last.sequence}});
   }
 
   void find_lag_of_device(std::size_t dump) {
@@ -99,7 +74,7 @@ class LagFinder {
       const Operation& operation = call.operation();
       // Gloo has no device: a call that has ended on a member only has ended there with an error.
       if (operation.kind != Operation::Kind::collective || operation.backend == "gloo") continue;
-      const bool is_counted = furthest_[call.group_id()].is_counted;
+      const bool is_counted = furthest_.of(call.group_id()).is_counted;
       if (is_counted && operation.name != "all_to_all" && is_completed_by_few(call.id())) continue;
       if (tells_how_far(call) || (!call->is_p2p && !is_counted)) add_if_behind(dump, call.id());
     }
@@ -133,7 +108,7 @@ class LagFinder {
   /// Whether dumps of active calls alone count a call as completed on fewer members than it is pending on.
   /// They do not tell which call it was: those few may have made another one, as a broadcast that ends early.
   bool is_completed_by_few(const CollectiveId& id) {
-    const bool is_behind = furthest_[id.group].completed >= id.sequence;
+    const bool is_behind = furthest_.of(id.group).sequence >= id.sequence;
     if (progresses_.has_completed_calls() || !job_.groups[id.group].has_status || !is_behind) return false;
     const auto [known, is_new] = are_completed_by_few_.try_emplace(id, false);
     if (!is_new) return known->second;
@@ -157,26 +132,24 @@ class LagFinder {
     const int peer = call.peer();
     const auto there = peer < 0 ? std::nullopt : job_.dump_of(peer);
     if (!there || !progresses_.messages().has_completed_half(*there, call)) return;
-    lags_[dump] = {
-        .is_device = true,
-        .reason = sentence("why_received",
-                           {{"call", sim::printable_text(call.recording().operation(*call.recorded))},
-                            {"group", group_words(call.group())},
-                            {"rank", peer}})};
+    lags_[dump] =
+        sentence("why_received", {{"call", sim::printable_text(call.recording().operation(*call.recorded))},
+                                  {"group", group_words(call.group())},
+                                  {"rank", peer}});
   }
 
   const Job& job_;
   const Progresses& progresses_;
   bool takes_all_to_alls_;
-  std::vector<Furthest> furthest_;  // by group
+  Furthest furthest_;
   std::map<CollectiveId, bool> are_completed_by_few_;
-  std::set<int> few_;      // ranks
-  std::vector<Lag> lags_;  // by dump
+  std::set<int> few_;  // ranks
+  Lags lags_;
 };
 
 }  // namespace
 
-std::vector<Lag> lags_of(const Job& job, const Progresses& progresses, AllToAlls all_to_alls) {
+Lags lags_of(const Job& job, const Progresses& progresses, AllToAlls all_to_alls) {
   return LagFinder(job, progresses, all_to_alls).find();
 }
 

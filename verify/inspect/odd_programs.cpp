@@ -178,7 +178,7 @@ class Stage {
   bool has_groups_of(const ByToken& made, std::size_t i) const {
     return std::ranges::all_of(made, [&](const auto& one) {
       return std::ranges::any_of(job_.groups_of[dumps_[i]], [&](const GroupOfRank& own) {
-        return own.group != kNoGroup && job_.groups[own.group].description == one.first.group;
+        return job_.groups[own.group].description == one.first.group;
       });
     });
   }

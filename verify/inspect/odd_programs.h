@@ -3,9 +3,9 @@
 /// Ranks that depart from the calls of the other ranks of their pipeline stage: all ranks of a stage make the
 /// same calls, each in its own groups.
 ///
-/// The calls of the ranks of a stage are compared one after the other. At the first difference the ranks of a
-/// strict majority, of two at least, go on, and the others depart; a rank counts that has groups of all kinds
-/// in which the calls were made. Where no such majority is, nothing is said of the stage from there on.
+/// The calls are compared one after the other. At the first difference the ranks of a strict majority, of two
+/// at least, go on, and the others depart; a rank counts that has groups of all kinds in which the calls were
+/// made. Where no such majority is, nothing is said of the stage from there on.
 ///
 /// Habit   Of two ranks, or of two parties of one size, the one departs that did not make what both have
 ///         made before after the longest run of calls that is like their last ones, as one step is like the
@@ -13,14 +13,12 @@
 ///         loop for the first time or be made now and then: but for messages, sizes and dtypes in place of
 ///         those that were made before.
 ///
-/// Shapes  A call is the description of its group, its operation and its collective_seq_id; a batch of
-///         messages is its sends and recvs with the distances of their peers. A call in a group of one rank
-///         is left out.
-/// Calls   Harmless differences exist in jobs that end, so this only tells apart ranks that are suspects
-///         already.
+/// Shapes  A call, in a group of several ranks, is the description of the group, its operation and its
+///         collective_seq_id; a batch of messages is its sends and recvs with the distances of their peers.
+/// Calls   Harmless differences exist in jobs that end, so this only tells apart ranks that are suspects.
 /// Exact   Where the rings of a stage have lost calls, the comparison begins at the earliest collective that
 ///         all its dumps have. Early dumps (early_dumps.h) are left out, and so are stages with a dump of
-///         active calls alone. Nothing is found in a job with messages whose pipeline groups are not known.
+///         active calls alone, and jobs with messages whose pipeline groups are not known.
 
 #include <cstddef>
 #include <cstdint>

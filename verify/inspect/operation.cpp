@@ -1,46 +1,39 @@
 #include "verify/inspect/operation.h"
 
 #include <algorithm>
-#include <charconv>
-#include <fmt/format.h>
-#include <iterator>
-#include <system_error>
-#include <utility>
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "verify/output/table_rows.h"
+#include "verify/recordings/value_tree.h"
 
 namespace verify {
 
 namespace {
 
-/// The names that PyTorch's backends have for an operation, each between blanks, and ours.
-constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-    {" _all_gather_base _allgather_base all_gather_into_tensor all_gather_into_tensor_coalesced "
-     "allgather_into_tensor_coalesced allgather ",
-     "all_gather"},
-    {" _reduce_scatter_base reduce_scatter_tensor reduce_scatter_tensor_coalesced ", "reduce_scatter"},
-    {" allreduce allreduce_coalesced ", "all_reduce"},
-    {" all_reduce_barrier ", "barrier"},
-    {" all_to_all_single alltoall alltoall_base ", "all_to_all"},
-    {" _broadcast_oop ", "broadcast"},
-    {" _reduce_oop ", "reduce"}};
+constexpr std::string_view kOperations =
+#include "operations.tsv.inc"
+    ;
 
-constexpr std::string_view kRooted[] = {"broadcast", "reduce", "gather", "scatter"};
+/// Returns the rows of the table by all names that they have.
+std::map<std::string, TextRow> operations_by_name() {
+  std::map<std::string, TextRow> found;
+  for (const TextRow& row : rows_of_table(kOperations)) {
+    found[row[0]] = row;
+    for (const std::string& name : words_of_cell(row[2])) found[name] = row;
+  }
+  return found;
+}
 
 /// Reads "0->3" or "3<-0" into the positions that send and receive.
 void read_peers(std::string_view text, Operation& operation) {
-  const char* const end = text.data() + text.size();
-  int first = -1, second = -1;
-  const auto [sign, error] = std::from_chars(text.data(), end, first);
-  if (error != std::errc() || end - sign < 3) return;
-  const std::string_view arrow(sign, 2);
-  const auto [last, problem] = std::from_chars(sign + 2, end, second);
-  if (problem != std::errc() || last != end || first < 0 || second < 0) return;
-  if (arrow == "->") {
-    operation.from = first;
-    operation.to = second;
-  } else if (arrow == "<-") {
-    operation.from = second;
-    operation.to = first;
-  }
+  const std::size_t sign = std::min(text.find_first_of("<-"), text.size());
+  const std::string_view arrow = text.substr(sign, 2), behind = text.substr(sign + arrow.size());
+  const auto first = number_of<int>(text.substr(0, sign)), second = number_of<int>(behind);
+  if (!first || !second || *first < 0 || *second < 0 || (arrow != "->" && arrow != "<-")) return;
+  operation.from = arrow == "->" ? *first : *second;
+  operation.to = arrow == "->" ? *second : *first;
 }
 
 }  // namespace
@@ -62,11 +55,11 @@ Operation operation_named(std::string_view recorded) {
     read_peers(recorded.substr(blank + 1), operation);
     return operation;
   }
-  for (const auto& [names, own] : kAliases)
-    if (names.find(fmt::format(" {} ", recorded)) != std::string_view::npos)
-      operation.name = std::string(own);
-  if (std::ranges::find(kRooted, operation.name) != std::end(kRooted))
-    operation.kind = Operation::Kind::rooted;
+  static const std::map<std::string, TextRow> known = operations_by_name();
+  if (const auto row = known.find(operation.name); row != known.end()) {
+    operation.name = row->second[0];
+    if (row->second[1] == "rooted") operation.kind = Operation::Kind::rooted;
+  }
   return operation;
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostOfABatch = 1024;  // messages: a longer run of them is taken for several batches
 
 bool is_completed(const JobCall& call) {
-  const RecordedStatus* const counted = call.job->counts_of(call.job->groups_of[call.dump][call->group]);
+  const RecordedStatus* const counted = call.job->counts_of(&call.job->groups_of[call.dump][call->group]);
   return call.is_completed() ||
          (counted != nullptr && call.is_collective() && counted->completed >= call->sequence);
 }
@@ -61,7 +61,7 @@ std::vector<CollectiveId> lost_calls(const Job& job, std::size_t dump) {
   if (job.recordings[dump].is_truncated)
     return lost;  // the file ends before such a call, and the ring has it
   for (const GroupOfRank& own : job.groups_of[dump]) {
-    const RecordedStatus* const counted = job.counts_of(own);
+    const RecordedStatus* const counted = job.counts_of(&own);
     if (counted == nullptr) continue;
     const std::int64_t next = std::max<std::int64_t>(counted->completed, 0) + 1;  // -1: none has completed
     if (next <= counted->enqueued) lost.push_back({own.group, next});
@@ -89,7 +89,7 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
 /// lost is known: of each group the calls that are counted as issued, and are not in the dump.
 bool counts_all_groups(const Job& job, std::size_t dump) {
   return std::ranges::all_of(job.groups_of[dump], [&](const GroupOfRank& own) {
-    if (own.group == kNoGroup || !own.status) return false;
+    if (!own.status) return false;
     const JobGroup& group = job.groups[own.group];
     return group.has_status || own.status->enqueued <= 0 || group.members.size() == 1;
   });
@@ -140,6 +140,19 @@ std::vector<int> MessageCounts::senders_behind() const {
   return {behind.begin(), behind.end()};
 }
 
+void Furthest::take(const CollectiveId& completed, int rank, bool is_counted) {
+  Completed& known = of_[completed.group];
+  if (completed.sequence > known.sequence) known = {completed.sequence, rank, is_counted};
+}
+
+void Furthest::take_counts() {
+  for (const std::size_t dump : job_.dumps()) {
+    for (const GroupOfRank& own : job_.groups_of[dump])
+      if (const RecordedStatus* const counted = job_.counts_of(&own))
+        take({own.group, counted->completed}, job_.rank_of(dump), true);
+  }
+}
+
 Progresses::Progresses(const Job& job) : job_(job), messages_(job) {
   for (const JobCall call : job.calls()) has_completed_calls_ = has_completed_calls_ || call.is_completed();
   for (const std::size_t dump : job.dumps()) {
@@ -173,13 +186,12 @@ bool Progresses::is_pending(std::size_t dump, const CollectiveId& id) const {
 std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) const {
   const GroupOfRank* const own = job_.find(dump, group);
   if (own == nullptr) return 0;
-  const RecordedStatus* const counted = job_.counts_of(*own);
+  const RecordedStatus* const counted = job_.counts_of(own);
   return std::max<std::int64_t>({own->last_recorded, counted != nullptr ? counted->enqueued : 0, 0});
 }
 
 std::int64_t Progresses::last_number(std::size_t dump, std::uint32_t group, bool of_messages) const {
-  const GroupOfRank* const own = job_.find(dump, group);
-  const RecordedStatus* const counted = own == nullptr ? nullptr : job_.counts_of(*own);
+  const RecordedStatus* const counted = job_.counts_of(job_.find(dump, group));
   if (!of_messages && counted != nullptr) return counted->enqueued;
   if (!has_completed_calls_) return -1;
   std::int64_t last = -1;
@@ -196,8 +208,7 @@ bool Progresses::has_issued(std::size_t dump, const CollectiveId& id) const {
 
 bool Progresses::has_completed(std::size_t dump, const CollectiveId& id) const {
   if (!has_issued(dump, id) || is_pending(dump, id)) return false;
-  const GroupOfRank* const own = job_.find(dump, id.group);
-  const RecordedStatus* const counted = own == nullptr ? nullptr : job_.counts_of(*own);
+  const RecordedStatus* const counted = job_.counts_of(job_.find(dump, id.group));
   return counted == nullptr || counted->completed >= id.sequence;
 }
 

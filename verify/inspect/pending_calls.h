@@ -60,6 +60,31 @@ struct PendingCalls {
   bool any() const { return !calls.empty() || !lost.empty(); }
 };
 
+/// How far the members of each group came that came furthest.
+class Furthest {
+ public:
+  struct Completed {
+    std::int64_t sequence = 0;
+    int rank = -1;
+    bool is_counted = false;  // the call itself is not known, only its number
+  };
+  explicit Furthest(const Job& job) : job_(job), of_(job.groups.size()) {}
+  const Completed& of(std::uint32_t group) const { return of_[group]; }
+  void take(const CollectiveId& completed, int rank, bool is_counted);
+  /// Takes what "pg_status" counts as completed.
+  void take_counts();
+  /// Takes the completed calls of which this is true.
+  template <typename Tells>
+  void take_calls(const Tells& tells) {
+    for (const JobCall call : job_.calls())
+      if (call.is_completed() && tells(call)) take(call.id(), call.rank(), false);
+  }
+
+ private:
+  const Job& job_;
+  std::vector<Completed> of_;  // by group
+};
+
 /// What is known of every rank's calls.
 class Progresses {
  public:

@@ -1,11 +1,10 @@
-#include "verify/inspect/stuck_calls.h"
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "verify/inspect/sentences.h"
+#include "verify/inspect/suspect_rules.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -19,7 +18,7 @@ using FirstMessages = std::map<std::size_t, std::vector<JobCall>>;
 FirstMessages first_messages(const Evidence& know) {
   FirstMessages first_of;
   for (const std::size_t dump : know.job.dumps()) {
-    if (know.progresses.may_have_lost(dump) || know.lags[dump].is_device) continue;
+    if (know.progresses.may_have_lost(dump) || !know.lags[dump].empty()) continue;
     const PendingCalls& pending = know.progresses.of(dump);
     const auto first = std::ranges::find_if(
         pending.calls, [](const JobCall& call) { return call.group().members.size() > 1; });
@@ -72,16 +71,14 @@ std::vector<const HoldingCall*> calls_that_await(const Evidence& know, const Hol
   return found;
 }
 
-bool has_started(const Evidence& know, int rank, const HoldingCall& call) {
-  const std::vector<JobCall>& front = know.progresses.of(*know.job.dump_of(rank)).front;
-  const auto own = std::ranges::find_if(front, [&](const JobCall& one) { return one.id() == call.id(); });
-  return own != front.end() && (*own)->state == CallState::started;
-}
-
 /// The ranks whose devices have not begun a collective that the devices of others have begun.
 std::vector<int> ranks_behind(const Evidence& know, const HoldingCall& call) {
   std::vector<int> behind = call.waiting;
-  std::erase_if(behind, [&](int rank) { return has_started(know, rank, call); });
+  std::erase_if(behind, [&](int rank) {
+    const std::vector<JobCall>& front = know.progresses.of(*know.job.dump_of(rank)).front;
+    const auto own = std::ranges::find(front, call.id(), &JobCall::id);
+    return own != front.end() && (*own)->state == CallState::started;
+  });
   return !call.is_message && behind.size() < call.waiting.size() ? behind : std::vector<int>();
 }
 
@@ -89,9 +86,6 @@ class StuckCallJudge {
  public:
   StuckCallJudge(const Evidence& know, Suspects& suspects) : know_(know), found_(suspects) {}
 
-  /// Calls to which all have come. One of them holds none of its ranks where one of these waits in another
-  /// call for others, as in a send that nobody has received yet. Where that is so of all of them, those who
-  /// have not received are named.
   void judge(const std::vector<const HoldingCall*>& stuck) {
     std::vector<const HoldingCall*> unreceived, certain;
     for (const HoldingCall* const call : stuck) {

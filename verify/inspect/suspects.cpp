@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
-#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -13,10 +12,8 @@
 #include <vector>
 
 #include "sim/base/printable_text.h"
-#include "verify/inspect/calls_ahead.h"
-#include "verify/inspect/circle_suspects.h"
 #include "verify/inspect/sentences.h"
-#include "verify/inspect/stuck_calls.h"
+#include "verify/inspect/suspect_rules.h"
 
 namespace verify {
 
@@ -27,7 +24,7 @@ namespace {
 // Whether a job ran while its dumps were written.
 //
 // In a job that hangs, every rank that is held waits for the ranks that keep the others waiting, directly or
-// by others. So a job ran on where some ranks are in a collective that can end (stuck_calls.h), or wait for
+// by others. So a job ran on where some ranks are in a collective that can end (stuck_calls.cpp), or wait for
 // a rank whose dump was written early (early_dumps.h), and do not wait for a rank that seems to keep others
 // waiting. That one is behind, and no more is known of it.
 //
@@ -137,22 +134,15 @@ class Chooser {
   /// Where the rings have lost the calls that hold the ranks: ranks without a dump that are members of calls
   /// that are pending.
   void add_absent() {
+    const std::vector<int> absent = know_.job.ranks_without_dump();
     for (const JobCall& call : know_.progresses.pending()) {
       if (!call.is_collective()) continue;
-      for (const int member : possible_members(call.group())) {
-        if (!know_.job.dump_of(member))
-          found_.add(member, SuspectKind::absent,
-                     sentence("why_gone_pending", {{"gone", words_of_absence(member)}}));
+      for (const int rank : absent) {
+        if (call.group().may_lack_members || call.group().has_member(rank))
+          found_.add(rank, SuspectKind::absent,
+                     sentence("why_gone_pending", {{"gone", words_of_absence(rank)}}));
       }
     }
-  }
-
-  /// The ranks that may be members of a group: all ranks where the dumps do not tell.
-  std::vector<int> possible_members(const JobGroup& group) const {
-    if (!group.may_lack_members) return group.members;
-    std::vector<int> all(know_.graph.world);
-    std::iota(all.begin(), all.end(), 0);
-    return all;
   }
 
   std::vector<int> idle_ranks() const {
@@ -254,7 +244,7 @@ class Chooser {
   void prefer_circles_to_absent() {
     if (!are_all_absent()) return;
     Suspects in_circles;
-    add_circle_suspects(know_, final_circles(know_.graph.edges), in_circles);
+    add_circle_suspects(know_, final_components(know_.graph.edges, true), in_circles);
     if (in_circles.ranks.empty()) return;
     forget_absent();
     in_circles.unknown = std::move(found_.unknown);
@@ -295,8 +285,8 @@ class Chooser {
       return found_.add(rank, SuspectKind::absent,
                         sentence("why_gone_awaited", {{"gone", words_of_absence(rank)}}));
     }
-    const Lag& lag = know_.lags[*know_.job.dump_of(rank)];
-    if (lag.is_device) return found_.add(rank, SuspectKind::device, lag.reason);
+    const std::string& lag = know_.lags[*know_.job.dump_of(rank)];
+    if (!lag.empty()) return found_.add(rank, SuspectKind::device, lag);
     if (is_awaited && !is_awaited_by_devices_alone(rank))
       found_.add(rank, SuspectKind::host, reason_of_idle(rank));
   }
@@ -306,7 +296,7 @@ class Chooser {
   bool is_awaited_by_devices_alone(int rank) const {
     const auto has_stopped = [&](int waiting) {
       const auto dump = know_.job.dump_of(waiting);
-      return dump && know_.lags[*dump].is_device;
+      return dump && !know_.lags[*dump].empty();
     };
     return std::ranges::all_of(know_.graph.calls, [&](const HoldingCall& call) {
       const bool is_for_rank = std::ranges::binary_search(call.awaited, rank);
@@ -413,7 +403,7 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   Suspects& suspects = waiting.suspects;
   // Only where nobody stands still may an all_to_all that others have completed tell of a device.
   for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
-    const std::vector<Lag> lags = lags_of(job, progresses, all_to_alls);
+    const Lags lags = lags_of(job, progresses, all_to_alls);
     graph = wait_graph_of(job, progresses, lags);
     suspects = Chooser({job, progresses, lags, graph}).choose();
     if (suspects.has_run()) break;

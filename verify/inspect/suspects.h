@@ -3,16 +3,13 @@
 /// The ranks to look at first: the ends of the graph of waits (wait_graph.h). The shortest explanation comes
 /// first, and a later kind is looked for only where the earlier ones name nobody:
 ///
-///   roots   Ranks whose devices are behind (lags.h), and ranks without a pending call that have not issued
+///   roots   Ranks whose devices are behind (lags.cpp), and ranks without a pending call that have not issued
 ///           what is pending on others. So is a rank without a dump for which others wait, unless it may wait
 ///           itself for a root with a dump, or ranks with dumps wait for each other in a circle.
-///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
-///           and have gone on where all others ended (calls_ahead.h).
-///   messages  The ranks of messages that both of their ends wait for (stuck_calls.h).
-///   circle  Ranks of which each waits for the next one (circle_suspects.h).
-///   stuck   A call to which every member has come, and which none has completed (stuck_calls.h).
-///   beside  Where members of groups are not known (unlisted_members.h), nothing of them is stuck: few ranks
-///           without a pending call are named instead, and then ranks without a dump.
+///   ahead   Instead of roots that have no pending call: ranks that have gone on (suspect_rules.h).
+///   messages, circle, stuck    Ranks that are held, where nobody stands still (suspect_rules.h).
+///   beside  Where members of groups are not known (unlisted_members.cpp), nothing of them is stuck: few
+///           ranks without a pending call are named instead, and then ranks without a dump.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///   early   Ranks whose dumps are early (early_dumps.h), where all others wait for them.
 ///

@@ -1,5 +1,3 @@
-#include "verify/inspect/unlisted_members.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -8,6 +6,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "verify/inspect/job.h"
 
 namespace verify {
 

@@ -1,10 +1,8 @@
-#include "verify/inspect/verdict.h"
-
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -12,8 +10,10 @@
 #include "sim/base/printable_text.h"
 #include "verify/inspect/call_meaning.h"
 #include "verify/inspect/holding_call.h"
+#include "verify/inspect/inspection.h"
 #include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
+#include "verify/recordings/value_tree.h"
 
 namespace verify {
 
@@ -22,6 +22,14 @@ namespace {
 /// Returns ", made in step (/home/me/train.py:41)"; "" without a line.
 std::string made_in(const std::string& line) {
   return line.empty() ? "" : sentence("made_in", {{"line", line}});
+}
+
+/// Returns "2 of 8 ranks have no dump here (ranks 3 and 4): what they did is not known"; "" if all have one.
+std::string words_of_missing_dumps(const Job& job) {
+  const std::vector<int> missing = job.ranks_without_dump();
+  if (missing.empty()) return "";
+  return sentence("missing_dumps",
+                  {{"n", std::ssize(missing)}, {"world", job.world_size}, {"ranks", missing}});
 }
 
 /// Writes what is seen, with what it is consistent, what makes it doubtful, and the lines of the program.
@@ -38,7 +46,7 @@ class VerdictWriter {
     } else if (found_.leading) {
       write_disagreement(*found_.leading);
     } else if (!found_.order.ranks.empty()) {
-      text_ = capital(found_.order.text);
+      text_ = found_.order.text;
     } else if (found_.is_late) {
       write_late();
     } else {
@@ -47,7 +55,10 @@ class VerdictWriter {
     }
     write_lines();
     doubt_early_dumps();
-    doubt_jobs();
+    // Where the dumps cannot be of one job, what they say together may be wrong.
+    const bool contradict = std::ranges::any_of(
+        job_.contradictions, [](const InspectionFinding& one) { return one.what != "version"; });
+    if (contradict && !found_.suspects.empty()) say("doubt_jobs");
     return std::move(text_);
   }
 
@@ -56,19 +67,11 @@ class VerdictWriter {
 
   void write_seen() {
     const Suspects& suspects = waiting_.suspects;
-    switch (suspects.seen) {
-      case Seen::stuck:
-      case Seen::not_begun:
-        return write_stuck();
-      case Seen::counted:
-        return say("counted", {{"detail", suspects.detail}});
-      case Seen::ahead:
-        return write_ahead();
-      case Seen::unreceived:
-        return say("unreceived", {{"ranks", found_.ranks_of(SuspectKind::order)}, {"who", who_waits()}});
-      default:
-        return write_kinds();
-    }
+    if (suspects.are_named_by_kinds()) return write_kinds();
+    if (suspects.are_stuck()) return write_stuck();
+    if (suspects.seen == Seen::ahead) return write_ahead();
+    say(suspects.seen == Seen::counted ? "counted" : "unreceived",
+        {{"detail", suspects.detail}, {"ranks", found_.ranks_of(SuspectKind::order)}, {"who", who_waits()}});
   }
 
   /// Writes what is seen of the suspects of each kind.
@@ -82,9 +85,11 @@ class VerdictWriter {
       if (kind == SuspectKind::order) {
         write_circle(ranks);
       } else {
+        const bool are_cut = std::ranges::any_of(
+            ranks, [&](int rank) { return job_.find_blank(rank) != nullptr || job_.dump_of(rank); });
         say(suspect_kind_name(kind), {{"ranks", ranks},
                                       {"who", is_first ? who_waits() : ""},
-                                      {"cut", are_cut(ranks) ? " that is whole" : ""}});
+                                      {"cut", are_cut ? " that is whole" : ""}});
       }
     }
   }
@@ -95,23 +100,21 @@ class VerdictWriter {
     const std::int64_t circles = std::ssize(suspects.circles);
     const Suspect& first = found_.suspects.front();
     const OddProgram* const departed = suspects.departed.empty() ? nullptr : &suspects.departed.front();
-    const std::string_view name = suspects.seen == Seen::missed     ? "missed"
-                                  : suspects.seen == Seen::odd_peer ? "odd_peer"
-                                  : suspects.seen == Seen::uneven   ? "uneven"
-                                  : suspects.seen == Seen::facing   ? "facing"
-                                  : suspects.seen == Seen::alone    ? "alone"
-                                  : suspects.seen != Seen::departed ? "circle"
-                                  : departed->by_habit              ? "departed_by_habit"
-                                                                    : "departed";
-    say(name, {{"ranks", ranks},
-               {"who", who_waits()},
-               {"detail", suspects.detail},
-               {"calls", words_of_calls(ranks)},
-               {"circles", circles == 1 ? "" : sentence("circles", {{"n", circles}})},
-               {"others", words_of_others(job_, ranks.size())},
-               {"first", ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank)},
-               {"reason", first.reason},
-               {"other", departed == nullptr ? -1 : job_.rank_of(departed->others.dump)}});
+    static const std::map<Seen, std::string_view> names = {
+        {Seen::kinds, "circle"},  {Seen::circle, "circle"},     {Seen::alone, "alone"},
+        {Seen::missed, "missed"}, {Seen::odd_peer, "odd_peer"}, {Seen::uneven, "uneven"},
+        {Seen::facing, "facing"}, {Seen::departed, "departed"}};
+    const bool by_habit = suspects.seen == Seen::departed && departed->by_habit;
+    say(by_habit ? "departed_by_habit" : names.at(suspects.seen),
+        {{"ranks", ranks},
+         {"who", who_waits()},
+         {"detail", suspects.detail},
+         {"calls", words_of_calls(ranks)},
+         {"circles", circles == 1 ? "" : sentence("circles", {{"n", circles}})},
+         {"others", words_of_others(job_, ranks.size())},
+         {"first", ranks.size() == 1 ? "" : fmt::format("Rank {}: ", first.rank)},
+         {"reason", first.reason},
+         {"other", departed == nullptr ? -1 : job_.rank_of(departed->others.dump)}});
   }
 
   /// Returns "rank 0 waits in nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, and rank 2 in ...":
@@ -128,12 +131,6 @@ class VerdictWriter {
                                {{"rank", rank}, {"call", call_words(job_, *call)}}));
     }
     return fmt::format("{}", fmt::join(parts, ", and "));
-  }
-
-  /// Whether one of these ranks has a dump of which a part is missing.
-  bool are_cut(const std::vector<int>& ranks) const {
-    return std::ranges::any_of(
-        ranks, [&](int rank) { return job_.find_blank(rank) != nullptr || job_.dump_of(rank); });
   }
 
   /// Returns "; all others wait for them, through tp, then ep".
@@ -153,7 +150,7 @@ class VerdictWriter {
   void write_late() {
     const EarlyDumps& early = found_.early;
     say("late", {{"last", early.last},
-                 {"seconds", seconds_text(early.late_ns)},
+                 {"seconds", early.late_ns / kSecond},
                  {"ranks", early.last_call.waiting},
                  {"call", call_words(job_, early.last_call)}});
   }
@@ -290,12 +287,10 @@ class VerdictWriter {
       say("doubt_others", {{"n", others}, {"suspects", std::ssize(found_.suspects)}});
     }
     // Where no message of Gloo is recorded, a rank may wait in one.
-    const auto is_no_collective_of_gloo = [](const JobCall& call) {
-      return call.operation().backend != "gloo" || call.operation().is_message();
+    const auto is_collective_of_gloo = [](const JobCall& call) {
+      return call.operation().backend == "gloo" && !call.operation().is_message();
     };
-    for (const JobCall call : job_.calls())
-      if (is_no_collective_of_gloo(call)) return;
-    say("doubt_gloo", {{"ranks", hosts}});
+    if (std::ranges::all_of(job_.calls(), is_collective_of_gloo)) say("doubt_gloo", {{"ranks", hosts}});
   }
 
   /// Where nobody waits for a rank whose device is behind, its dump may be early: of two ranks, where the
@@ -337,14 +332,6 @@ class VerdictWriter {
     if (!doubted.empty()) say("doubt_early", {{"ranks", doubted}});
   }
 
-  /// Where the dumps cannot be of one job, what they say together may be wrong.
-  void doubt_jobs() {
-    const bool contradict = std::ranges::any_of(job_.contradictions, [](const Contradiction& one) {
-      return one.what == "world" || one.what == "rank" || one.what == "members";
-    });
-    if (contradict && !found_.suspects.empty()) say("doubt_jobs");
-  }
-
   // ---- the calls and lines with which it ends
 
   void write_lines() {
@@ -371,7 +358,12 @@ class VerdictWriter {
                {{"rank", one.rank}, {"call", call_words(*last)}, {"line", made_in(line_of(*last))}});
       break;
     }
-    const HoldingCall* const own = call_of_suspect();
+    // The call that holds the first suspect of a device or of another order.
+    const auto first = std::ranges::find_if(found_.suspects, [](const Suspect& one) {
+      return one.kind == SuspectKind::order || one.kind == SuspectKind::device;
+    });
+    const HoldingCall* const own =
+        first == found_.suspects.end() ? nullptr : find_call_of(waiting_, first->rank);
     if (!waiting_.suspects.departed.empty()) {
       // Where a rank made another call, and where another rank made the call that it did not make.
       const OddProgram& one = waiting_.suspects.departed.front();
@@ -397,14 +389,6 @@ class VerdictWriter {
     if (!late || late->index() == 0) return;
     const JobCall before = job_.call_at(late->dump, late->index() - 1);
     add_line("call_before", {{"call", call_words(before)}, {"line", made_in(line_of(before))}});
-  }
-
-  /// Returns the call that holds the first suspect of a device or of another order; null where there is none.
-  const HoldingCall* call_of_suspect() const {
-    const auto first = std::ranges::find_if(found_.suspects, [](const Suspect& one) {
-      return one.kind == SuspectKind::order || one.kind == SuspectKind::device;
-    });
-    return first == found_.suspects.end() ? nullptr : find_call_of(waiting_, first->rank);
   }
 
   /// Returns the call in which others wait, the nearest to a suspect, a collective if there is one; null
@@ -453,12 +437,10 @@ class VerdictWriter {
 constexpr int kNewestMinor = 10;  // of the format's version 2
 
 bool is_known(std::string_view version) {
-  int major = 0, minor = 0;
-  const char* const end = version.data() + version.size();
-  const auto [dot, error] = std::from_chars(version.data(), end, major);
-  if (error != std::errc() || dot == end || *dot != '.') return false;
-  const auto [last, problem] = std::from_chars(dot + 1, end, minor);
-  return problem == std::errc() && last == end && (major == 1 || (major == 2 && minor <= kNewestMinor));
+  const std::size_t dot = version.find('.');
+  if (dot == std::string_view::npos) return false;
+  const auto major = number_of<int>(version.substr(0, dot)), minor = number_of<int>(version.substr(dot + 1));
+  return minor && (major == 1 || (major == 2 && minor <= kNewestMinor));
 }
 
 class LimitWriter {
@@ -499,22 +481,20 @@ class LimitWriter {
   }
 
   void write_lost_calls() {
-    const std::int64_t dumps = std::ssize(job_.recordings);
-    const auto begins_later = [](const Recording& one) {
-      return !one.calls.empty() && one.calls.front().record_id > 0;
+    const auto say_count = [&](std::string_view name, const auto& counts) {
+      const std::int64_t n = std::ranges::count_if(job_.recordings, counts);
+      if (n > 0) say(name, {{"n", n}, {"dumps", std::ssize(job_.recordings)}});
     };
-    const std::int64_t later = std::ranges::count_if(job_.recordings, begins_later);
-    const std::int64_t empty =
-        std::ranges::count_if(job_.recordings, [](const Recording& one) { return one.calls.empty(); });
-    if (later > 0) say("begin_later", {{"n", later}, {"dumps", dumps}});
-    if (empty > 0) say("no_calls", {{"n", empty}, {"dumps", dumps}});
+    say_count("begin_later",
+              [](const Recording& one) { return !one.calls.empty() && one.calls.front().record_id > 0; });
+    say_count("no_calls", [](const Recording& one) { return one.calls.empty(); });
   }
 
   void write_early_dumps() {
     const EarlyDumps& early = found_.early;
     if (early.ranks.empty()) return;
     const std::string example =
-        early.group == kNoGroup
+        early.completed_by < 0
             ? "messages"
             : sentence("ends_early_call", {{"sequence", early.sequence},
                                            {"group", group_words(job_.groups[early.group])},
@@ -523,13 +503,10 @@ class LimitWriter {
   }
 
   void write_states_and_frames() {
-    bool has_states = false, has_frames = false;
-    for (const JobCall call : job_.calls()) {
-      has_states = has_states || call->state != CallState::scheduled;
-      has_frames = has_frames || call->frames != 0;
-    }
-    if (!has_states) say("no_states");
-    if (!has_frames) say("no_frames");
+    const auto has_no_state = [](const JobCall& call) { return call->state == CallState::scheduled; };
+    const auto has_no_frame = [](const JobCall& call) { return call->frames == 0; };
+    if (std::ranges::all_of(job_.calls(), has_no_state)) say("no_states");
+    if (std::ranges::all_of(job_.calls(), has_no_frame)) say("no_frames");
   }
 
   void write_what_is_not_understood() {
@@ -549,19 +526,8 @@ class LimitWriter {
 
 }  // namespace
 
-std::string seconds_text(std::int64_t nanoseconds) {
-  return fmt::format("{} s", nanoseconds / 1'000'000'000);
-}
-
 std::string verdict_of(const Inspection& found) { return VerdictWriter(found).write(); }
 
 std::vector<std::string> limits_of(const Inspection& found) { return LimitWriter(found).write(); }
-
-std::string words_of_missing_dumps(const Job& job) {
-  const std::vector<int> missing = job.ranks_without_dump();
-  if (missing.empty()) return "";
-  return sentence("missing_dumps",
-                  {{"n", std::ssize(missing)}, {"world", job.world_size}, {"ranks", missing}});
-}
 
 }  // namespace verify

@@ -13,7 +13,7 @@ namespace {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags)
+  GraphBuilder(const Job& job, const Progresses& progresses, const Lags& lags)
       : job_(job), progresses_(progresses), lags_(lags) {
     graph_.world = static_cast<std::size_t>(job.world_size);
     for (int rank = 0; rank < job.world_size; ++rank) graph_.is_unknown.push_back(is_unknown(rank));
@@ -75,7 +75,7 @@ class GraphBuilder {
       return;
     }
     const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
-    const bool is_broken = lags_[*dump].is_device && progresses_.is_pending(*dump, call.id()) && others_wait;
+    const bool is_broken = !lags_[*dump].empty() && progresses_.is_pending(*dump, call.id()) && others_wait;
     const bool is_there = waits || progresses_.has_completed(*dump, call.id());
     if (is_there && !waits) call.completed.push_back(member);
     if (is_broken || !is_there) call.awaited.push_back(member);
@@ -163,7 +163,7 @@ class GraphBuilder {
     };
     const bool waits_there = std::ranges::any_of(
         pending.calls, [&](const JobCall& one) { return own.is_other_half_of(one) && is_there(one); });
-    if (lags_[*job_.dump_of(peer)].is_device || !pending.lost.empty() || !waits_there)
+    if (!lags_[*job_.dump_of(peer)].empty() || !pending.lost.empty() || !waits_there)
       call.awaited.push_back(peer);
   }
 
@@ -171,7 +171,7 @@ class GraphBuilder {
     graph_.edges.resize(graph_.node_of(graph_.calls.size()));
     graph_.is_awaited.resize(graph_.world);
     for (const std::size_t dump : job_.dumps()) {
-      if (lags_[dump].is_device) continue;  // nothing that it waits for explains it
+      if (!lags_[dump].empty()) continue;  // nothing that it waits for explains it
       const std::vector<std::size_t>& front = graph_.fronts[dump];
       // What else is pending does not hold the rank where a message waits for somebody.
       const bool any_awaits = std::ranges::any_of(front, [&](std::size_t call) {
@@ -192,39 +192,10 @@ class GraphBuilder {
 
   const Job& job_;
   const Progresses& progresses_;
-  const std::vector<Lag>& lags_;
+  const Lags& lags_;
   WaitGraph graph_;
   std::map<CollectiveId, std::size_t> collectives_;  // index into the graph's calls
 };
-
-// ---- the ends of a graph
-
-constexpr std::size_t kMostBeginnings = 64;  // of circles that are compared
-
-/// Returns the components from which no other one is reached that counts.
-template <typename Counts>
-std::vector<std::vector<std::size_t>> final_ones(const Edges& edges, const Counts& counts) {
-  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(edges.size());
-  for (std::size_t node = 0; node < edges.size(); ++node)
-    for (const std::size_t to : edges[node]) boost::add_edge(node, to, graph);
-  std::vector<std::size_t> component(edges.size());
-  const std::size_t number = boost::strong_components(
-      graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
-  std::vector<std::vector<std::size_t>> nodes(number);
-  for (std::size_t node = 0; node < edges.size(); ++node) nodes[component[node]].push_back(node);
-  std::vector<bool> leads_to_one(number);  // itself, or another one that it reaches
-  std::vector<std::vector<std::size_t>> found;
-  for (std::size_t one = 0; one < number; ++one) {  // a component has a larger number than what it reaches
-    bool is_end = true;
-    for (const std::size_t node : nodes[one])
-      for (const std::size_t to : edges[node])
-        is_end = is_end && (component[to] == one || !leads_to_one[component[to]]);
-    leads_to_one[one] = !is_end || counts(nodes[one]);
-    if (is_end && counts(nodes[one])) found.push_back(nodes[one]);
-  }
-  std::ranges::sort(found);
-  return found;
-}
 
 }  // namespace
 
@@ -255,7 +226,7 @@ std::vector<bool> WaitGraph::waiting_for(const std::vector<int>& ranks) const {
   return waits;
 }
 
-WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags) {
+WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const Lags& lags) {
   return GraphBuilder(job, progresses, lags).build();
 }
 
@@ -272,16 +243,33 @@ const HoldingCall* Evidence::message_that_awaits(int rank) const {
   return found == graph.calls.end() ? nullptr : &*found;
 }
 
-std::vector<std::vector<std::size_t>> final_components(const Edges& edges) {
-  return final_ones(edges, [](const auto&) { return true; });
-}
-
-std::vector<std::vector<std::size_t>> final_circles(const Edges& edges) {
-  return final_ones(edges, [](const auto& nodes) { return nodes.size() > 1; });
+std::vector<std::vector<std::size_t>> final_components(const Edges& edges, bool only_circles) {
+  const auto counts = [&](const auto& component) { return !only_circles || component.size() > 1; };
+  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(edges.size());
+  for (std::size_t node = 0; node < edges.size(); ++node)
+    for (const std::size_t to : edges[node]) boost::add_edge(node, to, graph);
+  std::vector<std::size_t> component(edges.size());
+  const std::size_t number = boost::strong_components(
+      graph, boost::make_iterator_property_map(component.begin(), boost::get(boost::vertex_index, graph)));
+  std::vector<std::vector<std::size_t>> nodes(number);
+  for (std::size_t node = 0; node < edges.size(); ++node) nodes[component[node]].push_back(node);
+  std::vector<bool> leads_to_one(number);  // itself, or another one that it reaches
+  std::vector<std::vector<std::size_t>> found;
+  for (std::size_t one = 0; one < number; ++one) {  // a component has a larger number than what it reaches
+    bool is_end = true;
+    for (const std::size_t node : nodes[one])
+      for (const std::size_t to : edges[node])
+        is_end = is_end && (component[to] == one || !leads_to_one[component[to]]);
+    leads_to_one[one] = !is_end || counts(nodes[one]);
+    if (is_end && counts(nodes[one])) found.push_back(nodes[one]);
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 std::vector<int> shortest_circle(const Edges& edges, const std::vector<std::size_t>& component,
                                  std::size_t ranks) {
+  constexpr std::size_t kMostBeginnings = 64;  // of circles that are compared
   std::vector<int> best;
   std::size_t begun = 0;
   for (const std::size_t first : component) {

@@ -4,20 +4,35 @@
 ///
 /// A rank that a collective holds waits for every member that has not come to the call: it has not issued it,
 /// or an earlier call holds its device. A rank that a message holds waits for its peer, until the peer is at
-/// the other half or has completed it. No edge leads from a rank whose device is behind (lags.h): nothing
-/// that it waits for explains it.
+/// the other half or has completed it. No edge leads from a rank whose device is behind: nothing that it
+/// waits for explains it.
 ///
 /// Shapes  Node r is rank r, and node_of(c) is call c.
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "verify/inspect/holding_call.h"
 #include "verify/inspect/job.h"
-#include "verify/inspect/lags.h"
 #include "verify/inspect/pending_calls.h"
 
 namespace verify {
+
+// lags.cpp: ranks whose devices are known to be behind. A collective is pending on the rank that another
+// member has completed, or a send that its peer has received; its own device has taken part in it, so nothing
+// that it waits for explains this. A host that is behind is no such sign: a rank that reads the loss of a
+// step, to log it, issues less than the others do.
+
+/// Whether an all_to_all that a member has completed is taken for a call in which all took part. A member
+/// without rows for another one completes it although this one has not come to it.
+enum class AllToAlls : std::uint8_t { left_out, taken };
+
+/// By dump, how its device is behind, in a sentence; "" where it is not known to be.
+using Lags = std::vector<std::string>;
+
+Lags lags_of(const Job& job, const Progresses& progresses, AllToAlls all_to_alls);
 
 // The ends of a directed graph: its strongly connected components from which no edge leads out.
 //
@@ -27,10 +42,8 @@ namespace verify {
 
 using Edges = std::vector<std::vector<std::size_t>>;
 
-std::vector<std::vector<std::size_t>> final_components(const Edges& edges);
-
-/// Returns the components of several nodes from which no other one of several nodes is reached.
-std::vector<std::vector<std::size_t>> final_circles(const Edges& edges);
+/// Returns all of them, or those of several nodes from which no other one of several nodes is reached.
+std::vector<std::vector<std::size_t>> final_components(const Edges& edges, bool only_circles = false);
 
 /// Returns the nodes below `ranks` on a shortest circle of a component, ascending. Nodes from `ranks` on are
 /// calls, which stand between ranks.
@@ -53,14 +66,14 @@ struct WaitGraph {
   std::vector<bool> waiting_for(const std::vector<int>& ranks) const;
 };
 
-WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags);
+WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const Lags& lags);
 
 // What is known of a job that hung, as the rules ask for it that choose the suspects.
 
 struct Evidence {
   const Job& job;
   const Progresses& progresses;
-  const std::vector<Lag>& lags;
+  const Lags& lags;
   const WaitGraph& graph;
 
   bool is_early(int rank) const { return job.dump_of(rank) && job.is_early[*job.dump_of(rank)]; }

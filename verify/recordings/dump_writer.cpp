@@ -22,20 +22,6 @@ constexpr std::uint64_t kMostShortMemo = 255;  // the largest number that BINPUT
 constexpr std::int64_t kTimeoutMs = 600'000;  // NCCL's default in PyTorch
 constexpr double kNanosecondsOfMs = 1e6;
 
-/// Returns what `of` says of each group of the rank, by the names that `key_of` gives.
-template <typename KeyOf, typename Of>
-Json by_group(const RankDump& dump, const KeyOf& key_of, const Of& of) {
-  Json groups = Json::object();
-  for (const FlightGroup& group : dump.groups) groups[std::string_view(key_of(group))] = of(group);
-  return groups;
-}
-
-Json sizes_of(const TensorSizes& tensors) {
-  Json sizes = Json::array();
-  for (const std::vector<std::int64_t>& tensor : tensors) sizes.push_back(tensor);
-  return sizes;
-}
-
 Json dtypes_of(const TensorSizes& tensors, std::string_view dtype) {
   return std::vector<std::string>(tensors.size(), std::string(dtype));
 }
@@ -62,9 +48,9 @@ Json entry_of(const RankDump& dump, const FlightCall& call, DumpFormat format) {
   entry["time_created_ns"] = call.created_ns;
   if (call.started_ns && call.completed_ns)
     entry["duration_ms"] = static_cast<double>(*call.completed_ns - *call.started_ns) / kNanosecondsOfMs;
-  entry["input_sizes"] = sizes_of(call.input_sizes);
+  entry["input_sizes"] = call.input_sizes;
   entry["input_dtypes"] = dtypes_of(call.input_sizes, call.input_dtype);
-  entry["output_sizes"] = sizes_of(call.output_sizes);
+  entry["output_sizes"] = call.output_sizes;
   entry["output_dtypes"] = dtypes_of(call.output_sizes, call.output_dtype);
   entry["state"] = call.completed_ns ? "completed" : call.started_ns ? "started" : "scheduled";
   entry["time_discovered_started_ns"] = time(call.started_ns);
@@ -80,24 +66,20 @@ Json entry_of(const RankDump& dump, const FlightCall& call, DumpFormat format) {
 Json document_of(const RankDump& dump, DumpFormat format) {
   const bool is_json = format == DumpFormat::json;
   const auto number = [&](std::int64_t value) { return is_json ? Json(std::to_string(value)) : Json(value); };
-  Json document = {{"version", "2.10"}};
-  document["pg_config"] = by_group(
-      dump, [](const FlightGroup& group) { return group.name; },
-      [](const FlightGroup& group) {
-        return Json{{"name", group.name}, {"desc", group.description}, {"ranks", group.ranks}};
-      });
-  document["comm_lib_version"] = "shardproof";
-  document["pg_status"] = by_group(
-      dump, [](const FlightGroup& group) { return std::to_string(group.number); },
-      [&](const FlightGroup& group) {
-        return Json{{"last_enqueued_collective", number(group.last_enqueued)},
-                    {"last_started_collective", number(group.last_started)},
-                    {"last_completed_collective", number(group.last_completed)}};
-      });
-  if (is_json && dump.calls.empty()) return document;
-  Json entries = Json::array();
+  Json configs = Json::object(), statuses = Json::object(), entries = Json::array();
+  for (const FlightGroup& group : dump.groups) {
+    configs[group.name] = Json{{"name", group.name}, {"desc", group.description}, {"ranks", group.ranks}};
+    statuses[std::to_string(group.number)] =
+        Json{{"last_enqueued_collective", number(group.last_enqueued)},
+             {"last_started_collective", number(group.last_started)},
+             {"last_completed_collective", number(group.last_completed)}};
+  }
   for (const FlightCall& call : dump.calls) entries.push_back(entry_of(dump, call, format));
-  document["entries"] = std::move(entries);
+  Json document = {{"version", "2.10"},
+                   {"pg_config", std::move(configs)},
+                   {"comm_lib_version", "shardproof"},
+                   {"pg_status", std::move(statuses)}};
+  if (!is_json || !dump.calls.empty()) document["entries"] = std::move(entries);
   return document;
 }
 
@@ -125,20 +107,14 @@ void PickleWriter::text(std::string_view text) {
 }
 
 void PickleWriter::number(std::int64_t number) {
-  const auto bits = static_cast<std::uint64_t>(number);
-  if (number >= 0 && number <= 0xFF) {
-    out_ += 'K';
-    little_endian(bits, 1);
-  } else if (number >= 0 && number <= 0xFFFF) {
-    out_ += 'M';
-    little_endian(bits, 2);
-  } else if (std::in_range<std::int32_t>(number)) {
-    out_ += 'J';
-    little_endian(bits, 4);
-  } else {
-    out_ += "\x8a\x08";
-    little_endian(bits, 8);
-  }
+  const auto put = [&](std::string_view opcode, int bytes) {
+    out_ += opcode;
+    little_endian(static_cast<std::uint64_t>(number), bytes);
+  };
+  if (std::in_range<std::uint8_t>(number)) return put("K", 1);
+  if (std::in_range<std::uint16_t>(number)) return put("M", 2);
+  if (std::in_range<std::int32_t>(number)) return put("J", 4);
+  put("\x8a\x08", 8);
 }
 
 /// BINFLOAT is the only opcode whose number is big-endian.
@@ -190,10 +166,6 @@ std::string text_of(const RankDump& dump, DumpFormat format) {
   return to.finish();
 }
 
-std::string file_name_of(int rank, DumpFormat format) {
-  return fmt::format("nccl_trace_rank_{}{}", rank, format == DumpFormat::json ? ".json" : "");
-}
-
 std::string listed_ranks(const std::vector<int>& ranks) {
   return fmt::format("[{}]", fmt::join(ranks, ", "));
 }
@@ -225,7 +197,8 @@ DumpFolderWriter::DumpFolderWriter(const std::string& path, DumpFormat format)
 void DumpFolderWriter::write(const RankDump& dump) const {
   std::error_code error;
   fs::create_directory(path_, error);
-  std::ofstream file(path_ / file_name_of(dump.rank, format_), std::ios::binary);
+  const char* const ending = format_ == DumpFormat::json ? ".json" : "";
+  std::ofstream file(path_ / fmt::format("nccl_trace_rank_{}{}", dump.rank, ending), std::ios::binary);
   file << text_of(dump, format_) << std::flush;
   if (!file) refuse_path(fmt::format("could not take the dump of rank {}", dump.rank));
 }

@@ -1,12 +1,11 @@
 #pragma once
 
-/// One rank's dump of PyTorch's flight recorder: what the rank recorded, and the two formats in which it is
-/// written. The fields and their names are those of version 2.10.
+/// One rank's dump of PyTorch's flight recorder, with the fields of version 2.10, in the two formats in which
+/// it is written:
 ///
 ///   pickle   what PyTorch writes into files
 ///   json     what PyTorch's endpoint _dump_fr_trace_json answers: times that are absent are 0, numbers of
-///            pg_status are texts, and entries are absent where there are none. PyTorch's own JSON has no
-///            frames; here both formats have them
+///            pg_status are texts, and entries are absent where there are none. PyTorch's own has no frames
 ///
 /// Shapes  times are nanoseconds; sizes are lists of dimensions, one list for each tensor.
 /// Exact   the same dump gives the same bytes, and both formats hold the same values. The fields that say
@@ -111,9 +110,6 @@ struct RankDump {
 /// Returns the content of the file.
 std::string text_of(const RankDump& dump, DumpFormat format);
 
-/// Returns the name of the file: "nccl_trace_rank_3", or "nccl_trace_rank_3.json".
-std::string file_name_of(int rank, DumpFormat format);
-
 /// Returns "[0, 1, 2]", as pg_config writes the members of a group.
 std::string listed_ranks(const std::vector<int>& ranks);
 
@@ -127,7 +123,8 @@ std::string listed_ranks(const std::vector<int>& ranks);
 class DumpFolderWriter {
  public:
   DumpFolderWriter(const std::string& path, DumpFormat format);
-  /// Writes the file of a rank. The first one makes the folder, if it does not exist.
+  /// Writes "nccl_trace_rank_3", or "nccl_trace_rank_3.json". The first one makes the folder, if it does not
+  /// exist.
   void write(const RankDump& dump) const;
 
  private:

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdint>
 #include <fmt/format.h>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,7 +37,7 @@ void append_utf8(std::string& text, unsigned code) {
 class JsonReader {
  public:
   JsonReader(std::string_view bytes, const std::string& file, ValueTree& tree)
-      : bytes_(bytes), file_(file), tree_(tree) {}
+      : bytes_(bytes), file_(file), tree_(tree), stack_(tree.stack) {}
 
   ParsedFile read() {
     ParsedFile parsed;
@@ -74,8 +73,8 @@ class JsonReader {
   /// container follows.
   bool opens() {
     const char sign = sign_here();
-    if (sign == '"') return push(Value::of_text(text())), false;
-    if (sign != '{' && sign != '[') return push(word()), false;
+    if (sign == '"') return tree_.push(Value::of_text(text())), false;
+    if (sign != '{' && sign != '[') return tree_.push(word()), false;
     if (open_.size() == kMostJsonLevels)
       refuse_limit(file_, fmt::format("more than {} levels at offset {}", kMostJsonLevels, next_),
                    "a dump is nested less deeply");
@@ -100,23 +99,15 @@ class JsonReader {
   void close() {
     const Open open = open_.back();
     open_.pop_back();
-    std::span<const Value> values = std::span<const Value>(stack_).subspan(open.first);
-    if (open.container.is(ValueKind::dict)) values = values.first(values.size() - values.size() % 2);
-    tree_.append(open.container, values);
-    stack_.resize(open.first);
-    push(open.container);
+    tree_.take(open.container, open.first);
+    tree_.push(open.container);
   }
 
   void read_key() {
     if (sign_here() != '"') refuse_text("where the name of a member should be");
-    push(Value::of_text(text()));
+    tree_.push(Value::of_text(text()));
     if (sign_here() != ':') refuse_text("where a colon should be");
     ++next_;
-  }
-
-  void push(const Value& value) {
-    if (stack_.size() == kMostValues) refuse_limit(file_, "too many values", "a dump has far fewer values");
-    stack_.push_back(value);
   }
 
   /// Returns the next sign that is not blank, without reading it.
@@ -206,7 +197,7 @@ class JsonReader {
   const std::string& file_;
   ValueTree& tree_;
   std::size_t next_ = 0;
-  std::vector<Value> stack_;
+  std::vector<Value>& stack_;
   std::vector<Open> open_;
 };
 

@@ -7,90 +7,30 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "verify/output/table_rows.h"
 
 namespace verify {
 
 namespace {
 
-/// The opcodes of all protocols, for refusals by name.
-struct Opcode {
-  unsigned char code;
-  const char* name;
-};
-constexpr Opcode kOpcodes[] = {{'(', "MARK"},
-                               {'.', "STOP"},
-                               {'0', "POP"},
-                               {'1', "POP_MARK"},
-                               {'2', "DUP"},
-                               {'F', "FLOAT"},
-                               {'I', "INT"},
-                               {'J', "BININT"},
-                               {'K', "BININT1"},
-                               {'L', "LONG"},
-                               {'M', "BININT2"},
-                               {'N', "NONE"},
-                               {'P', "PERSID"},
-                               {'Q', "BINPERSID"},
-                               {'R', "REDUCE"},
-                               {'S', "STRING"},
-                               {'T', "BINSTRING"},
-                               {'U', "SHORT_BINSTRING"},
-                               {'V', "UNICODE"},
-                               {'X', "BINUNICODE"},
-                               {'a', "APPEND"},
-                               {'b', "BUILD"},
-                               {'c', "GLOBAL"},
-                               {'d', "DICT"},
-                               {'}', "EMPTY_DICT"},
-                               {'e', "APPENDS"},
-                               {'g', "GET"},
-                               {'h', "BINGET"},
-                               {'i', "INST"},
-                               {'j', "LONG_BINGET"},
-                               {'l', "LIST"},
-                               {']', "EMPTY_LIST"},
-                               {'o', "OBJ"},
-                               {'p', "PUT"},
-                               {'q', "BINPUT"},
-                               {'r', "LONG_BINPUT"},
-                               {'s', "SETITEM"},
-                               {'t', "TUPLE"},
-                               {')', "EMPTY_TUPLE"},
-                               {'u', "SETITEMS"},
-                               {'G', "BINFLOAT"},
-                               {0x80, "PROTO"},
-                               {0x81, "NEWOBJ"},
-                               {0x82, "EXT1"},
-                               {0x83, "EXT2"},
-                               {0x84, "EXT4"},
-                               {0x85, "TUPLE1"},
-                               {0x86, "TUPLE2"},
-                               {0x87, "TUPLE3"},
-                               {0x88, "NEWTRUE"},
-                               {0x89, "NEWFALSE"},
-                               {0x8a, "LONG1"},
-                               {0x8b, "LONG4"},
-                               {'B', "BINBYTES"},
-                               {'C', "SHORT_BINBYTES"},
-                               {0x8c, "SHORT_BINUNICODE"},
-                               {0x8d, "BINUNICODE8"},
-                               {0x8e, "BINBYTES8"},
-                               {0x8f, "EMPTY_SET"},
-                               {0x90, "ADDITEMS"},
-                               {0x91, "FROZENSET"},
-                               {0x92, "NEWOBJ_EX"},
-                               {0x93, "STACK_GLOBAL"},
-                               {0x94, "MEMOIZE"},
-                               {0x95, "FRAME"},
-                               {0x96, "BYTEARRAY8"},
-                               {0x97, "NEXT_BUFFER"},
-                               {0x98, "READONLY_BUFFER"}};
+constexpr std::string_view kOpcodes =
+#include "pickle_opcodes.tsv.inc"
+    ;
 
-std::string name_of_opcode(unsigned char code) {
-  for (const Opcode& opcode : kOpcodes) {
-    if (opcode.code == code) return opcode.name;
-  }
-  return "no opcode";
+struct Opcode {
+  std::string name = "no opcode";
+  int bytes = 0;  // of the argument that stands behind it
+};
+
+/// Returns the opcodes of all protocols, by their codes.
+const std::array<Opcode, 256>& opcodes() {
+  static const std::array<Opcode, 256> all = [] {
+    std::array<Opcode, 256> found;
+    for (const TextRow& row : rows_of_table(kOpcodes))
+      found[std::stoul(row[0], nullptr, 16)] = {row[1], std::stoi(row[2])};
+    return found;
+  }();
+  return all;
 }
 
 /// Thrown where the file ends within an opcode.
@@ -119,13 +59,13 @@ class PickleReader {
   bool step() {
     at_ = next_;
     const unsigned char code = byte();
+    const std::uint64_t argument = little_endian(opcodes_[code].bytes);
     switch (code) {
       case 0x80:
-        if (const int protocol = byte(); protocol < 2 || protocol > 5)
-          refuse_opcode(code, fmt::format("of protocol {}, and protocols 2 to 5 are read", protocol));
+        if (argument < 2 || argument > 5)
+          refuse_opcode(code, fmt::format("of protocol {}, and protocols 2 to 5 are read", argument));
         break;
       case 0x95:  // FRAME: so many bytes were written at once
-        static_cast<void>(little_endian(8));
         break;
       case '.':
         if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");
@@ -137,25 +77,21 @@ class PickleReader {
         marks_.push_back(stack_.size());
         break;
       case '}':
-        push(tree_.container(ValueKind::dict));
+        tree_.push(tree_.container(ValueKind::dict));
         break;
       case ']':
-        push(tree_.container(ValueKind::list));
+      case ')':
+        tree_.push(tree_.container(ValueKind::list));
         break;
       case 'u':
-        close(code, ValueKind::dict);
-        break;
       case 'e':
-        close(code, ValueKind::list);
+        close(code, code == 'u' ? ValueKind::dict : ValueKind::list);
         break;
       case 's':
         add(code, ValueKind::dict, 2);
         break;
       case 'a':
         add(code, ValueKind::list, 1);
-        break;
-      case ')':
-        push(tree_.container(ValueKind::list));
         break;
       case 0x85:
       case 0x86:
@@ -166,47 +102,37 @@ class PickleReader {
         close_tuple(code);
         break;
       case 'X':
-        push(Value::of_text(text(little_endian(4))));
-        break;
       case 0x8c:
-        push(Value::of_text(text(byte())));
-        break;
-      case 0x94:
-        put(code, memo_.size());
+        tree_.push(Value::of_text(text(argument)));
         break;
       case 'q':
-        put(code, byte());
-        break;
       case 'r':
-        put(code, little_endian(4));
+      case 0x94:
+        put(code, code == 0x94 ? memo_.size() : argument);
         break;
       case 'h':
-        get(code, byte());
-        break;
       case 'j':
-        get(code, little_endian(4));
+        get(code, argument);
         break;
       case 'J':
-        push(Value::of(static_cast<std::int32_t>(static_cast<std::uint32_t>(little_endian(4)))));
+        tree_.push(Value::of(static_cast<std::int32_t>(static_cast<std::uint32_t>(argument))));
         break;
       case 'K':
-        push(Value::of(byte()));
-        break;
       case 'M':
-        push(Value::of(static_cast<std::int64_t>(little_endian(2))));
+        tree_.push(Value::of(static_cast<std::int64_t>(argument)));
         break;
       case 0x8a:
-        push_long();
+        push_long(static_cast<int>(argument));
         break;
       case 'G':
-        push(Value::of_real(big_endian_double()));
+        tree_.push(Value::of_real(big_endian_double()));
         break;
       case 'N':
-        push({});
+        tree_.push({});
         break;
       case 0x88:
       case 0x89:
-        push(Value::of_boolean(code == 0x88));
+        tree_.push(Value::of_boolean(code == 0x88));
         break;
       default:
         refuse_opcode(code, "");
@@ -217,7 +143,7 @@ class PickleReader {
   [[noreturn]] void refuse_opcode(unsigned char code, const std::string& problem) const {
     sim::refuse({.code = "dump_opcode",
                  .option = file_,
-                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", name_of_opcode(code), code, at_,
+                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", opcodes_[code].name, code, at_,
                                         problem.empty() ? "" : " ", problem),
                  .rule = "this is not a flight-recorder dump: it has numbers, texts, tuples, lists and dicts "
                          "only, and nothing else of a pickle is read here",
@@ -254,20 +180,14 @@ class PickleReader {
   }
 
   /// LONG1: the number of bytes, and the bytes of a number with a sign.
-  void push_long() {
-    const int count = byte();
+  void push_long(int count) {
     if (count > 8)
       refuse_limit(file_, fmt::format("a number of {} bytes at offset {}", count, at_),
                    "a number has at most 64 bits");
     std::uint64_t value = little_endian(count);
     const bool is_negative = count > 0 && count < 8 && (value >> static_cast<unsigned>(8 * count - 1)) != 0;
     if (is_negative) value |= ~std::uint64_t{0} << static_cast<unsigned>(8 * count);
-    push(Value::of(static_cast<std::int64_t>(value)));
-  }
-
-  void push(const Value& value) {
-    if (stack_.size() == kMostValues) refuse_limit(file_, "too many values", "a dump has far fewer values");
-    stack_.push_back(value);
+    tree_.push(Value::of(static_cast<std::int64_t>(value)));
   }
 
   /// The first element of the stack that the innermost open container may not take.
@@ -276,9 +196,8 @@ class PickleReader {
   void push_tuple(unsigned char code, std::size_t size) {
     if (stack_.size() < floor() + size) refuse_opcode(code, fmt::format("without {} values", size));
     const Value tuple = tree_.container(ValueKind::list);
-    tree_.append(tuple, std::span<const Value>(stack_).last(size));
-    stack_.resize(stack_.size() - size);
-    push(tuple);
+    tree_.take(tuple, stack_.size() - size);
+    tree_.push(tuple);
   }
 
   /// TUPLE: makes a tuple of what stands above the innermost mark.
@@ -293,8 +212,7 @@ class PickleReader {
   void add(unsigned char code, ValueKind kind, std::size_t size) {
     if (stack_.size() < floor() + size + 1 || !stack_[stack_.size() - size - 1].is(kind))
       refuse_opcode(code, "without a container to which it adds");
-    tree_.append(stack_[stack_.size() - size - 1], std::span<const Value>(stack_).last(size));
-    stack_.resize(stack_.size() - size);
+    tree_.take(stack_[stack_.size() - size - 1], stack_.size() - size);
   }
 
   void put(unsigned char code, std::uint64_t index) {
@@ -310,30 +228,23 @@ class PickleReader {
 
   void get(unsigned char code, std::uint64_t index) {
     if (index >= memo_.size()) refuse_opcode(code, fmt::format("of entry {}, which is not there", index));
-    push(memo_[index]);
+    tree_.push(memo_[index]);
   }
 
   /// Adds what stands above the innermost mark to the container below it.
   void close(unsigned char code, ValueKind kind) {
     if (marks_.empty() || marks_.back() == 0 || !stack_[marks_.back() - 1].is(kind))
       refuse_opcode(code, "without a container to which it adds");
-    const std::span<const Value> values = std::span<const Value>(stack_).subspan(marks_.back());
-    if (kind == ValueKind::dict && values.size() % 2 != 0) refuse_opcode(code, "with a key without a value");
-    tree_.append(stack_[marks_.back() - 1], values);
-    stack_.resize(marks_.back());
+    if (kind == ValueKind::dict && (stack_.size() - marks_.back()) % 2 != 0)
+      refuse_opcode(code, "with a key without a value");
+    tree_.take(stack_[marks_.back() - 1], marks_.back());
     marks_.pop_back();
   }
 
   /// Closes all containers that are open where the file ends.
   void close_all() {
     for (; !marks_.empty(); marks_.pop_back()) {
-      const std::size_t mark = marks_.back();
-      if (mark == 0) continue;
-      const Value container = stack_[mark - 1];
-      std::span<const Value> values = std::span<const Value>(stack_).subspan(mark);
-      if (container.is(ValueKind::dict)) values = values.first(values.size() - values.size() % 2);
-      if (container.is(ValueKind::dict) || container.is(ValueKind::list)) tree_.append(container, values);
-      stack_.resize(mark);
+      if (marks_.back() > 0) tree_.take(stack_[marks_.back() - 1], marks_.back());
     }
   }
 
@@ -342,6 +253,7 @@ class PickleReader {
   ValueTree& tree_;
   std::size_t next_ = 0;  // the byte that is read next
   std::size_t at_ = 0;    // the first byte of the opcode
+  const std::array<Opcode, 256>& opcodes_ = opcodes();
   std::vector<Value>& stack_;
   std::vector<Value>& memo_;
   std::vector<std::size_t> marks_;

@@ -8,13 +8,10 @@
 ///   LONG_BINGET BININT BININT1 BININT2 LONG1 BINFLOAT NONE NEWTRUE NEWFALSE, and of Python APPEND SETITEM
 ///   EMPTY_TUPLE TUPLE1 TUPLE3 TUPLE FRAME MEMOIZE SHORT_BINUNICODE
 ///
-/// Every other opcode is refused by its name and offset, before anything that follows it is read. Those that
-/// import a name or call a function (GLOBAL, REDUCE, BUILD, ...) are among them. A tuple becomes a list.
-///
-///   a dump that Python wrote again with         is
-///   pickle.dump(dump, file), or protocol 2 to 5 read
-///   protocol=0                                  refused at its DICT, at offset 1
-///   protocol=1                                  refused at its first INT or LONG
+/// Every other opcode is refused by its name and offset, before anything that follows it is read, among them
+/// those that import a name or call a function (GLOBAL, REDUCE, BUILD, ...). A dump that Python wrote again
+/// with protocol 0 is refused at its DICT, at offset 1, and with protocol 1 at its first INT or LONG. A tuple
+/// becomes a list.
 ///
 /// Exact   A file that ends too early is read as far as it goes: what stands above each open MARK is added to
 ///         the container below it, as if the pickler had closed it there. An element that is the only one of

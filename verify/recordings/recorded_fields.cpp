@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,16 +50,7 @@ std::optional<std::int64_t> recorded_number(const Value& value) {
   return number_of(value.as_text());
 }
 
-std::string text_of_key(const Value& key) {
-  return key.is(ValueKind::integer) ? std::to_string(key.integer) : std::string(key.as_text());
-}
-
 bool is_set(const Value& value) { return recorded_number(value).value_or(0) != 0; }
-
-std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
-}
 
 class FieldReader {
  public:
@@ -82,7 +74,6 @@ class FieldReader {
     settle_numbered();
     const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
     if (!std::ranges::is_sorted(recording_.calls, by_id)) std::ranges::stable_sort(recording_.calls, by_id);
-    settle_retired();
     settle_coalesced();
     recording_.calls.shrink_to_fit();
   }
@@ -90,8 +81,6 @@ class FieldReader {
  private:
   void read_heads(const Value& dump) {
     recording_.version = std::string(find(dump, "version").as_text());
-    recording_.library = std::string(find(dump, "comm_lib_version").as_text());
-    if (recording_.library.empty()) recording_.library = std::string(find(dump, "nccl_version").as_text());
     const std::span<const Value> groups = elements_of(find(dump, "pg_config"));
     for (std::size_t i = 0; i + 1 < groups.size(); i += 2) read_group(groups[i].as_text(), groups[i + 1]);
     recording_.configured = recording_.groups.size();
@@ -104,10 +93,11 @@ class FieldReader {
       const bool is_whole = has_key(statuses[i + 1], "last_enqueued_collective") &&
                             has_key(statuses[i + 1], "last_completed_collective");
       if (may_be_cut && !is_whole) continue;
-      recording_.statuses.push_back({.number = text_of_key(statuses[i]),
-                                     .enqueued = number("last_enqueued_collective"),
-                                     .started = number("last_started_collective"),
-                                     .completed = number("last_completed_collective")});
+      const Value& key = statuses[i];
+      recording_.statuses.push_back(
+          {.number = key.is(ValueKind::integer) ? std::to_string(key.integer) : std::string(key.as_text()),
+           .enqueued = number("last_enqueued_collective"),
+           .completed = number("last_completed_collective")});
     }
   }
 
@@ -176,9 +166,7 @@ class FieldReader {
                       .dtypes = dtypes_of(field("input_dtypes"), field("output_dtypes")),
                       .thread = recording_.texts.add(field("thread_name").as_text()),
                       .frames = frames_of(field("frames")),
-                      .state = state_of(field("state").as_text(), field("time_discovered_started_ns"),
-                                        field("time_discovered_completed_ns")),
-                      .is_retired = is_set(field("retired")),
+                      .state = state_of(entry),
                       .is_p2p = is_set(field("is_p2p"))};
     const std::span<const Value> group = elements_of(field("process_group"));
     if (group.size() >= 2) call.group = group_of(group[0].as_text(), group[1].as_text());
@@ -186,9 +174,14 @@ class FieldReader {
     recording_.calls.push_back(call);
   }
 
-  static CallState state_of(std::string_view state, const Value& started, const Value& completed) {
-    if (state == "completed" || is_set(completed)) return CallState::completed;
-    return state == "started" || is_set(started) ? CallState::started : CallState::scheduled;
+  CallState state_of(const Value& entry) const {
+    const auto has_set = [&](std::string_view key) { return is_set(tree_.find(entry, key)); };
+    const std::string_view state = tree_.find(entry, "state").as_text();
+    const bool is_of_gloo = tree_.find(entry, "profiling_name").as_text().starts_with("gloo:");
+    if (state == "completed" || has_set("time_discovered_completed_ns") || (is_of_gloo && has_set("retired")))
+      return CallState::completed;
+    return state == "started" || has_set("time_discovered_started_ns") ? CallState::started
+                                                                       : CallState::scheduled;
   }
 
   void settle_group(RecordedCall& call, std::int64_t number, bool has_group) {
@@ -301,9 +294,8 @@ class FieldReader {
       for (const Value& size : elements_of(list)) {
         if (buffer_.back() != '[') buffer_ += ", ";
         const std::int64_t number = recorded_number(size).value_or(-1);
-        own = bounded_product(own, number);
-        char digits[24];
-        buffer_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+        if (own < 0 || number < 0 || __builtin_mul_overflow(own, number, &own)) own = -1;
+        fmt::format_to(std::back_inserter(buffer_), "{}", number);
         if (buffer_.size() > 4096) break;
       }
       buffer_ += ']';
@@ -356,13 +348,6 @@ class FieldReader {
     return recording_.texts.add(buffer_);
   }
 
-  void settle_retired() {
-    for (RecordedCall& call : recording_.calls) {
-      if (call.is_retired && recording_.operation(call).starts_with("gloo:"))
-        call.state = CallState::completed;
-    }
-  }
-
   /// Gives the parts of a coalesced call the state of the call that ends them, which is then left out.
   void settle_coalesced() {
     auto& calls = recording_.calls;
@@ -383,9 +368,9 @@ class FieldReader {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (!goes[i]) calls[kept++] = calls[i];
     }
+    calls.resize(kept);
     while (goes.back()) goes.pop_back();
     recording_.ends = std::ranges::count(goes, true);
-    calls.resize(kept);
   }
 
   /// What the calls have shown so far of the groups of one name.
@@ -427,7 +412,7 @@ SharedRanks::Ranks SharedRanks::find(const Value& value, const ValueTree& tree) 
 
 bool has_fields_of_dump(const Value& value, const ValueTree& tree) {
   const char* const fields[] = {"entries", "pg_config", "pg_status"};
-  return std::any_of(std::begin(fields), std::end(fields), [&](const char* field) {
+  return std::ranges::any_of(fields, [&](const char* field) {
     const Value found = tree.find(value, field);
     return found.is(ValueKind::list) || found.is(ValueKind::dict);
   });

@@ -16,6 +16,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace verify {
@@ -26,16 +28,20 @@ namespace verify {
 
 class InternedTexts {
  public:
-  InternedTexts();
-  std::uint32_t add(std::string_view text);
+  InternedTexts() { add(""); }
+  InternedTexts(InternedTexts&&) = default;  // no copies: `ids_` has views into `texts_`
+  InternedTexts& operator=(InternedTexts&&) = default;
+  std::uint32_t add(std::string_view text) {
+    if (const auto known = ids_.find(text); known != ids_.end()) return known->second;
+    texts_.emplace_back(text);
+    return ids_[texts_.back()] = static_cast<std::uint32_t>(texts_.size() - 1);
+  }
   const std::string& operator[](std::uint32_t id) const { return texts_[id]; }
   std::size_t size() const { return texts_.size(); }
 
  private:
-  void grow();
-
   std::deque<std::string> texts_;
-  std::vector<std::uint32_t> slots_;  // id + 1, by hash; 0 is a free slot
+  std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
 /// More ranks than any job has. A larger number in a file's name or in a group is no rank.
@@ -57,7 +63,6 @@ struct RecordedCall {
   std::uint32_t thread = 0;                         // a text: the name of the thread that issued the call
   std::uint32_t frames = 0;  // a text with a line for each frame, the innermost first; "": no stack
   CallState state = CallState::scheduled;
-  bool is_retired : 1 = false;  // the recorder does not watch the call any more
   bool is_p2p : 1 = false;
   bool is_part : 1 = false;  // of a coalesced call, whose end the dump has
 
@@ -87,24 +92,22 @@ struct RecordedGroup {
 /// group, which is not the name of the group.
 struct RecordedStatus {
   std::string number;
-  std::int64_t enqueued = -1, started = -1, completed = -1;
+  std::int64_t enqueued = -1, completed = -1;
 };
 
 struct Recording {
   std::string path;
   int rank = -1;
   std::string version;        // of the format: "2.10"; "": the dump does not say
-  std::string library;        // of the communication library
   bool is_truncated = false;  // the file ended early; what came before is here
-  std::size_t bytes = 0;
   std::vector<RecordedGroup> groups;
   std::size_t configured = 0;  // of the groups, the first ones are in "pg_config", the others only in calls
   std::vector<RecordedStatus> statuses;
   /// The number (RecordedStatus) and the group of every pair that a call shows.
   std::vector<std::pair<std::int64_t, std::uint32_t>> numbered;
   std::vector<RecordedCall> calls;
-  std::int64_t ends =
-      0;  // entries before the last of `calls` that end coalesced calls; they are not in `calls`
+  /// Entries before the last of `calls` that end coalesced calls; they are not in `calls`.
+  std::int64_t ends = 0;
   std::vector<RecordedSizes> sizes;
   InternedTexts texts;
 

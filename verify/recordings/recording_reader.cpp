@@ -89,13 +89,6 @@ std::vector<std::string> notes_on(const FoundPaths& found) {
   return notes;
 }
 
-/// Returns the words of a command line that give the folders within the first path.
-std::string paths_within(const RecordingSource& source) {
-  std::string path = sim::printable_text(source.paths.front());
-  if (!path.ends_with('/')) path += '/';
-  return path + "*";
-}
-
 FoundPaths found_paths(const RecordingSource& source) {
   FoundPaths found;
   std::vector<Candidate>& files = found.files;
@@ -138,11 +131,6 @@ void read_bytes(const std::string& path, std::string& bytes) {
   bytes.resize(static_cast<std::size_t>(file.gcount()));
 }
 
-/// Returns the bytes that were written: a file that was cut may end in zeros, and a whole dump does not.
-std::string_view without_last_zeros(std::string_view bytes) {
-  return bytes.substr(0, bytes.find_last_not_of('\0') + 1);
-}
-
 /// Returns the value of a file with the form of a dump: a pickle, or a JSON object.
 std::optional<ParsedFile> parsed_file(std::string_view bytes, const std::string& file, ValueTree& tree) {
   const std::size_t first = bytes.find_first_not_of(kBlanks);
@@ -161,20 +149,13 @@ bool ends_before_a_field(std::string_view bytes, const std::string& file, ValueT
 
 /// Returns what packs a file, by its first bytes: "gzip", say; "" where nothing known does.
 std::string packing_of(std::string_view bytes) {
-  struct Packing {
-    const char* name;
-    std::string_view begins;
-  };
-  constexpr Packing kPackings[] = {{"gzip", "\x1f\x8b"},
-                                   {"zip", "PK\x03\x04"},
-                                   {"zstd", "\x28\xb5\x2f\xfd"},
-                                   {"xz",
-                                    "\xfd"
-                                    "7zXZ"},
-                                   {"bzip2", "BZh"}};
-  for (const Packing& one : kPackings) {
-    if (bytes.starts_with(one.begins)) return one.name;
-  }
+  constexpr std::pair<const char*, std::string_view> kPackings[] = {{"gzip", "\x1f\x8b"},
+                                                                    {"zip", "PK\x03\x04"},
+                                                                    {"zstd", "\x28\xb5\x2f\xfd"},
+                                                                    {"xz", "\xfd\x37zXZ"},
+                                                                    {"bzip2", "BZh"}};
+  for (const auto& [name, begins] : kPackings)
+    if (bytes.starts_with(begins)) return name;
   constexpr std::size_t kPlaceInTar = 257;
   return bytes.size() > kPlaceInTar && bytes.substr(kPlaceInTar).starts_with("ustar") ? "tar" : "";
 }
@@ -196,7 +177,8 @@ void read_files(std::vector<Candidate>& files, int threads, const ReadingProgres
       if (shows_progress && progress) progress(i, files.size(), file.path);
       try {
         read_bytes(file.path, bytes);
-        const std::string_view written = without_last_zeros(bytes);
+        // A file that was cut may end in zeros, and a whole dump does not.
+        const std::string_view written = std::string_view(bytes).substr(0, bytes.find_last_not_of('\0') + 1);
         file.recording = recording_of(written, sim::printable_text(file.path), lists, tree);
         if (file.recording) {
           file.recording->path = file.path;
@@ -343,22 +325,19 @@ class RankFinder {
   std::regex expression_;
 };
 
-bool are_alike(const RecordedGroup& a, const RecordedGroup& b) {
-  const bool have_ranks = a.ranks != nullptr && b.ranks != nullptr;
-  return a.name == b.name && a.description == b.description &&
-         (have_ranks ? *a.ranks == *b.ranks : a.ranks == b.ranks);
-}
-
 /// Whether two dumps of one rank have the same groups and calls, as those of a pickle and of its JSON form.
 bool are_alike(const Recording& a, const Recording& b) {
-  return std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
-                    [](const RecordedGroup& x, const RecordedGroup& y) { return are_alike(x, y); }) &&
-         std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(),
-                    [&](const RecordedCall& x, const RecordedCall& y) {
-                      return x.record_id == y.record_id && x.group == y.group && x.sequence == y.sequence &&
-                             x.p2p_sequence == y.p2p_sequence && x.state == y.state &&
-                             a.operation(x) == b.operation(y);
-                    });
+  const auto are_one_group = [](const RecordedGroup& x, const RecordedGroup& y) {
+    const bool have_ranks = x.ranks != nullptr && y.ranks != nullptr;
+    return x.name == y.name && x.description == y.description &&
+           (have_ranks ? *x.ranks == *y.ranks : x.ranks == y.ranks);
+  };
+  const auto are_one_call = [&](const RecordedCall& x, const RecordedCall& y) {
+    return x.record_id == y.record_id && x.group == y.group && x.sequence == y.sequence &&
+           x.p2p_sequence == y.p2p_sequence && x.state == y.state && a.operation(x) == b.operation(y);
+  };
+  return std::ranges::equal(a.groups, b.groups, are_one_group) &&
+         std::ranges::equal(a.calls, b.calls, are_one_call);
 }
 
 /// Takes the dumps, and the blank dumps, from what was read. Refuses named files that are neither, and notes
@@ -375,15 +354,13 @@ std::vector<Recording> taken(std::vector<Candidate>& files, const IsAlike& is_al
       recordings.blank.push_back(*std::move(file.blank));
     } else if (!file.is_named) {
       left_out += file.problem != nullptr ? 0 : 1;
-    } else if (file.packing.empty()) {
-      refusals.keep([&] {
-        refuse_file("dump_form", file.path, "no 'entries', 'pg_config' or 'pg_status'", kDumpForms,
-                    "the file that the flight recorder wrote");
-      });
     } else {
+      const bool is_packed = !file.packing.empty();
       refusals.keep([&] {
-        refuse_file("dump_form", file.path, words_of_packing(file.packing), kDumpForms,
-                    "the files that are in it");
+        refuse_file("dump_form", file.path,
+                    is_packed ? words_of_packing(file.packing) : "no 'entries', 'pg_config' or 'pg_status'",
+                    kDumpForms,
+                    is_packed ? "the files that are in it" : "the file that the flight recorder wrote");
       });
     }
   }
@@ -411,7 +388,9 @@ std::vector<Recording> taken(std::vector<Candidate>& files, const IsAlike& is_al
   } else if (paths.folders > 0) {
     numbers += fmt::format(", in which {} {}", is_or_are(paths.folders, "is", "are"),
                            counted(paths.folders, "folder"));
-    hint = "the folders within it, which are not read unless they are given: " + paths_within(source);
+    const std::string path = sim::printable_text(source.paths.front());
+    hint = fmt::format("the folders within it, which are not read unless they are given: {}{}*", path,
+                       path.ends_with('/') ? "" : "/");
   }
   if (packed != nullptr) hint = "the files that are in it (gunzip, unzip or tar unpacks them)";
   refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(), numbers, kDumpForms, hint);
@@ -481,9 +460,7 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
                                       ValueTree& tree) {
   const std::optional<ParsedFile> parsed = parsed_file(bytes, file, tree);
   if (!parsed || !has_fields_of_dump(parsed->value, tree)) return std::nullopt;
-  Recording recording = recorded(*parsed, tree, lists, file);
-  recording.bytes = bytes.size();
-  return recording;
+  return recorded(*parsed, tree, lists, file);
 }
 
 Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress) {

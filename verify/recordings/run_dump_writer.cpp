@@ -25,21 +25,15 @@ constexpr int kWorldNumber = 0;
 
 /// Returns the operation as ProcessGroupNCCL names it; "" if the flight recorder does not record it.
 std::string_view recorded_name(Operation operation) {
-  switch (operation) {
-    case Operation::reduce_scatter:
-      return "_reduce_scatter_base";
-    case Operation::all_gather:
-      return "_all_gather_base";
-    case Operation::all_to_all_uneven:
-      return "all_to_all";
-    case Operation::barrier:
-      return "all_reduce_barrier";
-    case Operation::split:
-    case Operation::new_group:
-      return "";
-    default:
-      return name_of(operation);
-  }
+  static const std::map<Operation, std::string_view> others = {
+      {Operation::reduce_scatter, "_reduce_scatter_base"},
+      {Operation::all_gather, "_all_gather_base"},
+      {Operation::all_to_all_uneven, "all_to_all"},
+      {Operation::barrier, "all_reduce_barrier"},
+      {Operation::split, ""},
+      {Operation::new_group, ""}};
+  const auto found = others.find(operation);
+  return found == others.end() ? name_of(operation) : found->second;
 }
 
 /// Returns the dtype as PyTorch's ScalarType names it.
@@ -74,30 +68,18 @@ void add_tensors(const CallRecord& call, int place, FlightCall& dumped) {
   const bool is_root = call.root_or_peer == place;
   dumped.input_dtype = dumped.output_dtype = recorded_name(call.dtype);
   dumped.input_sizes = dumped.output_sizes = block;
-  switch (call.operation) {
-    case Operation::reduce_scatter:
-      dumped.input_sizes = whole;
-      break;
-    case Operation::all_gather:
-      dumped.output_sizes = whole;
-      break;
-    case Operation::all_to_all:
-      dumped.input_sizes = dumped.output_sizes = whole;
-      break;
-    case Operation::gather:
-      dumped.output_sizes = is_root ? TensorSizes(static_cast<std::size_t>(n), {call.count}) : undefined;
-      if (!is_root) dumped.output_dtype = "Undefined";
-      break;
-    case Operation::scatter:
-      dumped.input_sizes = is_root ? TensorSizes(static_cast<std::size_t>(n), {call.count}) : undefined;
-      if (!is_root) dumped.input_dtype = "Undefined";
-      break;
-    case Operation::barrier:
-      dumped.input_sizes = dumped.output_sizes = {{1}};
-      dumped.input_dtype = dumped.output_dtype = "Float";
-      break;
-    default:
-      break;
+  const auto is = [&](Operation operation) { return call.operation == operation; };
+  const auto give_root = [&](TensorSizes& sizes, std::string_view& dtype) {
+    sizes = is_root ? TensorSizes(static_cast<std::size_t>(n), {call.count}) : undefined;
+    if (!is_root) dtype = "Undefined";
+  };
+  if (is(Operation::reduce_scatter) || is(Operation::all_to_all)) dumped.input_sizes = whole;
+  if (is(Operation::all_gather) || is(Operation::all_to_all)) dumped.output_sizes = whole;
+  if (is(Operation::gather)) give_root(dumped.output_sizes, dumped.output_dtype);
+  if (is(Operation::scatter)) give_root(dumped.input_sizes, dumped.input_dtype);
+  if (is(Operation::barrier)) {
+    dumped.input_sizes = dumped.output_sizes = {{1}};
+    dumped.input_dtype = dumped.output_dtype = "Float";
   }
 }
 
@@ -189,16 +171,13 @@ RunDumpWriter::RunDumpWriter(const sim::Layout& layout, const sim::RunReport& ru
   for (const auto& [index, kind] : made) made_[{kind, index}] = ++number;
 }
 
-/// Returns the number of the new_group call that made a group of the layout. The call that makes the world
-/// comes before all others.
-int RunDumpWriter::number_of(int kind, int group) const { return layout_.calls_of(kind).call_of(group) + 1; }
-
-/// Returns the numbers of the groups of the layout to which a rank belongs, with the places of their kinds.
+/// Returns the numbers of the new_group calls that made the groups of the layout to which a rank belongs,
+/// with the places of their kinds. The call that makes the world comes before all others.
 std::map<int, int> RunDumpWriter::layout_groups_of(int rank) const {
   std::map<int, int> kinds;
   for (int kind = 0; kind < std::ssize(layout_.kinds); ++kind) {
     const auto place = layout_.kinds[static_cast<std::size_t>(kind)].place_of(rank);
-    if (place) kinds[number_of(kind, place->group)] = kind;
+    if (place) kinds[layout_.calls_of(kind).call_of(place->group) + 1] = kind;
   }
   return kinds;
 }

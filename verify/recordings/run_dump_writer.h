@@ -51,10 +51,8 @@ class RunDumpWriter {
   RankDump dump_of(std::size_t index);
 
  private:
-  using GroupKey = std::pair<std::string, int>;  // kind and index
   using Places = std::map<const sim::ProcessGroup*, FlightPlace>;
 
-  int number_of(int kind, int group) const;
   std::map<int, int> layout_groups_of(int rank) const;
   Places add_groups(const sim::RankReport& rank, RankDump& dump);
 
@@ -62,7 +60,8 @@ class RunDumpWriter {
   const sim::RunReport& run_;
   const sim::RunTimeline& timeline_;
   std::int64_t most_calls_;
-  std::map<GroupKey, int> made_;  // the groups that the program made, with the numbers of their names
+  /// The numbers of the names of groups that the program made, by kind and index.
+  std::map<std::pair<std::string, int>, int> made_;
   std::map<int, std::string> ranks_texts_;  // of groups, by the numbers of their names
 };
 

@@ -11,6 +11,18 @@ Value ValueTree::container(ValueKind kind) {
   return {.kind = kind, .container = blocks_.size() - 1};
 }
 
+void ValueTree::push(const Value& value) {
+  if (stack.size() == kMostValues) refuse_limit(file_, "too many values", "a dump has far fewer values");
+  stack.push_back(value);
+}
+
+void ValueTree::take(Value to, std::size_t first) {
+  std::span<const Value> values = std::span<const Value>(stack).subspan(first);
+  if (to.is(ValueKind::dict)) values = values.first(values.size() - values.size() % 2);
+  if (to.is(ValueKind::dict) || to.is(ValueKind::list)) append(to, values);
+  stack.resize(first);
+}
+
 void ValueTree::append(const Value& to, std::span<const Value> values) {
   Block& block = blocks_[to.container];
   const bool is_last = block.offset + block.count == pool_.size();

@@ -50,8 +50,10 @@ class ValueTree {
  public:
   /// Returns a new list or dict without elements.
   Value container(ValueKind kind);
-  /// Appends values to a list, or keys and values in turn to a dict.
-  void append(const Value& to, std::span<const Value> values);
+  void push(const Value& value);
+  /// Moves what stands on the stack from a place on to the end of a list or a dict: of a dict keys and values
+  /// in turn, where a last key without a value is left out. Any other value takes nothing.
+  void take(Value to, std::size_t first);
   /// Returns the elements of a list, or the keys and values of a dict; none of any other kind.
   std::span<const Value> elements(const Value& of) const;
   /// Returns the value of a key in a dict; none where there is no such key.
@@ -61,13 +63,15 @@ class ValueTree {
   /// Forgets everything and keeps the memory. `file` is named where a limit is passed.
   void begin(std::string file);
 
-  /// What a parser of pickles works with. It is here so that its memory is kept from file to file.
+  /// What parsers work with. It is here so that its memory is kept from file to file.
   std::vector<Value> stack, memo;
 
  private:
   struct Block {
     std::size_t offset = 0, count = 0;
   };
+  void append(const Value& to, std::span<const Value> values);
+
   std::string file_;
   std::vector<Value> pool_;
   std::vector<Block> blocks_;

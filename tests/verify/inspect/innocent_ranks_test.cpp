@@ -7,8 +7,8 @@
 
 #include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/call_meaning.h"
-#include "verify/inspect/ended_parts.h"
 #include "verify/inspect/inspection_text.h"
+#include "verify/inspect/job.h"
 
 namespace {
 
@@ -89,9 +89,8 @@ TEST(InnocentRanks, TheLastBatchOfACutFileIsNotPending) {
   dumps[1].calls = {message("nccl:send 1->0", 1, "completed", 0),
                     message("nccl:send 1->0", 2, "scheduled", 2),
                     message("nccl:recv 1<-0", 2, "scheduled", 3)};
-  std::vector<verify::Recording> ranks = test::recordings_of(dumps).ranks;
   const auto kept = [&](bool has_batches, bool is_truncated) {
-    std::vector<verify::Recording> recordings = ranks;
+    std::vector<verify::Recording> recordings = test::recordings_of(dumps).ranks;
     recordings[1].calls[0].is_part = has_batches;
     recordings[1].is_truncated = is_truncated;
     verify::leave_out_ended_parts(recordings);

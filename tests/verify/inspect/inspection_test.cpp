@@ -61,7 +61,7 @@ std::vector<TestDump> drawn_dumps(const HungJob& job, const test::Hang& hang) {
 }
 
 /// Whether the dumps of a hang are also those of ranks that made one call more than the others, and are
-/// explained so: fewer ranks wait than stopped (calls_ahead.h).
+/// explained so: fewer ranks wait than stopped (calls_ahead.cpp).
 bool look_like_calls_ahead(const Inspection& inspection, const HungJob& job) {
   const auto stopped = std::ranges::count_if(job.stops_at, [](int call) { return call >= 0; });
   return inspection.waiting.suspects.seen == verify::Seen::ahead &&

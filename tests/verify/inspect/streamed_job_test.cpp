@@ -129,7 +129,7 @@ RC_GTEST_PROP(InspectionOfStreams, OfSeveralHostsThatStoppedNoOtherIsNamed, ()) 
   const StreamedHang hang = test::hang_of(job);
   const Inspection inspection = inspection_of(test::dumps_of(job, hang, drawn_view()));
   const Ranks found = named(inspection);
-  // Fewer ranks that wait than stopped look one call ahead of them (calls_ahead.h): dumps cannot tell.
+  // Fewer ranks that wait than stopped look one call ahead of them (calls_ahead.cpp): dumps cannot tell.
   RC_PRE(inspection.waiting.suspects.seen != verify::Seen::ahead || found.size() >= stopped.size());
   const bool is_any_missed =
       std::any_of(stopped.begin(), stopped.end(), [&](int rank) { return is_missed(hang, rank); });

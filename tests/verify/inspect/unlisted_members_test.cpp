@@ -1,8 +1,6 @@
 // Proves that groups are told apart whose members no dump lists, or whose names no call has, and that nobody
 // is named for them where their members cannot be told.
 
-#include "verify/inspect/unlisted_members.h"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +9,7 @@
 #include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/inspection.h"
 #include "verify/inspect/inspection_text.h"
+#include "verify/inspect/job.h"
 
 namespace {
 
