@@ -1,7 +1,10 @@
 #include "gpu/device/gpu_device.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <initializer_list>
+#include <mutex>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -9,15 +12,53 @@
 #include <vector>
 
 #include "gpu/device/kernels.h"
-#include "gpu/device/lane_streams.h"
 #include "gpu/device/refusals.h"
 #include "gpu/device/runtime.h"
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/function_loops.h"
 #include "sim/tensor/kernel_functions.h"
+#include "sim/tensor/memory_pool.h"
 
 namespace gpu {
+
+/// The streams of a GPU, one for each lane of its memory pool. Ranks that share a lane share its stream. Any
+/// thread may ask. A stream, and the vendor's handle for it, are made when they are first asked for.
+class LaneStreams {
+ public:
+  explicit LaneStreams(int ordinal) : ordinal_(ordinal) { open_gpu(ordinal); }
+  ~LaneStreams() {
+    for (Vendor* vendor : vendors_) {
+      if (vendor != nullptr) end_vendor(vendor);
+    }
+    for (Stream* stream : streams_) {
+      if (stream != nullptr) end_stream(stream);
+    }
+  }
+  LaneStreams(const LaneStreams&) = delete;
+  LaneStreams& operator=(const LaneStreams&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  Stream* stream(std::size_t lane) {
+    const std::lock_guard lock(mutex_);
+    Stream*& stream = streams_[lane];
+    if (stream == nullptr) stream = make_stream();
+    return stream;
+  }
+  Vendor* vendor(std::size_t lane) {
+    Stream* of_lane = stream(lane);
+    const std::lock_guard lock(mutex_);
+    Vendor*& vendor = vendors_[lane];
+    if (vendor == nullptr) vendor = make_vendor(of_lane);
+    return vendor;
+  }
+
+ private:
+  int ordinal_;
+  std::mutex mutex_;
+  std::array<Stream*, sim::MemoryPool::kLanes> streams_ = {};
+  std::array<Vendor*, sim::MemoryPool::kLanes> vendors_ = {};
+};
 
 namespace {
 

@@ -19,7 +19,8 @@
 ///         address), launch_number (not a whole number), launch_range (rank >= world size, local rank >=
 ///         local size, a number outside its limits), launch_address (not a host name or an address),
 ///         launch_contradiction (two launchers, of which neither started the other, differ), host_list.
-/// Source  the manuals of torchrun, mpirun (Open MPI), Hydra, Intel MPI, MVAPICH2, srun.
+/// Source  the manuals of torchrun, mpirun (Open MPI), Hydra, Intel MPI, MVAPICH2, srun; Slurm's manual of
+///         scontrol, show hostnames, and of sbatch, SLURM_TASKS_PER_NODE.
 
 #include <cstdint>
 #include <map>
@@ -65,5 +66,16 @@ Launch detect_launch(const Environment& options, const Environment& environment)
 
 /// Describes a launch in one line.
 std::string text_of(const Launch& launch);
+
+// The two kinds of compressed lists that Slurm writes. Numbers keep leading zeros: the first host of
+// "gpu[01-03]" is gpu01. A list is refused (host_list) that has an empty name, a bracket that nests or has no
+// partner, a range or a count that is not made of numbers of at most nine digits, a range that descends, or
+// more than 2^20 nodes. `variable` holds the list, and is used in messages only.
+
+/// Returns the name of the first host of a list: "gpu[01-03,7],login1".
+std::string first_host(const std::string& variable, const std::string& list);
+
+/// Returns the number of tasks on node 0, 1, 2, ... of a list: "4(x2),3".
+std::vector<int> expand_tasks_per_node(const std::string& variable, const std::string& list);
 
 }  // namespace sim

@@ -35,8 +35,8 @@ TEST_P(Bugs, AreCaughtAsTheirFileSays) {
   const CatalogueEntry& bug = test::bugs()[GetParam()];
   std::vector<Bench> benches(1);
   const std::vector<CatalogueRow> rows =
-      run_catalogue({&bug, 1}, benches, [](std::size_t, const CatalogueEntry&) { return true; });
-  EXPECT_EQ(rows.front().verdict, CatalogueVerdict::caught) << bug.bug << ": " << rows.front().sentence;
+      run_catalogue({&bug, 1}, benches, [](std::size_t, std::size_t, const std::string&) { return true; });
+  EXPECT_EQ(rows.front().verdict, FaultVerdict::caught) << bug.bug << ": " << rows.front().sentence;
   ASSERT_TRUE(rows.front().failure.has_value());
   const CaseSetting& setting = rows.front().failure->setting;
   EXPECT_LE(setting.group_size, test::defect_named(bug.bug).most_ranks)

@@ -24,9 +24,9 @@
 namespace verify {
 
 struct CampaignRequest {
-  std::vector<const Case*> cases;
-  std::vector<const Property*> properties;
-  std::vector<sim::DType> dtypes;
+  std::vector<const Case*> cases = {};
+  std::vector<const Property*> properties = {};
+  std::vector<sim::DType> dtypes = {};
   std::int64_t runs = 0;  // for each case and property, over all dtypes
   std::uint64_t seed = 0;
   int max_world = 8;

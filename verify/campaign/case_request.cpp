@@ -30,8 +30,7 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
 template <typename Item, typename All, typename NameOf>
 std::vector<Item> chosen(const std::vector<std::string>& names, const char* option, const char* code,
                          const All& all, const NameOf& name_of) {
-  std::vector<std::string> known;
-  for (const Item& item : all) known.push_back(name_of(item));
+  const std::vector<std::string> known = names_of(all, name_of);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) == known.end()) {
       refuse_name(code, std::string("--") + option, name, known);
@@ -118,9 +117,7 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
 }  // namespace
 
 std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (const sim::DType dtype : kDTypes) names.emplace_back(sim::name_of(dtype));
-  return names;
+  return names_of(kDTypes, [](sim::DType dtype) { return sim::name_of(dtype); });
 }
 
 CampaignRequest named_campaign(const CaseOptions& options, const CaseList& cases) {

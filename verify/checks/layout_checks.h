@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
 #include "verify/checks/check_result.h"
@@ -43,5 +44,12 @@ CheckResult check_nodes(const sim::Layout& layout, const sim::NodePlacement& nod
 /// Compares the groups of a kind with a list of groups, including the order of groups and of members.
 CheckResult check_expected_groups(const sim::Layout& layout, const std::string& kind,
                                   const std::vector<std::vector<int>>& expected);
+
+/// Computes a second time, from the options, how many layers each stage of a model must hold (Megatron-LM,
+/// transformer_block.py, get_num_layers_to_build, and transformer_layer.py, get_transformer_layer_offset).
+/// Stage s of the model is chunk s / pp of pipeline rank s % pp; layers are numbered over the model. Stages
+/// that --pipeline-model-parallel-layout spells out are not checked. Returns a sentence about the first stage
+/// that holds another number of layers, or another first layer; "" if there is none.
+std::string wrong_layer_count(const sim::LayerRequest& request, const sim::LayerPlacement& placement);
 
 }  // namespace verify

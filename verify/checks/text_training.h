@@ -14,7 +14,6 @@
 #include "verify/checks/proved_settings.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/trained_model.h"
-#include "verify/checks/training_curve.h"
 #include "verify/faults/fault.h"
 #include "verify/properties/bench.h"
 

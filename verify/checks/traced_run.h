@@ -1,6 +1,6 @@
 #pragma once
 
-/// A run of virtual ranks with its timeline in logical time. --trace writes it to a file (trace_json.h).
+/// A run of virtual ranks with its timeline in logical time. --trace writes it to a file (replay_forms.h).
 ///
 /// Shapes  A compute slice lies in one part of the work. `parts` has the part of each slice of the timeline,
 ///         in the same order.

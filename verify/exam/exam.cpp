@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/printable_text.h"
@@ -16,6 +17,7 @@
 #include "verify/campaign/drawn_settings.h"
 #include "verify/explain/explanation.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/output/table_rows.h"
 #include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
@@ -23,54 +25,18 @@ namespace verify {
 
 namespace {
 
-struct WordsOfKind {
-  FaultKind kind;
-  std::vector<const char*> words;
-};
-
-const std::vector<WordsOfKind>& words_of_kinds() {
-  static const std::vector<const char*> moved = {"too late", "too early", "is missing", "in place of",
-                                                 "are being written by"};
-  static const std::vector<const char*> blocks = {"in this order", "in other places",  "has the part of",
-                                                  "rows are",      "columns are",      "blocks of",
-                                                  "each block of", "used the rows of", "used the columns of"};
-  static const std::vector<const char*> places = {"in this order", "in other places", "rows are",
-                                                  "columns are",   "are shifted by",  "are transposed"};
-  static const std::vector<WordsOfKind> table = {
-      {FaultKind::skip, {"is missing", "are missing"}},
-      {FaultKind::twice, {"too many", "times the serial", "times"}},
-      {FaultKind::late, moved},
-      {FaultKind::early, moved},
-      {FaultKind::no_wait,
-       {"too late", "is missing", "its own term", "had no part", "is not used", "is used on no rank"}},
-      {FaultKind::own_term,
-       {"is missing", "its own term", "had no part", "is not used", "is used on no rank"}},
-      {FaultKind::drop_accumulate, {"is missing", "had no part", "adds to what was there"}},
-      {FaultKind::op, {"reduction", "times", "divided by", "multiple of"}},
-      {FaultKind::scale, {"times", "divided by", "multiple of", "multiples of", "multiplied by"}},
-      {FaultKind::root, {"root", "broadcast", "rank 1"}},
-      {FaultKind::peer, {"peer", "send ", "recv ", "unmatched"}},
-      {FaultKind::swap_blocks, blocks},
-      {FaultKind::next_block, blocks},
-      {FaultKind::offset, places},
-      {FaultKind::transpose, places},
-      {FaultKind::stale,
-       {"the step before", "of another", "before the last", "the input of the call before"}},
-      {FaultKind::dtype, {"rounding", "precision"}},
-      {FaultKind::truncate, {"differs in 1 of", "every wrong element", "nan", "retired", "no number"}},
-      {FaultKind::nan, {"nan", "retired", "no number"}},
-      {FaultKind::zero, {"zero", "had no part"}},
-  };
-  return table;
-}
-
 /// The words by which a text names a kind of fault.
 std::vector<std::string> words_of(const Fault& fault) {
   if (fault.kind == FaultKind::wrong_group) return {" over " + fault.group};
   std::vector<std::string> words;
   if (fault.kind == FaultKind::op) words.push_back("(" + std::string(sim::name_of(fault.reduce_op)) + ")");
-  for (const auto& [kind, own] : words_of_kinds())
-    if (kind == fault.kind) words.insert(words.end(), own.begin(), own.end());
+  static const std::vector<TextRow> rows = rows_of_table(
+#include "words_of_faults.tsv.inc"
+  );
+  for (const TextRow& row : rows) {
+    const std::vector<std::string> faults = words_of_cell(row.at(1));
+    if (std::ranges::find(faults, info_of(fault.kind).name) != faults.end()) words.push_back(row.at(0));
+  }
   return words;
 }
 
@@ -321,10 +287,10 @@ class Candidate {
       if (!differs) row_.setting = setting_;
       differs = true;
       if (!is_caught() && !is_caught_in_floats()) continue;
-      row_.verdict = ExamVerdict::caught;
+      row_.verdict = FaultVerdict::caught;
       return row_;
     }
-    row_.verdict = differs ? ExamVerdict::missed : ExamVerdict::equivalent;
+    row_.verdict = differs ? FaultVerdict::missed : FaultVerdict::equivalent;
     row_.sentence =
         differs ? "no property of the case says anything" : why_equivalent(row_.fault, *row_.fault.met);
     return row_;
@@ -425,31 +391,42 @@ NamedReasons named_reasons(const Fault& fault, const std::string& found, const s
 
 std::string why_equivalent(const Fault& fault, std::int64_t met) {
   if (met == 0) return "no call that was made has the fault";
-  switch (fault.kind) {
-    case FaultKind::stale:
-      return "each rank calls once at the site, or gives the same input again";
-    case FaultKind::no_wait:
-      return "nothing uses the result before the next call";
-    case FaultKind::op:
-      return "the terms of the group are such that both reductions give the same";
-    case FaultKind::scale:
-      return "the result is 0, or is not used";
-    case FaultKind::truncate:
-      return "the last elements are the same before and after the call, or are not used";
-    case FaultKind::dtype:
-      return "the input is exact in bf16";
-    default:
-      return "what the fault changes is not used, or is the same";
-  }
+  static constexpr std::pair<FaultKind, const char*> kReasons[] = {
+      {FaultKind::stale, "each rank calls once at the site, or gives the same input again"},
+      {FaultKind::no_wait, "nothing uses the result before the next call"},
+      {FaultKind::op, "the terms of the group are such that both reductions give the same"},
+      {FaultKind::scale, "the result is 0, or is not used"},
+      {FaultKind::truncate, "the last elements are the same before and after the call, or are not used"},
+      {FaultKind::dtype, "the input is exact in bf16"}};
+  for (const auto& [kind, reason] : kReasons)
+    if (kind == fault.kind) return reason;
+  return "what the fault changes is not used, or is the same";
 }
 
-const char* name_of(ExamVerdict verdict) {
-  constexpr const char* kNames[] = {"not run", "caught", "equivalent", "missed"};
+const char* name_of(FaultVerdict verdict) {
+  constexpr const char* kNames[] = {"not run", "caught", "equivalent", "unnamed", "missed"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
-std::int64_t Exam::count(ExamVerdict verdict) const {
+std::int64_t Exam::count(FaultVerdict verdict) const {
   return std::ranges::count_if(rows, [&](const ExamRow& row) { return row.verdict == verdict; });
+}
+
+bool over_items(std::size_t count, std::span<Bench> benches, const ExamGoesOn& goes_on,
+                const std::function<std::string(std::size_t)>& name_of,
+                const std::function<void(Bench&, std::size_t)>& work) {
+  std::mutex mutex;  // guards what follows
+  std::size_t done = 0;
+  bool goes = true;
+  over_benches(count, benches, [&](Bench& bench, std::size_t i) {
+    {
+      const std::lock_guard lock(mutex);
+      goes = goes && goes_on(done++, count, name_of(i));
+      if (!goes) return;
+    }
+    work(bench, i);
+  });
+  return goes;
 }
 
 Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on) {
@@ -471,21 +448,15 @@ Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGo
     std::size_t chosen = 0;
     for (const PlannedFault& fault : plan.faults) {
       if (!is_chosen(request.faults, parsed_fault(fault.text))) continue;
-      items.push_back({&plan, &fault, request.explains && is_explained(plan, chosen++)});
+      items.push_back({&plan, &fault, is_explained(plan, chosen++)});
     }
   }
   exam.rows.resize(items.size());
-  std::mutex mutex;  // guards what follows
-  std::size_t done = 0;
-  over_benches(items.size(), benches, [&](Bench& bench, std::size_t i) {
-    const auto& [plan, fault, explains] = items[i];
-    {
-      const std::lock_guard lock(mutex);
-      exam.is_whole =
-          exam.is_whole && goes_on(done++, items.size(), plan->the_case->name() + " " + fault->text);
-      if (!exam.is_whole) return;
-    }
-    exam.rows[i] = Candidate(*plan, *fault, explains, bench).judged();
+  const auto name_of_item = [&](std::size_t i) {
+    return items[i].plan->the_case->name() + " " + items[i].fault->text;
+  };
+  exam.is_whole = over_items(items.size(), benches, goes_on, name_of_item, [&](Bench& bench, std::size_t i) {
+    exam.rows[i] = Candidate(*items[i].plan, *items[i].fault, items[i].explains, bench).judged();
   });
   std::erase_if(exam.rows, [](const ExamRow& row) { return row.the_case == nullptr; });
   return exam;

@@ -49,16 +49,17 @@ struct ExamRequest {
   std::vector<std::string> faults = {};  // the names of faults; empty: all
   std::uint64_t seed = 0;
   int max_world = 8;
-  bool explains = true;
 };
 
-enum class ExamVerdict : std::uint8_t { not_run, caught, equivalent, missed };
-const char* name_of(ExamVerdict verdict);
+/// What became of a planted fault. `unnamed`, of a catalogue (fault_catalogue.h): a property fails, and does
+/// not say what it has to.
+enum class FaultVerdict : std::uint8_t { not_run, caught, equivalent, unnamed, missed };
+const char* name_of(FaultVerdict verdict);
 
 struct ExamRow {
   const Case* the_case = nullptr;
   Fault fault = {};
-  ExamVerdict verdict = ExamVerdict::not_run;
+  FaultVerdict verdict = FaultVerdict::not_run;
   std::string by = {};        // the property, or the code of the finding
   std::string sentence = {};  // what it said; of an equivalent fault why it may be
   CaseSetting setting = {};   // where it was caught, or where something differed first
@@ -74,12 +75,18 @@ struct Exam {
   std::vector<std::string> false_alarms;
   bool is_whole = true;
 
-  std::int64_t count(ExamVerdict verdict) const;
+  std::int64_t count(FaultVerdict verdict) const;
 };
 
-/// Called before every fault, by one thread at a time: how many are done, of how many. Returns whether the
-/// exam goes on.
+/// Called before every item (a fault, a bug, a site), by one thread at a time: how many are done, of how
+/// many. Returns whether the work goes on.
 using ExamGoesOn = std::function<bool(std::size_t done, std::size_t total, const std::string& what)>;
+
+/// Does `work` for each item on the threads that the benches stand for, unless it is stopped. Returns whether
+/// it came to its end.
+bool over_items(std::size_t count, std::span<Bench> benches, const ExamGoesOn& goes_on,
+                const std::function<std::string(std::size_t)>& name_of,
+                const std::function<void(Bench&, std::size_t)>& work);
 
 Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on);
 

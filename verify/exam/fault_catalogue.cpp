@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
@@ -38,12 +37,6 @@ constexpr std::array<CatalogueKey, 6> kCatalogueKeys = {
      {"property", true, false, "serial"},
      {"dtype", false, false, "field"},
      {"names", true, false, "row_parallel_linear.forward"}}};
-
-std::vector<std::string> key_names() {
-  std::vector<std::string> names;
-  for (const CatalogueKey& key : kCatalogueKeys) names.emplace_back(key.name);
-  return names;
-}
 
 /// A section of a file, as it is written.
 struct WrittenBug {
@@ -93,11 +86,11 @@ void read_value(const std::string& line, const std::string& where, std::vector<W
   const auto key =
       std::ranges::find_if(kCatalogueKeys, [&](const auto& known) { return name == known.name; });
   if (key == kCatalogueKeys.end()) {
-    const std::string nearest = nearest_name(name, key_names());
+    const std::string nearest = nearest_name(name, names_of(kCatalogueKeys));
     sim::refuse({.code = "catalogue_key",
                  .option = where,
                  .numbers = fmt::format("'{}'", name),
-                 .rule = fmt::format("a bug has the keys {}", fmt::join(key_names(), ", ")),
+                 .rule = fmt::format("a bug has the keys {}", fmt::join(names_of(kCatalogueKeys), ", ")),
                  .hint = nearest.empty() ? kCatalogueKeys.front().name : nearest});
   }
   if (value.empty())
@@ -194,7 +187,7 @@ CatalogueRow row_of(const CatalogueEntry& entry, Bench& bench) {
   run_campaign(entry.request, {&bench, 1}, rows, [](std::int64_t, const CampaignRow&) { return true; });
   bench.plant({});
   CatalogueRow row{.entry = &entry,
-                   .verdict = CatalogueVerdict::missed,
+                   .verdict = FaultVerdict::missed,
                    .runs = rows.front().runs,
                    .sentence = "the property holds in all draws",
                    .failure = std::move(rows.front().failure)};
@@ -209,7 +202,7 @@ CatalogueRow row_of(const CatalogueEntry& entry, Bench& bench) {
   std::string said = failure.detail + "\n" + failure.explanation;
   if (failure.finding) said += "\n" + sim::text_of(*failure.finding, "");
   const bool is_named = said.find(entry.names) != std::string::npos;
-  row.verdict = is_named ? CatalogueVerdict::caught : CatalogueVerdict::unnamed;
+  row.verdict = is_named ? FaultVerdict::caught : FaultVerdict::unnamed;
   return row;
 }
 
@@ -244,24 +237,15 @@ void require_sites_of(std::span<const CatalogueEntry> entries, std::span<Bench> 
   refusals.throw_if_any();
 }
 
-}  // namespace
+std::string none_of(std::size_t bugs) { return bugs == 0 ? "no bug" : fmt::format("none of {} bugs", bugs); }
 
-const char* name_of(CatalogueVerdict verdict) {
-  constexpr const char* kNames[] = {"not run", "caught", "unnamed", "missed"};
-  return kNames[static_cast<std::size_t>(verdict)];
-}
+}  // namespace
 
 std::string CatalogueEntry::faults_text() const {
   std::vector<std::string> texts;
   for (const Fault& fault : request.faults) texts.push_back(fault.text);
   return fmt::format("{}", fmt::join(texts, ", "));
 }
-
-namespace {
-
-std::string none_of(std::size_t bugs) { return bugs == 0 ? "no bug" : fmt::format("none of {} bugs", bugs); }
-
-}  // namespace
 
 std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files, const CaseOptions& options,
                                            const CaseList& cases) {
@@ -285,22 +269,14 @@ std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files
 }
 
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,
-                                        const CatalogueGoesOn& goes_on) {
+                                        const ExamGoesOn& goes_on) {
   if (!entries.empty()) require_declarations(cases_of(entries), entries.front().request.max_world);
   require_sites_of(entries, benches);
   std::vector<CatalogueRow> rows(entries.size());
-  std::mutex mutex;  // guards what follows
-  std::size_t done = 0;
-  bool goes = true;
-  over_benches(entries.size(), benches, [&](Bench& bench, std::size_t i) {
-    rows[i].entry = &entries[i];
-    {
-      const std::lock_guard lock(mutex);
-      goes = goes && goes_on(done++, entries[i]);
-      if (!goes) return;
-    }
-    rows[i] = row_of(entries[i], bench);
-  });
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].entry = &entries[i];
+  over_items(
+      entries.size(), benches, goes_on, [&](std::size_t i) { return entries[i].bug; },
+      [&](Bench& bench, std::size_t i) { rows[i] = row_of(entries[i], bench); });
   return rows;
 }
 

@@ -22,13 +22,13 @@
 ///         is refused at once, before any run.
 /// Exact   the rows are a function of the entries, for any number of benches, unless it is stopped.
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "verify/campaign/campaign.h"
 #include "verify/cases/case_list.h"
+#include "verify/exam/exam.h"
 #include "verify/requests/case_options.h"
 
 namespace verify {
@@ -51,25 +51,19 @@ struct CatalogueEntry {
 std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files, const CaseOptions& options,
                                            const CaseList& cases);
 
-/// caught: the property fails, and says what it has to; unnamed: it fails, and does not say that; missed: it
-/// holds in all draws.
-enum class CatalogueVerdict : std::uint8_t { not_run, caught, unnamed, missed };
-const char* name_of(CatalogueVerdict verdict);
-
+/// What became of a bug. caught: the property fails, and says what it has to; unnamed: it fails, and does not
+/// say that; missed: it holds in all draws.
 struct CatalogueRow {
   const CatalogueEntry* entry = nullptr;
-  CatalogueVerdict verdict = CatalogueVerdict::not_run;
+  FaultVerdict verdict = FaultVerdict::not_run;
   std::int64_t runs = 0;
   std::string sentence;  // what the property said; where it was missed, whether any call had the fault
   std::optional<Failure> failure;
 };
 
-/// Called before every bug, by one thread at a time. Returns whether the work goes on.
-using CatalogueGoesOn = std::function<bool(std::size_t done, const CatalogueEntry& next)>;
-
 /// Refuses cases that declare what cannot be (case_rules.h) and faults that no call of their case has
 /// (no_such_site), and then runs every entry.
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,
-                                        const CatalogueGoesOn& goes_on);
+                                        const ExamGoesOn& goes_on);
 
 }  // namespace verify

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "verify/campaign/campaign.h"
@@ -30,7 +29,7 @@ void add_setting(SettingsOfSites& sites, const std::string& site, const CaseSett
   if (is_new && settings.size() < kMostSettingsOfASite) settings.push_back(setting);
 }
 
-SettingsOfSites settings_of_sites(const Case& the_case, sim::DType dtype, const PowerRequest& request,
+SettingsOfSites settings_of_sites(const Case& the_case, sim::DType dtype, const CampaignRequest& request,
                                   Bench& bench) {
   SettingsOfSites sites;
   DrawnSettings drawn(the_case, "power", {dtype}, request.seed, request.max_world);
@@ -87,7 +86,7 @@ class PowerSearch {
 
 }  // namespace
 
-Power power_of(const PowerRequest& request, std::span<Bench> benches, const PowerGoesOn& goes_on) {
+Power power_of(const CampaignRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on) {
   constexpr std::size_t kDTypes = kDTypesOfPower.size();
   std::vector<SettingsOfSites> sites(request.cases.size() * kDTypes);
   over_benches(sites.size(), benches, [&](Bench& bench, std::size_t i) {
@@ -111,21 +110,15 @@ Power power_of(const PowerRequest& request, std::span<Bench> benches, const Powe
             {.the_case = request.cases[i / kDTypes], .site = site, .property = &property_named(name)});
     }
   }
-  std::mutex mutex;  // guards what follows
-  std::size_t done = 0;
-  over_benches(items.size(), benches, [&](Bench& bench, std::size_t i) {
+  const auto case_of = [&](std::size_t i) -> const Case& { return *request.cases[items[i].sites / kDTypes]; };
+  const auto name_of = [&](std::size_t i) { return case_of(i).name() + " " + items[i].site; };
+  power.is_whole = over_items(items.size(), benches, goes_on, name_of, [&](Bench& bench, std::size_t i) {
     const Item& item = items[i];
-    const Case& the_case = *request.cases[item.sites / kDTypes];
-    {
-      const std::lock_guard lock(mutex);
-      power.is_whole = power.is_whole && goes_on(done++, items.size(), the_case.name() + " " + item.site);
-      if (!power.is_whole) return;
-    }
-    const PowerSearch search(the_case, item.site, bench);
+    const PowerSearch search(case_of(i), item.site, bench);
     for (std::size_t p = 0; p < kPropertiesOfValues.size(); ++p) {
       PowerRow& row = power.rows[item.first_row + p];
       const sim::DType dtype = kDTypesOfPower[item.sites % kDTypes];
-      if (!row.property->judges(the_case, dtype)) continue;
+      if (!row.property->judges(case_of(i), dtype)) continue;
       row.bits[item.sites % kDTypes] = search.largest(*row.property, sites[item.sites].at(item.site));
     }
     bench.plant({});

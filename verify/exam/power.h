@@ -11,13 +11,14 @@
 ///         benches, unless the work is stopped.
 
 #include <array>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "verify/campaign/campaign.h"
 #include "verify/cases/case.h"
+#include "verify/exam/exam.h"
 #include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
@@ -27,12 +28,6 @@ namespace verify {
 inline constexpr int kMostBitsOfPower = 52;
 inline constexpr std::array<sim::DType, 4> kDTypesOfPower = {sim::DType::field, sim::DType::f64,
                                                              sim::DType::f32, sim::DType::bf16};
-
-struct PowerRequest {
-  std::vector<const Case*> cases;
-  std::uint64_t seed = 0;
-  int max_world = 8;
-};
 
 struct PowerRow {
   const Case* the_case = nullptr;
@@ -47,9 +42,7 @@ struct Power {
   bool is_whole = true;
 };
 
-/// Called before every site, by one thread at a time. Returns whether the work goes on.
-using PowerGoesOn = std::function<bool(std::size_t done, std::size_t total, const std::string& what)>;
-
-Power power_of(const PowerRequest& request, std::span<Bench> benches, const PowerGoesOn& goes_on);
+/// The cases, the seed and the largest world are those of the request.
+Power power_of(const CampaignRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on);
 
 }  // namespace verify

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What would help a run that does not fit: changes of its options, each with the memory that was counted for
-/// it.
+/// Whether a run fits: the arguments that leave it open, and what would help a run that does not fit, changes
+/// of its options, each with the memory that was counted for it.
 ///
 /// Calls   Changes are tried one at a time, in the order of changes.h. Of each kind, the smallest change that
 ///         leaves kTight is suggested, or else the smallest one that fits. If none fits, it is the smallest
@@ -13,14 +13,21 @@
 ///         refuses; what no longer keeps documents apart; tensor-parallel ranks on several nodes; what makes
 ///         activations impossible to count; and what saves less than a hundredth and does not make the run
 ///         fit.
-/// Exact   The figures are those that the changed run itself has. A run of --from that gives no batch has
-///         another one then, as Megatron takes it for the changed layout.
+///         An argument that is not modelled exactly is compared with what is left, or missing, on the stage
+///         that holds most. What arguments of one purpose may add is added once for all of them.
+/// Exact   The bounds of such arguments are chosen: one about the step may double what the step holds, and
+///         one about the format or the place of the model may also add a copy of its parameters. What moves
+///         memory to the host adds nothing. All other arguments may change anything. The figures of changes
+///         are those that the changed run itself has. A run of --from that gives no batch has another one
+///         then, as Megatron takes it for the changed layout.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "verify/megatron_rules/run_account.h"
 #include "verify/memory/model_memory.h"
+#include "verify/memory/stage_memory.h"
 #include "verify/requests/scenario.h"
 
 namespace verify {
@@ -42,5 +49,10 @@ struct Remedy {
 
 /// Returns what would help: first what fits, in the order above, then the others, what saves most first.
 std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& report);
+
+/// Returns the arguments that leave it open whether a stage fits, of which `left` bytes are left; a negative
+/// number is missing.
+std::vector<AccountedArgument> doubtful_arguments(const std::vector<AccountedArgument>& uncounted,
+                                                  const StageMemory& stage, std::int64_t left);
 
 }  // namespace verify

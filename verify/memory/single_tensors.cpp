@@ -156,19 +156,10 @@ class Lister {
 }  // namespace
 
 const char* text_of(Phase phase) {
-  switch (phase) {
-    case Phase::building:
-      return "while the model is built";
-    case Phase::wrapping:
-      return "when data parallelism takes the model over";
-    case Phase::loading:
-      return "while a batch is loaded";
-    case Phase::step:
-      return "in a forward or backward step";
-    case Phase::states:
-      return "in the step of the optimizer";
-  }
-  return "";
+  constexpr const char* kTexts[] = {"while the model is built", "when data parallelism takes the model over",
+                                    "while a batch is loaded", "in a forward or backward step",
+                                    "in the step of the optimizer"};
+  return kTexts[static_cast<std::size_t>(phase)];
 }
 
 bool may_be_in(Phase phase, const StageMemory& stage, std::int64_t in_tensors) {

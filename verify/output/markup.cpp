@@ -1,6 +1,7 @@
 #include "verify/output/markup.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "sim/base/printable_text.h"
 
@@ -22,24 +23,12 @@ std::size_t character_length(std::string_view text) {
 
 /// Returns the text that replaces an ASCII character; null if the character is written as it is.
 const char* reference_for(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&#39;";
-    case '\n':
-      return "&#10;";
-    case '\t':
-      return "&#9;";
-    default:
-      return static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? "" : nullptr;
-  }
+  static constexpr std::pair<char, const char*> kReferences[] = {
+      {'&', "&amp;"},  {'<', "&lt;"},   {'>', "&gt;"}, {'"', "&quot;"},
+      {'\'', "&#39;"}, {'\n', "&#10;"}, {'\t', "&#9;"}};
+  for (const auto& [sign, reference] : kReferences)
+    if (sign == c) return reference;
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? "" : nullptr;
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ int terminal_columns() {
 }  // namespace
 
 const char* verdict_name(ExitCode code) {
-  if (code == kVerified) return "verified";
-  return code == kBroken ? "broken" : code == kInterrupted ? "interrupted" : "falsified";
+  constexpr const char* kNames[] = {"verified", "falsified", "refused", "broken", "unavailable", "suspect"};
+  return code == kInterrupted ? "interrupted" : kNames[code];
 }
 
 Output terminal_output() {

@@ -26,7 +26,7 @@ enum ExitCode : int {
   kInterrupted = 130,  // an interrupt from the keyboard (SIGINT) came before the end, and nothing had failed
 };
 
-/// Returns the verdict that an exit code means: "verified", "falsified", "broken" or "interrupted".
+/// Returns the verdict that an exit code means: "verified", "falsified", "refused", ...
 const char* verdict_name(ExitCode code);
 
 // Returns standard output and standard error of this process, with colours and progress if they are

@@ -1,6 +1,8 @@
 #include "verify/output/progress.h"
 
+#include <atomic>
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/base/printable_text.h"
 
@@ -9,6 +11,9 @@ namespace verify {
 namespace {
 
 constexpr const char* kClearLine = "\r\x1b[K";
+
+std::atomic<bool> asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may touch no other
 
 }  // namespace
 
@@ -36,6 +41,20 @@ void Progress::step(std::size_t done, std::size_t total, const std::string& what
 
 void Progress::end() {
   if (output_.progress) output_.err << kClearLine << std::flush;
+}
+
+InterruptibleWork::InterruptibleWork(const Output& output, std::string unit)
+    : progress_(output, std::move(unit)) {
+  asked = false;
+  struct sigaction keep = {};
+  keep.sa_handler = [](int) { asked = true; };
+  keep.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // a second interrupt ends the process
+  sigaction(SIGINT, &keep, &before_);
+}
+
+bool InterruptibleWork::operator()(std::size_t done, std::size_t total, const std::string& what) {
+  progress_.step(done, total, what);
+  return !asked;
 }
 
 }  // namespace verify

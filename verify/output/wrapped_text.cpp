@@ -46,6 +46,11 @@ std::size_t room(std::size_t columns, std::size_t taken) { return columns > take
 }  // namespace
 
 std::string wrapped(std::string_view first, std::size_t indent, std::string_view text, std::size_t columns) {
+  return wrapped_words(first, indent, words_of(text), columns);
+}
+
+std::string wrapped_words(std::string_view first, std::size_t indent,
+                          const std::vector<std::string_view>& words, std::size_t columns) {
   const std::string blanks(indent, ' ');
   std::string all(first);
   bool is_first = !first.empty();
@@ -53,7 +58,7 @@ std::string wrapped(std::string_view first, std::size_t indent, std::string_view
     all += "\n";
     is_first = false;
   }
-  for (const std::string& line : lines_of(words_of(text), room(columns, indent))) {
+  for (const std::string& line : lines_of(words, room(columns, indent))) {
     all += is_first ? std::string(indent - first.size(), ' ') : blanks;
     all += line + "\n";
     is_first = false;

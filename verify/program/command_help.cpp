@@ -25,14 +25,6 @@ namespace {
 
 constexpr std::string_view kMore = ",...";
 
-/// Returns the names of the items of a table.
-template <typename Items, typename NameOf>
-std::vector<std::string> names_of(const Items& items, const NameOf& name_of) {
-  std::vector<std::string> names;
-  for (const auto& item : items) names.emplace_back(name_of(item));
-  return names;
-}
-
 constexpr std::size_t kIndent = 34;           // where the sentences of options begin
 constexpr std::size_t kMostOnAScreen = 40;    // with more options, a page shows their sections
 constexpr std::size_t kMostKnownValues = 10;  // with more of them, a sentence does not name them
@@ -188,9 +180,9 @@ std::vector<std::string> known_values(const OptionInfo& option, const CaseList& 
   if (value == "KIND") return sim::all_kind_names();
   if (value == "DTYPE") return dtype_names();
   if (value == "CASE") return names_of(cases, [](const auto& one) { return one->name(); });
-  if (value == "NAME") return names_of(fault_table(), [](const FaultInfo& fault) { return fault.name; });
-  if (value == "PROPERTY") return names_of(all_properties(), [](const Property& p) { return p.name; });
-  if (value == "PROGRAM") return names_of(planted_programs(), [](const PlantedProgram& p) { return p.name; });
+  if (value == "NAME") return names_of(fault_table());
+  if (value == "PROPERTY") return names_of(all_properties());
+  if (value == "PROGRAM") return names_of(planted_programs());
   return {};
 }
 

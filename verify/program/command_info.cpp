@@ -107,8 +107,7 @@ const CommandInfo& command_named(const ProgramInfo& program, const std::string& 
   const auto& commands = program.commands;
   const auto found = std::ranges::find_if(commands, [&](const CommandInfo& c) { return name == c.name; });
   if (found != commands.end()) return *found;
-  std::vector<std::string> names;
-  for (const CommandInfo& command : commands) names.emplace_back(command.name);
+  const std::vector<std::string> names = names_of(commands);
   const std::string nearest = nearest_name(name, names);
   const std::string help = program.called + " --help";
   sim::refuse(

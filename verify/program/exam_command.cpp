@@ -15,9 +15,9 @@
 #include "verify/exam/power.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
+#include "verify/output/progress.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
-#include "verify/program/interrupt.h"
 #include "verify/properties/bench.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
@@ -38,9 +38,9 @@ struct ExamScore {
 
   std::int64_t judged() const { return caught + missed; }
   void add(const ExamRow& row) {
-    caught += row.verdict == ExamVerdict::caught ? 1 : 0;
-    equivalent += row.verdict == ExamVerdict::equivalent ? 1 : 0;
-    missed += row.verdict == ExamVerdict::missed ? 1 : 0;
+    caught += row.verdict == FaultVerdict::caught ? 1 : 0;
+    equivalent += row.verdict == FaultVerdict::equivalent ? 1 : 0;
+    missed += row.verdict == FaultVerdict::missed ? 1 : 0;
     explained += row.is_explained ? 1 : 0;
     site += row.named.site ? 1 : 0;
     rank += row.named.rank ? 1 : 0;
@@ -54,7 +54,7 @@ double share(std::int64_t part, std::int64_t all) {
 }
 
 ExitCode exit_code_of(const Exam& exam) {
-  if (exam.count(ExamVerdict::missed) > 0 || !exam.false_alarms.empty()) return kFalsified;
+  if (exam.count(FaultVerdict::missed) > 0 || !exam.false_alarms.empty()) return kFalsified;
   return exam.is_whole ? kVerified : kInterrupted;
 }
 
@@ -95,7 +95,7 @@ std::string line_of(const ExamRequest& request, const ExamRow& row, const std::s
 std::string missed_text(const ExamRequest& request, const Exam& exam, const std::string& called) {
   std::string text;
   for (const ExamRow& row : exam.rows) {
-    if (row.verdict != ExamVerdict::missed) continue;
+    if (row.verdict != FaultVerdict::missed) continue;
     text += fmt::format("\nmissed: {} {}\n  with       {}\n  reproduce  {}\n", row.the_case->name(),
                         row.fault.text, text_of(row.setting), line_of(request, row, called));
   }
@@ -107,8 +107,8 @@ Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& 
   Json json = {{"case", row.the_case->name()},    {"fault", row.fault.text},
                {"verdict", name_of(row.verdict)}, {"by", row.by},
                {"sentence", row.sentence},        {"runs", row.runs}};
-  if (row.verdict == ExamVerdict::missed) json["reproduce"] = line_of(request, row, called);
-  if (row.verdict != ExamVerdict::equivalent) json["setting"] = text_of(row.setting);
+  if (row.verdict == FaultVerdict::missed) json["reproduce"] = line_of(request, row, called);
+  if (row.verdict != FaultVerdict::equivalent) json["setting"] = text_of(row.setting);
   if (!row.is_explained) return json;
   json["why"] = row.explanation;
   json["site_right"] = row.named.site;
@@ -156,14 +156,13 @@ void write_exam(const Call& call, const ExamRequest& request, const Exam& exam) 
 // ---- what became of the bugs of a catalogue: a table, and what was said where the expected property did not
 // catch one; or the document
 
-std::int64_t count_of(const std::vector<CatalogueRow>& rows, CatalogueVerdict verdict) {
+std::int64_t count_of(const std::vector<CatalogueRow>& rows, FaultVerdict verdict) {
   return std::ranges::count_if(rows, [&](const auto& row) { return row.verdict == verdict; });
 }
 
 ExitCode exit_code_of(const std::vector<CatalogueRow>& rows) {
-  if (count_of(rows, CatalogueVerdict::unnamed) + count_of(rows, CatalogueVerdict::missed) > 0)
-    return kFalsified;
-  return count_of(rows, CatalogueVerdict::not_run) > 0 ? kInterrupted : kVerified;
+  if (count_of(rows, FaultVerdict::unnamed) + count_of(rows, FaultVerdict::missed) > 0) return kFalsified;
+  return count_of(rows, FaultVerdict::not_run) > 0 ? kInterrupted : kVerified;
 }
 
 /// Returns the line that plants the faults of an entry again.
@@ -198,7 +197,7 @@ Json json_of(const CatalogueRow& row, const std::string& called) {
 std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
   const CatalogueEntry& entry = *row.entry;
   std::string text = fmt::format("\n{}: {} ({})\n", name_of(row.verdict), entry.bug, entry.file);
-  if (row.verdict == CatalogueVerdict::unnamed)
+  if (row.verdict == FaultVerdict::unnamed)
     text += fmt::format("  must name  {}\n  says       {}\n", entry.names, row.sentence);
   else
     text += fmt::format("  because    {}\n", row.sentence);
@@ -207,15 +206,15 @@ std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
 }
 
 void write_catalogue(const Call& call, const std::vector<CatalogueRow>& rows) {
-  const std::int64_t caught = count_of(rows, CatalogueVerdict::caught);
-  const std::int64_t unnamed = count_of(rows, CatalogueVerdict::unnamed);
-  const std::int64_t missed = count_of(rows, CatalogueVerdict::missed);
+  const std::int64_t caught = count_of(rows, FaultVerdict::caught);
+  const std::int64_t unnamed = count_of(rows, FaultVerdict::unnamed);
+  const std::int64_t missed = count_of(rows, FaultVerdict::missed);
   const char* verdict = verdict_name(exit_code_of(rows));
   if (asks_for_json(call.line)) {
     const auto row_json = [&](const CatalogueRow& row) { return json_of(row, call.called); };
     call.output.out << one_line({{"verdict", verdict},
                                  {"seed", rows.front().entry->request.seed},
-                                 {"interrupted", count_of(rows, CatalogueVerdict::not_run) > 0},
+                                 {"interrupted", count_of(rows, FaultVerdict::not_run) > 0},
                                  {"caught", caught},
                                  {"unnamed", unnamed},
                                  {"missed", missed},
@@ -227,8 +226,7 @@ void write_catalogue(const Call& call, const std::vector<CatalogueRow>& rows) {
   for (const CatalogueRow& row : rows) {
     table.row(row.entry->bug, row.entry->source, row.entry->faults_text(), row.entry->property().name,
               row.runs, name_of(row.verdict));
-    const bool has_failed =
-        row.verdict == CatalogueVerdict::unnamed || row.verdict == CatalogueVerdict::missed;
+    const bool has_failed = row.verdict == FaultVerdict::unnamed || row.verdict == FaultVerdict::missed;
     if (has_failed) failed += text_of_failed(row, call.called);
   }
   call.output.out << table.text() << failed
@@ -242,9 +240,7 @@ int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<st
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
   InterruptibleWork work(call.output, "bugs");
-  const std::vector<CatalogueRow> rows = run_catalogue(
-      entries, benches,
-      [&](std::size_t done, const CatalogueEntry& next) { return work(done, entries.size(), next.bug); });
+  const std::vector<CatalogueRow> rows = run_catalogue(entries, benches, std::ref(work));
   work.end();
   write_catalogue(call, rows);
   return exit_code_of(rows);
@@ -258,7 +254,7 @@ std::string text_of_bits(const std::optional<int>& bits, sim::DType dtype) {
   return is_any ? "any" : fmt::format("{}", *bits);
 }
 
-void write_power(const Call& call, const PowerRequest& request, const Power& power) {
+void write_power(const Call& call, const CampaignRequest& request, const Power& power) {
   const char* verdict = power.is_whole ? "verified" : "interrupted";
   if (asks_for_json(call.line)) {
     Json rows = Json::array();
@@ -292,8 +288,7 @@ void write_power(const Call& call, const PowerRequest& request, const Power& pow
 /// The command exam with --power, for these cases.
 int exam_power(const Call& call, const CaseList& cases) {
   const CaseOptions options = case_options(call.line.settings);
-  const CampaignRequest campaign = requested_campaign(options, cases);
-  const PowerRequest request{.cases = campaign.cases, .seed = campaign.seed, .max_world = campaign.max_world};
+  const CampaignRequest request = requested_campaign(options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
   InterruptibleWork work(call.output, "sites");
   const Power power = power_of(request, benches, std::ref(work));
@@ -305,8 +300,7 @@ int exam_power(const Call& call, const CaseList& cases) {
 // ---- the command
 
 void require_fault_names(const std::vector<std::string>& names) {
-  std::vector<std::string> known;
-  for (const FaultInfo& fault : fault_table()) known.emplace_back(fault.name);
+  const std::vector<std::string> known = names_of(fault_table());
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);

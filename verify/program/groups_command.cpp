@@ -31,8 +31,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
   }
   for (const std::string& name : names) {
     if (layout.find(name) != nullptr) continue;
-    std::vector<std::string> present;
-    for (const sim::GroupKind& kind : layout.kinds) present.push_back(kind.name());
+    const std::vector<std::string> present = names_of(layout.kinds, &sim::GroupKind::name);
     const sim::KindRow* row = sim::find_kind(name);
     const bool exists = row != nullptr;
     const std::string nearest = exists ? std::string(row->same_as) : nearest_name(name, present);

@@ -1,5 +1,3 @@
-#include "verify/program/memory_failure.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +7,7 @@
 #include "sim/base/error.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/program/memory_answer.h"
 
 namespace verify {
 

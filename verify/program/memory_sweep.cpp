@@ -1,5 +1,3 @@
-#include "verify/program/memory_sweep.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
@@ -9,12 +7,12 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/run_validation.h"
-#include "verify/memory/question.h"
+#include "verify/memory/assumed_sizes.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
-#include "verify/program/memory_verdict.h"
+#include "verify/program/memory_answer.h"
 #include "verify/program/run_from.h"
 #include "verify/report/sweep_html.h"
 #include "verify/requests/command_requests.h"

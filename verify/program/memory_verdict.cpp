@@ -1,5 +1,3 @@
-#include "verify/program/memory_verdict.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <fmt/format.h>
@@ -8,9 +6,10 @@
 
 #include "sim/comm/process_group.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/memory/doubt.h"
+#include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/program/memory_answer.h"
 
 namespace verify {
 

@@ -27,12 +27,8 @@
 #include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"
-#include "verify/replay/replay_summary.h"
-#include "verify/report/replay_json.h"
-#include "verify/report/replay_text.h"
-#include "verify/report/report_html.h"
-#include "verify/report/report_junit.h"
-#include "verify/report/trace_json.h"
+#include "verify/replay/scenario_report.h"
+#include "verify/report/replay_forms.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/option_readers.h"
@@ -341,7 +337,7 @@ int run_replay(const Call& call) {
                  .hint = "name a scenario file"});
   }
   write_result(call, reports, files, call.output.colour);
-  return exit_code(overall(reports));
+  return overall(reports);
 }
 
 }  // namespace verify

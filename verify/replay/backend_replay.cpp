@@ -17,7 +17,7 @@
 #include "verify/checks/trained_model.h"
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
-#include "verify/replay/replay_summary.h"
+#include "verify/replay/scenario_report.h"
 #include "verify/requests/option_readers.h"
 
 namespace verify {
@@ -211,7 +211,7 @@ BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& 
   const BeforeStep& told = result.speaks ? before_step : kTellNobody;
   Replayed replayed = replay_here(scenario, choice, device, told);
   result.report = std::move(replayed.report);
-  result.exit_code = exit_code(result.report.verdict());
+  result.exit_code = result.report.verdict();
   if (result.exit_code != kVerified || !result.report.layout) return result;
   result.backend = open_backend({choice, configuration_of(replayed)}, backends, err);
   run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, told, keep, result); });

@@ -13,7 +13,6 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
 #include "verify/checks/collective_round.h"
-#include "verify/checks/layer_counts.h"
 #include "verify/checks/layout_checks.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/planted_programs.h"
@@ -23,6 +22,7 @@
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
@@ -231,9 +231,7 @@ void run_case(Replaying& scenario) {
 
 const PlantedProgram& requested_program(const std::string& name) {
   if (const PlantedProgram* program = planted_program(name)) return *program;
-  std::vector<std::string> names;
-  for (const PlantedProgram& program : planted_programs()) names.emplace_back(program.name);
-  const std::string nearest = nearest_name(name, names);
+  const std::string nearest = nearest_name(name, names_of(planted_programs()));
   sim::refuse({.code = "unknown_program",
                .option = "--program",
                .numbers = fmt::format("'{}'", name),
@@ -327,57 +325,43 @@ void run_suspect(Replaying& scenario) {
 }  // namespace
 
 const std::vector<ReplayCheck>& replay_checks() {
-  static const std::vector<ReplayCheck> checks = {
-      {"partition", "every rank is in exactly one group of each kind (embd, pos_embd: at most one)",
-       nothing_missing, run_partition},
-      {"orthogonal", "groups of kinds along different axes share exactly one rank", missing_partition,
-       check_layout<check_orthogonal>},
-      {"products", "the sizes of complementary kinds multiply to the world size", missing_partition,
-       check_layout<check_products>},
-      {"pipelines", "dense and expert grid have the same pipelines", missing_partition,
-       check_layout<check_pipelines>},
-      {"creation", "each new_group call creates one group, entered by exactly the ranks it lists",
-       missing_partition, check_layout<check_creation>},
-      {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node", missing_partition,
-       run_nodes},
-      {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks",
-       missing_round, run_collectives, CheckOf::ranks},
-      {"sharded P",
-       "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes",
-       missing_sharded_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
-      {"training",
-       "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
-       missing_training, run_training, CheckOf::ranks},
-      {"step", "at full size, every call of a step is matched, and the ledger equals the closed forms",
-       missing_step, run_step, CheckOf::ranks},
-      {"case", "one setting of a case and property of check holds", missing_case, run_case, CheckOf::ranks},
-      {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
-       missing_program, run_program, CheckOf::ranks},
-      {"finding", "the planted defect of a program is found, with the expected code", missing_finding,
-       run_finding, CheckOf::ranks},
-      {"plant", "every fault of --plant was met by a call or a kernel", missing_plants, run_plants,
-       CheckOf::ranks},
-      {"layers", "every layer is on exactly one stage", missing_placement, run_layers},
-      {"memory",
-       "the elements of all ranks add up to the model; shows the bytes of the fullest stage, and whether it "
-       "fits",
-       missing_memory, run_memory},
-      {"batch", "the global batch divides over replicas and microbatches", missing_batch, run_batch},
-      {"schedule",
-       "no pipeline rank waits forever, and every message is received; shows the bubble of a step",
-       missing_schedule, run_schedule},
-      {"expected K", "kind K has the groups that the source prints", nothing_missing, run_expected_groups},
-      {"parameters", "the shape has the published number of parameters", missing_parameters, run_parameters},
-      {"suspect", "a layout that Megatron accepts and then uses wrongly is warned about", missing_suspicion,
-       run_suspect},
-      {"refusal", "a scenario that must be refused is refused, with the expected code", nullptr, nullptr},
-      {"B collectives",
-       "on backend B every operation in every kind of group does what it does on virtual ranks", nullptr,
-       nullptr},
-      {"B training D", "on backend B the training in dtype D equals that of virtual ranks", nullptr, nullptr},
-      {"B bandwidth", "collectives between processes are timed, and no element of a result is wrong", nullptr,
-       nullptr},
-  };
+  static const std::vector<ReplayCheck> checks = [] {
+    std::vector<ReplayCheck> all = {
+        {"partition", nothing_missing, run_partition},
+        {"orthogonal", missing_partition, check_layout<check_orthogonal>},
+        {"products", missing_partition, check_layout<check_products>},
+        {"pipelines", missing_partition, check_layout<check_pipelines>},
+        {"creation", missing_partition, check_layout<check_creation>},
+        {"nodes", missing_partition, run_nodes},
+        {"collectives", missing_round, run_collectives, CheckOf::ranks},
+        {"sharded P", missing_sharded_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
+        {"training", missing_training, run_training, CheckOf::ranks},
+        {"step", missing_step, run_step, CheckOf::ranks},
+        {"case", missing_case, run_case, CheckOf::ranks},
+        {"program", missing_program, run_program, CheckOf::ranks},
+        {"finding", missing_finding, run_finding, CheckOf::ranks},
+        {"plant", missing_plants, run_plants, CheckOf::ranks},
+        {"layers", missing_placement, run_layers},
+        {"memory", missing_memory, run_memory},
+        {"batch", missing_batch, run_batch},
+        {"schedule", missing_schedule, run_schedule},
+        {"expected K", nothing_missing, run_expected_groups},
+        {"parameters", missing_parameters, run_parameters},
+        {"suspect", missing_suspicion, run_suspect},
+        {"refusal", nullptr, nullptr},
+        {"B collectives", nullptr, nullptr},
+        {"B training D", nullptr, nullptr},
+        {"B bandwidth", nullptr, nullptr}};
+    const std::vector<TextRow> rows = rows_of_table(
+#include "checks.tsv.inc"
+    );
+    CHECK(rows.size() == all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CHECK(rows[i].at(0) == all[i].name);
+      all[i].proves = rows[i].at(1);
+    }
+    return all;
+  }();
   return checks;
 }
 

@@ -3,7 +3,7 @@
 /// The table of the checks of replay. A row says what the check proves, why it may be missing, and how it
 /// runs. replay() walks the table in order; the command list and the pages read the names from it.
 ///
-/// Calls   A new check is a file in verify/checks/ and a row in this table.
+/// Calls   A new check is a file in verify/checks/ and a row in this table and in checks.tsv.
 /// Errors  unknown_program: --program names no planted program; program_world: the world has fewer than 2 or
 ///         more than 4,096 ranks for it; those of the checks.
 
@@ -54,7 +54,6 @@ enum class CheckOf {
 
 struct ReplayCheck {
   const char* name;
-  const char* proves;
   /// Returns nothing if the check has rows; else why not, "" if a reader does not expect them.
   std::optional<std::string> (*missing)(const Replaying& scenario);
   /// Adds the rows of this check. It is null if replay() or a replay on a backend makes the row.
@@ -63,6 +62,7 @@ struct ReplayCheck {
   /// Returns the number of steps that `run` begins itself. It is null if the check is one step, which begins
   /// before `run`.
   std::size_t (*steps)(const Replaying& scenario) = nullptr;
+  std::string proves = {};  // from checks.tsv
 };
 
 const std::vector<ReplayCheck>& replay_checks();

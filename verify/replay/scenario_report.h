@@ -1,8 +1,9 @@
 #pragma once
 
 /// The result of a replay of one scenario: its rows, and the data that pages, traces and documents show
-/// with them.
+/// with them. A verdict is the exit code of the program that means it (output.h).
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,17 +17,12 @@
 #include "verify/checks/check_result.h"
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/checks/traced_run.h"
-#include "verify/checks/training_curve.h"
 #include "verify/full_size/full_size_step.h"
 #include "verify/memory/model_memory.h"
+#include "verify/output/output.h"
 #include "verify/requests/schedule_request.h"
 
 namespace verify {
-
-/// `broken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does
-/// not expect a finding. `suspect` means that every check holds, and that Megatron accepts the layout and
-/// then works on the wrong ranks (sim/layout/consumer_traps.h), which the scenario does not expect.
-enum class Verdict { verified, falsified, refused, broken, suspect };
 
 /// A row that is missing although the scenario may lead a reader to expect it.
 struct AbsentRow {
@@ -60,8 +56,25 @@ struct ScenarioReport {
   /// The seconds that each row took here, by the name of the row. They are not part of the result, and only
   /// the JUnit file shows them. The command sets them.
   std::map<std::string, double> seconds;
-  Verdict verdict() const;
+  /// `kBroken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does not
+  /// expect a finding. `kSuspect` means that every check holds, and that Megatron accepts the layout and then
+  /// works on the wrong ranks (sim/layout/consumer_traps.h), which the scenario does not expect.
+  ExitCode verdict() const;
   bool has_row(const std::string& check) const;
 };
+
+// The summary of several scenarios.
+
+std::size_t count_of(const std::vector<ScenarioReport>& reports, ExitCode verdict);
+
+/// Returns the worst verdict: falsified is worse than broken, broken than refused, refused than suspect.
+ExitCode overall(const std::vector<ScenarioReport>& reports);
+
+/// Returns a line such as "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ...".
+std::string summary_line(const std::vector<ScenarioReport>& reports);
+
+/// Returns the ledger with one row for each kind of groups, summed over all sites, operations and dtypes:
+/// kind, calls, elements and bytes are set, and `most_bytes` is the sum of those of the rows.
+std::vector<sim::LedgerRow> ledger_by_kind(const std::vector<sim::LedgerRow>& ledger);
 
 }  // namespace verify

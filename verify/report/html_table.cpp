@@ -12,6 +12,22 @@
 
 namespace verify {
 
+const char* report_style() {
+  return
+#include "page.css.inc"
+      ;
+}
+
+std::string page_html(const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\" id=\"top\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\"/>\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>"
+      "\n</html>\n",
+      markup_text(title), report_style(), body);
+}
+
 HtmlColumn number_column(const char* title) {
   return {.title = title, .sorts = Sorts::largest_first, .is_number = true};
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-/// A table of the page, and the folding of long parts. The page has no script, so the reader's browser sorts
-/// with what HTML and CSS have: the title of a column that sorts is a radio button, every row carries its
-/// place in the order of each such column, and the style sheet orders the rows by the button that is pressed.
+/// The frame of a page, its tables, and the folding of long parts. The page loads nothing and has no script,
+/// so the reader's browser sorts with what HTML and CSS have: the title of a column that sorts is a radio
+/// button, every row carries its place in the order of each such column, and the style sheet orders the rows
+/// by the button that is pressed.
 ///
 ///   HtmlTable table("s1-ledger", {{.title = "kind", .sorts = Sorts::as_added},
 ///                                 {.title = "calls", .sorts = Sorts::largest_first, .is_number = true}});
@@ -21,6 +22,13 @@
 #include <vector>
 
 namespace verify {
+
+/// The style sheet of a page (page.css). The page is light or dark as the reader's system is set, and has one
+/// column of text; tables scroll horizontally in a narrow window.
+const char* report_style();
+
+/// Returns one self-contained HTML file. `title` is text, which is never read as markup; `body` is markup.
+std::string page_html(const std::string& title, const std::string& body);
 
 /// At most this many columns can sort: the style sheet has a rule for each.
 inline constexpr std::size_t kMostSortingColumns = 8;

@@ -1,10 +1,9 @@
-#include "verify/report/replay_json.h"
-
 #include <utility>
 
 #include "verify/output/report_json.h"
-#include "verify/replay/replay_summary.h"
+#include "verify/replay/scenario_report.h"
 #include "verify/report/bandwidth_table.h"
+#include "verify/report/replay_forms.h"
 
 namespace verify {
 
@@ -92,7 +91,7 @@ Json replay_json(const ScenarioReport& report) {
   if (!report.bandwidth.empty()) document["bandwidth"] = bandwidth_json(report.bandwidth);
   if (!report.findings.empty()) document["findings"] = json_list(report.findings, finding_json);
   if (report.refusal) add_refusals(document, *report.refusal, report.further_refusals);
-  if (report.verdict() != Verdict::verified) document["reproduce"] = report.reproduce;
+  if (report.verdict() != kVerified) document["reproduce"] = report.reproduce;
   return document;
 }
 

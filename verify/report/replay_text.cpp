@@ -1,14 +1,12 @@
-#include "verify/report/replay_text.h"
-
 #include <fmt/color.h>
 #include <fmt/format.h>
 
 #include "sim/layout/consumer_traps.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
-#include "verify/replay/replay_summary.h"
+#include "verify/replay/scenario_report.h"
 #include "verify/report/bandwidth_table.h"
-#include "verify/report/ledger_by_kind.h"
+#include "verify/report/replay_forms.h"
 
 namespace verify {
 
@@ -75,13 +73,13 @@ std::string replay_text(const ScenarioReport& report, bool colour) {
   for (const sim::Finding& finding : report.findings) {
     text += "\n" + sim::text_of(finding, report.reproduce);
   }
-  if (report.verdict() != Verdict::verified && report.findings.empty())
+  if (report.verdict() != kVerified && report.findings.empty())
     text += "  reproduce: " + report.reproduce + "\n";
   return text + "\n";
 }
 
 std::string replay_summary_text(const std::vector<ScenarioReport>& reports, bool colour) {
-  const bool good = overall(reports) == Verdict::verified;
+  const bool good = overall(reports) == kVerified;
   return fmt::format(style(good, colour), "{}", summary_line(reports)) + "\n";
 }
 

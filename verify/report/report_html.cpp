@@ -1,6 +1,5 @@
-#include "verify/report/report_html.h"
-
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -13,19 +12,154 @@
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/output/markup.h"
 #include "verify/output/phrases.h"
-#include "verify/replay/replay_summary.h"
-#include "verify/report/curve_html.h"
+#include "verify/replay/scenario_report.h"
 #include "verify/report/html_table.h"
-#include "verify/report/ledger_by_kind.h"
-#include "verify/report/page_html.h"
-#include "verify/report/rank_grid_html.h"
+#include "verify/report/replay_forms.h"
 #include "verify/requests/schedule_request.h"
-#include "verify/views/schedule_svg.h"
-#include "verify/views/schedule_text.h"
+#include "verify/views/schedule_view.h"
 
 namespace verify {
 
 namespace {
+
+// ---- the ranks by node
+
+constexpr int kColours = 8;  // the classes g0 to g7 of the style sheet
+constexpr int kNodesOfALargeWorld = 8;
+
+int drawn_ranks(const sim::Layout& layout, const sim::NodePlacement& nodes) {
+  if (layout.grid_size <= kMostDrawnRanks) return layout.grid_size;
+  const std::int64_t of_nodes = std::int64_t{nodes.gpus_per_node} * kNodesOfALargeWorld;
+  return static_cast<int>(std::min<std::int64_t>(of_nodes, kMostDrawnRanks));
+}
+
+std::string cell(const sim::Layout& layout, const sim::GroupKind* tp, int rank) {
+  const auto place = tp != nullptr ? tp->place_of(rank) : std::nullopt;
+  const std::string coordinates = cell_text(layout.dense, rank);
+  return fmt::format("<span class=\"g{}\">{}{}</span>", place ? place->group % kColours : 0, rank,
+                     coordinates.empty() ? "" : "<small>" + coordinates + "</small>");
+}
+
+// ---- the losses
+//
+// The losses of a training as a line chart (inline SVG) and as a table. The losses of the ranks are compared
+// with those of one device.
+//
+// Shapes  steps that have both losses are shown. A loss that is not finite breaks the line of the chart, and
+//         is shown in the table. The table has at most kMostCurveRows rows, and says if rows are left out.
+
+constexpr int kMostCurveRows = 512;
+constexpr double kLeft = 70, kRight = 470, kChartTop = 20, kBottom = 240;
+
+std::size_t steps_in(const TrainingCurve& curve) {
+  return std::min(curve.losses.size(), curve.reference.size());
+}
+
+/// The range of the losses in a chart.
+struct Extent {
+  double least = 0;
+  double most = 0;
+};
+
+Extent extent_of(const TrainingCurve& curve) {
+  Extent extent;
+  bool any = false;
+  for (const auto* losses : {&curve.losses, &curve.reference}) {
+    for (std::size_t i = 0; i < steps_in(curve); ++i) {
+      const double loss = (*losses)[i];
+      if (!std::isfinite(loss)) continue;
+      extent.least = any ? std::min(extent.least, loss) : loss;
+      extent.most = any ? std::max(extent.most, loss) : loss;
+      any = true;
+    }
+  }
+  return extent;
+}
+
+double x_of(std::size_t step, std::size_t steps) {
+  if (steps < 2) return (kLeft + kRight) / 2;
+  return kLeft + (kRight - kLeft) * static_cast<double>(step) / static_cast<double>(steps - 1);
+}
+
+double y_of(double loss, const Extent& extent) {
+  if (extent.most <= extent.least) return (kChartTop + kBottom) / 2;
+  // Both differences are computed by halves, because the range of two finite losses may be infinite.
+  const double above = extent.most / 2 - loss / 2, range = extent.most / 2 - extent.least / 2;
+  return kChartTop + (kBottom - kChartTop) * (above / range);
+}
+
+/// Returns a path that is interrupted where a loss is not finite. A single point is drawn as a short stroke.
+std::string path(const std::vector<double>& losses, std::size_t steps, const Extent& extent) {
+  std::string commands;
+  bool is_down = false;
+  for (std::size_t i = 0; i < steps; ++i) {
+    if (std::isfinite(losses[i])) {
+      commands +=
+          fmt::format("{}{:.1f} {:.1f}", is_down ? 'L' : 'M', x_of(i, steps), y_of(losses[i], extent));
+      if (!is_down) commands += "h1";
+    }
+    is_down = std::isfinite(losses[i]);
+  }
+  return commands;
+}
+
+std::string axes(const Extent& extent, std::size_t steps) {
+  std::string svg;
+  for (const double share : {0.0, 0.5, 1.0}) {
+    const double y = kBottom + (kChartTop - kBottom) * share;
+    const double loss = extent.least * (1 - share) + extent.most * share;
+    svg += fmt::format(
+        "<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>"
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.6g}</text>\n",
+        kLeft, kRight, y, y, kLeft - 8, y + 4, loss);
+  }
+  svg += fmt::format("<text x=\"{}\" y=\"{}\">step 1</text>\n", kLeft, kBottom + 24);
+  return svg + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">step {}</text>\n", kRight,
+                           kBottom + 24, steps);
+}
+
+std::string chart(const TrainingCurve& curve) {
+  const std::size_t steps = steps_in(curve);
+  const Extent extent = extent_of(curve);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 480 280\" role=\"img\">\n"
+      "<title>loss by step, of the ranks and of one device</title>\n{}"
+      "<path class=\"line1\" d=\"{}\"/>\n<path class=\"line0\" d=\"{}\"/>\n</svg>\n"
+      "<p><span class=\"key part0\"></span>ranks (f32)<span class=\"key part1\"></span>one device "
+      "(double)</p>\n",
+      axes(extent, steps), path(curve.reference, steps, extent), path(curve.losses, steps, extent));
+}
+
+std::string table(const TrainingCurve& curve) {
+  const std::size_t steps = steps_in(curve);
+  const std::size_t rows = std::min<std::size_t>(steps, kMostCurveRows);
+  std::string html;
+  if (rows < steps) html += fmt::format("<p>The first {} of {} steps.</p>\n", rows, steps);
+  html +=
+      "<div class=\"scroll\"><table><thead><tr><th class=\"number\">step</th><th class=\"number\">ranks</th>"
+      "<th class=\"number\">one device</th><th class=\"number\">difference</th><th class=\"number\">rounding "
+      "allows</th></tr></thead><tbody>\n";
+  for (std::size_t i = 0; i < rows; ++i) {
+    html += fmt::format(
+        "<tr><td class=\"number\">{}</td><td class=\"number\">{:.9g}</td><td class=\"number\">{:.9g}</td>"
+        "<td class=\"number\">{:.3g}</td><td class=\"number\">{}</td></tr>\n",
+        i + 1, curve.losses[i], curve.reference[i], curve.losses[i] - curve.reference[i],
+        i < curve.bounds.size() ? fmt::format("{:.3g}", curve.bounds[i]) : "-");
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+std::string curve_html(const TrainingCurve& curve) {
+  const std::string of_model = curve.model.empty() ? "" : "; " + markup_text(curve.model);
+  std::string html =
+      fmt::format("<p>{}{}. {}.</p>\n", markup_text(curve.world), of_model,
+                  curve.is_equal_in_field ? "In exact arithmetic ranks and one device are equal"
+                                          : "Not shown equal in exact arithmetic");
+  const auto steps = static_cast<std::int64_t>(steps_in(curve));
+  if (steps == 0) return html + "<p>No step has losses of both.</p>\n";
+  return html + chart(curve) + "<details><summary>The losses of " + counted(steps, "step") + "</summary>\n" +
+         table(curve) + "</details>\n";
+}
 
 // ---- the pipeline
 //
@@ -87,8 +221,8 @@ std::string share_bar(const std::vector<std::int64_t>& parts, std::int64_t whole
   return svg + "</svg>";
 }
 
-std::string verdict_html(Verdict verdict) {
-  return fmt::format("<span class=\"{}\">{}</span>", verdict == Verdict::verified ? "good" : "bad",
+std::string verdict_html(ExitCode verdict) {
+  return fmt::format("<span class=\"{}\">{}</span>", verdict == kVerified ? "good" : "bad",
                      verdict_name(verdict));
 }
 
@@ -187,7 +321,7 @@ std::string refusal_html(const sim::Refusal& refusal) {
 
 std::string findings_html(const ScenarioReport& report) {
   if (report.findings.empty()) return "";
-  const bool expected = report.verdict() == Verdict::verified || report.verdict() == Verdict::suspect;
+  const bool expected = report.verdict() == kVerified || report.verdict() == kSuspect;
   std::string html = fmt::format("<h3>Findings{}</h3>\n", expected ? ", as expected" : "");
   for (const sim::Finding& finding : report.findings)
     html += "<pre>" + markup_text(sim::text_of(finding, report.reproduce)) + "</pre>\n";
@@ -304,7 +438,7 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
   std::string html = fmt::format("<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"soft\">{}</p>\n", id,
                                  markup_text(report.name), verdict_html(report.verdict()),
                                  markup_text(report.source.empty() ? "no source given" : report.source));
-  if (report.verdict() != Verdict::verified)
+  if (report.verdict() != kVerified)
     html += "<p>To see it again:</p>\n<pre>" + markup_text(report.reproduce) + "</pre>\n";
   if (report.refusal) html += refusal_html(*report.refusal);
   for (const sim::Refusal& refusal : report.further_refusals) html += refusal_html(refusal);
@@ -318,6 +452,29 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
 }
 
 }  // namespace
+
+std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& nodes) {
+  const int drawn = drawn_ranks(layout, nodes);
+  std::string html = fmt::format(
+      "<p class=\"soft\">Each rank with its place on the axes tp (t), cp (c), dp (d) and pp (p) of more than "
+      "one rank. Ranks of one colour on a node are one tp group; {} colours, which repeat.</p>\n",
+      kColours);
+  if (drawn < layout.grid_size)
+    html +=
+        fmt::format("<p>Only the first {} of {} are drawn.</p>\n", counted(drawn, "rank"), layout.grid_size);
+  html += "<div class=\"nodes\">\n";
+  const sim::GroupKind* tp = layout.find("tp");
+  int node = -1;
+  for (int rank = layout.first_rank; rank < layout.first_rank + drawn; ++rank) {
+    if (nodes.node_of(rank) != node) {
+      if (node >= 0) html += "</div></div>\n";
+      node = nodes.node_of(rank);
+      html += fmt::format("<div class=\"node\">node {}<div class=\"ranks\">", node);
+    }
+    html += cell(layout, tp, rank);
+  }
+  return html + "</div></div>\n</div>\n";
+}
 
 std::string report_html(const std::vector<ScenarioReport>& reports) {
   std::string html = summary(reports);

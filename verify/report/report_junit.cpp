@@ -1,5 +1,3 @@
-#include "verify/report/report_junit.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -7,6 +5,7 @@
 #include "sim/layout/consumer_traps.h"
 #include "sim/world/finding.h"
 #include "verify/output/markup.h"
+#include "verify/report/replay_forms.h"
 
 namespace verify {
 
@@ -66,7 +65,7 @@ std::vector<Testcase> testcases_of(const ScenarioReport& report) {
     if (sim::is_consumer_trap(warning) && !report.has_row("suspect"))
       fail("warning " + warning.name, warning.name, warning.message);
   for (const sim::Finding& finding : report.findings)
-    if (report.verdict() == Verdict::broken)
+    if (report.verdict() == kBroken)
       cases.push_back({"finding " + finding.code, "error", finding.code, finding.sentence,
                        sim::text_of(finding, report.reproduce)});
   return cases;

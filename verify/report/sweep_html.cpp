@@ -8,7 +8,6 @@
 #include "verify/output/markup.h"
 #include "verify/output/phrases.h"
 #include "verify/report/html_table.h"
-#include "verify/report/page_html.h"
 
 namespace verify {
 

@@ -1,5 +1,3 @@
-#include "verify/report/trace_json.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "verify/output/json.h"
+#include "verify/report/replay_forms.h"
 
 namespace verify {
 

@@ -36,10 +36,8 @@ constexpr std::array<MachineNumber, 4> kMachineNumbers = {
       "50e9"},
      {"latency-seconds", &Machine::latency_seconds, 0, 1, "0"}}};
 
-std::string names_of_numbers() {
-  std::vector<std::string> names;
-  for (const MachineNumber& number : kMachineNumbers) names.emplace_back(number.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::string rule_of_numbers() {
+  return fmt::format("a machine has the numbers {}", fmt::join(names_of(kMachineNumbers), ", "));
 }
 
 std::string text_of_file(const std::string& path) {
@@ -66,14 +64,12 @@ void read_line(const std::string& line, const std::string& where, Machine& machi
   }
   const auto found = std::ranges::find_if(kMachineNumbers, [&](const auto& n) { return name == n.name; });
   if (found == kMachineNumbers.end()) {
-    std::vector<std::string> names;
-    for (const MachineNumber& number : kMachineNumbers) names.emplace_back(number.name);
-    const std::string nearest = nearest_name(name, names);
+    const std::string nearest = nearest_name(name, names_of(kMachineNumbers));
     sim::refuse({.code = "machine_key",
                  .option = where,
                  .numbers = fmt::format("'{}'", name),
-                 .rule = "a machine has the numbers " + names_of_numbers(),
-                 .hint = nearest.empty() ? names.front() : nearest});
+                 .rule = rule_of_numbers(),
+                 .hint = nearest.empty() ? kMachineNumbers[0].name : nearest});
   }
   const std::string text = without_blanks(line.substr(equals + 1));
   if (std::exchange(given[static_cast<std::size_t>(found - kMachineNumbers.begin())], true)) {
@@ -126,7 +122,7 @@ Machine read_machine(const std::string& path) {
       sim::refuse({.code = "machine_incomplete",
                    .option = fmt::format("--machine {}, {}", path, kMachineNumbers[i].name),
                    .numbers = "it is not given",
-                   .rule = "a machine has the numbers " + names_of_numbers(),
+                   .rule = rule_of_numbers(),
                    .hint = fmt::format("{} = {}", kMachineNumbers[i].name, kMachineNumbers[i].example)});
     });
   }

@@ -1,14 +1,19 @@
 #include "verify/sweep/sweep.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
+#include <functional>
 #include <limits>
+#include <set>
+#include <system_error>
 #include <tuple>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/full_size/step_totals.h"
 #include "verify/memory/scenario_memory.h"
+#include "verify/requests/requests.h"
 #include "verify/requests/schedule_request.h"
 #include "verify/sweep/step_time.h"
 #include "verify/vocabulary/settings.h"
@@ -16,6 +21,187 @@
 namespace verify {
 
 namespace {
+
+// ---- what is tried
+
+constexpr std::int64_t kMostContextRanks = 16;
+
+/// One thing that varies: its name in --sweep-values, and the option that it is.
+struct SweepAxis {
+  const char* name;
+  const char* option;
+  std::int64_t SweepPoint::*value;
+  std::vector<std::int64_t> SweepSpace::*values;
+};
+constexpr SweepAxis kAxes[] = {
+    {"tp", "tensor-model-parallel-size", &SweepPoint::tp, &SweepSpace::tp},
+    {"pp", "pipeline-model-parallel-size", &SweepPoint::pp, &SweepSpace::pp},
+    {"cp", "context-parallel-size", &SweepPoint::cp, &SweepSpace::cp},
+    {"ep", "expert-model-parallel-size", &SweepPoint::ep, &SweepSpace::ep},
+    {"micro-batch-size", "micro-batch-size", &SweepPoint::micro_batch_size, &SweepSpace::micro_batch_size}};
+constexpr const char* kRecompute = "recompute";
+
+[[noreturn]] void refuse_values(const std::string& given, const char* rule) {
+  sim::refuse({.code = "sweep_values",
+               .option = "--sweep-values",
+               .numbers = fmt::format("'{}'", given),
+               .rule = rule,
+               .hint = "--sweep-values tp=4,8 --sweep-values recompute=none,full"});
+}
+
+std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= std::min(number, most); ++i)
+    if (number % i == 0) found.push_back(i);
+  return found;
+}
+
+void add_value(std::vector<std::int64_t>& values, std::int64_t value) {
+  const auto place = std::ranges::lower_bound(values, value);
+  if (place == values.end() || *place != value) values.insert(place, value);
+}
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::vector<std::int64_t> numbers_of(const std::string& given, const std::vector<std::string>& words) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& word : words) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    constexpr std::int64_t kMost = 1 << 20;
+    if (error != std::errc() || end != word.data() + word.size() || number < 1 || number > kMost)
+      refuse_values(given, "a size is a whole number from 1 to 1048576");
+    add_value(numbers, number);
+  }
+  return numbers;
+}
+
+std::vector<int> recomputations_of(const std::string& given, const std::vector<std::string>& words) {
+  std::set<int> found;
+  for (const std::string& word : words) {
+    const auto known = std::ranges::find(kRecomputations, word);
+    if (known == std::end(kRecomputations)) refuse_values(given, "recompute is none, selective or full");
+    found.insert(static_cast<int>(known - std::begin(kRecomputations)));
+  }
+  return {found.begin(), found.end()};
+}
+
+/// Reads one value of the option into the space. `names` are those that were there already.
+void read_values(const std::string& given, std::set<std::string>& names, SweepSpace& space) {
+  const std::size_t equals = given.find('=');
+  const std::string name = given.substr(0, equals);
+  if (equals == std::string::npos) refuse_values(given, "values are given as NAME=VALUE,...");
+  if (!names.insert(name).second) refuse_values(given, "the values of a name are given once");
+  const std::vector<std::string> words = words_of(given.substr(equals + 1));
+  if (name == kRecompute) {
+    space.recompute = recomputations_of(given, words);
+    return;
+  }
+  const auto axis = std::ranges::find_if(kAxes, [&](const SweepAxis& one) { return name == one.name; });
+  if (axis == std::end(kAxes))
+    refuse_values(given, "the names are tp, pp, cp, ep, micro-batch-size, recompute");
+  space.*(axis->values) = numbers_of(given, words);
+}
+
+std::int64_t required(const Settings& settings, const char* option) {
+  const auto number = settings.number(option);
+  if (number) return *number;
+  sim::refuse({.code = "missing_option",
+               .option = fmt::format("--{}", option),
+               .numbers = "it is not given",
+               .rule = "a sweep holds the world and the global batch, and varies the layout",
+               .hint = fmt::format("--{} N", option)});
+}
+
+/// The values that are tried where none are given.
+SweepSpace default_space(const Settings& settings, std::int64_t world) {
+  const std::int64_t layers = settings.number("num-layers").value_or(1), accounted = 2;
+  SweepSpace space{.tp = divisors(world, node_placement(settings).gpus_per_node),
+                   .pp = divisors(world, layers + accounted),
+                   .cp = divisors(world, kMostContextRanks),
+                   .ep = {1},
+                   .micro_batch_size = {1, 2, 4},
+                   .recompute = {0, 1, 2}};
+  if (const auto experts = settings.number("num-experts")) {
+    space.ep = divisors(*experts, *experts);
+    std::erase_if(space.ep, [&](std::int64_t ep) { return world % ep != 0; });
+  }
+  const SweepPoint own = own_point(settings);
+  for (const SweepAxis& axis : kAxes) add_value(space.*(axis.values), own.*(axis.value));
+  return space;
+}
+
+}  // namespace
+
+SweepPoint own_point(const Settings& settings) {
+  SweepPoint point;
+  for (const SweepAxis& axis : kAxes) point.*(axis.value) = settings.number(axis.option).value_or(1);
+  const std::string granularity = settings.text("recompute-granularity", "none");
+  const auto known = std::ranges::find(kRecomputations, granularity);
+  if (known != std::end(kRecomputations)) point.recompute = static_cast<int>(known - kRecomputations);
+  return point;
+}
+
+SweepSpace sweep_space(const Settings& settings) {
+  std::int64_t world = 1;
+  SweepSpace given;
+  std::set<std::string> names;
+  sim::Refusals refusals;
+  refusals.keep([&] { world = required(settings, "world-size"); });
+  refusals.keep([&] { required(settings, "global-batch-size"); });
+  for (const std::string& values : settings.given("sweep-values"))
+    refusals.keep([&] { read_values(values, names, given); });
+  refusals.throw_if_any();
+  SweepSpace space = default_space(settings, world);
+  for (const SweepAxis& axis : kAxes)
+    if (!(given.*(axis.values)).empty()) space.*(axis.values) = given.*(axis.values);
+  if (!given.recompute.empty()) space.recompute = given.recompute;
+  return space;
+}
+
+std::vector<SweepPoint> SweepSpace::points(std::int64_t world_size) const {
+  std::vector<SweepPoint> all;
+  for (const std::int64_t t : tp) {
+    for (const std::int64_t p : pp) {
+      for (const std::int64_t c : cp) {
+        if (world_size % (t * p) != 0 || world_size / (t * p) % c != 0) continue;
+        for (const std::int64_t e : ep)
+          for (const std::int64_t m : micro_batch_size)
+            for (const int r : recompute) all.push_back({t, p, c, e, m, r});
+      }
+    }
+  }
+  return all;
+}
+
+Scenario at_point(const Scenario& scenario, const SweepPoint& point) {
+  Settings settings = scenario.settings;
+  const auto set = [&](const char* option, const std::string& value) {
+    settings.remove(option);
+    if (!value.empty()) settings.append(option, {value});
+  };
+  for (const SweepAxis& axis : kAxes) set(axis.option, fmt::format("{}", point.*(axis.value)));
+  set("num-microbatches", "");  // follows from the global batch
+  if (own_point(scenario.settings).recompute == point.recompute) return with_settings(scenario, settings);
+  const bool is_full = point.recompute == 2;
+  set("recompute-granularity", point.recompute == 0 ? "" : kRecomputations[point.recompute]);
+  set("recompute-method", is_full ? "uniform" : "");
+  set("recompute-num-layers", is_full ? "1" : "");
+  if (point.recompute != 1) set("recompute-modules", "");
+  return with_settings(scenario, settings);
+}
+
+namespace {
+
+// ---- the sweep
 
 /// What comes first is smaller.
 auto order_of(const SweptLayout& layout) {

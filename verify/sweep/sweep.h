@@ -1,7 +1,9 @@
 #pragma once
 
-/// A sweep over layouts of one job: each layout that Megatron accepts, with what a rank of it holds, what a
-/// step of it sends, its bubble, and on a machine its estimated time. All are closed forms; nothing is run.
+/// A sweep over layouts of one job: tp, pp, cp and ep, the microbatch, and what is computed again vary, and
+/// all else stays that of the scenario. Each layout that Megatron accepts is told with what a rank of it
+/// holds, what a step of it sends, its bubble, and on a machine its estimated time. All are closed forms;
+/// nothing is run.
 ///
 /// Shapes  bytes of memory are those of the stage that holds most; bytes that are sent are those of all
 ///         ranks of the job in one step. The bubble is (pp - 1) / (chunks * microbatches), the share of the
@@ -9,7 +11,9 @@
 ///         calls of a step are not known in closed form (step_work.h): `unknown` says why.
 /// Calls   A layout is accepted if scenario_request() takes it, so the rules stand where they stand. All
 ///         arguments of a run of --from are judged for each layout.
-/// Errors  sweep_without_result: no layout is accepted, or none is tried.
+/// Errors  sweep_without_result: no layout is accepted, or none is tried; sweep_values: a text that is not
+///         NAME=VALUE,..., a name or a value that is none, or a name twice; missing_option: no world size or
+///         no global batch.
 /// Exact   The order: layouts that fit before those that do not; then the estimated time, or without a
 ///         machine the bytes across nodes, the smaller first and the unknown last; then tp, pp, cp, ep, the
 ///         microbatch and recomputation, the smaller first.
@@ -19,10 +23,37 @@
 #include <string>
 #include <vector>
 
+#include "verify/requests/scenario.h"
 #include "verify/sweep/machine.h"
-#include "verify/sweep/sweep_space.h"
 
 namespace verify {
+
+inline constexpr const char* kRecomputations[] = {"none", "selective", "full"};
+
+struct SweepPoint {
+  std::int64_t tp = 1, pp = 1, cp = 1, ep = 1, micro_batch_size = 1;
+  int recompute = 0;  // of kRecomputations
+  auto operator<=>(const SweepPoint&) const = default;
+};
+
+/// By default, tp takes the divisors of the world up to the GPUs of a node; pp those up to the layers; cp
+/// those up to 16; ep the divisors of the experts and the world; the microbatch 1, 2 and 4; recompute none,
+/// selective and full. The scenario's own values are tried, too. --sweep-values tp=4,8 gives others. Sizes
+/// whose product does not divide the world are left out before anything is asked.
+struct SweepSpace {
+  std::vector<std::int64_t> tp, pp, cp, ep, micro_batch_size;  // ascending
+  std::vector<int> recompute;
+  std::vector<SweepPoint> points(std::int64_t world_size) const;
+};
+
+/// Returns what the options of a scenario ask for.
+SweepSpace sweep_space(const Settings& settings);
+
+/// Returns the sizes that the scenario itself has.
+SweepPoint own_point(const Settings& settings);
+
+/// Returns the scenario with other sizes.
+Scenario at_point(const Scenario& scenario, const SweepPoint& point);
 
 struct SweptLayout {
   SweepPoint point;

@@ -9,6 +9,7 @@
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/run_account.h"
 #include "verify/output/phrases.h"
+#include "verify/output/wrapped_text.h"
 
 namespace verify {
 
@@ -20,29 +21,14 @@ std::string with_value(const AccountedArgument& argument) {
   return argument.name + (argument.value.empty() ? "" : " " + sim::printable_text(argument.value));
 }
 
-/// Words between commas, in lines of at most `columns`, each after `indent` blanks.
-std::string wrapped(const std::vector<std::string>& words, std::size_t indent, std::size_t columns) {
-  std::string text;
-  std::size_t column = indent;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
-    if (column > indent && column + 1 + word.size() > columns) {
-      text += "\n" + std::string(indent, ' ');
-      column = indent;
-    }
-    text += (column > indent ? " " : "") + word;
-    column += word.size() + (column > indent ? 1 : 0);
-  }
-  return text;
-}
-
 constexpr std::size_t kIndent = 24;
 
-void add_list(std::string& text, const char* title, const std::vector<std::string>& words, int columns) {
+/// Adds words between commas, in lines of at most `columns`.
+void add_list(std::string& text, const char* title, std::vector<std::string> words, int columns) {
   if (words.empty()) return;
   const std::string head = fmt::format("  {} ({})", title, words.size());
-  text +=
-      fmt::format("{:<{}}{}\n", head, kIndent, wrapped(words, kIndent, static_cast<std::size_t>(columns)));
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) words[i] += ",";
+  text += wrapped_words(head, kIndent, {words.begin(), words.end()}, static_cast<std::size_t>(columns));
 }
 
 void add_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
@@ -52,19 +38,8 @@ void add_lines(std::string& text, const char* title, const std::vector<std::stri
   }
 }
 
-const char* kind_phrase(RunFileKind kind) {
-  switch (kind) {
-    case RunFileKind::log:
-      return "the log of a run";
-    case RunFileKind::yaml:
-      return "YAML";
-    case RunFileKind::script:
-      return "a launch script";
-    case RunFileKind::command:
-      return "a command line";
-  }
-  return "";
-}
+/// By RunFileKind.
+constexpr const char* kKindPhrases[] = {"the log of a run", "YAML", "a launch script", "a command line"};
 
 std::string text_of(const Unresolved& unknown) {
   const std::string argument = unknown.argument.empty() ? "" : flag_of(unknown.argument) + " ";
@@ -90,9 +65,7 @@ Json value_json(const std::vector<std::string>& words) {
   };
   if (words.empty()) return true;
   if (words.size() == 1) return one(words.front());
-  Json list = Json::array();
-  for (const std::string& word : words) list.push_back(one(word));
-  return list;
+  return json_list(words, one);
 }
 
 }  // namespace
@@ -114,8 +87,9 @@ std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>
 
 std::string run_title(const RunOfFile& run) {
   const RunArguments& arguments = run.document;
-  std::string text = fmt::format("from {}: {}, {}", arguments.name, kind_phrase(arguments.kind),
-                                 counted(std::ssize(run.values.all()), "argument"));
+  std::string text =
+      fmt::format("from {}: {}, {}", arguments.name, kKindPhrases[static_cast<std::size_t>(arguments.kind)],
+                  counted(std::ssize(run.values.all()), "argument"));
   if (arguments.world_size)
     text += fmt::format(", {} ({})", counted(*arguments.world_size, "rank"), arguments.world_size_source);
   return text + "\n\n";
@@ -155,32 +129,24 @@ std::string run_lists(const RunOfFile& run, int columns) {
 
 Json run_json(const RunOfFile& run) {
   Json used = Json::object(), not_modelled = Json::object();
-  Json without_effect = Json::array(), unknown = Json::array(), unresolved = Json::array();
   for (const AccountedArgument& argument : run.account.used)
     used[flag_of(argument.name)] = value_json(run.values.words(argument.name));
-  for (const AccountedArgument& argument : run.account.without_effect)
-    without_effect.push_back(flag_of(argument.name));
   for (const AccountedArgument& argument : run.account.not_modelled)
     not_modelled[flag_of(argument.name)] = sentence_of(argument);
-  for (const UnknownArgument& argument : run.account.unknown) unknown.push_back(flag_of(argument.name));
-  for (const Unresolved& entry : run.document.unresolved) {
-    Json one = Json::object();
-    one["line"] = entry.line;
-    one["text"] = entry.text;
-    one["reason"] = entry.reason;
+  const auto flag_json = [](const auto& argument) { return flag_of(argument.name); };
+  const auto unresolved_json = [](const Unresolved& entry) {
+    Json one = {{"line", entry.line}, {"text", entry.text}, {"reason", entry.reason}};
     if (!entry.argument.empty()) one["argument"] = flag_of(entry.argument);
     if (!entry.variable.empty()) one["variable"] = entry.variable;
-    unresolved.push_back(std::move(one));
-  }
-  Json document = Json::object();
-  document["kind"] = run_file_kind_name(run.document.kind);
-  document["used"] = std::move(used);
-  document["without_effect"] = std::move(without_effect);
-  document["not_modelled"] = std::move(not_modelled);
-  document["unknown"] = std::move(unknown);
-  document["unresolved"] = std::move(unresolved);
-  document["notes"] = Json(run.notes);
-  return document;
+    return one;
+  };
+  return {{"kind", run_file_kind_name(run.document.kind)},
+          {"used", std::move(used)},
+          {"without_effect", json_list(run.account.without_effect, flag_json)},
+          {"not_modelled", std::move(not_modelled)},
+          {"unknown", json_list(run.account.unknown, flag_json)},
+          {"unresolved", json_list(run.document.unresolved, unresolved_json)},
+          {"notes", run.notes}};
 }
 
 }  // namespace verify

@@ -1,5 +1,3 @@
-#include "verify/views/schedule_svg.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -7,7 +5,7 @@
 
 #include "sim/base/error.h"
 #include "verify/output/markup.h"
-#include "verify/views/schedule_text.h"
+#include "verify/views/schedule_view.h"
 
 namespace verify {
 

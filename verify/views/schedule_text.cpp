@@ -1,5 +1,3 @@
-#include "verify/views/schedule_text.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <fmt/color.h>
@@ -8,6 +6,7 @@
 
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
+#include "verify/views/schedule_view.h"
 
 namespace verify {
 

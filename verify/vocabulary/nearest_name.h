@@ -9,10 +9,23 @@
 ///         one altogether ("use" for "no", "save" for "case") is not a misspelling. The name itself is no
 ///         hint.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace verify {
+
+/// Returns the names of the items of a table: their members `name`, or what `name_of` gives.
+template <typename Items, typename NameOf>
+std::vector<std::string> names_of(const Items& items, const NameOf& name_of) {
+  std::vector<std::string> names;
+  for (const auto& item : items) names.emplace_back(std::invoke(name_of, item));
+  return names;
+}
+template <typename Items>
+std::vector<std::string> names_of(const Items& items) {
+  return names_of(items, [](const auto& item) { return item.name; });
+}
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 

@@ -1,11 +1,10 @@
 // Proves that Slurm's host lists are read correctly, against lists compressed from known names.
 
-#include "sim/launch/host_list.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "sim/launch/launch.h"
 #include "tests/support/refusal_code.h"
 
 namespace {

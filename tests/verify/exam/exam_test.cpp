@@ -15,7 +15,7 @@
 namespace {
 
 using verify::Exam;
-using verify::ExamVerdict;
+using verify::FaultVerdict;
 
 /// A layer that makes one call too many, whose result nobody uses. It does not say which calls it makes.
 class BlindCase : public test::WithProgram {
@@ -46,14 +46,14 @@ const verify::ExamRow& row_of(const Exam& exam, const std::string& fault) {
 TEST(FaultExam, CatchesWhatIsWrongAndNamesWhatHasNoEffect) {
   const Exam exam = examined(*verify::find_case("row_parallel_linear"), {"own-term", "scale", "stale"});
   EXPECT_EQ(exam.false_alarms, std::vector<std::string>());
-  EXPECT_EQ(exam.count(ExamVerdict::missed), 0);
+  EXPECT_EQ(exam.count(FaultVerdict::missed), 0);
   const verify::ExamRow& caught = row_of(exam, "row_parallel_linear.forward:own-term");
-  EXPECT_EQ(caught.verdict, ExamVerdict::caught);
+  EXPECT_EQ(caught.verdict, FaultVerdict::caught);
   EXPECT_EQ(caught.by, "serial");
   const verify::ExamRow& scaled = row_of(exam, "row_parallel_linear.forward:scale=tp");
   EXPECT_TRUE(scaled.named.site && scaled.named.rank && scaled.named.kind) << scaled.explanation;
   // The layer runs once, so that there is no call before.
-  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").verdict, ExamVerdict::equivalent);
+  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").verdict, FaultVerdict::equivalent);
   EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").runs, 8);
 }
 
@@ -256,11 +256,11 @@ TEST(FaultExam, WhatIsNotUsedWithOneSeedAloneIsNotNamed) {
 
 TEST(FaultExam, SaysWhatNoPropertySees) {
   const Exam exam = examined(BlindCase(), {"skip", "own-term"});
-  EXPECT_EQ(row_of(exam, "blind.call:skip").verdict, ExamVerdict::missed);
-  EXPECT_EQ(row_of(exam, "blind.call:skip@place=1").verdict, ExamVerdict::caught);
+  EXPECT_EQ(row_of(exam, "blind.call:skip").verdict, FaultVerdict::missed);
+  EXPECT_EQ(row_of(exam, "blind.call:skip@place=1").verdict, FaultVerdict::caught);
   EXPECT_EQ(row_of(exam, "blind.call:skip@place=1").by, "left_early");
-  EXPECT_EQ(row_of(exam, "blind.call:own-term").verdict, ExamVerdict::equivalent);
-  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:skip").verdict, ExamVerdict::caught);
+  EXPECT_EQ(row_of(exam, "blind.call:own-term").verdict, FaultVerdict::equivalent);
+  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:skip").verdict, FaultVerdict::caught);
 }
 
 TEST(FaultExam, IsTheSameOnAnyNumberOfThreads) {

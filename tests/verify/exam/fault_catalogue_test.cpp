@@ -58,7 +58,7 @@ sim::Refusal first_refusal(const std::string& text) {
 
 std::vector<CatalogueRow> rows_of(const std::vector<CatalogueEntry>& entries, std::size_t threads = 1) {
   std::vector<Bench> benches(threads);
-  return run_catalogue(entries, benches, [](std::size_t, const CatalogueEntry&) { return true; });
+  return run_catalogue(entries, benches, [](std::size_t, std::size_t, const std::string&) { return true; });
 }
 
 using Codes = std::vector<std::string>;
@@ -123,11 +123,11 @@ TEST(FaultCatalogue, ABugIsCaughtUnnamedOrMissed) {
                  bug("not met", {{"fault", "row_parallel_linear.forward:skip@rank=900"}}));
   const std::vector<CatalogueRow> rows = rows_of(entries, 2);
   ASSERT_EQ(rows.size(), 4U);
-  EXPECT_EQ(rows[0].verdict, CatalogueVerdict::caught) << rows[0].sentence;
-  EXPECT_EQ(rows[1].verdict, CatalogueVerdict::unnamed) << rows[1].sentence;
-  EXPECT_EQ(rows[2].verdict, CatalogueVerdict::missed) << rows[2].sentence;
+  EXPECT_EQ(rows[0].verdict, FaultVerdict::caught) << rows[0].sentence;
+  EXPECT_EQ(rows[1].verdict, FaultVerdict::unnamed) << rows[1].sentence;
+  EXPECT_EQ(rows[2].verdict, FaultVerdict::missed) << rows[2].sentence;
   EXPECT_EQ(rows[2].sentence, "the property holds in all draws");
-  EXPECT_EQ(rows[3].verdict, CatalogueVerdict::missed) << rows[3].sentence;
+  EXPECT_EQ(rows[3].verdict, FaultVerdict::missed) << rows[3].sentence;
   EXPECT_EQ(rows[3].sentence, "no call of any draw had the fault");
   EXPECT_EQ(rows[0].sentence, rows_of(entries)[0].sentence) << "another number of threads";
 }

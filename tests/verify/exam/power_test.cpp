@@ -18,7 +18,7 @@ using verify::PowerRow;
 
 Power power_of_case(const std::string& name, std::size_t threads = 1, int max_world = 4) {
   std::vector<verify::Bench> benches(threads);
-  const verify::PowerRequest request{.cases = {verify::find_case(name)}, .max_world = max_world};
+  const verify::CampaignRequest request{.cases = {verify::find_case(name)}, .max_world = max_world};
   return power_of(request, benches, [](std::size_t, std::size_t, const std::string&) { return true; });
 }
 

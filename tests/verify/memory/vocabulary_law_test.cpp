@@ -9,7 +9,7 @@
 #include <rapidcheck/gtest.h>
 #include <utility>
 
-#include "verify/memory/named_vocabulary.h"
+#include "verify/memory/assumed_sizes.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/requests/scenario.h"
 #include "verify/vocabulary/settings.h"

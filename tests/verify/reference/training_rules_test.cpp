@@ -12,7 +12,7 @@
 #include "sim/optimizer/learning_rate.h"
 #include "sim/optimizer/loss_scale.h"
 #include "sim/pipeline/schedules.h"
-#include "verify/checks/layer_counts.h"
+#include "verify/checks/layout_checks.h"
 #include "verify/properties/sent_bytes.h"
 #include "verify/reference/gradient_buckets.h"
 #include "verify/reference/learning_rate.h"

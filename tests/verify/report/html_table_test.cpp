@@ -12,8 +12,7 @@
 
 #include "tests/support/contains.h"
 #include "verify/output/phrases.h"
-#include "verify/report/page_html.h"
-#include "verify/report/report_html.h"
+#include "verify/report/replay_forms.h"
 
 namespace {
 

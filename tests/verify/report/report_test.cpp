@@ -19,9 +19,7 @@
 #include "tests/support/run.h"
 #include "verify/output/markup.h"
 #include "verify/output/output_file.h"
-#include "verify/report/rank_grid_html.h"
-#include "verify/report/report_html.h"
-#include "verify/report/report_junit.h"
+#include "verify/report/replay_forms.h"
 
 namespace {
 

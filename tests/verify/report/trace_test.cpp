@@ -16,7 +16,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/tensor/counting_device.h"
 #include "tests/support/run.h"
-#include "verify/report/trace_json.h"
+#include "verify/report/replay_forms.h"
 
 namespace {
 

@@ -1,12 +1,19 @@
 #include <algorithm>
+#include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "verify/program/command_help.h"
 
 namespace verify {
 
 namespace {
+
+// ---- bash
 
 using Words = std::vector<std::string>;
 
@@ -83,84 +90,90 @@ std::string command_cases(const ProgramInfo& program) {
          text;
 }
 
-constexpr const char* kCompletion =
-    R"script(# Completion of @PROGRAM@ for bash, written by '@PROGRAM@ --completion bash'.
-
-_@PROGRAM@() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command= i
-  local kind= words= head= options= topics= commands= files=no
-  COMPREPLY=()
-
-  # The command is the first word that is neither an option nor the value of one. Bash takes "--option=value"
-  # for three words.
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case ${COMP_WORDS[i]} in
-      =) i=$((i + 1)) ;;
-      @FLAGS@) ;;
-      -*) [[ ${COMP_WORDS[i + 1]} == = ]] || i=$((i + 1)) ;;
-      *) command=${COMP_WORDS[i]}; break ;;
-    esac
-  done
-  case $command in
-@COMMANDS@  esac
-
-  if [[ $word == = ]]; then
-    word=
-  elif [[ $before == = ]]; then
-    before=${COMP_WORDS[COMP_CWORD - 2]}
-  fi
-  case $command:$before in
-@VALUES@    *:--help) kind=words words=$topics ;;
-  esac
-  # Behind -- stands the command line of a run.
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    [[ ${COMP_WORDS[i]} == -- ]] && kind=file
-  done
-  if [[ -z $kind ]]; then
-    if [[ $word == -* || $files == no && -z $commands ]]; then
-      kind=words words=$options
-    elif [[ -n $commands ]]; then
-      kind=words words=$commands
-    elif [[ $files == any ]]; then
-      kind=file
-    else
-      kind=scenario
-    fi
-  fi
-
-  case $kind in
-    words)
-      # Of a list with commas, the word behind the last comma is completed.
-      if [[ $head == list && $word == *,* ]]; then head=${word%,*},; else head=; fi
-      mapfile -t COMPREPLY < <(compgen -P "$head" -W "$words" -- "${word##*,}")
-      ;;
-    file)
-      compopt -o filenames 2>/dev/null
-      mapfile -t COMPREPLY < <(compgen -f -- "$word")
-      ;;
-    scenario)
-      compopt -o filenames 2>/dev/null
-      mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -f -X '!*.ini' -- "$word")
-      ;;
-  esac
+/// Returns a script in which each mark, such as %PROGRAM%, is replaced. The last one may be in the others.
+std::string filled(std::string script, const std::vector<std::pair<std::string_view, std::string>>& marks) {
+  for (const auto& [mark, with] : marks) {
+    for (std::size_t at = script.find(mark); at != std::string::npos;
+         at = script.find(mark, at + with.size()))
+      script.replace(at, mark.size(), with);
+  }
+  return script;
 }
-complete -F _@PROGRAM@ @PROGRAM@
-)script";
 
-void replace_all(std::string& text, std::string_view mark, std::string_view with) {
-  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + with.size()))
-    text.replace(at, mark.size(), with);
+// ---- zsh
+
+/// Returns text within single quotes of zsh; what has a meaning to _arguments is escaped.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '\'') {
+      result += "'\\''";
+    } else {
+      if (std::string_view("[]:\\").find(letter) != std::string_view::npos) result += '\\';
+      result += letter;
+    }
+  }
+  return result;
+}
+
+/// Returns what completes the value of an option.
+std::string action_of(const OptionInfo& option, const ProgramInfo& program) {
+  if (is_file(option)) return "_files";
+  const std::vector<std::string> values = known_values(option, program.cases);
+  if (values.empty()) return " ";
+  const std::string words = fmt::format("{}", fmt::join(values, " "));
+  return is_list(option) ? "_sequence compadd - " + words : "(" + words + ")";
+}
+
+/// Returns a line of the arguments of _arguments, for one option.
+std::string specification(const OptionInfo& option, const ProgramInfo& program) {
+  const bool is_flag = option.kind == OptionKind::flag;
+  const bool may_be_repeated = option.kind == OptionKind::texts || option.kind == OptionKind::words;
+  const std::string value =
+      is_flag ? "" : fmt::format(":{}:{}", escaped(value_text(option)), action_of(option, program));
+  return fmt::format("        '{}--{}{}[{}]{}' \\\n", may_be_repeated ? "*" : "", option.name,
+                     is_flag ? "" : "=", escaped(option.help), value);
+}
+
+std::string command_case(const CommandInfo& command, const ProgramInfo& program) {
+  std::string text = fmt::format("    {})\n      _arguments \\\n", command.name);
+  std::vector<OptionInfo> options = own_options(command);
+  for (const OptionInfo& option : general_options(program)) {
+    if (option.readers == kEverybody && option.kind == OptionKind::flag) options.push_back(option);
+  }
+  for (const OptionInfo& option : options) text += specification(option, program);
+  if (command.arguments.empty()) {
+    text += "        && return\n";
+  } else if (takes_scenarios(command)) {
+    text += "        '*:scenario:_files -g \"*.ini\"' && return\n";
+  } else {
+    text += "        '*:file:_files' && return\n";
+  }
+  return text + "      ;;\n";
 }
 
 }  // namespace
 
 std::string bash_completion(const ProgramInfo& program) {
-  std::string script = kCompletion;
-  replace_all(script, "@FLAGS@", flags());
-  replace_all(script, "@COMMANDS@", command_cases(program));
-  replace_all(script, "@VALUES@", value_cases(program));
-  replace_all(script, "@PROGRAM@", program.called);
-  return script;
+  return filled(
+#include "completion.bash.inc"
+      , {{"%FLAGS%", flags()},
+         {"%COMMANDS%", command_cases(program)},
+         {"%VALUES%", value_cases(program)},
+         {"%PROGRAM%", program.called}});
+}
+
+std::string zsh_completion(const ProgramInfo& program) {
+  std::string commands, general, cases;
+  for (const CommandInfo& command : program.commands) {
+    commands += fmt::format("    '{}:{}'\n", command.name, escaped(command.summary));
+    cases += command_case(command, program);
+  }
+  for (const OptionInfo& option : general_options(program)) general += specification(option, program);
+  return filled(
+#include "completion.zsh.inc"
+      ,
+      {{"%COMMANDS%", commands}, {"%GENERAL%", general}, {"%CASES%", cases}, {"%PROGRAM%", program.called}});
 }
 
 }  // namespace verify
