@@ -3,20 +3,21 @@
 /// A backend runs rank programs outside of the simulator: on real processes, or on another device. The result
 /// of each rank is compared with that of its twin, a virtual rank on the CPU (twin_program.h).
 ///
-///   mpi    this process is one rank of a world of processes, and computes on its CPU (open_backend.cpp)
+///   mpi    this process is one rank of a world of processes, and computes on its CPU (backend.cpp)
 ///   nccl   this process is one rank of a world of processes, and computes on a GPU (gpu_backends.h)
 ///   cuda   all ranks are virtual ranks in this process, and compute on one GPU (gpu_backends.h)
 ///
 /// Calls   all processes make the same calls. finish() is called once, and then close().
-/// Errors  opening a backend: backend_unavailable, cuda_unavailable, and those of sim/mpi/cluster.h or
-///         gpu/nccl/nccl_cluster.h. If ranks are processes, an error of a rank program ends all processes;
-///         otherwise it is a failure of the run.
+/// Errors  opening a backend: backend_unavailable, where it is not in this program, cuda_unavailable,
+///         and those of sim/mpi/cluster.h or gpu/nccl/nccl_cluster.h. If ranks are processes, an error of a
+///         rank program ends all processes; otherwise it is a failure of the run.
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -93,5 +94,17 @@ struct BackendOpener {
   std::function<std::unique_ptr<Backend>(const BackendRequest&)> open;
 };
 using BackendOpeners = std::vector<BackendOpener>;
+
+/// Refuses a backend whose library was absent when this program was built, before any work. `more` are the
+/// rows of the program, for the backends that it adds to those of this library.
+void require_built(const BackendChoice& choice, const BackendOpeners& more);
+
+/// Opens the backend. Rank 0 writes to `err` which launcher gave the processes their ranks.
+std::unique_ptr<Backend> open_backend(const BackendRequest& request, const BackendOpeners& more,
+                                      std::ostream& err);
+
+/// Returns the beginning of a command line that starts this many processes, "mpirun -n 4 "; "" for one
+/// process.
+std::string launched(int processes);
 
 }  // namespace verify

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 #include <span>
 
 #include "sim/base/check.h"
 #include "sim/base/keyed_random.h"
+#include "verify/output/json.h"
 
 namespace verify {
 
@@ -263,6 +266,37 @@ BandwidthRows bandwidth_round(sim::Rank& rank, const BandwidthPlan& plan, const 
     row.wrong = round->wrong(row);
   }
   return rows;
+}
+
+std::string wrong_elements_text(const BandwidthRows& rows, std::size_t most_bytes) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
+    const std::int64_t wrong = rows[static_cast<std::size_t>(i)].wrong;
+    if (wrong > 0) numbers.insert(numbers.end(), {i, wrong});
+  }
+  const auto text = [&] { return fmt::format("[{}]", fmt::join(numbers, ",")); };
+  while (text().size() > most_bytes) {
+    CHECK(numbers.size() > 2);
+    const std::int64_t wrong = numbers.back();
+    numbers.resize(numbers.size() - 2);
+    numbers.back() += wrong;
+  }
+  return text();
+}
+
+bool add_wrong_elements(BandwidthRows& rows, const std::string& text) {
+  const Json document = parsed_json(text).value_or(Json());
+  if (!document.is_array() || document.size() % 2 != 0) return false;
+  const auto is_count = [](const Json& number) {
+    return number.is_integer() && number.integer() >= 0 && number.integer() <= std::int64_t{1} << 40U;
+  };
+  for (std::size_t i = 0; i < document.size(); i += 2) {
+    if (!is_count(document[i]) || !is_count(document[i + 1])) return false;
+    if (document[i].integer() >= std::ssize(rows)) return false;
+  }
+  for (std::size_t i = 0; i < document.size(); i += 2)
+    rows[static_cast<std::size_t>(document[i].integer())].wrong += document[i + 1].integer();
+  return true;
 }
 
 }  // namespace verify

@@ -21,6 +21,7 @@
 ///         for the device by reading an element before and after the timed calls.
 /// Source  nccl-tests.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -105,5 +106,21 @@ BandwidthRows bandwidth_rows(const sim::Layout& layout, const BandwidthPlan& pla
 std::int64_t wrong_elements(const BandwidthRows& rows);
 
 BandwidthRows bandwidth_round(sim::Rank& rank, const BandwidthPlan& plan, const Clock& clock);
+
+// The short text in which a rank tells rank 0 how many elements of each of its rows are wrong.
+//
+// Shapes  a JSON array [row, wrong, row, wrong, ...] with ascending rows. Rows without a wrong element are
+//         left out, so that "[]" means that everything is right.
+// Exact   the text has at most `most_bytes`. If that is too short, the number of the last row that fits
+//         includes the wrong elements of all rows after it, so that the sum is still right.
+
+inline constexpr std::size_t kMostWrongText = 1000;
+
+/// `most_bytes` must have room for at least one pair.
+std::string wrong_elements_text(const BandwidthRows& rows, std::size_t most_bytes = kMostWrongText);
+
+/// Adds the numbers of a text to the rows. Returns false and adds nothing if the text does not have this
+/// form, or does not fit these rows.
+[[nodiscard]] bool add_wrong_elements(BandwidthRows& rows, const std::string& text);
 
 }  // namespace verify

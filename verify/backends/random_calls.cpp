@@ -138,40 +138,36 @@ class RandomProgram {
     const Tensor block = keyed(draws, "block", sizes, sizes.count);
     const Tensor whole = keyed(draws, "whole", sizes, n * sizes.count);
     Begun begun{name, {}, {}, number + 1 + static_cast<int>(draws.below(3))};
+    const auto starts = [&](const Tensor& output, sim::Work work) {
+      begun.outputs = {output};
+      begun.work = std::move(work);
+    };
     switch (operation) {
       case Operation::all_reduce:
-        begun.outputs = {block};
-        begun.work = group.start_all_reduce(block, {sizes.op, sizes.factor}, "random.all_reduce");
+        starts(block, group.start_all_reduce(block, {sizes.op, sizes.factor}, "random.all_reduce"));
         break;
       case Operation::reduce_scatter:
-        begun.outputs = {block};
-        begun.work =
-            group.start_reduce_scatter(whole, block, {sizes.op, sizes.factor}, "random.reduce_scatter");
+        starts(block,
+               group.start_reduce_scatter(whole, block, {sizes.op, sizes.factor}, "random.reduce_scatter"));
         break;
       case Operation::all_gather:
-        begun.outputs = {whole};
-        begun.work = group.start_all_gather(block, whole, "random.all_gather");
+        starts(whole, group.start_all_gather(block, whole, "random.all_gather"));
         break;
       case Operation::broadcast:
-        begun.outputs = {block};
-        begun.work = group.start_broadcast(block, sizes.root, "random.broadcast");
+        starts(block, group.start_broadcast(block, sizes.root, "random.broadcast"));
         break;
       case Operation::reduce:
-        begun.outputs = {block};
-        begun.work = group.start_reduce(block, sizes.op, sizes.root, "random.reduce");
+        starts(block, group.start_reduce(block, sizes.op, sizes.root, "random.reduce"));
         break;
       case Operation::gather:
-        begun.outputs = {whole};
-        begun.work = group.start_gather(block, whole, sizes.root, "random.gather");
+        starts(whole, group.start_gather(block, whole, sizes.root, "random.gather"));
         break;
       case Operation::scatter:
-        begun.outputs = {block};
-        begun.work = group.start_scatter(whole, block, sizes.root, "random.scatter");
+        starts(block, group.start_scatter(whole, block, sizes.root, "random.scatter"));
         break;
       case Operation::all_to_all: {
         const Tensor received = keyed(draws, "received", sizes, n * sizes.count);
-        begun.outputs = {received};
-        begun.work = group.start_all_to_all(whole, received, "random.all_to_all");
+        starts(received, group.start_all_to_all(whole, received, "random.all_to_all"));
         break;
       }
       case Operation::all_to_all_uneven:

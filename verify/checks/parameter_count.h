@@ -26,7 +26,7 @@
 
 #include <cstdint>
 
-#include "verify/requests/model_shape.h"
+#include "verify/requests/model_options.h"
 
 namespace verify {
 

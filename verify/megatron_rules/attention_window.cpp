@@ -1,40 +1,28 @@
 #include "verify/megatron_rules/attention_window.h"
 
-#include <fmt/format.h>
 #include <regex>
 #include <string>
 #include <string_view>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/run_arguments.h"
 
 namespace verify {
 
 namespace {
 
-constexpr const char* kWindowSize = "window-size";
-constexpr const char* kWindowLayers = "window-attn-skip-freq";
-
 /// Returns L, and -1 where the pair is no window.
 std::int64_t size_of(const std::string& text) {
   const std::optional<WindowPair> pair = window_pair(text);
   if (pair && (pair->left >= 0 || (pair->left == -1 && (pair->right == -1 || pair->right == 0))))
     return pair->left;
-  sim::refuse({.code = "window_size",
-               .option = fmt::format("--{}", kWindowSize),
-               .numbers = fmt::format("'{}'", text.substr(0, 100)),
-               .rule = "the value is a pair L,R; with a causal mask L is at least 0, or the pair is -1,0",
-               .hint = fmt::format("--{} 128,0", kWindowSize)});
+  refuse_by("window_size", "--window-size", text.substr(0, 100));
 }
 
 void require_entries(const LayerPattern& pattern, std::optional<std::int64_t> layers) {
   const auto entries = std::ssize(pattern.entries);
-  if (entries == 0 || !layers || entries >= *layers) return;
-  sim::refuse({.code = "window_layers",
-               .option = fmt::format("--{}", kWindowLayers),
-               .numbers = fmt::format("{} entries for {} layers", entries, *layers),
-               .rule = "a list says of each layer whether it has the window",
-               .hint = fmt::format("a list of {} entries, or a number", *layers)});
+  if (entries != 0 && layers && entries < *layers)
+    refuse_by("window_layers", "--window-attn-skip-freq", entries, *layers);
 }
 
 }  // namespace

@@ -8,8 +8,7 @@
 #include "sim/layout/layer_placement.h"
 #include "verify/output/table_rows.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/vocabulary/hybrid_pattern.h"
-#include "verify/vocabulary/layout_list.h"
+#include "verify/vocabulary/layer_pattern.h"
 
 namespace verify {
 
@@ -52,8 +51,43 @@ Json json_of(const std::string& kind, const RuleValue& value) {
   return list.empty() ? Json() : list;
 }
 
+using LayersOfRanks = std::vector<std::vector<std::int64_t>>;
+
+/// The numbers of layers that the first and the last rank are given, where they are.
+struct GivenEnds {
+  std::optional<std::int64_t> first, last;
+};
+
+/// Deals segments out to the ranks in turn.
+LayersOfRanks dealt_segments(const std::vector<std::string>& segments, std::size_t ranks) {
+  if (segments.size() % ranks != 0) return {};
+  LayersOfRanks layers(ranks);
+  for (std::size_t i = 0; i < segments.size(); ++i) layers[i % ranks].push_back(std::ssize(segments[i]));
+  return layers;
+}
+
+/// Cuts layers evenly, except for those of the ends that are given.
+LayersOfRanks cut_evenly(std::int64_t layers, std::int64_t ranks, const GivenEnds& ends) {
+  const std::int64_t middle_ranks = ranks - (ends.first ? 1 : 0) - (ends.last ? 1 : 0);
+  const std::int64_t middle = layers - ends.first.value_or(0) - ends.last.value_or(0);
+  if (middle < 0 || middle_ranks < 0 || (middle_ranks == 0 ? middle != 0 : middle % middle_ranks != 0))
+    return {};
+  LayersOfRanks cut(static_cast<std::size_t>(ranks), {middle_ranks == 0 ? 0 : middle / middle_ranks});
+  if (ends.first) cut.front() = {*ends.first};
+  if (ends.last) cut.back() = {*ends.last};
+  return cut;
+}
+
+/// Returns the layers of each chunk of each pipeline rank; empty where they do not divide. Segments go to the
+/// chunks in turn. A pattern of one segment is cut evenly, or as the numbers of layers at its ends say.
+LayersOfRanks layers_of_ranks(const HybridPattern& pattern, std::int64_t ranks, const GivenEnds& ends) {
+  if (pattern.segments.empty() || ranks < 1 || ranks > pattern.layers()) return {};
+  return pattern.segments.size() > 1 ? dealt_segments(pattern.segments, static_cast<std::size_t>(ranks))
+                                     : cut_evenly(pattern.layers(), ranks, ends);
+}
+
 /// The layers of each chunk of each pipeline rank; none where they cannot be placed.
-std::vector<std::vector<std::int64_t>> layers_of_chunks(const RuleFacts& run) {
+LayersOfRanks layers_of_chunks(const RuleFacts& run) {
   const std::int64_t ranks = run.number("pipeline-model-parallel-size").value_or(1);
   const GivenEnds ends = {run.number("decoder-first-pipeline-num-layers"),
                           run.number("decoder-last-pipeline-num-layers")};
@@ -75,7 +109,7 @@ std::vector<std::vector<std::int64_t>> layers_of_chunks(const RuleFacts& run) {
   const bool is_spelled_out = run.flag("pipeline-model-parallel-layout");
   if (chunks && !is_spelled_out)
     request.virtual_pipeline_model_parallel_size = static_cast<std::int64_t>(*chunks);
-  std::vector<std::vector<std::int64_t>> placed;
+  LayersOfRanks placed;
   try {
     if (is_spelled_out)
       request.pipeline_model_parallel_layout = layout_string(run.text("pipeline-model-parallel-layout"));
@@ -97,15 +131,11 @@ Json layers_per_stage(const RuleFacts& run) {
 }  // namespace
 
 const std::vector<EffectiveValue>& effective_rows() {
-  static const std::vector<EffectiveValue> rows = [] {
-    std::vector<EffectiveValue> all;
-    for (const TextRow& row : rows_of_table(kEffectiveValues)) {
-      const bool is_computed = row.at(1) == "stages";
-      all.push_back(
-          {row.at(0), row.at(1), is_computed ? std::nullopt : std::optional<Expression>(row.at(2))});
-    }
-    return all;
-  }();
+  static const std::vector<EffectiveValue> rows = made_of_rows(kEffectiveValues, [](const TextRow& row) {
+    const bool is_computed = row.at(1) == "stages";
+    return EffectiveValue{row.at(0), row.at(1),
+                          is_computed ? std::nullopt : std::optional<Expression>(row.at(2))};
+  });
   return rows;
 }
 

@@ -8,8 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/rule_names.h"
-#include "verify/vocabulary/batch_schedule.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 

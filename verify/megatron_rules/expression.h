@@ -3,7 +3,7 @@
 /// A condition or a value of rules.tsv, over what a rule sees (rule_facts.h).
 ///
 /// Shapes  Operators, those that bind least first: or; and; not; = != < <= > >= in has beyond contains; + -;
-///         * / %; ??. A leaf is --argument, $VARIABLE, the name of a derived value or of rule_names.h, a
+///         * / %; ??. A leaf is --argument, $VARIABLE, the name of a derived value or of rule_names.tsv, a
 ///         number, or a 'text'. In a condition, an argument says whether it is given; beside a number it is
 ///         its one word as a number, and beside a text its words.
 ///         A in ('x', 'y')        the text of A is one of these
@@ -22,6 +22,8 @@
 ///         Arithmetic is that of whole numbers: quotients are rounded down, and a quotient by 0 is not known.
 /// Errors  A text that is no expression breaks an invariant (CHECK).
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +47,18 @@ class Expression {
  private:
   std::shared_ptr<const Node> root_;
 };
+
+/// Returns the value of a name that rules may use: of an expression of rule_names.tsv, of what needs more
+/// than an expression (rule_names.cpp), or a derived value (effective_values.h).
+RuleValue named_value(std::string_view name, const RuleFacts& facts);
+/// Whether the name is one of the first two.
+bool is_rule_name(std::string_view name);
+/// The rows of rule_names.tsv.
+const std::map<std::string, Expression, std::less<>>& named_expressions();
+
+/// Whether sparse attention (dsa) reads a way of communication as all_gather: without underscores, and in
+/// letters of any case.
+bool gathers_tokens(std::string cp_comm_type);
 
 /// A text with values, such as "{--seq-length} over {tp * cp} ranks". After "||" stands another text, which
 /// is taken if a value before it is not known.

@@ -9,9 +9,9 @@
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/effective_values.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/vocabulary/batch_schedule.h"
 #include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/option_vocabulary.h"
+#include "verify/vocabulary/spelled_values.h"
 #include "verify/vocabulary/state_bytes.h"
 
 namespace verify {
@@ -105,27 +105,24 @@ std::vector<std::string> words_of(const RuleValue& value) {
 RuleFacts::RuleFacts(const Settings& options) : derived_(derived_of(options)) {
   for (const OptionInfo& option : option_vocabulary()) {
     if (!options.has(option.name)) continue;
-    if (option.kind != OptionKind::flag) {
-      arguments_[option.name] = options.given(option.name);
-    } else if (options.flag(option.name)) {
-      arguments_[option.name] = {};
-    } else {
+    const bool is_flag = option.kind == OptionKind::flag;
+    if (is_flag && !options.flag(option.name)) {
       false_flags_.insert(option.name);
+    } else {
+      set(option.name, {is_flag ? RuleWords() : options.given(option.name)});
     }
   }
 }
 
 RuleFacts::RuleFacts(const RunValues& values, const std::map<std::string, std::string>& environment,
                      std::optional<std::int64_t> world)
-    : environment_(environment.begin(), environment.end()),
+    : RunValues(values),
+      environment_(environment.begin(), environment.end()),
       derived_({{"world", number_or_absent(world)}}),
-      is_of_run_(true) {
-  for (const auto& [name, value] : values.all()) arguments_[name] = value.words;
-}
+      is_of_run_(true) {}
 
 RuleValue RuleFacts::argument(std::string_view name) const {
-  const auto found = arguments_.find(name);
-  return found == arguments_.end() ? RuleValue(Absent{}) : RuleValue(found->second);
+  return has(name) ? RuleValue(words(name)) : RuleValue(Absent{});
 }
 
 RuleValue RuleFacts::environment(std::string_view name) const {
@@ -138,16 +135,6 @@ RuleValue RuleFacts::derived(std::string_view name) const {
   return is_of_run_ ? effective_value(name, *this) : RuleValue(Unknown{});
 }
 
-std::optional<std::int64_t> RuleFacts::number(std::string_view argument) const {
-  const auto found = arguments_.find(argument);
-  const bool is_one_word = found != arguments_.end() && found->second.size() == 1;
-  return is_one_word ? whole_number(found->second.front()) : std::nullopt;
-}
-
-std::string RuleFacts::text(std::string_view argument, const std::string& fallback) const {
-  return has(argument) ? *text_of(this->argument(argument)) : fallback;
-}
-
 std::vector<std::string> RuleFacts::derived_names() const {
   std::vector<std::string> names;
   for (const auto& derived : derived_) names.push_back(derived.first);
@@ -157,14 +144,12 @@ std::vector<std::string> RuleFacts::derived_names() const {
 }
 
 bool RuleFacts::is_given(std::string_view argument) const {
-  return arguments_.contains(argument) || false_flags_.contains(argument);
+  return has(argument) || false_flags_.contains(argument);
 }
 
 std::string RuleFacts::told(std::string_view argument) const {
-  const auto found = arguments_.find(argument);
-  if (found == arguments_.end()) return fmt::format("no --{}", argument);
-  const std::string value =
-      sim::printable_text(fmt::format("{}", fmt::join(found->second, " "))).substr(0, 60);
+  if (!has(argument)) return fmt::format("no --{}", argument);
+  const std::string value = sim::printable_text(text(argument)).substr(0, 60);
   return fmt::format("--{}{}{}", argument, value.empty() ? "" : " ", value);
 }
 

@@ -37,7 +37,8 @@ std::optional<std::string> text_of(const RuleValue& value);
 /// The words, whether they are given as several or as "[a, b]".
 std::vector<std::string> words_of(const RuleValue& value);
 
-class RuleFacts {
+/// The arguments are read as those of a run are (run_values.h).
+class RuleFacts : public RunValues {
  public:
   explicit RuleFacts(const Settings& options);
   RuleFacts(const RunValues& values, const std::map<std::string, std::string>& environment,
@@ -49,11 +50,6 @@ class RuleFacts {
   RuleValue argument(std::string_view name) const;
   RuleValue environment(std::string_view name) const;
   RuleValue derived(std::string_view name) const;
-  /// These read an argument as Settings and RunValues do.
-  bool has(std::string_view argument) const { return arguments_.contains(argument); }
-  bool flag(std::string_view argument) const { return has(argument); }
-  std::optional<std::int64_t> number(std::string_view argument) const;
-  std::string text(std::string_view argument, const std::string& fallback = "") const;
   /// Whether an argument is given, also a flag as false.
   bool is_given(std::string_view argument) const;
   /// An argument as a refusal tells it: "--num-layers 4", "no --num-layers".
@@ -62,7 +58,6 @@ class RuleFacts {
   std::vector<std::string> derived_names() const;
 
  private:
-  std::map<std::string, std::vector<std::string>, std::less<>> arguments_;
   std::set<std::string, std::less<>> false_flags_;
   std::map<std::string, std::string, std::less<>> environment_;
   std::map<std::string, RuleValue, std::less<>> derived_;  // of a run, those of effective_values.h apart

@@ -1,14 +1,16 @@
-#include "verify/megatron_rules/rule_names.h"
-
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,10 +19,9 @@
 #include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/expression.h"
 #include "verify/output/table_rows.h"
-#include "verify/vocabulary/batch_schedule.h"
-#include "verify/vocabulary/hybrid_pattern.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/layer_pattern.h"
-#include "verify/vocabulary/pipeline_chunks.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 
@@ -31,6 +32,54 @@ constexpr std::string_view kNames =
     ;
 
 // ---- the schedule of the batch
+//
+// Its sizes one after another, as --step-batch-size-schedule says.
+//
+// Shapes  "0:16 1B:32", with blanks or commas between the entries. A threshold is in tokens, and becomes
+//         samples by the sequence length, where that is known. K, M, B and T stand for 10^3, 10^6, 10^9 and
+//         10^12.
+// Exact   Steps are sorted by their thresholds, as Megatron sorts them. The first one counts at the start.
+
+struct BatchStep {
+  std::int64_t samples = 0;  // from which this size counts
+  std::int64_t size = 0;
+};
+
+struct BatchSchedule {
+  std::vector<BatchStep> steps;
+  bool is_readable = true;  // whether each entry is a threshold and a size
+};
+
+/// Reads "200B" as 200 * 10^9.
+std::optional<std::int64_t> amount(std::string_view text) {
+  static constexpr std::string_view kSuffixes = "KMBT";
+  constexpr double kLargest = 9e18;
+  double unit = 1;
+  if (const std::size_t suffix = text.empty() ? std::string_view::npos : kSuffixes.find(text.back());
+      suffix != std::string_view::npos) {
+    unit = std::pow(1000.0, static_cast<double>(suffix + 1));
+    text.remove_suffix(1);
+  }
+  const auto number = decimal_number(text);
+  if (!number || !(std::abs(*number * unit) < kLargest)) return std::nullopt;
+  return static_cast<std::int64_t>(*number * unit);
+}
+
+BatchSchedule parse_batch_schedule(std::string text, std::optional<std::int64_t> seq_length) {
+  BatchSchedule schedule;
+  std::replace(text.begin(), text.end(), ',', ' ');
+  const std::int64_t tokens_of_sample = std::max<std::int64_t>(1, seq_length.value_or(1));
+  std::istringstream entries(text);
+  for (std::string entry; entries >> entry;) {
+    const std::size_t colon = entry.find(':');
+    const auto threshold = amount(std::string_view(entry).substr(0, colon));
+    const auto size = colon == std::string::npos ? std::nullopt : amount(entry.substr(colon + 1));
+    schedule.is_readable = schedule.is_readable && threshold && size;
+    if (threshold && size) schedule.steps.push_back({*threshold / tokens_of_sample, *size});
+  }
+  std::ranges::stable_sort(schedule.steps, {}, &BatchStep::samples);
+  return schedule;
+}
 
 BatchSchedule schedule_of(const RuleFacts& facts) {
   const std::optional<double> length = number_of(facts.derived("seq_length"));
@@ -39,7 +88,7 @@ BatchSchedule schedule_of(const RuleFacts& facts) {
 }
 RuleValue is_schedule_readable(const RuleFacts& facts) {
   const BatchSchedule schedule = schedule_of(facts);
-  return !schedule.steps.empty() && schedule.unreadable.empty();
+  return !schedule.steps.empty() && schedule.is_readable;
 }
 template <std::int64_t BatchStep::*Member>
 RuleValue first_of_schedule(const RuleFacts& facts) {

@@ -74,11 +74,7 @@ sim::Refusal MegatronRule::refusal(const RuleFacts& facts) const {
           .hint = hint.filled(facts)};
 }
 
-std::vector<MegatronRule> read_rules(std::string_view table) {
-  std::vector<MegatronRule> rules;
-  for (const TextRow& row : rows_of_table(table)) rules.push_back(rule_of(row));
-  return rules;
-}
+std::vector<MegatronRule> read_rules(std::string_view table) { return made_of_rows(table, rule_of); }
 
 const std::vector<MegatronRule>& megatron_rules() {
   static const std::vector<MegatronRule> rules = read_rules(kRules);
@@ -86,12 +82,9 @@ const std::vector<MegatronRule>& megatron_rules() {
 }
 
 std::vector<sim::Warning> table_warnings(std::string_view about, const RuleFacts& facts) {
-  static const std::vector<WarningRow> rows = [] {
-    std::vector<WarningRow> all;
-    for (const TextRow& row : rows_of_table(kWarnings))
-      all.push_back({row.at(0), row.at(1), Expression(row.at(2)), TextWithValues(row.at(3))});
-    return all;
-  }();
+  static const std::vector<WarningRow> rows = made_of_rows(kWarnings, [](const TextRow& row) {
+    return WarningRow{row.at(0), row.at(1), Expression(row.at(2)), TextWithValues(row.at(3))};
+  });
   std::vector<sim::Warning> warnings;
   for (const WarningRow& row : rows)
     if (row.about == about && truth_of(row.when.value(facts)) == true)

@@ -3,7 +3,7 @@
 /// The rules by which Megatron refuses a run, and what a user is warned of: the rows of rules.tsv and of
 /// warnings.tsv, which the program has compiled in.
 ///
-/// Calls   megatron_validation.h and run_validation.h hold options and runs against them.
+/// Calls   megatron_validation.h holds options and runs against them.
 /// Exact   A rule whose numbers are not known is not broken.
 /// Errors  A row that cannot be read breaks an invariant (CHECK).
 

@@ -45,12 +45,9 @@ bool ArgumentCase::has_plain(const std::string& value) const {
 }
 
 const ArgumentCase* find_argument_case(std::string_view argument, std::string_view about) {
-  static const std::vector<ArgumentCase> cases = [] {
-    std::vector<ArgumentCase> all;
-    for (const TextRow& row : rows_of_table(kCases))
-      all.push_back({row.at(0), row.at(1), words_of_cell(row.at(2)), unproved_of(row.at(3)), row.at(4)});
-    return all;
-  }();
+  static const std::vector<ArgumentCase> cases = made_of_rows(kCases, [](const TextRow& row) {
+    return ArgumentCase{row.at(0), row.at(1), words_of_cell(row.at(2)), unproved_of(row.at(3)), row.at(4)};
+  });
   const auto found = std::ranges::find_if(
       cases, [&](const ArgumentCase& one) { return one.argument == argument && one.about == about; });
   return found == cases.end() ? nullptr : &*found;

@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/megatron_rules/expression.h"
+#include "verify/megatron_rules/rule_facts.h"
+#include "verify/output/refusal_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
-#include "verify/vocabulary/hybrid_pattern.h"
+#include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
@@ -60,6 +66,89 @@ void replace_world(const Settings& settings, RunArguments& document) {
   document.world_size = world;
   document.world_size_source = "--world-size";
   std::erase_if(document.unresolved, [](const Unresolved& unknown) { return unknown.is_of_world; });
+}
+
+constexpr std::string_view kOptionsOfRun =
+#include "options_of_run.tsv.inc"
+    ;
+
+/// Returns a word as this program's options spell it: a dtype, of which a log has the name of PyTorch, and a
+/// choice, which it may spell as Python does, AttnBackend.flash.
+std::string word_of_option(const std::string& word) {
+  static constexpr std::pair<const char*, const char*> kDtypes[] = {{"torch.float32", "fp32"},
+                                                                    {"torch.float16", "fp16"},
+                                                                    {"torch.bfloat16", "bf16"},
+                                                                    {"torch.uint8", "fp8"}};
+  for (const auto& [name, argument] : kDtypes)
+    if (word == name) return argument;
+  constexpr std::string_view kPython = "Backend.";
+  const std::size_t at = word.rfind(kPython);
+  return at == std::string::npos ? word : word.substr(at + kPython.size());
+}
+
+/// Returns the values of an option that stands for the argument of its name.
+std::vector<std::string> values_of(const OptionInfo& option, const RunValues& run) {
+  std::vector<std::string> words = run.words(option.name);
+  if (option.name == "cp-comm-type" && run.text("experimental-attention-variant") == "dsa")
+    std::ranges::replace_if(words, gathers_tokens, std::string("all_gather"));  // which it spells otherwise
+  switch (option.kind) {
+    case OptionKind::flag:
+      return {words.empty() ? "true" : words.front()};
+    case OptionKind::numbers:
+    case OptionKind::words:
+      return words;
+    case OptionKind::text:
+      if (words.size() > 1) return {fmt::format("[{}]", fmt::join(words, ","))};  // a list of Python
+      [[fallthrough]];
+    default:
+      return {word_of_option(run.text(option.name))};
+  }
+}
+
+/// Copies the arguments that are used to the options of their names. What only the count of memory reads is
+/// not judged elsewhere, and left out where it is not known.
+void copy_arguments(RunOfFile& run) {
+  for (const auto& [name, value] : run.values.all()) {
+    const OptionInfo* option = find_option(name);
+    const bool is_known = value.words.empty() || value.words.front().find('$') == std::string::npos;
+    const bool is_used =
+        std::ranges::find(run.account.used, name, &AccountedArgument::name) != run.account.used.end();
+    if (option != nullptr && (is_option_of_memory(name) ? is_known : is_used))
+      run.settings.append(name, values_of(*option, run.values));
+  }
+  if (run.document.gpus_per_node)
+    run.settings.append("gpus-per-node", {std::to_string(*run.document.gpus_per_node)});
+  if (!run.values.flag("moe-layer-recompute")) return;
+  if (!run.settings.has("recompute-modules")) run.settings.append("recompute-modules", {"core_attn"});
+  run.settings.append("recompute-modules", {"moe"});
+}
+
+struct OptionRow {
+  std::string option;
+  Expression when;
+  std::optional<TextWithValues> becomes, note;
+};
+const std::vector<OptionRow>& option_rows() {
+  static const std::vector<OptionRow> rows = made_of_rows(kOptionsOfRun, [](const TextRow& row) {
+    const auto text = [](const std::string& cell) {
+      return cell == "-" ? std::nullopt : std::optional<TextWithValues>(cell);
+    };
+    return OptionRow{row.at(0), Expression(row.at(1)), text(row.at(2)), text(row.at(3))};
+  });
+  return rows;
+}
+
+/// Adds the options that the used arguments of a run stand for, with what Megatron takes for arguments that
+/// are not given (options_of_run.tsv), and notes about what was made of them.
+void add_options(RunOfFile& run) {
+  copy_arguments(run);
+  const RuleFacts facts(run.values, {}, run.document.world_size);
+  for (const OptionRow& row : option_rows()) {
+    if (truth_of(row.when.value(facts)) != true) continue;
+    if (row.note) run.notes.push_back(row.note->filled(facts));
+    run.settings.remove(row.option);
+    if (row.becomes) run.settings.append(row.option, {row.becomes->filled(facts)});
+  }
 }
 
 }  // namespace
@@ -118,13 +207,9 @@ bool adds_nothing_that_counts(const Unresolved& unknown) {
 
 void require_modelled(const RunOfFile& run, Unproved what) {
   const AccountedArgument* argument = not_proved(run.account, what);
-  if (argument == nullptr) return;
-  sim::refuse({.code = "run_not_modelled",
-               .option = written(*argument),
-               .numbers = argument->sentence,
-               .rule = fmt::format("{} are judged where they are as Megatron makes them",
-                                   what == Unproved::groups ? "groups of ranks" : "layers"),
-               .hint = "the run without this argument"});
+  if (argument != nullptr)
+    refuse_by("run_not_modelled", written(*argument), argument->sentence,
+              what == Unproved::groups ? "groups of ranks" : "layers");
 }
 
 namespace {
@@ -166,14 +251,9 @@ void require_known_values(const RunOfFile& run, const std::string& option) {
                answer_of(unknown, unknown.is_of_world ? "--world-size N"
                                                       : fmt::format("--{} VALUE", unknown.argument)));
   }
-  if (values.told.empty()) return;
-  sim::refuse(
-      {.code = "run_unresolved",
-       .option = option,
-       .numbers = fmt::format("{}", fmt::join(values.told, "; ")),
-       .rule = fmt::format("nothing is executed: the value of an argument that is used must be in the {}",
-                           run.document.kind == RunFileKind::command ? "command" : "file"),
-       .hint = fmt::format("{}", fmt::join(values.answers, " "))});
+  if (!values.told.empty())
+    refuse_by("run_unresolved/value", option, fmt::join(values.told, "; "),
+              run.document.kind == RunFileKind::command ? "command" : "file", fmt::join(values.answers, " "));
 }
 
 void require_known_words(const RunOfFile& run, const std::string& option) {
@@ -186,16 +266,12 @@ void require_known_words(const RunOfFile& run, const std::string& option) {
   if (words.told.empty()) return;
   const std::size_t more = words.told.size() - std::min(words.told.size(), kMostTold);
   words.told.resize(words.told.size() - more);
-  sim::refuse(
-      {.code = "run_unresolved",
-       .option = option,
-       .numbers = fmt::format("{}{}", fmt::join(words.told, "; "),
-                              more == 0 ? "" : fmt::format("; and {} more", more)),
-       .rule = "the word may hold further arguments, and nothing is executed: what else is refused may "
-               "follow from that",
-       .hint = words.answers.empty()
-                   ? "these arguments in the place of the word"
-                   : fmt::format("{}, and no VALUE where it is not set", fmt::join(words.answers, " "))});
+  refuse_by(
+      "run_unresolved/word", option,
+      fmt::format("{}{}", fmt::join(words.told, "; "), more == 0 ? "" : fmt::format("; and {} more", more)),
+      words.answers.empty()
+          ? "these arguments in the place of the word"
+          : fmt::format("{}, and no VALUE where it is not set", fmt::join(words.answers, " ")));
 }
 
 }  // namespace verify

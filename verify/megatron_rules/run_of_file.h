@@ -36,10 +36,6 @@ struct RunOfFile {
 /// Makes the options of a run.
 RunOfFile run_of(RunArguments document);
 
-/// Adds the options that the used arguments of a run stand for, with what Megatron takes for arguments that
-/// are not given (options_of_run.tsv), and notes about what was made of them.
-void add_options(RunOfFile& run);
-
 /// Returns the run with these options in place of those that its arguments stand for. What follows from the
 /// layout, such as a batch that the document does not give, follows from theirs.
 RunOfFile with_options(const RunOfFile& run, const Settings& settings);

@@ -86,8 +86,6 @@ RunValues::RunValues(const RunArguments& run) {
   if (is_log && !has("num-experts")) values_.erase("moe-ffn-hidden-size");
 }
 
-bool RunValues::flag(std::string_view name) const { return has(name); }
-
 std::optional<std::int64_t> RunValues::number(std::string_view name) const {
   const auto found = values_.find(name);
   if (found == values_.end() || found->second.words.size() != 1) return std::nullopt;
@@ -95,9 +93,7 @@ std::optional<std::int64_t> RunValues::number(std::string_view name) const {
 }
 
 std::string RunValues::text(std::string_view name, const std::string& fallback) const {
-  const auto found = values_.find(name);
-  if (found == values_.end()) return fallback;
-  return fmt::format("{}", fmt::join(found->second.words, " "));
+  return has(name) ? fmt::format("{}", fmt::join(words(name), " ")) : fallback;
 }
 
 std::vector<std::string> RunValues::words(std::string_view name) const {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
@@ -29,9 +30,9 @@ class RunValues {
     int line = 0;
   };
 
-  bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
+  bool has(std::string_view name) const { return values_.contains(name); }
   /// Whether a flag is set.
-  bool flag(std::string_view name) const;
+  bool flag(std::string_view name) const { return has(name); }
   /// The value as a whole number; nothing where it is none, or not given.
   std::optional<std::int64_t> number(std::string_view name) const;
   /// The value as text, with a blank between several words; `fallback` where it is not given.
@@ -48,6 +49,9 @@ class RunValues {
     Value first, last;
   };
   const std::vector<Repeated>& repeated() const { return repeated_; }
+
+ protected:
+  void set(const std::string& name, Value value) { values_[name] = std::move(value); }
 
  private:
   std::map<std::string, Value, std::less<>> values_;

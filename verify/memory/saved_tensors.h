@@ -76,7 +76,7 @@
 #include <vector>
 
 #include "verify/requests/memory_options.h"
-#include "verify/requests/model_shape.h"
+#include "verify/requests/model_options.h"
 
 namespace verify {
 

@@ -6,7 +6,6 @@
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/run_validation.h"
 #include "verify/requests/requests.h"
 
 namespace verify {

@@ -5,7 +5,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
-#include "verify/backends/open_backend.h"
+#include "verify/backends/backend.h"
 #include "verify/backends/twin_program.h"
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"

@@ -11,7 +11,7 @@
 /// Errors  one_process: ranks are processes, and there is only one, which proves nothing about a parallel
 ///         layer; nothing_to_check: no dtype is left that the backend can judge; option_without_effect: an
 ///         option that check does not read on this backend; those of backend_choice.h, case_request.h,
-///         open_backend.h and backend.h.
+///         backend.h.
 /// Exact   The same seed draws the same settings: the setting of a run is a function of (seed, case,
 ///         number of the run) and the number of ranks.
 

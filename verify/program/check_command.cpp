@@ -14,7 +14,7 @@
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/world_spec.h"
-#include "verify/backends/open_backend.h"
+#include "verify/backends/backend.h"
 #include "verify/campaign/campaign.h"
 #include "verify/campaign/case_request.h"
 #include "verify/campaign/spread_campaign.h"
@@ -230,7 +230,7 @@ void write_sites(const Call& call, std::span<const SiteOperation> sites) {
 //         its threads to one core; --bind-to none prevents that. An interrupt of any process ends the
 //         campaign on all of them, and the table says how far each row came. srun passes an interrupt on to
 //         the processes; mpirun ends them instead, and then there is no table.
-// Errors  one_process: there is only one process; those of open_backend.h and backend.h. If a process dies
+// Errors  one_process: there is only one process; those of backend.h. If a process dies
 //         or stops, the others name it within --deadline and end (rank_silent, process_silent), or the
 //         launcher does so first.
 

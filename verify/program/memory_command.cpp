@@ -12,7 +12,6 @@
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
-#include "verify/megatron_rules/run_validation.h"
 #include "verify/memory/assumed_sizes.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/json.h"

@@ -6,7 +6,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
-#include "verify/megatron_rules/run_validation.h"
+#include "verify/megatron_rules/megatron_validation.h"
 #include "verify/memory/assumed_sizes.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"

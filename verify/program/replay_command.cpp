@@ -14,7 +14,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
-#include "verify/backends/open_backend.h"
+#include "verify/backends/backend.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"

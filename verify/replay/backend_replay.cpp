@@ -8,10 +8,9 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
-#include "verify/backends/open_backend.h"
+#include "verify/backends/backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"
-#include "verify/backends/wrong_elements.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/checks/trained_model.h"

@@ -15,7 +15,7 @@
 ///         their own.
 /// Errors  message_bytes: a message size that is negative or too large; backend_world: the number of
 ///         processes is not the number of ranks; option_without_effect: an option that has an effect on
-///         virtual ranks only; those of backend_choice.h, scenario_request.h, open_backend.h and backend.h.
+///         virtual ranks only; those of backend_choice.h, scenario_request.h, backend.h.
 ///         What replay refuses is in the report.
 
 #include <functional>

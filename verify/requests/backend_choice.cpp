@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -21,12 +21,7 @@ const BackendKind* kind_of(const Settings& settings) {
   if (backend == "sim") return device == "cpu" ? nullptr : kind_named(device);
   const BackendKind* kind = kind_named(backend);
   if (!settings.has("device") || device == kind->device) return kind;
-  sim::refuse(
-      {.code = "backend_device",
-       .option = "--device " + device,
-       .numbers = "it is given with --backend " + backend,
-       .rule = "MPI ranks compute on CPUs, NCCL ranks on GPUs, and virtual ranks on either",
-       .hint = fmt::format("--backend {} without --device, or --backend sim --device {}", backend, device)});
+  refuse_by("backend_device", "--device " + device, backend);
 }
 
 sim::Launch launch_of(const Settings& settings) {
@@ -43,12 +38,7 @@ std::vector<std::int64_t> message_bytes(const Settings& settings) {
   std::vector<std::int64_t> sizes = {4096, 1 << 20};
   if (settings.has("message-bytes")) sizes = settings.numbers("message-bytes");
   for (const std::int64_t size : sizes) {
-    if (size >= 0 && size <= kMost) continue;
-    sim::refuse({.code = "message_bytes",
-                 .option = "--message-bytes",
-                 .numbers = fmt::format("{}", size),
-                 .rule = fmt::format("a timed message has from 1 to {} bytes; 0 times no messages", kMost),
-                 .hint = "--message-bytes 4096,1048576"});
+    if (size < 0 || size > kMost) refuse_by("message_bytes", "--message-bytes", size, kMost);
   }
   std::erase(sizes, 0);
   return sizes;
@@ -120,13 +110,8 @@ BackendChoice spread_choice(const CommandLine& line) {
   const Settings& settings = line.settings;
   BackendChoice choice;
   if (settings.choice("spread") == "none") return choice;
-  if (const BackendKind* kind = kind_of(settings)) {
-    sim::refuse({.code = "spread_backend",
-                 .option = kSpreadOverMpi.asked_by,
-                 .numbers = fmt::format("given with {}", kind->asked_by),
-                 .rule = "--spread divides runs of virtual ranks on the CPU over processes",
-                 .hint = fmt::format("either {} or {}", kSpreadOverMpi.asked_by, kind->asked_by)});
-  }
+  if (const BackendKind* kind = kind_of(settings))
+    refuse_by("spread_backend", kSpreadOverMpi.asked_by, kind->asked_by);
   choice.kind = &kSpreadOverMpi;
   choice.launch = launch_of(settings);
   choice.deadline = settings.number("deadline").value_or(choice.deadline);

@@ -11,8 +11,8 @@
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
-#include "verify/megatron_rules/run_validation.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/option_readers.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
@@ -50,13 +50,7 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
   std::vector<std::int64_t> numbers;
   for (const std::string& word : settings.texts(option)) {
     const std::optional<std::int64_t> number = whole_number(word);
-    if (!number) {
-      sim::refuse({.code = "not_a_number",
-                   .option = std::string("--") + option,
-                   .numbers = fmt::format("'{}'", word),
-                   .rule = "the value is a list of whole numbers with commas between them",
-                   .hint = fmt::format("--{} 10,20", option)});
-    }
+    if (!number) refuse_by("not_a_number/list", std::string("--") + option, word);
     numbers.push_back(*number);
   }
   return numbers;
@@ -65,15 +59,8 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
 /// Returns the model whose parameters are shown.
 ModelShape requested_model(const Settings& settings) {
   const std::vector<std::string> missing = missing_of_model_shape(settings);
-  if (missing == missing_of_model_shape({})) {
-    sim::refuse({.code = "missing_option",
-                 .option = "--param-sizes",
-                 .numbers = "neither the sizes of parameters nor the shape of a GPT is given",
-                 .rule =
-                     "shards takes the elements of each parameter, in the order of the model, or the shape "
-                     "of a GPT",
-                 .hint = fmt::format("--param-sizes 1000,50,50,1000, or --{}", fmt::join(missing, ", --"))});
-  }
+  if (missing == missing_of_model_shape({}))
+    refuse_by("missing_option/sizes", "--param-sizes", fmt::join(missing, ", --"));
   return model_shape(settings);
 }
 
@@ -93,14 +80,9 @@ std::vector<sim::BufferParameter> requested_parameters(const Settings& settings)
   std::vector<sim::BufferParameter> parameters;
   for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
   for (const std::int64_t index : whole_numbers(settings, kShared)) {
-    if (index < 0 || index >= std::ssize(parameters)) {
-      sim::refuse({.code = "no_such_parameter",
-                   .option = "--shared-embedding",
-                   .numbers = fmt::format("index {} in a list of {}", index,
-                                          counted(std::ssize(parameters), "parameter")),
-                   .rule = "parameters are numbered from 0, in the order of --param-sizes",
-                   .hint = "--shared-embedding 0"});
-    }
+    if (index < 0 || index >= std::ssize(parameters))
+      refuse_by("no_such_parameter", "--shared-embedding", index,
+                counted(std::ssize(parameters), "parameter"));
     parameters[static_cast<std::size_t>(index)].shared_embedding = true;
   }
   return parameters;
@@ -110,11 +92,7 @@ std::optional<std::int64_t> requested_bucket_size(const Settings& settings) {
   if (!settings.has("bucket-size")) return std::nullopt;
   const std::vector<std::int64_t> given = whole_numbers(settings, "bucket-size");
   if (given.size() == 1) return given.front();
-  sim::refuse({.code = "buffer_sizes",
-               .option = "--bucket-size",
-               .numbers = counted(std::ssize(given), "number"),
-               .rule = "the bucket size is one number of elements",
-               .hint = "--bucket-size 40000000"});
+  refuse_by("buffer_sizes/bucket", "--bucket-size", counted(std::ssize(given), "number"));
 }
 
 sim::BufferConfig requested_config(const Settings& settings) {
@@ -127,13 +105,8 @@ sim::BufferConfig requested_config(const Settings& settings) {
 }  // namespace
 
 Scenario requested_scenario(const CommandLine& line) {
-  if (line.scenarios.size() > 1) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[1],
-                 .numbers = fmt::format("{} scenarios are given", line.scenarios.size()),
-                 .rule = fmt::format("'{}' takes one scenario", line.command),
-                 .hint = "one scenario; only replay takes several"});
-  }
+  if (line.scenarios.size() > 1)
+    refuse_by("one_scenario", line.scenarios[1], line.scenarios.size(), line.command);
   return line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios[0], line);
 }
 
@@ -157,13 +130,7 @@ GroupsRequest groups_request(const CommandLine& line) {
 }
 
 InspectRequest inspect_request(const CommandLine& line) {
-  if (line.scenarios.empty()) {
-    sim::refuse({.code = "missing_option",
-                 .option = "DUMP",
-                 .numbers = "no dump is given",
-                 .rule = "inspect takes the dumps of flight recorders, as files or folders",
-                 .hint = "shardproof inspect FOLDER"});
-  }
+  if (line.scenarios.empty()) refuse_by("missing_option/dump", "DUMP");
   const Scenario scenario = scenario_of(line);
   require_modelled(scenario.run, Unproved::groups);
   const Settings& settings = scenario.settings;

@@ -4,7 +4,7 @@
 /// options of the command line replace those of the scenario.
 ///
 /// Errors  those of group_dump.h for groups, and of megatron_validation.h for layers, schedule and shards;
-///         flag_with_value, value_missing, values_too_many, list_with_commas (run_validation.h);
+///         flag_with_value, value_missing, values_too_many, list_with_commas (megatron_validation.h);
 ///         one_scenario: more than one scenario; missing_option: inspect without a dump, and shards with
 ///         neither the sizes of parameters nor the shape of a model; no_such_parameter, not_a_number,
 ///         buffer_sizes: wrong indices, numbers or bucket sizes for shards; option_without_effect: an option
@@ -23,7 +23,7 @@
 #include "sim/optimizer/buffer_layout.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/group_dump.h"
-#include "verify/requests/model_shape.h"
+#include "verify/requests/model_options.h"
 #include "verify/requests/scenario.h"
 #include "verify/requests/schedule_request.h"
 #include "verify/vocabulary/command_line.h"

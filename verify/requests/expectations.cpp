@@ -7,24 +7,15 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/layout/kind_table.h"
 #include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/nearest_name.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
 
 namespace {
-
-[[noreturn]] void refuse_expectation(const std::string& option, std::string given, std::string rule,
-                                     std::string hint) {
-  sim::refuse({.code = "bad_expectation",
-               .option = option,
-               .numbers = std::move(given),
-               .rule = std::move(rule),
-               .hint = std::move(hint)});
-}
 
 int rank_number(const Json& value) {
   const bool is_rank =
@@ -47,15 +38,14 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
       for (const Json& value : list.elements()) expected.groups.back().push_back(rank_number(value));
     }
   } catch (const std::exception& error) {
-    refuse_expectation("--expect-groups", fmt::format("'{}': {}", text.substr(0, 100), error.what()),
-                       "the value is a group kind and then its groups, as lists of ranks",
-                       "expect-groups = dp [0,2],[1,3]");
+    refuse_by("bad_expectation/groups", "--expect-groups",
+              fmt::format("'{}': {}", text.substr(0, 100), error.what()), "expect-groups = dp [0,2],[1,3]");
   }
   if (sim::find_kind(expected.kind) == nullptr) {
     const std::string nearest = nearest_name(expected.kind, sim::all_kind_names());
-    refuse_expectation("--expect-groups", fmt::format("there is no group kind '{}'", expected.kind),
-                       "the value is a group kind and then its groups, as lists of ranks",
-                       nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
+    refuse_by("bad_expectation/groups", "--expect-groups",
+              fmt::format("there is no group kind '{}'", expected.kind),
+              nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
   }
   return expected;
 }
@@ -72,11 +62,8 @@ Expectations expectations(const Settings& settings) {
                         .finding = {},
                         .groups = {},
                         .parameters = {}};
-  if (settings.has("expect-refusal") && !expected.refusal.is_expected) {
-    refuse_expectation("--expect-refusal", fmt::format("'{}'", expected.refusal.code),
-                       "a refusal's code is expected only together with expect = refused",
-                       "--expect refused");
-  }
+  if (settings.has("expect-refusal") && !expected.refusal.is_expected)
+    refuse_by("bad_expectation/refusal", "--expect-refusal", expected.refusal.code);
   if (settings.has("expect-finding")) expected.finding = settings.text("expect-finding", "");
   for (const std::string& text : settings.texts("expect-groups"))
     expected.groups.push_back(parse_expected_groups(text));
@@ -100,12 +87,7 @@ Figure parse_figure(const std::string& text) {
     for (auto i = match.length(2); i > 0; --i) figure.unit /= 10;
     is_figure = figure.unit >= 1 && figure.digits <= kMostDigits;
   }
-  if (!is_figure) {
-    refuse_expectation(
-        "--expect-parameters", fmt::format("'{}'", text),
-        "the value has at most 6 digits, perhaps with a point among them, and ends with M, B or T",
-        "expect-parameters = 1.7B");
-  }
+  if (!is_figure) refuse_by("bad_expectation/figure", "--expect-parameters", text);
   return figure;
 }
 

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
-#include "verify/vocabulary/batch_schedule.h"
-#include "verify/vocabulary/decimal_ratio.h"
+#include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 
@@ -18,11 +18,7 @@ namespace {
 sim::Ratio coefficient_of(const std::string& option, const std::string& word) {
   const auto ratio = decimal_ratio(word);
   if (ratio && ratio->numerator >= 0) return *ratio;
-  sim::refuse({.code = "not_a_number",
-               .option = "--" + option,
-               .numbers = fmt::format("'{}'", word.substr(0, 100)),
-               .rule = "the value is a decimal number of at least 0, as a ratio of numbers up to 2^31",
-               .hint = fmt::format("--{} 0.25", option)});
+  refuse_by("not_a_number/coefficient", "--" + option, word.substr(0, 100));
 }
 
 sim::Ratio coefficient(const Settings& settings, const std::string& option, sim::Ratio fallback) {
@@ -94,13 +90,8 @@ void require_effective_expert_options(const Settings& settings) {
       given.push_back(fmt::format("--{}", option.name));
   }
   if (given.empty()) return;
-  sim::refuse({.code = "expert_options_without_experts",
-               .option = given.front(),
-               .numbers = fmt::format("{} given, and the model has no experts: {}",
-                                      given.size() == 1 ? "1 option is" : fmt::format("{} are", given.size()),
-                                      fmt::join(given, ", ")),
-               .rule = "options about experts need a model with experts",
-               .hint = "--num-experts, or leave them out"});
+  refuse_by("expert_options_without_experts", given.front(),
+            given.size() == 1 ? "1 option is" : fmt::format("{} are", given.size()), fmt::join(given, ", "));
 }
 
 }  // namespace verify

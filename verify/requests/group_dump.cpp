@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/layout/parallel_sizes.h"
 #include "verify/output/input_file.h"
 #include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 #include "verify/recordings/pickle_reader.h"
 #include "verify/recordings/recording_reader.h"
 
@@ -21,33 +21,18 @@ namespace verify {
 namespace {
 
 constexpr std::string_view kDefaultGroup = "default_pg";  // PyTorch's description of the whole world
-constexpr const char* kForms =
-    "a dump is what 'groups --format json' prints, a list of [description, ranks], or a flight recorder's "
-    "'pg_config'";
-constexpr const char* kPrint = "sim/layout/README.md shows how a job prints its groups";
 
-[[noreturn]] void refuse_dump(const char* code, const std::string& path, const std::string& problem,
-                              const char* rule = kForms, const char* hint = kPrint) {
-  sim::refuse({.code = code,
-               .option = "--against " + sim::printable_text(path),
-               .numbers = problem,
-               .rule = rule,
-               .hint = hint});
-}
+std::string option_of(const std::string& path) { return "--against " + sim::printable_text(path); }
 
 std::string text_of_file(const std::string& path) {
   if (const std::string problem = what_is_no_plain_file(path); !problem.empty())
-    refuse_dump("dump_missing", path, problem, kForms, "the path of such a file");
+    refuse_by("dump_missing", option_of(path), problem);
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostDumpBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostDumpBytes) {
-    refuse_dump("dump_size", path, fmt::format("more than {} bytes", kMostDumpBytes),
-                "a dump of groups is a short file",
-                "the groups of fewer kinds, or of the flight recorder's dump 'pg_config' alone");
-  }
-  if (text.empty()) refuse_dump("dump_empty", path, "an empty file");
+  if (text.size() > kMostDumpBytes) refuse_by("dump_size", option_of(path), kMostDumpBytes);
+  if (text.empty()) refuse_by("dump_empty", option_of(path), "an empty file");
   return text;
 }
 
@@ -57,7 +42,7 @@ Json document_of(const std::string& path, const std::string& text) {
   } catch (const std::exception& error) {
     std::string problem = error.what();  // of the library: "[json.exception.parse_error.101] parse error ..."
     if (problem.starts_with('[')) problem.erase(0, problem.find(']') + 2);
-    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem));
+    refuse_by("dump_text", option_of(path), sim::printable_text(problem));
   }
 }
 
@@ -70,8 +55,7 @@ class DumpReader {
     const std::string text = text_of_file(dump_.path);
     SharedRanks lists;
     ValueTree tree;
-    const std::string option = "--against " + sim::printable_text(dump_.path);
-    if (const std::optional<Recording> recording = recording_of(text, option, lists, tree)) {
+    if (const std::optional<Recording> recording = recording_of(text, option_of(dump_.path), lists, tree)) {
       read_flight_recorder(*recording);
     } else if (begins_as_pickle(text)) {
       refuse_form("a pickle without 'pg_config'");
@@ -84,18 +68,17 @@ class DumpReader {
       require_each_once();
     }
     if (dump_.groups.empty() && !dump_.world_size)
-      refuse_dump("dump_empty", dump_.path, "a dump without groups");
+      refuse_by("dump_empty", option_of(dump_.path), "a dump without groups");
     require_ranks_of_world();
     return std::move(dump_);
   }
 
  private:
   [[noreturn]] void refuse_form(const std::string& problem) const {
-    refuse_dump("dump_form", dump_.path, problem);
+    refuse_by("dump_form", option_of(dump_.path), problem);
   }
   [[noreturn]] void refuse_ranks(const std::string& what, const std::string& problem) const {
-    refuse_dump("dump_ranks", dump_.path, what + ": " + problem,
-                "a group has ranks of the dump's world, each once");
+    refuse_by("dump_ranks", option_of(dump_.path), what, problem);
   }
 
   void read_own(const Json& document, const Json& groups) {
@@ -185,10 +168,7 @@ class DumpReader {
     std::set<std::pair<std::string, std::vector<int>>> seen;
     for (const DumpedGroup& group : dump_.groups) {
       if (seen.emplace(group.description, group.ranks).second) continue;
-      refuse_dump("dump_repeated", dump_.path,
-                  fmt::format("{} has the group that begins with rank {} twice", shown(group.description),
-                              group.ranks.front()),
-                  "a dump has each group once, and not once for every rank that is in it");
+      refuse_by("dump_repeated", option_of(dump_.path), shown(group.description), group.ranks.front());
     }
   }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
 #include "verify/megatron_rules/rule_facts.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/model_options.h"
-#include "verify/vocabulary/byte_size.h"
-#include "verify/vocabulary/decimal_ratio.h"
 #include "verify/vocabulary/settings.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 
@@ -18,11 +17,7 @@ bool has_dropout(const Settings& settings, const char* option) {
   const std::string text = settings.text(option, "0.1");  // Megatron's default
   const auto ratio = decimal_ratio(text);
   if (ratio) return ratio->numerator != 0;
-  sim::refuse({.code = "not_a_number",
-               .option = fmt::format("--{}", option),
-               .numbers = fmt::format("'{}'", text),
-               .rule = "the value is a decimal number",
-               .hint = fmt::format("--{} 0.1", option)});
+  refuse_by("not_a_number/dropout", fmt::format("--{}", option), text);
 }
 
 LossKernel loss_kernel(const Settings& settings) {

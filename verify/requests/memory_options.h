@@ -6,7 +6,7 @@
 /// Exact   --recompute-activations of a run of --from is selective recomputation. A module of
 ///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
 ///         core_attn.
-/// Errors  not_a_number: a dropout that is no decimal number; memory_size: those of byte_size.h. What
+/// Errors  not_a_number: a dropout that is no decimal number; memory_size: a text that is no such size. What
 ///         Megatron refuses of them is in rules.tsv.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
 

@@ -7,8 +7,8 @@
 #include <regex>
 #include <string_view>
 
-#include "sim/base/error.h"
-#include "verify/vocabulary/batch_schedule.h"
+#include "verify/output/refusal_table.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 
@@ -111,15 +111,7 @@ OutOfMemory out_of_memory(const std::string& given) {
   const std::string words = is_message ? text.substr(at + kTried.size()) : text;
   const std::string line = words.substr(0, words.find(kTried));
   const std::optional<SaidSize> size = size_in(line, "^ ?", is_message ? "" : " ?$");
-  if (!size || size->bytes < 1) {
-    sim::refuse({.code = "out_of_memory_text",
-                 .option = "--out-of-memory",
-                 .numbers = fmt::format("'{}'", text.substr(0, 100)),
-                 .rule =
-                     "it is a line in which PyTorch says \"Tried to allocate\" a size, or that size alone, "
-                     "in MiB or GiB",
-                 .hint = "--out-of-memory 20.00GiB"});
-  }
+  if (!size || size->bytes < 1) refuse_by("out_of_memory_text", "--out-of-memory", text.substr(0, 100));
   OutOfMemory failure{.asked = size->text,
                       .asked_bytes = size->bytes,
                       .rank = rank_of(std::string_view(text).substr(0, is_message ? at : 0)),

@@ -12,6 +12,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/run_document.h"
 #include "verify/run_arguments/run_file.h"
 #include "verify/run_arguments/shell_values.h"
@@ -66,13 +67,7 @@ RunVariables requested_variables(const Settings& line) {
   RunVariables variables;
   for (const std::string& given : line.given("set")) {
     const std::size_t equals = given.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      sim::refuse({.code = "bad_set",
-                   .option = "--set",
-                   .numbers = fmt::format("'{}'", given),
-                   .rule = "--set gives a variable of the script or command that is read its value",
-                   .hint = "--set NNODES=16"});
-    }
+    if (equals == std::string::npos || equals == 0) refuse_by("bad_set", "--set", given);
     variables[given.substr(0, equals)] = given.substr(equals + 1);
   }
   return variables;
@@ -81,12 +76,7 @@ RunVariables requested_variables(const Settings& line) {
 /// Refuses options that are about a run, where none is given.
 void refuse_without_run(const Settings& line) {
   for (const char* option : {"set", "from-as"}) {
-    if (!line.has(option)) continue;
-    sim::refuse({.code = "option_without_effect",
-                 .option = fmt::format("--{}", option),
-                 .numbers = "neither --from nor a command behind '--' is given",
-                 .rule = "an option that a command would not read is refused",
-                 .hint = "--from FILE, or the command of the run behind '--'"});
+    if (line.has(option)) refuse_by("option_without_effect/run", fmt::format("--{}", option));
   }
 }
 
@@ -107,13 +97,7 @@ RunArguments requested_run(const Settings& line) {
     refuse_without_run(line);
     return {};
   }
-  if (line.has("from") && is_command) {
-    sim::refuse({.code = "two_runs",
-                 .option = "--from, --command",
-                 .numbers = "both are given",
-                 .rule = "the options of one run are read, from a file or from a command line",
-                 .hint = "one of them, and options of this program for what differs"});
-  }
+  if (line.has("from") && is_command) refuse_by("two_runs", "--from, --command");
   const std::string path = line.text("from", "");
   RunVariables variables = requested_variables(line);
   RunArguments run =
@@ -139,11 +123,7 @@ std::optional<RunAs> requested_form(const Settings& line) {
   if (words.empty()) return std::nullopt;
   if (words.size() == 2 && (words[0] == "scenario" || words[0] == "run"))
     return RunAs{.is_scenario = words[0] == "scenario", .path = words[1]};
-  sim::refuse({.code = "from_as_form",
-               .option = "--from-as",
-               .numbers = fmt::format("'{}'", fmt::join(words, " ")),
-               .rule = "--from-as takes the word 'scenario' or 'run' and the path of a file",
-               .hint = "--from-as scenario run.ini"});
+  refuse_by("from_as_form", "--from-as", fmt::join(words, " "));
 }
 
 std::string text_of(const RunAs& form, const RunOfFile& run) {

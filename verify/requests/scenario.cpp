@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/input_file.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/nearest_name.h"
 #include "verify/vocabulary/option_source.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -25,28 +25,15 @@ namespace {
 
 constexpr std::size_t kMaxScenarioBytes = 1 << 20;
 
-[[noreturn]] void refuse_unreadable(const std::string& path, std::string problem) {
-  sim::refuse(
-      {.code = "scenario_syntax",
-       .option = path,
-       .numbers = std::move(problem),
-       .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
-       .hint = "shardproof list"});
-}
-
 [[noreturn]] void refuse_missing(const std::string& path, std::string what_is_there) {
   const std::string nearest = nearest_name(path, scenario_files());
-  sim::refuse({.code = "scenario_missing",
-               .option = path,
-               .numbers = std::move(what_is_there),
-               .rule = "scenarios are .ini files, named by their path",
-               .hint = nearest.empty() ? "shardproof list" : nearest});
+  refuse_by("scenario_missing", path, what_is_there, nearest.empty() ? "shardproof list" : nearest);
 }
 
 std::string read_file(const std::string& path) {
   if (std::string what = what_is_no_plain_file(path); !what.empty()) refuse_missing(path, std::move(what));
   auto [text, problem] = text_of_input(path, kMaxScenarioBytes);
-  if (!problem.empty()) refuse_unreadable(path, std::move(problem));
+  if (!problem.empty()) refuse_by("scenario_syntax/file", path, problem, kMaxScenarioBytes);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::erase(text, '\r');
@@ -78,7 +65,6 @@ Scenario read_scenario(const std::string& path) {
   Scenario scenario{
       path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}};
   std::istringstream stream(text);
-  OptionCollector collector(" in " + path);
   try {
     for (const po::option& option : po::parse_config_file(stream, describe_options(), true).options) {
       if (option.unregistered && option.string_key.find('.') != std::string::npos) {
@@ -87,24 +73,13 @@ Scenario read_scenario(const std::string& path) {
       if (option.unregistered)
         refuse_unknown_option(option.string_key, " in " + path, "shardproof --help all");
       const OptionInfo& known = option_named(option.string_key);
-      if (known.is_of_a_call() || known.section == kRunSection) {
-        sim::refuse({.code = "not_in_scenario",
-                     .option = option.string_key,
-                     .numbers = "it is given in " + path,
-                     .rule = "options of the output and of this process are given on the command line only",
-                     .hint = fmt::format("--{} on the command line", option.string_key)});
-      }
-      collector.add(option.string_key, option.value);
+      if (known.is_of_a_call() || known.section == kRunSection)
+        refuse_by("not_in_scenario", option.string_key, path);
+      add_given(option.string_key, option.value, " in " + path, scenario.settings);
     }
   } catch (const po::error& error) {
-    sim::refuse(
-        {.code = "scenario_syntax",
-         .option = path,
-         .numbers = error.what(),
-         .rule = "a scenario has lines of the form 'name = value', comments after '#', and no sections",
-         .hint = "any file in scenarios/ as an example"});
+    refuse_by("scenario_syntax/form", path, error.what());
   }
-  scenario.settings = collector.settings();
   return scenario;
 }
 

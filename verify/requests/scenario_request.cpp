@@ -10,11 +10,9 @@
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/run_argument_values.h"
 #include "verify/megatron_rules/run_of_file.h"
-#include "verify/megatron_rules/run_validation.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/expert_options.h"
-#include "verify/requests/given_options.h"
 #include "verify/requests/requested_run.h"
 #include "verify/requests/requests.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -52,27 +50,19 @@ void require_recorded_run(const Settings& settings) {
 
 void require_grid_can_be_replayed(const Settings& settings) {
   const std::int64_t ranks = sim::grid_size(parallel_sizes(settings));
-  if (ranks <= kLargestReplayedGrid) return;
-  sim::refuse({.code = "world_too_large_to_replay",
-               .option = settings.has("local-world-size") ? "--local-world-size" : "--world-size",
-               .numbers = fmt::format("{} ranks", ranks),
-               .rule = fmt::format("replay proves layouts of at most {} ranks", kLargestReplayedGrid),
-               .hint = "a smaller world, or shardproof groups"});
+  if (ranks > kLargestReplayedGrid)
+    refuse_by("world_too_large_to_replay",
+              settings.has("local-world-size") ? "--local-world-size" : "--world-size", ranks,
+              kLargestReplayedGrid);
 }
 
 /// Refuses microbatches that do not add up to the global batch, where both are given.
 void require_microbatches(const BatchOptions& batch, const sim::Layout& layout) {
   if (!batch.num_microbatches || !batch.global_batch_size) return;
-  if (sim::capped_product({*batch.num_microbatches, batch.micro_batch_size, layout.dp}) ==
+  if (sim::capped_product({*batch.num_microbatches, batch.micro_batch_size, layout.dp}) !=
       *batch.global_batch_size)
-    return;
-  sim::refuse({.code = "microbatches_batch",
-               .option = "--num-microbatches",
-               .numbers = fmt::format("{} microbatches of {} on {} replicas, but the global batch is {}",
-                                      *batch.num_microbatches, batch.micro_batch_size, layout.dp,
-                                      *batch.global_batch_size),
-               .rule = "the global batch is microbatches * microbatch size * replicas",
-               .hint = "only one of --num-microbatches and --global-batch-size"});
+    refuse_by("microbatches_batch", "--num-microbatches", *batch.num_microbatches, batch.micro_batch_size,
+              layout.dp, *batch.global_batch_size);
 }
 
 /// The pipeline schedule of a step, or the reason why there is none.
@@ -102,12 +92,8 @@ StepSchedule step_schedule(const Settings& settings, const BatchOptions& batch,
 /// A bucket has more elements than a size may be.
 std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
   const auto elements = settings.number("ddp-bucket-size");
-  if (!elements || *elements >= 1) return elements;
-  sim::refuse({.code = "buffer_sizes",
-               .option = "--ddp-bucket-size",
-               .numbers = fmt::format("{} elements", *elements),
-               .rule = "a bucket has one element or more",
-               .hint = "--ddp-bucket-size 40000000"});
+  if (elements && *elements < 1) refuse_by("buffer_sizes/ddp", "--ddp-bucket-size", *elements);
+  return elements;
 }
 
 /// The bytes of an element; none of the states of an optimizer that only a fork knows.

@@ -5,10 +5,9 @@
 #include <string_view>
 
 #include "sim/base/check.h"
-#include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
 #include "verify/output/phrases.h"
-#include "verify/requests/given_options.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
@@ -47,12 +46,7 @@ PipelineOptions pipeline_options(const Settings& settings) {
 std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t replicas) {
   const std::int64_t global = *batch.global_batch_size, micro = batch.micro_batch_size;
   if (global % (micro * replicas) == 0) return global / (micro * replicas);
-  sim::refuse({.code = "microbatches_div",
-               .option = "--global-batch-size",
-               .numbers = fmt::format("{} sequences over {} data-parallel ranks, in microbatches of {}",
-                                      global, replicas, micro),
-               .rule = "the global batch is a multiple of data-parallel ranks * microbatch size",
-               .hint = fmt::format("--global-batch-size {}", micro * replicas)});
+  refuse_by("microbatches_div", "--global-batch-size", global, replicas, micro, micro * replicas);
 }
 
 ScheduleRequest training_schedule(const PipelineOptions& options, std::int64_t ranks,

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <system_error>
 
-#include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/shell_words.h"
 #include "verify/vocabulary/option_source.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -28,15 +28,6 @@ std::vector<std::string> without_scenarios(const std::string& option, const std:
   std::vector<std::string> rest;
   for (const std::string& value : values) (value.ends_with(".ini") ? scenarios : rest).push_back(value);
   return rest;
-}
-
-[[noreturn]] void refuse_value(const std::string& option, const std::string& problem,
-                               const std::string& help) {
-  sim::refuse({.code = "missing_value",
-               .option = option,
-               .numbers = problem,
-               .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
-               .hint = help});
 }
 
 /// Refuses all options that do not exist, together.
@@ -115,9 +106,9 @@ std::vector<po::option> parsed_options(const std::vector<std::string>& words, co
                  .allow_unregistered()
                  .run();
   } catch (const po::error_with_option_name& error) {
-    refuse_value(error.get_option_name(), error.what(), help);
+    refuse_by("missing_value", error.get_option_name(), error.what(), help);
   } catch (const po::error& error) {
-    refuse_value("command line", error.what(), help);
+    refuse_by("missing_value", "command line", error.what(), help);
   }
   require_known_options(parsed, help);
   return parsed.options;
@@ -131,7 +122,7 @@ void take_word(const po::option& option, const std::string& help, CommandLine& l
   add_argument(line, option.value.at(0));
 }
 
-void take_option(const po::option& option, OptionCollector& collector, CommandLine& line) {
+void take_option(const po::option& option, CommandLine& line) {
   std::vector<std::string> values = option.value;
   const bool is_flag = option_named(option.string_key).kind == OptionKind::flag;
   if (is_flag && !values.empty() && is_argument(option, values.front())) {
@@ -141,7 +132,8 @@ void take_option(const po::option& option, OptionCollector& collector, CommandLi
   line.help = line.help || option.string_key == "help";
   line.version = line.version || option.string_key == "version";
   if (option.string_key == "help" || option.string_key == "version") return;
-  collector.add(option.string_key, without_scenarios(option.string_key, values, line.scenarios));
+  add_given(option.string_key, without_scenarios(option.string_key, values, line.scenarios),
+            " on the command line", line.settings);
 }
 
 /// Takes the words after "--".
@@ -150,7 +142,8 @@ void take_rest(const std::vector<std::string>& words, const std::string& help, C
     line.scenarios = words;
     return;
   }
-  if (line.settings.has("command")) refuse_value("--command", "words behind '--' are given, too", help);
+  if (line.settings.has("command"))
+    refuse_by("missing_value", "--command", "words behind '--' are given, too", help);
   line.settings.append("command", {text_of_command(words)});
 }
 
@@ -161,15 +154,13 @@ CommandLine parse_command_line(const std::vector<std::string>& all_words) {
   const std::vector<std::string> arguments(all_words.begin(), separator);
   const std::string help = help_call(arguments.empty() ? "" : arguments.front());
   CommandLine line;
-  OptionCollector collector(" on the command line");
   for (const po::option& option : parsed_options(arguments, help)) {
     if (option.string_key == "positional") {
       take_word(option, help, line);
     } else {
-      take_option(option, collector, line);
+      take_option(option, line);
     }
   }
-  line.settings = collector.settings();
   if (separator != all_words.end()) take_rest({separator + 1, all_words.end()}, help, line);
   return line;
 }

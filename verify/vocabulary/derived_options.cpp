@@ -1,9 +1,9 @@
 #include "verify/vocabulary/derived_options.h"
 
-#include <fmt/format.h>
-
 #include "sim/base/error.h"
-#include "verify/vocabulary/pipeline_chunks.h"
+#include "sim/layout/layer_layout.h"
+#include "verify/output/refusal_table.h"
+#include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -25,12 +25,7 @@ std::int64_t fitting_world_size(const Settings& settings) {
 
 std::int64_t required_number(const Settings& settings, const std::string& name) {
   if (const auto value = settings.number(name)) return *value;
-  sim::refuse(
-      {.code = "missing_option",
-       .option = "--" + name,
-       .numbers = "it is not given",
-       .rule = fmt::format("--{} is required, on the command line or in the scenario", name),
-       .hint = fmt::format("--{} {}", name, name == "world-size" ? fitting_world_size(settings) : 16)});
+  refuse_by("missing_option", "--" + name, name == "world-size" ? fitting_world_size(settings) : 16);
 }
 
 std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings) {
@@ -73,6 +68,18 @@ std::optional<std::int64_t> product_of(std::initializer_list<std::optional<std::
   for (const std::optional<std::int64_t>& factor : factors)
     if (!factor || __builtin_mul_overflow(all, *factor, &all)) return std::nullopt;
   return all;
+}
+
+std::optional<std::int64_t> chunks_of_stages(const std::string& layout, const std::string& pattern,
+                                             std::int64_t ranks) {
+  try {
+    const std::int64_t stages = layout.empty() ? std::ssize(parse_hybrid_pattern(pattern).segments)
+                                               : sim::stages_of_layout(layout_string(layout));
+    const bool is_said = !layout.empty() || stages > 1;
+    return is_said && ranks > 0 && stages % ranks == 0 ? std::optional(stages / ranks) : std::nullopt;
+  } catch (const sim::Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace verify

@@ -1,13 +1,17 @@
 #include "verify/vocabulary/layer_pattern.h"
 
 #include <algorithm>
+#include <boost/algorithm/string.hpp>
 #include <charconv>
 #include <cstddef>
+#include <exception>
 #include <fmt/format.h>
+#include <map>
 #include <string_view>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -19,13 +23,8 @@ constexpr std::size_t kMostEntries = 1 << 20;
 constexpr auto kTooOften = static_cast<std::int64_t>(kMostEntries) + 1;
 constexpr int kDeepest = 100;  // brackets inside brackets
 
-[[noreturn]] void refuse_pattern(const char* option, const std::string& text, std::string problem) {
-  sim::refuse(
-      {.code = "layer_pattern",
-       .option = option,
-       .numbers = fmt::format("'{}': {}", text.substr(0, 100), problem),
-       .rule = "the value is a number N for every N-th layer, or a Python list with one entry per layer",
-       .hint = fmt::format("{} '[0]*3+[1]*58'", option)});
+[[noreturn]] void refuse_pattern(const char* option, const std::string& text, const std::string& problem) {
+  refuse_by("layer_pattern", option, text.substr(0, 100), problem);
 }
 
 /// Reads sums of repeated lists: sum = product {+ product}, product = {number *} list {* times},
@@ -145,6 +144,59 @@ std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layer
 bool leaves_dense_layers(const LayerPattern& pattern) {
   return pattern.every > 1 ||
          std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();
+}
+
+std::int64_t HybridPattern::layers() const {
+  std::int64_t count = 0;
+  for (const std::string& segment : segments) count += std::ssize(segment);
+  return count;
+}
+
+HybridPattern parse_hybrid_pattern(const std::string& text) {
+  if (text.empty()) return {};
+  HybridPattern pattern;
+  boost::split(pattern.predictions, text, boost::is_any_of("/"));
+  boost::split(pattern.segments, pattern.predictions.front(), boost::is_any_of("|"));
+  pattern.predictions.erase(pattern.predictions.begin());
+  return pattern;
+}
+
+namespace {
+
+[[noreturn]] void refuse_layout_list(const std::string& given) {
+  refuse_by("layout_syntax", "--pipeline-model-parallel-layout", given);
+}
+
+char layer_letter(const Json& name) {
+  static const std::map<std::string, char> kLetters = {
+      {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
+  if (!name.is_text()) refuse_layout_list(fmt::format("{} is not a layer name", name.dump()));
+  const std::string word = boost::to_lower_copy(boost::trim_copy(name.text()));
+  const auto letter = kLetters.find(word);
+  if (letter == kLetters.end()) refuse_layout_list(fmt::format("there is no layer '{}'", word));
+  return letter->second;
+}
+
+}  // namespace
+
+std::string layout_string(const std::string& text) {
+  const std::size_t start = text.find_first_not_of(' ');
+  if (start == std::string::npos || text[start] != '[') return text;
+  Json stages;
+  try {
+    stages = parse_json(text);
+  } catch (const std::exception& error) {
+    refuse_layout_list(error.what());
+  }
+  std::string layout;
+  for (const Json& stage : stages.elements()) {
+    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is not a list", stage.dump()));
+    for (const Json& name : stage.elements()) layout += layer_letter(name);
+    layout += '|';
+  }
+  if (layout.empty()) refuse_layout_list("the list is empty");
+  layout.pop_back();
+  return layout;
 }
 
 }  // namespace verify

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/nearest_name.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
@@ -44,41 +44,28 @@ void refuse_unknown_option(const std::string& option, const std::string& where, 
   std::vector<std::string> names;
   for (const OptionInfo& one : option_vocabulary()) names.push_back(one.name);
   const std::string nearest = nearest_name(name, names);
-  sim::refuse({.code = "unknown_option",
-               .option = option,
-               .numbers = fmt::format("there is no such option{}", where),
-               .rule = "option names are written in full; scenario files use the same names without '--'",
-               .hint = nearest.empty()
-                           ? help
-                           : fmt::format("{}{}, or see {}", where.empty() ? "--" : "", nearest, help)});
+  refuse_by(
+      "unknown_option", option, where,
+      nearest.empty() ? help : fmt::format("{}{}, or see {}", where.empty() ? "--" : "", nearest, help));
 }
 
-void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
+void add_given(const std::string& name, const std::vector<std::string>& values, const std::string& where,
+               Settings& settings) {
   const OptionInfo& option = option_named(name);
   for (const std::string& value : values) {
     // Boost takes a following option as the value. A word with a blank is none: "--num-layers 32 --bf16".
     if (!value.starts_with("--") || value.find(' ') != std::string::npos) continue;
-    sim::refuse(
-        {.code = "missing_value",
-         .option = "--" + name,
-         .numbers = fmt::format("'{}' follows instead of a value{}", value, where_),
-         .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
-         .hint = name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
-                                   : fmt::format("a value after --{}", name)});
+    refuse_by("missing_value", "--" + name, fmt::format("'{}' follows instead of a value{}", value, where),
+              name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
+                                : fmt::format("a value after --{}", name));
   }
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
-  if (settings_.has(name) && !repeatable) {
-    sim::refuse(
-        {.code = "given_twice",
-         .option = "--" + name,
-         .numbers = fmt::format("it is given as '{}' and again as '{}'{}",
-                                fmt::join(settings_.given(name), " "), fmt::join(values, " "), where_),
-         .rule = "an option is given at most once",
-         .hint = "keep one of them"});
-  }
+  if (settings.has(name) && !repeatable)
+    refuse_by("given_twice", "--" + name, fmt::join(settings.given(name), " "), fmt::join(values, " "),
+              where);
   const std::string alone =
       option.kind == OptionKind::flag ? "true" : "";  // the value of an option that is given without one
-  settings_.append(name, values.empty() ? std::vector<std::string>{alone} : values);
+  settings.append(name, values.empty() ? std::vector<std::string>{alone} : values);
 }
 
 }  // namespace verify

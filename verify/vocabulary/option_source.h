@@ -22,17 +22,9 @@ boost::program_options::options_description describe_options();
 [[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where,
                                         const std::string& help);
 
-/// Collects the options of one source. Only options of the kinds `texts` and `words` may be repeated.
-class OptionCollector {
- public:
-  /// `where` names the source in refusals, for example " on the command line".
-  explicit OptionCollector(std::string where) : where_(std::move(where)) {}
-  void add(const std::string& name, const std::vector<std::string>& values);
-  const Settings& settings() const { return settings_; }
-
- private:
-  std::string where_;
-  Settings settings_;
-};
+/// Adds the values of an option to those of its source, which `where` names in refusals, for example " on the
+/// command line". Only options of the kinds `texts` and `words` may be repeated.
+void add_given(const std::string& name, const std::vector<std::string>& values, const std::string& where,
+               Settings& settings);
 
 }  // namespace verify

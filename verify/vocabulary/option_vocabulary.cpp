@@ -7,7 +7,7 @@
 #include <map>
 
 #include "sim/base/check.h"
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 
 namespace verify {
@@ -17,53 +17,46 @@ namespace {
 constexpr std::string_view kOptions =
 #include "options.tsv.inc"
     ;
+constexpr std::string_view kSections =
+#include "option_sections.tsv.inc"
+    ;
+constexpr std::string_view kReaders =
+#include "option_readers.tsv.inc"
+    ;
 
 struct ReaderName {
-  std::string_view word;  // in the table
+  std::string word;  // in the table
   Reader reader;
-  std::string_view text;  // as users know it; "" where they do not
+  std::string text;  // as users know it; "" where they do not
 };
-constexpr ReaderName kReaderNames[] = {
-    {"groups", Reader::groups, "groups"},
-    {"layers", Reader::layers, "layers"},
-    {"schedule", Reader::schedule, "schedule"},
-    {"shards", Reader::shards, "shards"},
-    {"memory", Reader::memory, "memory"},
-    {"replay", Reader::replay, "replay"},
-    {"check", Reader::check, "check"},
-    {"inspect", Reader::inspect, "inspect"},
-    {"list", Reader::list, "list"},
-    {"mpi", Reader::mpi, "--backend mpi"},
-    {"nccl", Reader::nccl, "--backend nccl"},
-    {"cuda", Reader::cuda, "--device cuda"},
-    {"spread", Reader::spread, "--spread"},
-    {"check_of_project", Reader::check_of_project, ""},
-    {"replay_of_project", Reader::replay_of_project, ""},
-    {"exam", Reader::exam, ""},
-    {"exam_of_project", Reader::exam_of_project, ""},
-    {"placements", Reader::layers | Reader::replay | Reader::memory, ""},
-    {"schedules", Reader::schedule | Reader::replay | Reader::memory, ""},
-    {"layouts",
-     Reader::groups | Reader::layers | Reader::schedule | Reader::replay | Reader::inspect | Reader::memory,
-     ""},
-    {"counted", Reader::replay | Reader::memory, ""},
-    {"shapes", Reader::shards | Reader::replay | Reader::memory, ""},  // of the options of a model's shape
-    {"started", Reader::mpi | Reader::nccl | Reader::spread, ""},      // of those that say who a process is
-    {"replays", Reader::replay | Reader::replay_of_project, ""},
-    {"checks", Reader::check | Reader::check_of_project, ""},
-    {"exams", Reader::exam | Reader::exam_of_project, ""},
-    {"program", Reader{}, ""},  // read before there is a command
-    {"everybody", kEverybody, ""}};
 
-Reader readers_of(const std::string& cell) {
+std::string text_of_cell(const std::string& cell) { return cell == "-" ? "" : cell; }
+
+Reader readers_in(const std::string& cell, const std::vector<ReaderName>& names) {
   Reader readers = Reader{};
   for (const std::string& word : words_of_cell(cell)) {
-    const auto* found = std::ranges::find(kReaderNames, word, &ReaderName::word);
-    CHECK(found != std::end(kReaderNames));
+    if (word == "everybody") return kEverybody;
+    const auto found = std::ranges::find(names, word, &ReaderName::word);
+    CHECK(found != names.end());
     readers = readers | found->reader;
   }
   return readers;
 }
+
+const std::vector<ReaderName>& reader_names() {
+  static const std::vector<ReaderName> names = [] {
+    std::vector<ReaderName> all;
+    for (const TextRow& row : rows_of_table(kReaders)) {
+      const Reader own = static_cast<Reader>(1U << all.size());
+      const Reader readers = row.at(1) == "itself" ? own : readers_in(row.at(1), all);
+      all.push_back({row.at(0), readers, text_of_cell(row.at(2))});
+    }
+    return all;
+  }();
+  return names;
+}
+
+Reader readers_of(const std::string& cell) { return readers_in(cell, reader_names()); }
 
 OptionKind kind_of(const std::string& word) {
   // In the order of OptionKind.
@@ -81,8 +74,6 @@ void take_mark(const std::string& mark, OptionInfo& option) {
   if (mark == "replay-only") option.backend_commands = Reader::replay;
   if (mark.starts_with(kBeside)) option.backend_beside = mark.substr(kBeside.size());
 }
-
-std::string text_of_cell(const std::string& cell) { return cell == "-" ? "" : cell; }
 
 OptionInfo option_of(const TextRow& row) {
   OptionInfo option{.name = row.at(0),
@@ -110,25 +101,9 @@ void add_meaning(const TextRow& row, std::vector<OptionInfo>& options) {
 }  // namespace
 
 const std::vector<OptionSection>& option_sections() {
-  static const std::vector<OptionSection> sections = {
-      {kLayoutSection, "Layout",
-       "These set the parallel sizes, the order of the ranks and the size of a node."},
-      {kRunSection, "A run of your own",
-       "These read the options from what you launch: a log, a YAML file, a script or a command line."},
-      {kLayersSection, "Layers", "These say how many layers there are and which stage holds each of them."},
-      {"model", "Model", "These set the shape of the model and its batch."},
-      {kExpertsSection, "Experts", "These set the experts, their router and their dispatcher."},
-      {"ranks", "Virtual ranks", "These say how virtual ranks run and in which order reductions add."},
-      {"pipeline", "Pipeline schedule", "These set the microbatches of a step and what its steps cost."},
-      {kCasesSection, "Cases", "These choose the cases and properties to prove and what is drawn."},
-      {kTrainingSection, "Training", "These set what is trained, for how long, and what is recomputed."},
-      {kMemorySection, "Memory", "These say what a rank keeps, and what the GPU has."},
-      {"shards", "Shards", "These describe a gradient buffer and the ranks that share it."},
-      {"expectations", "Expectations", "These state the result that a scenario must have."},
-      {kBackendSection, "Backends", "These choose other engines than virtual ranks on the CPU."},
-      {kProcessSection, "This process", "These say where processes meet when no launcher does."},
-      {kOutputSection, "Output", "These say what is shown and which files are written."},
-  };
+  static const std::vector<OptionSection> sections = made_of_rows(kSections, [](const TextRow& row) {
+    return OptionSection{row.at(0), row.at(1), row.at(2)};
+  });
   return sections;
 }
 
@@ -195,7 +170,7 @@ std::vector<OptionInfo> variants_of(const OptionInfo& option) {
 
 std::string text_of_readers(const OptionInfo& option) {
   std::vector<std::string_view> names;
-  for (const ReaderName& name : kReaderNames) {
+  for (const ReaderName& name : reader_names()) {
     if (!name.text.empty() && overlap(option.readers, name.reader)) names.push_back(name.text);
   }
   return fmt::format("{}", fmt::join(names, ", "));
@@ -204,7 +179,7 @@ std::string text_of_readers(const OptionInfo& option) {
 std::string help_call(std::string_view words) {
   const std::string_view first = words.substr(0, words.find(' '));
   const bool is_command = !first.empty() && !first.starts_with('-') &&
-                          std::ranges::count(kReaderNames, first, &ReaderName::text) > 0;
+                          std::ranges::count(reader_names(), first, &ReaderName::text) > 0;
   return is_command ? fmt::format("shardproof {} --help", first) : "shardproof --help";
 }
 
@@ -225,11 +200,7 @@ const OptionInfo& option_named(const std::string& name) {
 }
 
 void refuse_without_effect(const std::string& option, const std::string& command) {
-  sim::refuse({.code = "option_without_effect",
-               .option = "--" + option,
-               .numbers = fmt::format("it is given to '{}'", command),
-               .rule = "an option that a command would not read is refused",
-               .hint = help_call(command)});
+  refuse_by("option_without_effect", "--" + option, command, help_call(command));
 }
 
 }  // namespace verify

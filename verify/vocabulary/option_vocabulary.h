@@ -31,9 +31,7 @@ enum class OptionKind {
 
 /// A section of the table: options that belong together. Its name is also the word that follows --help.
 struct OptionSection {
-  std::string_view name;
-  const char* title;
-  const char* summary;  // what its options say, as a sentence
+  std::string name, title, summary;  // the summary says what its options say, as a sentence
 };
 const std::vector<OptionSection>& option_sections();
 
@@ -49,24 +47,24 @@ inline constexpr std::string_view kBackendSection = "backends";
 inline constexpr std::string_view kProcessSection = "process";
 inline constexpr std::string_view kOutputSection = "output";
 
-/// The commands and backends that read an option, as flags. Options of a backend are read by replay and check
-/// where they run on that backend.
+/// The commands and backends that read an option, as flags, in the order of option_readers.tsv. Options of a
+/// backend are read by replay and check where they run on that backend.
 enum class Reader : std::uint32_t {
   groups = 1U << 0U,
   layers = 1U << 1U,
   schedule = 1U << 2U,
   shards = 1U << 3U,
-  replay = 1U << 4U,
-  check = 1U << 5U,
-  list = 1U << 6U,
-  check_of_project = 1U << 7U,   // check of a program that proves its own layers (verify/prove.h)
-  replay_of_project = 1U << 8U,  // replay of such a program
+  memory = 1U << 4U,
+  replay = 1U << 5U,
+  check = 1U << 6U,
+  inspect = 1U << 7U,
+  list = 1U << 8U,
   mpi = 1U << 9U,
   nccl = 1U << 10U,
   cuda = 1U << 11U,
-  spread = 1U << 12U,  // check with --spread
-  inspect = 1U << 13U,
-  memory = 1U << 14U,
+  spread = 1U << 12U,             // check with --spread
+  check_of_project = 1U << 13U,   // check of a program that proves its own layers (verify/prove.h)
+  replay_of_project = 1U << 14U,  // replay of such a program
   exam = 1U << 15U,
   exam_of_project = 1U << 16U,  // exam of such a program
 };

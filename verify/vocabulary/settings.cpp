@@ -9,13 +9,12 @@
 #include <system_error>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "sim/layout/size_rules.h"
 #include "verify/output/phrases.h"
-#include "verify/vocabulary/fork_choices.h"
-#include "verify/vocabulary/number_hint.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/option_vocabulary.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace verify {
 
@@ -28,13 +27,8 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
   constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
   const bool is_number = stop == end && !text.empty() && error != std::errc::invalid_argument;
   if (!is_number) refuse_number(name, text, "the value is a whole number in decimal digits");
-  if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
-    sim::refuse({.code = "number_range",
-                 .option = "--" + name,
-                 .numbers = fmt::format("'{}'", text),
-                 .rule = fmt::format("the value is a number from {} to {}", -kLargest, kLargest),
-                 .hint = "a number in this range"});
-  }
+  if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest)
+    refuse_by("number_range", "--" + name, text, -kLargest, kLargest);
   return value;
 }
 
@@ -74,11 +68,7 @@ std::vector<std::int64_t> Settings::numbers(const std::string& name) const {
 bool Settings::flag(const std::string& name) const {
   const std::string value = text(name, "false");
   if (value == "true" || value == "false") return value == "true";
-  sim::refuse({.code = "not_a_flag",
-               .option = "--" + name,
-               .numbers = fmt::format("'{}'", value),
-               .rule = "a flag is true or false",
-               .hint = fmt::format("--{}, or --{}=false", name, name)});
+  refuse_by("not_a_flag", "--" + name, value);
 }
 
 std::string Settings::choice(const std::string& name) const {

@@ -14,7 +14,6 @@
 #include "sim/world/simulate.h"
 #include "tests/support/layout_generator.h"
 #include "verify/backends/bandwidth_round.h"
-#include "verify/backends/wrong_elements.h"
 #include "verify/report/bandwidth_table.h"
 
 namespace {

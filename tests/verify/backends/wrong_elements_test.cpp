@@ -1,7 +1,7 @@
 // Proves that what ranks tell rank 0 about wrong elements is read back unchanged, and is never longer
 // than the room for it.
 
-#include "verify/backends/wrong_elements.h"
+#include "verify/backends/bandwidth_round.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

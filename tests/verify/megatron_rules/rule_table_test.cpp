@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "verify/megatron_rules/rule_facts.h"
-#include "verify/megatron_rules/rule_names.h"
 #include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/run_arguments.h"

@@ -7,8 +7,9 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "verify/vocabulary/decimal_ratio.h"
+#include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/settings.h"
+#include "verify/vocabulary/spelled_values.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Proves that what is tried in the place of a word is the number that the word means.
 
-#include "verify/vocabulary/number_hint.h"
+#include "verify/vocabulary/spelled_values.h"
 
 #include <gtest/gtest.h>
 #include <ostream>
