@@ -1,12 +1,15 @@
 #include "sim/world/virtual_world.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
 #include <iterator>
 #include <new>
 #include <numeric>
+#include <poll.h>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -43,6 +46,11 @@ constexpr std::size_t kInCache = 32;
 /// Returns the number of workers. pct runs one rank at a time, so one worker is enough.
 int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
+}
+
+/// Waits until one of them is readable, or has been hung up.
+void wait_for_any(std::span<pollfd> waiting) {
+  while (poll(waiting.data(), waiting.size(), -1) < 0) CHECK(errno == EINTR);  // a signal interrupts it
 }
 
 }  // namespace
@@ -170,6 +178,20 @@ void VirtualWorld::stop(RankState& rank) {
   static_cast<void>(is_over(rank));
 }
 
+/// Where the schedule is drawn, no other rank runs meanwhile: which ranks are ready is then the same in every
+/// run.
+void VirtualWorld::wait_outside(RankState& rank, int descriptor) {
+  if (is_over(rank)) return;
+  rank.outside = descriptor;
+  if (scheduler_.stops_at_every_call()) {
+    std::array<pollfd, 1> waiting = {{{.fd = descriptor, .events = POLLIN}}};
+    return wait_for_any(waiting);
+  }
+  rank.status = RankStatus::outside;
+  yield(rank);
+  static_cast<void>(is_over(rank));
+}
+
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   const RunningRank running(state);
   const auto throws = [&](std::string sentence) {
@@ -227,8 +249,28 @@ void VirtualWorld::run(const RankProgram& program) {
 
 void VirtualWorld::run_rounds() {
   for (int slot = 0; slot < std::ssize(ranks_); ++slot) scheduler_.make_ready(slot);
-  while (scheduler_.has_ready()) run_round();
+  while (scheduler_.has_ready() || !outside_.empty()) {
+    if (!scheduler_.has_ready()) admit_from_outside();
+    run_round();
+  }
   findings_ = diagnose(ranks_, groups_);
+}
+
+/// Waits until an outside rank can go on, and makes all that can ready.
+void VirtualWorld::admit_from_outside() {
+  std::vector<pollfd> waiting;
+  for (const int slot : outside_) waiting.push_back({.fd = rank_at(slot).outside, .events = POLLIN});
+  wait_for_any(waiting);
+  std::vector<int> still_outside;
+  for (std::size_t i = 0; i < outside_.size(); ++i) {
+    if (waiting[i].revents == 0) {
+      still_outside.push_back(outside_[i]);
+    } else {
+      rank_at(outside_[i]).status = RankStatus::runs;
+      scheduler_.make_ready(outside_[i]);
+    }
+  }
+  outside_ = std::move(still_outside);
 }
 
 /// Resumes the chosen ranks. A fiber stays with one worker, so that thread-local data stays valid, including
@@ -267,6 +309,7 @@ void VirtualWorld::run_round() {
     for (PostedCall* call = rank.outbox.take(); call != nullptr;)
       arrive(*std::exchange(call, std::exchange(call->next, nullptr)));
     if (status == RankStatus::runs) scheduler_.make_ready(slot);
+    if (status == RankStatus::outside) outside_.push_back(slot);
     const bool may_have_ended = status != RankStatus::runs && status != RankStatus::waits;
     if (may_have_ended && rank.context->ended()) rank.context.reset();
   }

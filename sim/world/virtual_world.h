@@ -77,6 +77,8 @@ class VirtualWorld {
     yield(rank);
     CHECK(call.done || is_over(rank));
   }
+  /// Returns when the file descriptor is readable, or has been hung up.
+  void wait_outside(RankState& rank, int descriptor);
   /// Posts a call of the running rank, and returns when it is done.
   [[gnu::always_inline]] void run_call(RankState& rank, PostedCall& call) {
     post(rank, call);
@@ -139,6 +141,7 @@ class VirtualWorld {
   }
   RankState& rank_at(int slot) { return *ranks_[static_cast<std::size_t>(slot)]; }
   void run_rounds();
+  void admit_from_outside();
   void run_program(RankState& rank, const RankProgram& program);
   void run_round();
   void resume_chosen();
@@ -178,6 +181,7 @@ class VirtualWorld {
   std::mutex groups_mutex_;
   GroupTable groups_;
   GroupState* world_group_;
+  std::vector<int> outside_;  // slots
   std::vector<int> chosen_;
   /// Where one worker runs all chosen ranks: the place of the next one among them; else, and between rounds,
   /// beyond the last.
