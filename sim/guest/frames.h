@@ -27,6 +27,8 @@ class Frames {
 
   /// Returns the body of the next frame.
   std::string read();
+  /// The number of the frame that was read last.
+  std::size_t number() const { return read_ - std::size_t{1}; }
   void write(const std::string& body);
 
  private:

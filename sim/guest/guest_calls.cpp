@@ -87,18 +87,17 @@ Work GuestCalls::start_batch(const GuestRequest& request, Started& started) {
   return group_of(request.calls.front().group).start_batch(messages, request.site);
 }
 
-std::size_t GuestCalls::start(const GuestRequest& request) {
+void GuestCalls::start(std::size_t number, const GuestRequest& request) {
   Started started;
   started.work = request.wish == GuestWish::batch ? start_batch(request, started)
                                                   : start_one(request.calls.front(), request.site, started);
-  started_.emplace(next_, std::move(started));
-  return next_++;
+  started_.emplace(number, std::move(started));
 }
 
 void GuestCalls::wait(std::size_t call) {
   const auto found = started_.find(call);
   if (found == started_.end())
-    refuse_request(fmt::format("a wait for call {} of {}", call, next_), "a call is waited for once");
+    refuse_request(fmt::format("a wait for call {}", call), "a call is waited for once");
   found->second.work.wait();
   for (const Result& result : found->second.results)
     rank_.device.to_host(result.tensor, segment_.part(result.to.offset, result.to.bytes()));

@@ -22,8 +22,8 @@ class GuestCalls {
  public:
   GuestCalls(Rank& rank, int segment) : rank_(rank), segment_(segment), groups_{&rank.groups.world()} {}
 
-  /// Starts a call or a batch, and returns its number.
-  std::size_t start(const GuestRequest& request);
+  /// Starts a call or a batch, under a number that no other one has.
+  void start(std::size_t number, const GuestRequest& request);
   void wait(std::size_t call);
   /// Makes a group. Returns its number, and this rank's place in it; -1 if it is no member.
   std::pair<std::size_t, int> new_group(const GuestRequest& request);
@@ -52,7 +52,6 @@ class GuestCalls {
   Segment segment_;
   std::vector<Communicator*> groups_;  // null where this rank is no member
   std::map<std::size_t, Started> started_;
-  std::size_t next_ = 0;
 };
 
 }  // namespace sim

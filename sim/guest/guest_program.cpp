@@ -63,9 +63,8 @@ class Served {
     switch (request.wish) {
       case GuestWish::call:
       case GuestWish::batch: {
-        const std::size_t call = calls_.start(request);
-        if (!request.waits) return {{"call", call}};
-        calls_.wait(call);
+        calls_.start(frames_.number(), request);
+        if (request.waits) calls_.wait(frames_.number());
         return json::object();
       }
       case GuestWish::wait:

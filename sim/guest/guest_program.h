@@ -5,8 +5,7 @@
 /// that a world does for programs in C++, it does for guests.
 ///
 /// Shapes  one end for each rank of the world, in ascending order.
-/// Calls   an answer is a frame, too: {} when it is done, {"call": N} for a call that was started,
-///         {"group": N, "place": P} for a group that this rank is in, and {"group": null} for another one;
+/// Calls   an answer is a frame, too: {} when it is done, or started; {"group": N, "place": P} for a group that this rank is in, and {"group": null} for another one;
 ///         {"refused": {code, option, numbers, rule, hint}} for a call that is refused, after which the guest
 ///         goes on; {"ended": true} when the world has ended, because ranks cannot go on.
 /// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a

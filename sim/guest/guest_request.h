@@ -4,7 +4,7 @@
 ///
 ///   call       one call: operation, group, site, and what the operation takes (below). `waits` false starts it
 ///   batch      `calls` of send and recv that are started together; `site` and `group` as above
-///   wait       for `call`, a call that was started
+///   wait       for `call`, the number of the frame that has started a call or a batch
 ///   new_group  `name`, `members` (global ranks), `site`
 ///   publish    `name`, `tensor`
 ///   end        the program has ended
