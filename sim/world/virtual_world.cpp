@@ -344,6 +344,7 @@ void VirtualWorld::complete_first(GroupState& group) {
   if (!group.first.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
   // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
   if (group.first.may_differ() && disagreement(calls)) return;
+  if (spec_.compares_lines) compare_lines(group, calls);
   completed_.push_back({&group, std::move(calls)});
   ++group.first_sequence;
   const auto next = group.later.find(group.first_sequence);
@@ -353,6 +354,33 @@ void VirtualWorld::complete_first(GroupState& group) {
     group.first = std::move(next->second);
     group.later.erase(next);
   }
+}
+
+/// Keeps the first collective of a group that members make at two different lines.
+void VirtualWorld::compare_lines(const GroupState& group, std::span<PostedCall* const> calls) {
+  const Call& first = calls.front()->call;
+  const auto other = std::ranges::find_if(calls, [&](const PostedCall* call) {
+    return call->call.site.line != first.site.line || call->call.site.file != first.site.file;
+  });
+  if (other == calls.end()) return;
+  const Call& second = (*other)->call;
+  const auto [entry, is_new] = other_lines_.try_emplace(
+      {{group.group.kind, group.group.index}, {text_of(first.site), text_of(second.site)}});
+  if (!is_new) return;
+  entry->second = {
+      .code = "other_lines",
+      .sentence = fmt::format("members of {} make call {} at different lines of their program",
+                              group.group.kind, first.sequence),
+      .rule = "calls of a group meet by their order; two equal calls in another order mix their values",
+      .hint = "see whether both lines mean the same call"};
+  for (const PostedCall* call : {calls.front(), *other})
+    add_facts(entry->second, facts_of(call->call, group.group, call->rank_state.rank, "makes"));
+}
+
+std::vector<Finding> VirtualWorld::warnings() const {
+  std::vector<Finding> all;
+  for (const auto& [lines, finding] : other_lines_) all.push_back(finding);
+  return all;
 }
 
 void VirtualWorld::arrive_message(PostedCall& call) {

@@ -91,6 +91,7 @@ class VirtualWorld {
   RankStates& ranks() { return ranks_; }
   const GroupTable& groups() const { return groups_; }
   std::vector<Finding>& findings() { return findings_; }
+  std::vector<Finding> warnings() const;
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
   bool has_guarded_stacks() const { return stacks_->guarded(); }
   /// Returns the slot of a global rank; -1 if the rank does not run.
@@ -156,6 +157,7 @@ class VirtualWorld {
   /// up as by std::terminate(), because its stack must not be unwound.
   [[gnu::always_inline]] void arrive_from_stack(PostedCall& call) noexcept { arrive_collective(call); }
   [[gnu::noinline]] void arrive_ahead(PostedCall& call);
+  void compare_lines(const GroupState& group, std::span<PostedCall* const> calls);
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
   [[gnu::noinline]] void complete_first(GroupState& group);
@@ -189,6 +191,8 @@ class VirtualWorld {
   std::vector<Completed> completed_;
   std::vector<Calls> spare_lists_;  // of completed calls, empty, for those that come
   std::vector<Finding> findings_;
+  /// By the group, and by the two lines.
+  std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, Finding> other_lines_;
   bool ended_ = false;
 };
 

@@ -92,13 +92,13 @@ struct GuestProcesses::Pipes {
   Descriptor store = memory_file("shardproof-store");
   Print print;
 
-  std::string settings(bool has_gpu) const {
+  std::string settings(bool keeps_off_gpu) const {
     nlohmann::json all = {{"sockets", nlohmann::json::array()},
                           {"segments", nlohmann::json::array()},
                           {"outputs", nlohmann::json::array()},
                           {"status", status[1].number()},
                           {"store", fmt::format("/proc/self/fd/{}", store.number())},
-                          {"gpu", has_gpu}};
+                          {"no_gpu", keeps_off_gpu}};
     for (const OfRank& rank : ranks) {
       all["sockets"].push_back(rank.socket[1].number());
       all["segments"].push_back(rank.segment.number());
@@ -110,8 +110,8 @@ struct GuestProcesses::Pipes {
     inherit(status[1].number());
     inherit(store.number());
     for (const OfRank& rank : ranks)
-      for (const int descriptor : {rank.socket[1].number(), rank.segment.number(), rank.output[1].number(),
-                                   rank.errors[1].number()})
+      for (const int descriptor :
+           {rank.socket[1].number(), rank.segment.number(), rank.output[1].number(), rank.errors[1].number()})
         inherit(descriptor);
   }
   void close_theirs() {
@@ -150,10 +150,13 @@ struct GuestProcesses::Pipes {
       std::string* begun;
       std::function<void(std::string)> line;
     };
-    std::vector<Source> sources = {{&status[0], &status_begun, [this](const std::string& text) { take_status(text); }}};
+    std::vector<Source> sources = {
+        {&status[0], &status_begun, [this](const std::string& text) { take_status(text); }}};
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       const auto printer = [this, r](bool is_error) {
-        return [this, r, is_error](std::string text) { print({static_cast<int>(r), is_error, std::move(text)}); };
+        return [this, r, is_error](std::string text) {
+          print({static_cast<int>(r), is_error, std::move(text)});
+        };
       };
       sources.push_back({&ranks[r].output[0], &ranks[r].output_begun, printer(false)});
       sources.push_back({&ranks[r].errors[0], &ranks[r].errors_begun, printer(true)});
@@ -179,10 +182,12 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
   const auto takes_a_word = [](const std::string& option) { return option == "-W" || option == "-X"; };
   while (program < words.size() && words[program].starts_with("-") && words[program] != "-m" &&
          words[program] != "-c")
-    program += takes_a_word(words[program]) ? 2 : 1;
-  std::vector<std::string> all(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())));
+    program += takes_a_word(words[program]) ? std::size_t{2} : std::size_t{1};
+  std::vector<std::string> all(words.begin(),
+                               words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())));
   all.insert(all.end(), {"-m", "shardproof.start"});
-  all.insert(all.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())), words.end());
+  all.insert(all.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())),
+             words.end());
   return all;
 }
 
@@ -196,8 +201,8 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
   setenv("PYTHONPATH", folders.c_str(), 1);
   setenv("PYTHONUNBUFFERED", "1", 1);
   for (const auto& [name, value] : {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
-                                    std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), std::pair("MASTER_ADDR", "127.0.0.1"),
-                                    std::pair("MASTER_PORT", "29500")})
+                                    std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
+                                    std::pair("MASTER_ADDR", "127.0.0.1"), std::pair("MASTER_PORT", "29500")})
     setenv(name, value, 0);
   const std::vector<std::string> words = with_client(command.words);
   std::vector<char*> arguments;
@@ -231,7 +236,7 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes_(std::make_unique<Pipes>()) {
   pipes_->print = std::move(print);
   pipes_->ranks = std::vector<Pipes::OfRank>(static_cast<std::size_t>(command.ranks));
-  const std::string settings = pipes_->settings(command.has_gpu);
+  const std::string settings = pipes_->settings(command.keeps_off_gpu);
   starter_ = fork();
   if (starter_ < 0) refuse_limit("process");
   if (starter_ == 0) {
@@ -247,7 +252,8 @@ GuestProcesses::~GuestProcesses() { finish(); }
 
 std::vector<sim::GuestEnd> GuestProcesses::ends() const {
   std::vector<sim::GuestEnd> all;
-  for (const Pipes::OfRank& rank : pipes_->ranks) all.push_back({rank.socket[0].number(), rank.segment.number()});
+  for (const Pipes::OfRank& rank : pipes_->ranks)
+    all.push_back({rank.socket[0].number(), rank.segment.number()});
   return all;
 }
 

@@ -20,10 +20,11 @@
 namespace verify {
 
 struct GuestCommand {
-  std::vector<std::string> words;  // an interpreter, its options, and -m MODULE, -c CODE or a file, with arguments
+  std::vector<std::string>
+      words;  // an interpreter, its options, and -m MODULE, -c CODE or a file, with arguments
   int ranks = 1;
-  bool has_gpu = false;       // torch.cuda stays as it is
-  std::string client_folder;  // where the package shardproof lies
+  bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
+  std::string client_folder;   // where the package shardproof lies
 };
 
 /// A line that a rank has written, to its standard output or to its standard error.

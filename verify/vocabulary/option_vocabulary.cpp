@@ -31,6 +31,7 @@ constexpr ReaderName kReaderNames[] = {
     {"replay", Reader::replay, "replay"},
     {"check", Reader::check, "check"},
     {"inspect", Reader::inspect, "inspect"},
+    {"run", Reader::run, "run"},
     {"list", Reader::list, "list"},
     {"mpi", Reader::mpi, "--backend mpi"},
     {"nccl", Reader::nccl, "--backend nccl"},
@@ -48,6 +49,7 @@ constexpr ReaderName kReaderNames[] = {
     {"counted", Reader::replay | Reader::memory, ""},
     {"shapes", Reader::shards | Reader::replay | Reader::memory, ""},  // of the options of a model's shape
     {"started", Reader::mpi | Reader::nccl | Reader::spread, ""},      // of those that say who a process is
+    {"simulated", Reader::replay | Reader::run, ""},  // of those that say how virtual ranks run
     {"replays", Reader::replay | Reader::replay_of_project, ""},
     {"checks", Reader::check | Reader::check_of_project, ""},
     {"exams", Reader::exam | Reader::exam_of_project, ""},

@@ -69,6 +69,7 @@ enum class Reader : std::uint32_t {
   memory = 1U << 14U,
   exam = 1U << 15U,
   exam_of_project = 1U << 16U,  // exam of such a program
+  run = 1U << 17U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

@@ -5,8 +5,8 @@ program in each of them.
 
 Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file descriptors of each rank; `outputs`,
         those that its output goes to; `status`, the one to which the end of each rank is written, a line a rank:
-        its number and its exit code, or minus the signal that has ended it; `gpu`, whether torch.cuda is left as it
-        is.
+        its number and its exit code, or minus the signal that has ended it; `store`, a file that the ranks share;
+        `no_gpu`, whether what goes to a GPU stays on the CPU also where there is a GPU.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank.
 """
 
@@ -18,6 +18,8 @@ import sys
 import traceback
 from typing import Any, Dict, List
 
+import shardproof
+
 from .link import Link, LinkError, WorldEnded
 
 
@@ -27,6 +29,23 @@ def _has_torch() -> bool:
     except ImportError:
         return False
     return True
+
+
+def _has_gpu() -> bool:
+    """Whether there is a GPU, asked in a process of its own, because a process that has used CUDA cannot fork."""
+    if not os.path.exists("/dev/nvidiactl"):
+        return False
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if importlib.import_module("torch").cuda.is_available() else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _die_with_parent() -> None:
+    """Has the system end this process when the one that has forked it ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
 def _run_program(words: List[str]) -> None:
@@ -88,6 +107,7 @@ def _play(link: Link, words: List[str]) -> int:
 
 def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
     """Runs one rank in this process."""
+    _die_with_parent()
     size = len(settings["sockets"])
     for other in range(size):
         if other != rank:
@@ -101,8 +121,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
         RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size), GROUP_RANK="0"
     )
     link = Link(settings["sockets"][rank], settings["segments"][rank])
+    shardproof._link = link
     if has_torch:
-        if not settings["gpu"]:
+        if settings["no_gpu"] or not settings["has_gpu"]:
             from . import cuda
 
             cuda.install(rank, size)
@@ -120,6 +141,7 @@ def main() -> int:
     settings = json.loads(os.environ.pop("SHARDPROOF_GUESTS"))
     words = sys.argv[1:]
     has_torch = _has_torch()
+    settings["has_gpu"] = has_torch and _has_gpu()
     ranks: Dict[int, int] = {}
     for rank in range(len(settings["sockets"])):
         child = os.fork()
