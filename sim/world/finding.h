@@ -24,6 +24,9 @@
 ///   unmatched_send, unmatched_recv
 ///                                the peer has ended without the other side of the message
 ///   pending_work                 a rank ended without wait() for a call that it had started
+///   guest_raised, guest_gone, guest_frame
+///                                the rank's program is a process of its own (sim/guest), and it raised, is gone
+///                                without a word, or sent what is no request
 ///   other_lines                  a warning: members made equal calls at different lines of their program
 ///   potential_deadlock           ranks make calls of several groups in different orders, which this schedule
 ///                                survived
