@@ -84,6 +84,10 @@ ncclDataType_t type_of(sim::DType dtype) {
       return ncclBfloat16;
     case sim::DType::i32:
       return ncclInt32;
+    case sim::DType::i64:
+      return ncclInt64;
+    case sim::DType::u8:
+      return ncclUint8;
     case sim::DType::field:
       break;
   }

@@ -8,15 +8,32 @@
 
 namespace sim {
 
-Site Site::named(std::string_view name, std::source_location location) {
+namespace {
+
+/// Returns the text, which is kept for the life of the process.
+const char* kept(std::string_view text) {
   static std::mutex mutex;
-  static std::set<std::string, std::less<>> names;
+  static std::set<std::string, std::less<>> texts;
+  const std::lock_guard lock(mutex);
+  const auto known = texts.find(text);
+  return (known == texts.end() ? *texts.emplace(text).first : *known).c_str();
+}
+
+}  // namespace
+
+Site Site::named(std::string_view name, std::source_location location) {
   Site site = "";
+  site.name = kept(name);
   site.file = location.file_name();
   site.line = location.line();
-  const std::lock_guard lock(mutex);
-  const auto known = names.find(name);
-  site.name = (known == names.end() ? *names.emplace(name).first : *known).c_str();
+  return site;
+}
+
+Site Site::at(std::string_view name, std::string_view file, std::int64_t line) {
+  Site site = "";
+  site.name = kept(name);
+  site.file = kept(file);
+  site.line = line;
   return site;
 }
 

@@ -21,6 +21,8 @@ struct Site {
       : name(site_name), file(location.file_name()), line(location.line()) {}
 
   static Site named(std::string_view name, std::source_location location = std::source_location::current());
+  /// A site of a program that is not compiled with this one. Its texts are kept for the life of the process.
+  static Site at(std::string_view name, std::string_view file, std::int64_t line);
 
   const char* name;
   const char* file;

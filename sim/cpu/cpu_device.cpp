@@ -242,7 +242,7 @@ void CpuKernels::fold(const KernelCall& call) const {
   const TensorList inputs = call.inputs;
   const auto& [reduction, segments] = std::get<FoldParameters>(call.parameters);
   CHECK(!inputs.empty());
-  with_scalar(inputs.front()->dtype(), [&]<typename Scalar>(Scalar) {
+  with_any_scalar(inputs.front()->dtype(), [&]<typename Scalar>(Scalar) {
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (reduction.op == ReduceOp::average)
       average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of i32, too. CPUs and CUDA compile
+/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of whole numbers, too. CPUs and CUDA compile
 /// the same lines.
 ///
 ///   Arithmetic<double>, <float>   compute in the type itself, with the functions of
@@ -8,8 +8,8 @@
 ///   Arithmetic<bfloat16>          computes in float, and rounds when a value is stored
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
-///         fuse operations. In reductions bf16 is computed in f32 and rounded to nearest even, and i32
-///         wraps around. max and min ignore a NaN if the other value is a number, give the plain NaN for
+///         fuse operations. In reductions bf16 is computed in f32 and rounded to nearest even, and whole
+///         numbers wrap around. max and min ignore a NaN if the other value is a number, give the plain NaN for
 ///         two NaNs, and order -0 below +0, so no order of operands changes their bits.
 /// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API,
 ///         fmaxf; NCCL 2.28.9, reduce_kernel.h.
@@ -41,8 +41,19 @@ SIM_HOST_DEVICE Float smaller(Float a, Float b) {
   return a < b || b != b ? a : b;
 }
 
+template <ReduceOp op, typename Whole>
+SIM_HOST_DEVICE Whole combined_whole(Whole a, Whole b) {
+  if constexpr (op == ReduceOp::max) return a > b ? a : b;
+  if constexpr (op == ReduceOp::min) return a < b ? a : b;
+  const auto x = static_cast<std::uint64_t>(a);
+  const auto y = static_cast<std::uint64_t>(b);
+  if constexpr (op == ReduceOp::product) return static_cast<Whole>(x * y);
+  return static_cast<Whole>(x + y);
+}
+
 template <ReduceOp op, typename Scalar>
 SIM_HOST_DEVICE Scalar combined(Scalar a, Scalar b) {
+  if constexpr (std::is_integral_v<Scalar>) return combined_whole<op>(a, b);
   if constexpr (op == ReduceOp::max) return larger(a, b);
   if constexpr (op == ReduceOp::min) return smaller(a, b);
   if constexpr (op == ReduceOp::product) return a * b;
@@ -52,16 +63,6 @@ SIM_HOST_DEVICE Scalar combined(Scalar a, Scalar b) {
 template <ReduceOp op>
 SIM_HOST_DEVICE bfloat16 combined(bfloat16 a, bfloat16 b) {
   return to_bfloat16(combined<op>(to_float(a), to_float(b)));
-}
-
-template <ReduceOp op>
-SIM_HOST_DEVICE std::int32_t combined(std::int32_t a, std::int32_t b) {
-  if constexpr (op == ReduceOp::max) return a > b ? a : b;
-  if constexpr (op == ReduceOp::min) return a < b ? a : b;
-  const auto x = static_cast<std::uint32_t>(a);
-  const auto y = static_cast<std::uint32_t>(b);
-  if constexpr (op == ReduceOp::product) return static_cast<std::int32_t>(x * y);
-  return static_cast<std::int32_t>(x + y);
 }
 
 /// Whether a is less than b, equal to it, or greater. With a NaN every comparison is false.
@@ -113,12 +114,13 @@ class Scaling<bfloat16> {
   Scaling<float> scaling_;
 };
 
-template <>
-class Scaling<std::int32_t> {
+template <typename Whole>
+  requires std::is_integral_v<Whole>
+class Scaling<Whole> {
  public:
   explicit Scaling(Ratio ratio) : ratio_(ratio) {}
-  SIM_HOST_DEVICE std::int32_t operator()(std::int32_t x) const {
-    return static_cast<std::int32_t>(x * ratio_.numerator / ratio_.denominator);
+  SIM_HOST_DEVICE Whole operator()(Whole x) const {
+    return static_cast<Whole>(x * ratio_.numerator / ratio_.denominator);
   }
 
  private:

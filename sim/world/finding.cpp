@@ -68,8 +68,8 @@ std::string text_of(const Finding& finding, const std::string& reproduce) {
   std::string text = fmt::format("{}: {}\n", finding.code, finding.sentence);
   for (const CallFacts& call : finding.calls) text += line_of(call);
   if (finding.more_calls > 0) text += fmt::format("  ... and {} more\n", finding.more_calls);
-  text += fmt::format("  rule       {}\n  try        {}\n  reproduce  {}\n", finding.rule, finding.hint,
-                      reproduce);
+  text += fmt::format("  rule       {}\n  try        {}\n", finding.rule, finding.hint);
+  if (!reproduce.empty()) text += fmt::format("  reproduce  {}\n", reproduce);
   return text;
 }
 

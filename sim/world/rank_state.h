@@ -20,7 +20,8 @@
 
 namespace sim {
 
-enum class RankStatus { runs, waits, returned, threw, ended_by_world };
+/// A rank that is outside waits for a file descriptor (outside.h): it neither is ready nor waits for a call.
+enum class RankStatus { runs, waits, outside, returned, threw, ended_by_world };
 
 class VirtualWorld;
 class RankState;
@@ -63,6 +64,7 @@ class RankState {
   int slot;
   RankStatus status = RankStatus::runs;
   PostedCall* waits_for = nullptr;          // not null while status is waits
+  int outside = -1;                         // the file descriptor that an outside rank waits for
   const PostedCall* latest_call = nullptr;  // the call that the rank posted last; it may be long over
   Outbox outbox;
   std::unique_ptr<Context> context;

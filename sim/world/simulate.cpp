@@ -107,6 +107,8 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
     make_printable(finding);
     hash.add(std::string_view(finding.code));
   }
+  report.warnings = world->warnings();
+  for (Finding& warning : report.warnings) make_printable(warning);
   report.run_hash = hash.value();
   report.schedule_hash = world->schedule_hash();
   report.guarded_stacks = world->has_guarded_stacks();

@@ -1,12 +1,15 @@
 #include "sim/world/virtual_world.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
 #include <iterator>
 #include <new>
 #include <numeric>
+#include <poll.h>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -43,6 +46,11 @@ constexpr std::size_t kInCache = 32;
 /// Returns the number of workers. pct runs one rank at a time, so one worker is enough.
 int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
+}
+
+/// Waits until one of them is readable, or has been hung up.
+void wait_for_any(std::span<pollfd> waiting) {
+  while (poll(waiting.data(), waiting.size(), -1) < 0) CHECK(errno == EINTR);  // a signal interrupts it
 }
 
 }  // namespace
@@ -170,6 +178,20 @@ void VirtualWorld::stop(RankState& rank) {
   static_cast<void>(is_over(rank));
 }
 
+/// Where the schedule is drawn, no other rank runs meanwhile: which ranks are ready is then the same in every
+/// run.
+void VirtualWorld::wait_outside(RankState& rank, int descriptor) {
+  if (is_over(rank)) return;
+  rank.outside = descriptor;
+  if (scheduler_.stops_at_every_call()) {
+    std::array<pollfd, 1> waiting = {{{.fd = descriptor, .events = POLLIN}}};
+    return wait_for_any(waiting);
+  }
+  rank.status = RankStatus::outside;
+  yield(rank);
+  static_cast<void>(is_over(rank));
+}
+
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   const RunningRank running(state);
   const auto throws = [&](std::string sentence) {
@@ -227,8 +249,28 @@ void VirtualWorld::run(const RankProgram& program) {
 
 void VirtualWorld::run_rounds() {
   for (int slot = 0; slot < std::ssize(ranks_); ++slot) scheduler_.make_ready(slot);
-  while (scheduler_.has_ready()) run_round();
+  while (scheduler_.has_ready() || !outside_.empty()) {
+    if (!scheduler_.has_ready()) admit_from_outside();
+    run_round();
+  }
   findings_ = diagnose(ranks_, groups_);
+}
+
+/// Waits until an outside rank can go on, and makes all that can ready.
+void VirtualWorld::admit_from_outside() {
+  std::vector<pollfd> waiting;
+  for (const int slot : outside_) waiting.push_back({.fd = rank_at(slot).outside, .events = POLLIN});
+  wait_for_any(waiting);
+  std::vector<int> still_outside;
+  for (std::size_t i = 0; i < outside_.size(); ++i) {
+    if (waiting[i].revents == 0) {
+      still_outside.push_back(outside_[i]);
+    } else {
+      rank_at(outside_[i]).status = RankStatus::runs;
+      scheduler_.make_ready(outside_[i]);
+    }
+  }
+  outside_ = std::move(still_outside);
 }
 
 /// Resumes the chosen ranks. A fiber stays with one worker, so that thread-local data stays valid, including
@@ -267,6 +309,7 @@ void VirtualWorld::run_round() {
     for (PostedCall* call = rank.outbox.take(); call != nullptr;)
       arrive(*std::exchange(call, std::exchange(call->next, nullptr)));
     if (status == RankStatus::runs) scheduler_.make_ready(slot);
+    if (status == RankStatus::outside) outside_.push_back(slot);
     const bool may_have_ended = status != RankStatus::runs && status != RankStatus::waits;
     if (may_have_ended && rank.context->ended()) rank.context.reset();
   }
@@ -301,6 +344,7 @@ void VirtualWorld::complete_first(GroupState& group) {
   if (!group.first.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
   // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
   if (group.first.may_differ() && disagreement(calls)) return;
+  if (spec_.compares_lines) compare_lines(group, calls);
   completed_.push_back({&group, std::move(calls)});
   ++group.first_sequence;
   const auto next = group.later.find(group.first_sequence);
@@ -310,6 +354,33 @@ void VirtualWorld::complete_first(GroupState& group) {
     group.first = std::move(next->second);
     group.later.erase(next);
   }
+}
+
+/// Keeps the first collective of a group that members make at two different lines.
+void VirtualWorld::compare_lines(const GroupState& group, std::span<PostedCall* const> calls) {
+  const Call& first = calls.front()->call;
+  const auto other = std::ranges::find_if(calls, [&](const PostedCall* call) {
+    return call->call.site.line != first.site.line || call->call.site.file != first.site.file;
+  });
+  if (other == calls.end()) return;
+  const Call& second = (*other)->call;
+  const auto [entry, is_new] = other_lines_.try_emplace(
+      {{group.group.kind, group.group.index}, {text_of(first.site), text_of(second.site)}});
+  if (!is_new) return;
+  entry->second = {
+      .code = "other_lines",
+      .sentence = fmt::format("members of {} make call {} at different lines of their program",
+                              group.group.kind, first.sequence),
+      .rule = "calls of a group meet by their order; two equal calls in another order mix their values",
+      .hint = "see whether both lines mean the same call"};
+  for (const PostedCall* call : {calls.front(), *other})
+    add_facts(entry->second, facts_of(call->call, group.group, call->rank_state.rank, "makes"));
+}
+
+std::vector<Finding> VirtualWorld::warnings() const {
+  std::vector<Finding> all;
+  for (const auto& [lines, finding] : other_lines_) all.push_back(finding);
+  return all;
 }
 
 void VirtualWorld::arrive_message(PostedCall& call) {

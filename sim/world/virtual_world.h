@@ -77,6 +77,8 @@ class VirtualWorld {
     yield(rank);
     CHECK(call.done || is_over(rank));
   }
+  /// Returns when the file descriptor is readable, or has been hung up.
+  void wait_outside(RankState& rank, int descriptor);
   /// Posts a call of the running rank, and returns when it is done.
   [[gnu::always_inline]] void run_call(RankState& rank, PostedCall& call) {
     post(rank, call);
@@ -89,6 +91,7 @@ class VirtualWorld {
   RankStates& ranks() { return ranks_; }
   const GroupTable& groups() const { return groups_; }
   std::vector<Finding>& findings() { return findings_; }
+  std::vector<Finding> warnings() const;
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
   bool has_guarded_stacks() const { return stacks_->guarded(); }
   /// Returns the slot of a global rank; -1 if the rank does not run.
@@ -139,6 +142,7 @@ class VirtualWorld {
   }
   RankState& rank_at(int slot) { return *ranks_[static_cast<std::size_t>(slot)]; }
   void run_rounds();
+  void admit_from_outside();
   void run_program(RankState& rank, const RankProgram& program);
   void run_round();
   void resume_chosen();
@@ -153,6 +157,7 @@ class VirtualWorld {
   /// up as by std::terminate(), because its stack must not be unwound.
   [[gnu::always_inline]] void arrive_from_stack(PostedCall& call) noexcept { arrive_collective(call); }
   [[gnu::noinline]] void arrive_ahead(PostedCall& call);
+  void compare_lines(const GroupState& group, std::span<PostedCall* const> calls);
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
   [[gnu::noinline]] void complete_first(GroupState& group);
@@ -178,6 +183,7 @@ class VirtualWorld {
   std::mutex groups_mutex_;
   GroupTable groups_;
   GroupState* world_group_;
+  std::vector<int> outside_;  // slots
   std::vector<int> chosen_;
   /// Where one worker runs all chosen ranks: the place of the next one among them; else, and between rounds,
   /// beyond the last.
@@ -185,6 +191,8 @@ class VirtualWorld {
   std::vector<Completed> completed_;
   std::vector<Calls> spare_lists_;  // of completed calls, empty, for those that come
   std::vector<Finding> findings_;
+  /// By the group, and by the two lines.
+  std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, Finding> other_lines_;
   bool ended_ = false;
 };
 

@@ -13,6 +13,7 @@
 ///             written as a scenario
 ///   exam      plants faults in cases, and says which of them the properties catch
 ///   inspect   says which ranks a job that hung waits for, from its flight-recorder dumps
+///   run       runs a program in Python as virtual ranks, and says which of them cannot go on
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
 /// verify/program/README.md describes the JSON output, which other programs may parse.
@@ -53,6 +54,7 @@ int run_replay(const Call& call);
 int run_check(const Call& call);
 int run_exam(const Call& call);
 int run_inspect(const Call& call);
+int run_run(const Call& call);
 int run_list(const Call& call);
 /// The command check, for these cases.
 int check_cases(const Call& call, const CaseList& cases);

@@ -49,6 +49,10 @@ std::string_view recorded_name(sim::DType dtype) {
       return "UInt64";
     case sim::DType::i32:
       return "Int";
+    case sim::DType::i64:
+      return "Long";
+    case sim::DType::u8:
+      return "Byte";
   }
   return "Undefined";
 }

@@ -142,6 +142,10 @@ void take_rest(const std::vector<std::string>& words, const std::string& help, C
     line.scenarios = words;
     return;
   }
+  if (line.command == "run") {
+    line.program = words;
+    return;
+  }
   if (line.settings.has("command"))
     refuse_by("missing_value", "--command", "words behind '--' are given, too", help);
   line.settings.append("command", {text_of_command(words)});

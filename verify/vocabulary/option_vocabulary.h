@@ -67,6 +67,7 @@ enum class Reader : std::uint32_t {
   replay_of_project = 1U << 14U,  // replay of such a program
   exam = 1U << 15U,
   exam_of_project = 1U << 16U,  // exam of such a program
+  run = 1U << 17U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

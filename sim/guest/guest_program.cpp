@@ -1,0 +1,111 @@
+#include "sim/guest/guest_program.h"
+
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/guest/frames.h"
+#include "sim/guest/guest_calls.h"
+#include "sim/guest/guest_request.h"
+
+namespace sim {
+
+namespace {
+
+using nlohmann::json;
+
+json answer_of(const Refusal& refusal) {
+  return {{"refused",
+           {{"code", refusal.code},
+            {"option", refusal.option},
+            {"numbers", refusal.numbers},
+            {"rule", refusal.rule},
+            {"hint", refusal.hint}}}};
+}
+
+class Served {
+ public:
+  Served(Rank& rank, const GuestEnd& end) : rank_(rank), frames_(end.socket), calls_(rank, end.segment) {}
+
+  void run() {
+    for (;;) {
+      const std::string body = frames_.read();
+      if (answer_to(body)) return;
+    }
+  }
+
+ private:
+  /// Answers a request, and returns whether it was the last one. What is refused is an exception in the guest's
+  /// program, as it is in one of C++.
+  bool answer_to(const std::string& body) {
+    json said;
+    GuestRequest request;
+    try {
+      request = guest_request(body);
+      said = served(request);
+    } catch (const Error& error) {
+      said = answer_of(error.refusal());
+    } catch (const std::exception&) {
+      throw;
+    } catch (...) {  // the world has ended
+      answer({{"ended", true}});
+      throw;
+    }
+    answer(said);
+    if (request.wish == GuestWish::raised) refuse_raised(request);
+    return request.wish == GuestWish::end && said.empty();
+  }
+
+  json served(const GuestRequest& request) {
+    switch (request.wish) {
+      case GuestWish::call:
+      case GuestWish::batch: {
+        calls_.start(frames_.number(), request);
+        if (request.waits) calls_.wait(frames_.number());
+        return json::object();
+      }
+      case GuestWish::wait:
+        calls_.wait(request.call);
+        return json::object();
+      case GuestWish::new_group: {
+        const auto [number, place] = calls_.new_group(request);
+        if (place < 0) return {{"group", nullptr}};
+        return {{"group", number}, {"place", place}};
+      }
+      case GuestWish::publish:
+        rank_.publish(request.name, calls_.tensor_of(request.tensor));
+        return json::object();
+      case GuestWish::end:
+      case GuestWish::raised:
+        break;
+    }
+    return json::object();
+  }
+
+  void answer(const json& body) { frames_.write(body.dump(-1, ' ', true, json::error_handler_t::replace)); }
+
+  [[noreturn]] void refuse_raised(const GuestRequest& request) const {
+    refuse({.code = "guest_raised",
+            .option = "its program",
+            .numbers = request.text,
+            .rule = "a program ends without an exception on every rank",
+            .hint = "see the traceback in the output of this rank"});
+  }
+
+  Rank& rank_;
+  Frames frames_;
+  GuestCalls calls_;
+};
+
+}  // namespace
+
+RankProgram guest_program(std::vector<GuestEnd> ends) {
+  return [ends = std::move(ends)](Rank& rank) {
+    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)]).run();
+  };
+}
+
+}  // namespace sim

@@ -1,0 +1,30 @@
+#pragma once
+
+/// The program of a rank that is played by a guest: a process of its own, such as a Python program. It reads a
+/// request of the process (guest_request.h), makes the call on an ordinary communicator, and answers. So all
+/// that a world does for programs in C++, it does for guests.
+///
+/// Shapes  one end for each rank of the world, in ascending order.
+/// Calls   an answer is a frame, too: {} when it is done, or started; {"group": N, "place": P} for a group that this rank is in, and {"group": null} for another one;
+///         {"refused": {code, option, numbers, rule, hint}} for a call that is refused, after which the guest
+///         goes on; {"ended": true} when the world has ended, because ranks cannot go on.
+/// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a
+///         program that ends by an exception, with its text.
+
+#include <memory>
+#include <vector>
+
+#include "sim/comm/rank.h"
+
+namespace sim {
+
+/// How a rank reaches its process. Both descriptors stay the caller's.
+struct GuestEnd {
+  int socket = -1;   // of a Unix stream
+  int segment = -1;  // a memory file that can be sealed
+};
+
+/// Returns the program that serves the guests.
+RankProgram guest_program(std::vector<GuestEnd> ends);
+
+}  // namespace sim

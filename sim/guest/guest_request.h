@@ -1,0 +1,65 @@
+#pragma once
+
+/// What a guest asks of its rank: the body of a frame, a JSON object. `do` says what:
+///
+///   call       one call: operation, group, site, and what the operation takes (below). `waits` false starts it
+///   batch      `calls` of send and recv that are started together; `site` and `group` as above
+///   wait       for `call`, the number of the frame that has started a call or a batch
+///   new_group  `name`, `members` (global ranks), `site`
+///   publish    `name`, `tensor`
+///   end        the program has ended
+///   raised     the program has ended by an exception, whose text is `text`
+///
+/// Shapes  a site is [name, file, line]. A tensor is [dtype, offset, elements]: where it lies in the segment
+///         (segment.h). `input` and `output` are tensors or absent; an operation that works in place has both,
+///         at the same offset. `group` is a number that new_group gave, or 0 for the world; `root` and `peer`
+///         are places in it; `send` and `receive` are elements for each place.
+/// Errors  guest_request: the body is no such object. It names the member and what was given.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/comm/call.h"
+
+namespace sim {
+
+/// The dtypes that guests may name. A program's other types are sent as u8, and are only moved.
+inline constexpr DType kGuestDTypes[] = {DType::f64, DType::f32, DType::bf16,
+                                         DType::i32, DType::i64, DType::u8};
+
+struct GuestTensor {
+  DType dtype = DType::f32;
+  std::int64_t offset = 0;  // bytes
+  std::int64_t count = 0;   // elements
+  std::int64_t bytes() const { return count * size_of(dtype); }
+};
+
+struct GuestCall {
+  Operation operation = Operation::barrier;
+  std::size_t group = 0;
+  std::optional<GuestTensor> input = {}, output = {};
+  ReduceOp reduce_op = ReduceOp::sum;
+  int root = -1, peer = -1;
+  std::vector<std::int64_t> send = {}, receive = {};
+};
+
+enum class GuestWish { call, batch, wait, new_group, publish, end, raised };
+
+struct GuestRequest {
+  GuestWish wish = GuestWish::call;
+  Site site = "guest";
+  std::vector<GuestCall> calls = {};  // one, or those of a batch
+  bool waits = true;
+  std::size_t call = 0;           // wait
+  std::string name = {};          // new_group and publish
+  std::vector<int> members = {};  // new_group
+  GuestTensor tensor = {};        // publish
+  std::string text = {};          // raised
+};
+
+/// Returns the request that the body is; refuses any other text.
+GuestRequest guest_request(const std::string& body);
+
+}  // namespace sim

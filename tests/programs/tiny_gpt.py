@@ -1,0 +1,214 @@
+"""A training of a tiny GPT over megatron-core, of a few steps: prints the loss and the gradient norm of each.
+
+    tiny_gpt.py [--tp N] [--pp N] [--vpp N] [--ep N] [--etp N] [--sp] [--zero] [--experts N] [--dispatcher NAME]
+"""
+
+import argparse
+import hashlib
+import os
+from functools import partial
+from typing import Any, Iterator
+
+import torch
+from megatron.core import parallel_state, tensor_parallel
+from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
+
+VOCABULARY, SEQUENCE, SAMPLES = 64, 16, 4
+
+
+class Norm(torch.nn.Module):
+    """A layer norm that marks its parameters for sequence parallelism."""
+
+    def __init__(self, config: TransformerConfig, hidden_size: int, eps: float = 1e-5, **_: Any) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(hidden_size))
+        self.bias = torch.nn.Parameter(torch.zeros(hidden_size))
+        self.eps = eps
+        for parameter in (self.weight, self.bias):
+            setattr(parameter, "sequence_parallel", config.sequence_parallel)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
+
+
+def with_norm(spec: Any) -> Any:
+    """Puts the norm above into a layer's spec."""
+    for name, value in vars(spec.submodules).items():
+        if "layernorm" in name and isinstance(value, type) and "Identity" not in value.__name__:
+            setattr(spec.submodules, name, Norm)
+    return spec
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for name in ("tp", "pp", "vpp", "ep", "etp"):
+        parser.add_argument(f"--{name}", type=int, default=1)
+    parser.add_argument("--experts", type=int, default=0)
+    parser.add_argument("--dispatcher", default="allgather")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--sp", action="store_true")
+    parser.add_argument("--zero", action="store_true")
+    return parser.parse_args()
+
+
+def config_of(given: argparse.Namespace) -> TransformerConfig:
+    experts = {}
+    if given.experts:
+        experts = {
+            "num_moe_experts": given.experts,
+            "moe_router_topk": 2,
+            "moe_token_dispatcher_type": given.dispatcher,
+            "moe_ffn_hidden_size": 32,
+            "add_bias_linear": False,
+        }
+    return TransformerConfig(
+        num_layers=given.layers,
+        hidden_size=32,
+        num_attention_heads=4,
+        use_cpu_initialization=True,
+        tensor_model_parallel_size=given.tp,
+        pipeline_model_parallel_size=given.pp,
+        virtual_pipeline_model_parallel_size=given.vpp if given.vpp > 1 else None,
+        expert_model_parallel_size=given.ep,
+        expert_tensor_parallel_size=given.etp,
+        sequence_parallel=given.sp,
+        pipeline_dtype=torch.float32,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        gradient_accumulation_fusion=False,
+        bias_dropout_fusion=False,
+        masked_softmax_fusion=False,
+        persist_layer_norm=False,
+        batch_p2p_comm=given.vpp <= 1,
+        overlap_p2p_comm=given.vpp > 1,
+        finalize_model_grads_func=finalize_model_grads,
+        **experts,
+    )
+
+
+def global_name(name: str, model: GPTModel) -> str:
+    """Returns a parameter's name in the whole model: layers are counted over stages, and experts over ranks."""
+    parts = name.replace("module.", "").split(".")
+    decoder = getattr(model, "module", model).decoder
+    for at, part in enumerate(parts):
+        if part == "layers":
+            parts[at + 1] = str(decoder.layers[int(parts[at + 1])].layer_number)
+        if part == "local_experts":
+            local = len(decoder.layers[0].mlp.experts.local_experts)
+            parts[at + 1] = str(int(parts[at + 1]) + local * parallel_state.get_expert_model_parallel_rank())
+    name = ".".join(parts)
+    return "embedding.word_embeddings.weight" if name == "output_layer.weight" else name
+
+
+def draw(model: GPTModel) -> None:
+    """Draws each parameter from its global name, and cuts it as the program does."""
+    for name, parameter in model.named_parameters():
+        dimension = getattr(parameter, "partition_dim", -1)
+        is_expert = not getattr(parameter, "allreduce", True)
+        size = parallel_state.get_expert_tensor_parallel_world_size() if is_expert else parallel_state.get_tensor_model_parallel_world_size()
+        rank = parallel_state.get_expert_tensor_parallel_rank() if is_expert else parallel_state.get_tensor_model_parallel_rank()
+        shape = list(parameter.shape)
+        is_cut = getattr(parameter, "tensor_model_parallel", False) and dimension >= 0
+        if is_cut:
+            shape[dimension] *= size
+        seed = int.from_bytes(hashlib.sha256(global_name(name, model).encode()).digest()[:4], "little")
+        whole = torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 0.1
+        if "norm" in name and name.endswith("weight"):
+            whole = whole + 1
+        with torch.no_grad():
+            parameter.copy_(whole.chunk(size, dimension)[rank] if is_cut else whole)
+
+
+def batches(rank: int, size: int) -> Iterator[torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    while True:
+        samples = torch.randint(0, VOCABULARY, (SAMPLES, SEQUENCE + 1), generator=generator)
+        yield from samples.view(-1, 1, SEQUENCE + 1)[rank::size]
+
+
+def forward_step(data: Iterator[torch.Tensor], model: torch.nn.Module) -> Any:
+    sample = next(data)
+    tokens, labels = sample[:, :-1], sample[:, 1:]
+    positions = torch.arange(SEQUENCE).unsqueeze(0)
+    mask = torch.triu(torch.ones(1, 1, SEQUENCE, SEQUENCE, dtype=torch.bool), 1)
+    losses = model(tokens, positions, mask, labels=labels)
+
+    def loss_of(output: torch.Tensor) -> Any:
+        loss = output.float().mean()
+        return loss, {"loss": loss.detach().clone()}
+
+    return losses, loss_of
+
+
+def main() -> None:
+    given = parsed()
+    torch.distributed.init_process_group("nccl")
+    parallel_state.initialize_model_parallel(
+        given.tp,
+        given.pp,
+        given.vpp if given.vpp > 1 else None,
+        expert_model_parallel_size=given.ep,
+        expert_tensor_parallel_size=given.etp,
+    )
+    tensor_parallel.model_parallel_cuda_manual_seed(1)
+    config = config_of(given)
+    chunks = []
+    for chunk in range(given.vpp):
+        stages = {"vp_stage": chunk} if given.vpp > 1 else {}
+        layer = with_norm(get_gpt_layer_local_spec(num_experts=given.experts or None))
+        spec = TransformerBlockSubmodules([layer] * get_num_layers_to_build(config, **stages), Norm)
+        first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, **stages)
+        last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, **stages)
+        chunks.append(
+            GPTModel(
+                config,
+                spec,
+                VOCABULARY,
+                SEQUENCE,
+                pre_process=first,
+                post_process=last,
+                share_embeddings_and_output_weights=True,
+                **stages,
+            )
+        )
+    for model in chunks:
+        draw(model)
+    ddp = DistributedDataParallelConfig(use_distributed_optimizer=given.zero, overlap_grad_reduce=False)
+    wrapped = [DistributedDataParallel(config, ddp, model) for model in chunks]
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(optimizer="adam", lr=0.01, clip_grad=1.0, use_distributed_optimizer=given.zero), wrapped
+    )
+    rank, size = parallel_state.get_data_parallel_rank(), parallel_state.get_data_parallel_world_size()
+    data = [batches(rank, size) for _ in wrapped]
+    for step in range(given.steps):
+        for model in wrapped:
+            model.zero_grad_buffer()
+        optimizer.zero_grad()
+        losses = get_forward_backward_func()(
+            forward_step_func=forward_step,
+            data_iterator=data if given.vpp > 1 else data[0],
+            model=wrapped if given.vpp > 1 else wrapped[0],
+            num_microbatches=SAMPLES // size,
+            seq_length=SEQUENCE,
+            micro_batch_size=1,
+            forward_only=False,
+        )
+        _, norm, _ = optimizer.step()
+        if losses:
+            mean = torch.stack([x["loss"] for x in losses]).mean()
+            torch.distributed.all_reduce(
+                mean, torch.distributed.ReduceOp.AVG, group=parallel_state.get_data_parallel_group()
+            )
+            if rank == 0 and parallel_state.get_tensor_model_parallel_rank() == 0:
+                print(f"step {step}: loss {mean.item():.8f}, norm {float(norm):.8f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

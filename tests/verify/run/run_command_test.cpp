@@ -1,0 +1,108 @@
+// Programs in Python that need no more than the standard library, run as ranks. The programs over torch are those
+// of tests/programs.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/run.h"
+
+namespace {
+
+/// What every program begins with: a call of the world's group at a line of the program.
+constexpr const char* kBegin = R"(
+import os, sys, shardproof
+link, rank = shardproof.link(), int(os.environ["RANK"])
+def call(operation, line, **more):
+    return link.ask({"do": "call", "operation": operation, "site": ["main", "train.py", line], **more})
+)";
+
+test::RunResult run_of(const std::string& program, const std::string& options = "--ranks 2") {
+  const test::TemporaryFile file("train.py", kBegin + program);
+  return test::run("run " + options + " -- python3 " + file.path());
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class RunCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (test::run_process("python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'").exit_code != 0)
+      GTEST_SKIP() << "there is no python3 of 3.9 or later";
+  }
+};
+
+TEST_F(RunCommand, AProgramWhoseRanksAgreeIsVerified) {
+  const test::RunResult run = run_of("call('barrier', 7)\nprint('hello')\n");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "verified: 2 ranks made 2 calls")) << run.out;
+  EXPECT_TRUE(has(run.out, "0| hello\n")) << run.out;
+  EXPECT_TRUE(has(run.out, "1| hello\n")) << run.out;
+}
+
+TEST_F(RunCommand, AnotherCallOnOneRankIsNamedWithBothLines) {
+  const test::RunResult run = run_of(R"(
+if rank == 0:
+    call('all_reduce', 7, output=['f32', link.memory.take(16), 4])
+call('barrier', 9)
+)");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "collective_type_mismatch")) << run.out;
+  EXPECT_TRUE(has(run.out, "'main' (train.py:7)")) << run.out;
+  EXPECT_TRUE(has(run.out, "'main' (train.py:9)")) << run.out;
+}
+
+TEST_F(RunCommand, ARankThatRaisesIsNamedWithItsLine) {
+  const test::RunResult run = run_of("if rank == 1:\n    raise ValueError('3 heads')\ncall('barrier', 9)\n");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "guest_raised: rank 1: its program: ValueError: 3 heads")) << run.out;
+  EXPECT_TRUE(has(run.err, "1| ValueError: 3 heads")) << run.err;
+}
+
+TEST_F(RunCommand, ARankThatIsKilledIsNamed) {
+  const test::RunResult run =
+      run_of("import signal\nif rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ncall('barrier', 9)\n",
+             "--ranks 2 --format json");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  const auto document = nlohmann::json::parse(run.out);
+  EXPECT_EQ(document["findings"][0]["code"], "guest_gone");
+  EXPECT_EQ(document["ended"][1], "-9");
+}
+
+TEST_F(RunCommand, AnExitCodeOfOneRankIsNoEnd) {
+  const test::RunResult run = run_of("if rank == 1:\n    sys.exit(7)\n");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "exit code 7")) << run.out;
+}
+
+TEST_F(RunCommand, APlantedFaultIsMetInTheProgram) {
+  const test::RunResult run = run_of("call('barrier', 7)\n", "--ranks 2 --plant main:skip@rank=1");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "rank 0")) << run.out;
+}
+
+TEST_F(RunCommand, ADrawnScheduleHasTheSameResult) {
+  const std::string program = R"(
+at = link.memory.take(8)
+link.memory.map[at:at + 8] = (rank + 1).to_bytes(8, 'little')
+call('all_reduce', 7, output=['i64', at, 1])
+print(int.from_bytes(link.memory.map[at:at + 8], 'little'))
+link.ask({'do': 'publish', 'name': 'sum', 'tensor': ['i64', at, 1]})
+)";
+  const auto hash = [&](const std::string& options) {
+    const test::RunResult run = run_of(program, options);
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    EXPECT_TRUE(has(run.err, "| 6\n")) << run.err;
+    return nlohmann::json::parse(run.out)["run_hash"].get<std::string>();
+  };
+  EXPECT_EQ(hash("--ranks 3 --format json"),
+            hash("--ranks 3 --format json --schedule uniform --schedule-seed 5"));
+}
+
+TEST(RunRequest, WhatIsMissingIsSaid) {
+  EXPECT_TRUE(has(test::run("run --ranks 2").err, "run_program_missing"));
+  EXPECT_TRUE(has(test::run("run --ranks 2 -- ls").err, "'ls' is no interpreter of Python"));
+  EXPECT_TRUE(has(test::run("run -- python3 train.py").err, "ranks_missing"));
+}
+
+}  // namespace

@@ -1,0 +1,139 @@
+"""The link of a rank's process to its virtual rank: frames on a socket, and memory that both share.
+
+Shapes  offsets and sizes are in bytes. A part of the memory is taken from when a call is started until its
+        result has been read.
+Errors  LinkError: the rank has hung up. Refused: the rank refuses a call; its text has the parts of a refusal.
+        WorldEnded: the ranks cannot go on, and the report of the run says why.
+Source  sim/guest/frames.h, segment.h and guest_request.h.
+"""
+
+import json
+import mmap
+import os
+import socket
+import struct
+from typing import Any, Dict, List, Tuple
+
+_MARK = 0x31475053
+_HEADER = struct.Struct("<III")
+_ALIGNMENT = 64
+_FIRST_BYTES = 1 << 16
+
+
+class LinkError(RuntimeError):
+    """The rank has hung up, or answers what is no answer."""
+
+
+class Refused(RuntimeError):
+    """The rank refuses a call."""
+
+
+class WorldEnded(BaseException):
+    """The ranks of the world cannot go on. It is no Exception, so that programs do not catch it by accident."""
+
+
+class Memory:
+    """The shared memory: a first-fit list of free parts, which grows by doubling."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._bytes = _FIRST_BYTES
+        os.ftruncate(descriptor, self._bytes)
+        self.map = mmap.mmap(descriptor, self._bytes)
+        self._free: List[Tuple[int, int]] = [(0, self._bytes)]  # begin and end, ascending
+
+    def take(self, wanted: int) -> int:
+        """Returns the offset of a free part of so many bytes."""
+        wanted = _rounded(wanted)
+        for at, (begin, end) in enumerate(self._free):
+            if end - begin >= wanted:
+                if end - begin == wanted:
+                    del self._free[at]
+                else:
+                    self._free[at] = (begin + wanted, end)
+                return begin
+        self._grow(wanted)
+        return self.take(wanted)
+
+    def give_back(self, begin: int, given: int) -> None:
+        """Makes a part free again, and joins it with free parts beside it."""
+        self._free.append((begin, begin + _rounded(given)))
+        self._free.sort()
+        joined: List[Tuple[int, int]] = []
+        for part in self._free:
+            if joined and joined[-1][1] == part[0]:
+                joined[-1] = (joined[-1][0], part[1])
+            else:
+                joined.append(part)
+        self._free = joined
+
+    def _grow(self, wanted: int) -> None:
+        before = self._bytes
+        self._bytes = max(2 * before, before + wanted)
+        os.ftruncate(self._descriptor, self._bytes)
+        self.map = mmap.mmap(self._descriptor, self._bytes)  # what looks at the map before keeps it alive
+        self.give_back(before, self._bytes - before)
+
+
+def _rounded(size: int) -> int:
+    """Returns the bytes that a part of this size takes."""
+    return max(_ALIGNMENT, -(-size // _ALIGNMENT) * _ALIGNMENT)
+
+
+class Link:
+    """Writes requests and reads their answers, which come in the same order."""
+
+    def __init__(self, socket_descriptor: int, memory_descriptor: int) -> None:
+        self._socket = socket.socket(fileno=socket_descriptor)
+        self.memory = Memory(memory_descriptor)
+        self._written = 0
+        self._answered = 0
+        self._answers: Dict[int, Dict[str, Any]] = {}
+
+    def write(self, request: Dict[str, Any]) -> int:
+        """Writes a request, and returns its number."""
+        body = json.dumps(request, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        number = self._written
+        self._written += 1
+        try:
+            self._socket.sendall(_HEADER.pack(_MARK, number & 0xFFFFFFFF, len(body)) + body)
+        except OSError as error:
+            raise LinkError(f"the rank does not take request {number}: {error}") from error
+        return number
+
+    def answer(self, number: int) -> Dict[str, Any]:
+        """Returns the answer to a request, once."""
+        while number not in self._answers:
+            self._answers[self._answered] = self._read()
+            self._answered += 1
+        answer = self._answers.pop(number)
+        if "ended" in answer:
+            raise WorldEnded("the ranks cannot go on; the report of the run says why")
+        if "refused" in answer:
+            refused = answer["refused"]
+            raise Refused(
+                f"{refused['code']}: {refused['option']}: {refused['numbers']}\n"
+                f"  rule  {refused['rule']}\n  try   {refused['hint']}"
+            )
+        return answer
+
+    def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        """Writes a request and returns its answer."""
+        return self.answer(self.write(request))
+
+    def _read(self) -> Dict[str, Any]:
+        _, _, size = _HEADER.unpack(self._bytes(_HEADER.size))
+        answer = json.loads(self._bytes(size))
+        if not isinstance(answer, dict):
+            raise LinkError("the rank answers what is no object")
+        return answer
+
+    def _bytes(self, wanted: int) -> bytes:
+        parts = []
+        while wanted > 0:
+            part = self._socket.recv(wanted)
+            if not part:
+                raise WorldEnded("the rank has hung up")
+            parts.append(part)
+            wanted -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,59 @@
+#pragma once
+
+/// The processes of a program in Python that is run as the ranks of a virtual world: one for each rank, forked by
+/// one process that has imported what the program imports (verify/python/shardproof/start.py).
+///
+/// Calls   end_of() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the order
+///         of each rank; lines of several ranks come in any order. finish() waits for all of them.
+/// Errors  no_program: the interpreter cannot be started. guest_limit: the system gives no more descriptors.
+/// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <thread>
+#include <vector>
+
+#include "sim/guest/guest_program.h"
+
+namespace verify {
+
+struct GuestCommand {
+  std::vector<std::string>
+      words;  // an interpreter, its options, and -m MODULE, -c CODE or a file, with arguments
+  int ranks = 1;
+  bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
+  std::string client_folder;   // where the package shardproof lies
+};
+
+/// A line that a rank has written, to its standard output or to its standard error.
+struct GuestLine {
+  int rank;
+  bool is_error;
+  std::string text;
+};
+
+class GuestProcesses {
+ public:
+  using Print = std::function<void(const GuestLine& line)>;
+  /// Starts the processes. `print` is called on a thread of its own.
+  GuestProcesses(const GuestCommand& command, Print print);
+  /// Ends all that still run.
+  ~GuestProcesses();
+  GuestProcesses(const GuestProcesses&) = delete;
+  GuestProcesses& operator=(const GuestProcesses&) = delete;
+
+  std::vector<sim::GuestEnd> ends() const;
+  /// Ends all that still run once the ranks are over, and waits until all has been printed. Returns how each rank's
+  /// process has ended: its exit code, or minus the signal; nothing if it was ended here.
+  std::vector<std::string> finish();
+
+ private:
+  struct Pipes;
+  std::unique_ptr<Pipes> pipes_;
+  pid_t starter_ = -1;
+  std::thread reader_;
+};
+
+}  // namespace verify

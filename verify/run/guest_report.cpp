@@ -1,0 +1,95 @@
+#include "verify/run/guest_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+#include "verify/output/output.h"
+#include "verify/output/phrases.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+
+namespace verify {
+
+namespace {
+
+std::int64_t calls_of(const GuestRun& run) {
+  std::int64_t calls = 0;
+  for (const sim::LedgerRow& row : run.report.ledger) calls += row.calls;
+  return calls;
+}
+
+/// Returns the calls, and the bytes that a ring sends for them, by the kind of group and the operation.
+std::string ledger_table(const sim::RunReport& report) {
+  std::map<std::pair<std::string, sim::Operation>, sim::LedgerRow> sums;
+  for (const sim::LedgerRow& row : report.ledger) {
+    sim::LedgerRow& sum = sums[{row.kind, row.operation}];
+    sum.calls += row.calls;
+    sum.elements += row.elements;
+    sum.bytes_inside += row.bytes_inside + row.bytes_across;
+  }
+  TextTable table({"group", "operation", ">calls", ">elements", ">sent by a ring"});
+  for (const auto& [key, sum] : sums)
+    table.row(key.first, sim::name_of(key.second), grouped_digits(sum.calls), grouped_digits(sum.elements),
+              byte_text(sum.bytes_inside));
+  return table.text("  ");
+}
+
+std::string verdict(const GuestRequest& request, const GuestRun& run) {
+  const std::string ranks = counted(request.command.ranks, "rank");
+  const std::string calls = fmt::format("{} calls", grouped_digits(calls_of(run)));
+  if (run.is_clean())
+    return fmt::format("verified: {} made {}; all ranks ended, and the calls of every group agree\n", ranks,
+                       calls);
+  std::string found = counted(std::ssize(run.report.findings), "finding");
+  if (!run.unmet_faults.empty())
+    found += fmt::format(", {} not met", counted(std::ssize(run.unmet_faults), "planted fault"));
+  return fmt::format("broken: {} on {} after {}\n", found, ranks, calls);
+}
+
+/// Says what the verdict is about.
+std::string bound(const GuestRequest& request) {
+  return fmt::format(
+      "ran     {}, as {} on {}\nproved  the order and the sizes of the calls, with these inputs. Whether "
+      "values are right is not judged.\n",
+      text_of(request.command.words), counted(request.command.ranks, "rank"),
+      request.command.keeps_off_gpu ? "the CPU" : "the CPU, where there is no GPU");
+}
+
+}  // namespace
+
+std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
+  std::string text = verdict(request, run);
+  for (const sim::Finding& finding : run.report.findings)
+    text += "\n" + sim::text_of(finding, run.report.reproduce);
+  for (const std::string& fault : run.unmet_faults)
+    text += fmt::format("\nno call had the planted fault '{}'\n", fault);
+  for (const sim::Finding& warning : run.report.warnings) text += "\nwarning " + sim::text_of(warning, "");
+  if (!run.report.ledger.empty()) text += "\n" + ledger_table(run.report);
+  return text + "\n" + bound(request);
+}
+
+Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
+  Json document = {{"verdict", run.is_clean() ? "verified" : "broken"},
+                   {"program", text_of(request.command.words)},
+                   {"ranks", request.command.ranks},
+                   {"calls", calls_of(run)},
+                   {"findings", Json::array()},
+                   {"warnings", Json::array()},
+                   {"ledger", Json::array()},
+                   {"ended", Json::array()},
+                   {"unmet_faults", Json::array()},
+                   {"run_hash", fmt::format("{:016x}", run.report.run_hash)},
+                   {"schedule_hash", fmt::format("{:016x}", run.report.schedule_hash)},
+                   {"reproduce", request.world.reproduce}};
+  for (const sim::Finding& finding : run.report.findings)
+    document["findings"].push_back(finding_json(finding));
+  for (const sim::Finding& warning : run.report.warnings)
+    document["warnings"].push_back(finding_json(warning));
+  for (const sim::LedgerRow& row : run.report.ledger) document["ledger"].push_back(ledger_json(row));
+  for (const std::string& ended : run.ended) document["ended"].push_back(ended);
+  for (const std::string& fault : run.unmet_faults) document["unmet_faults"].push_back(fault);
+  return document;
+}
+
+}  // namespace verify

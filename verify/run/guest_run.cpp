@@ -1,0 +1,91 @@
+#include "verify/run/guest_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/cpu/cpu_device.h"
+#include "verify/faults/faulty_calls.h"
+#include "verify/output/phrases.h"
+#include "verify/requests/requests.h"
+
+namespace verify {
+
+namespace {
+
+[[noreturn]] void refuse_program(std::string numbers) {
+  sim::refuse({.code = "run_program_missing",
+               .option = "the words behind --",
+               .numbers = std::move(numbers),
+               .rule = "run takes a program in Python: an interpreter, and a file, -m MODULE or -c CODE",
+               .hint = "shardproof run --ranks 2 -- python train.py"});
+}
+
+/// Returns the folder of the client: that of the installed program, or of the checkout.
+std::string client_folder() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed =
+      program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR / ".." / "python";
+  if (!error && std::filesystem::is_directory(installed / "shardproof", error))
+    return installed.lexically_normal().string();
+  return SHARDPROOF_CLIENT_DIR;
+}
+
+bool is_interpreter(const std::string& word) {
+  return std::filesystem::path(word).filename().string().starts_with("python");
+}
+
+sim::WorldSpec world_for(const CommandLine& line, int ranks) {
+  return requested_world(line.settings, sim::world_of(ranks).layout);
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(quoted_for_shell(word));
+  return fmt::format("{}", fmt::join(quoted, " "));
+}
+
+GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
+  if (line.program.empty()) refuse_program("there are none");
+  if (!is_interpreter(line.program.front()))
+    refuse_program(fmt::format("'{}' is no interpreter of Python", line.program.front()));
+  if (line.program.size() < 2)
+    refuse_program(fmt::format("'{}' alone starts no program", line.program.front()));
+  const auto ranks = line.settings.number("ranks");
+  if (!ranks)
+    sim::refuse({.code = "ranks_missing",
+                 .option = "--ranks",
+                 .numbers = "no --ranks",
+                 .rule = "a program runs as a number of ranks",
+                 .hint = "--ranks 2"});
+  GuestRequest request{.command = {.words = line.program,
+                                   .ranks = static_cast<int>(*ranks),
+                                   .keeps_off_gpu = line.settings.flag("no-gpu"),
+                                   .client_folder = client_folder()},
+                       .world = world_for(line, static_cast<int>(*ranks)),
+                       .faults = line.settings.texts("plant")};
+  request.world.compares_lines = true;
+  const std::vector<std::string> options = line.settings.as_options();
+  request.world.reproduce = fmt::format("{} run {} -- {}", called, text_of(options), text_of(line.program));
+  return request;
+}
+
+GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print) {
+  const std::vector<Fault> faults = parsed_faults(request.faults);
+  sim::CpuDevice device;
+  GuestProcesses processes(request.command, std::move(print));
+  GuestRun run;
+  run.report =
+      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends()), faults));
+  run.ended = processes.finish();
+  run.unmet_faults = unmet_faults(faults);
+  return run;
+}
+
+}  // namespace verify

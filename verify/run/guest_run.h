@@ -1,0 +1,39 @@
+#pragma once
+
+/// A run of a program in Python as the ranks of a virtual world.
+///
+/// Errors  run_program_missing: there are no words behind "--", or none that starts a program in Python;
+///         ranks_missing: neither --ranks nor a torchrun says how many ranks there are; those of
+///         guest_processes.h and of faults.
+
+#include <string>
+#include <vector>
+
+#include "sim/world/simulate.h"
+#include "verify/run/guest_processes.h"
+#include "verify/vocabulary/command_line.h"
+
+namespace verify {
+
+struct GuestRequest {
+  GuestCommand command;
+  sim::WorldSpec world;
+  std::vector<std::string> faults;  // of --plant
+};
+
+/// What came of a run.
+struct GuestRun {
+  sim::RunReport report;
+  std::vector<std::string> ended;         // by rank: the exit code of its process, or minus the signal
+  std::vector<std::string> unmet_faults;  // those of --plant that no call had
+  bool is_clean() const { return report.ok() && unmet_faults.empty(); }
+};
+
+GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
+/// Runs the program. `print` gets the lines that the ranks write.
+GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print);
+
+/// Returns a command line as a reader would type it.
+std::string text_of(const std::vector<std::string>& words);
+
+}  // namespace verify
