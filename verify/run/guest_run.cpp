@@ -6,23 +6,15 @@
 #include <fmt/ranges.h>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 
 namespace verify {
 
 namespace {
-
-[[noreturn]] void refuse_program(std::string numbers) {
-  sim::refuse({.code = "run_program_missing",
-               .option = "the words behind --",
-               .numbers = std::move(numbers),
-               .rule = "run takes a program in Python: an interpreter, and a file, -m MODULE or -c CODE",
-               .hint = "shardproof run --ranks 2 -- python train.py"});
-}
 
 /// Returns the folder of the client: that of the installed program, or of the checkout.
 std::string client_folder() {
@@ -52,18 +44,11 @@ std::string text_of(const std::vector<std::string>& words) {
 }
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
-  if (line.program.empty()) refuse_program("there are none");
-  if (!is_interpreter(line.program.front()))
-    refuse_program(fmt::format("'{}' is no interpreter of Python", line.program.front()));
-  if (line.program.size() < 2)
-    refuse_program(fmt::format("'{}' alone starts no program", line.program.front()));
+  const std::string words = text_of(line.program);
+  if (line.program.size() < 2 || !is_interpreter(line.program.front()))
+    refuse_by("run_program_missing", "the words behind --", words.empty() ? "there are none" : words);
   const auto ranks = line.settings.number("ranks");
-  if (!ranks)
-    sim::refuse({.code = "ranks_missing",
-                 .option = "--ranks",
-                 .numbers = "no --ranks",
-                 .rule = "a program runs as a number of ranks",
-                 .hint = "--ranks 2"});
+  if (!ranks) refuse_by("missing_option", "--ranks", 2);
   GuestRequest request{.command = {.words = line.program,
                                    .ranks = static_cast<int>(*ranks),
                                    .keeps_off_gpu = line.settings.flag("no-gpu"),

@@ -3,8 +3,7 @@
 /// A run of a program in Python as the ranks of a virtual world.
 ///
 /// Errors  run_program_missing: there are no words behind "--", or none that starts a program in Python;
-///         ranks_missing: neither --ranks nor a torchrun says how many ranks there are; those of
-///         guest_processes.h and of faults.
+///         missing_option: --ranks is not given; those of guest_processes.h and of faults.
 
 #include <string>
 #include <vector>
