@@ -17,31 +17,11 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/run/descriptor.h"
 
 namespace verify {
 
 namespace {
-
-/// A descriptor that is closed with its owner.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-  void reset() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
-  int number() const { return number_; }
-
- private:
-  int number_ = -1;
-};
 
 [[noreturn]] void refuse_limit(const char* what) {
   sim::refuse({.code = "guest_limit",
