@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run/descriptor.h"
 
 namespace verify {
@@ -24,11 +24,7 @@ namespace verify {
 namespace {
 
 [[noreturn]] void refuse_limit(const char* what) {
-  sim::refuse({.code = "guest_limit",
-               .option = "--ranks",
-               .numbers = fmt::format("the system gives no {}: {}", what, std::strerror(errno)),
-               .rule = "a rank takes eight descriptors, and a process",
-               .hint = "fewer --ranks, or a higher 'ulimit -n'"});
+  refuse_by("guest_limit", "--ranks", what, std::strerror(errno));
 }
 
 using Pair = std::array<Descriptor, 2>;
@@ -171,7 +167,8 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
   return all;
 }
 
-[[noreturn]] void become(const GuestCommand& command, const std::string& settings) {
+[[noreturn]] void become(const GuestCommand& command, const std::string& settings,
+                         const Descriptor& failure) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setenv("SHARDPROOF_GUESTS", settings.c_str(), 1);
@@ -189,8 +186,9 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments.front(), arguments.data());
-  fmt::print(stderr, "shardproof: {} cannot be started: {}\n", words.front(), std::strerror(errno));
-  _exit(127);
+  const int reason = errno;
+  const ssize_t told = write(failure.number(), &reason, sizeof(reason));
+  _exit(told == sizeof(reason) ? 127 : 126);
 }
 
 }  // namespace
@@ -217,13 +215,20 @@ GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes
   pipes_->print = std::move(print);
   pipes_->ranks = std::vector<Pipes::OfRank>(static_cast<std::size_t>(command.ranks));
   const std::string settings = pipes_->settings(command.keeps_off_gpu);
+  Pair failure = pipe_pair();
   starter_ = fork();
   if (starter_ < 0) refuse_limit("process");
   if (starter_ == 0) {
     pipes_->let_inherit();
-    become(command, settings);
+    become(command, settings, failure[1]);
   }
   setpgid(starter_, starter_);
+  failure[1].reset();
+  int reason = 0;
+  if (read(failure[0].number(), &reason, sizeof(reason)) == sizeof(reason)) {
+    waitpid(starter_, nullptr, 0);
+    refuse_by("run_program_not_started", command.words.front(), std::strerror(reason));
+  }
   pipes_->close_theirs();
   reader_ = std::thread([this] { pipes_->read_all(); });
 }

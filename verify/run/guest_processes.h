@@ -5,7 +5,7 @@
 ///
 /// Calls   end_of() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the order
 ///         of each rank; lines of several ranks come in any order. finish() waits for all of them.
-/// Errors  no_program: the interpreter cannot be started. guest_limit: the system gives no more descriptors.
+/// Errors  run_program_not_started: the interpreter cannot be started. guest_limit: the system gives no more descriptors.
 /// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one.
 
 #include <functional>

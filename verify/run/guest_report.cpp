@@ -53,7 +53,7 @@ std::string bound(const GuestRequest& request) {
       "ran     {}, as {} on {}\nproved  the order and the sizes of the calls, with these inputs. Whether "
       "values are right is not judged.\n",
       text_of(request.command.words), counted(request.command.ranks, "rank"),
-      request.command.keeps_off_gpu ? "the CPU" : "the CPU, where there is no GPU");
+      request.command.keeps_off_gpu ? "the CPU" : "the GPU of this machine if it has one, or its CPU");
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
                        .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
   const std::vector<std::string> options = line.settings.as_options();
-  request.world.reproduce = fmt::format("{} run {} -- {}", called, text_of(options), text_of(line.program));
+  request.world.reproduce =
+      fmt::format("{} run {} -- {}", called, fmt::join(options, " "), text_of(line.program));
   return request;
 }
 

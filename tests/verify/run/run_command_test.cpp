@@ -102,6 +102,7 @@ link.ask({'do': 'publish', 'name': 'sum', 'tensor': ['i64', at, 1]})
 TEST(RunRequest, WhatIsMissingIsSaid) {
   EXPECT_TRUE(has(test::run("run --ranks 2").err, "run_program_missing"));
   EXPECT_TRUE(has(test::run("run --ranks 2 -- ls").err, "run_program_missing"));
+  EXPECT_TRUE(has(test::run("run --ranks 2 -- /no/python3 train.py").err, "run_program_not_started"));
   EXPECT_TRUE(has(test::run("run -- python3 train.py").err, "missing_option"));
 }
 

@@ -12,7 +12,7 @@ _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def _folders_that_pass_calls_on() -> Tuple[str, ...]:
     torch = sys.modules.get("torch")
-    folders = [_OWN, "<"]  # code that is made while a program runs has no file
+    folders = [_OWN, "<frozen "]
     if torch is not None and torch.__file__:
         folders.append(os.path.dirname(torch.__file__) + os.sep)
     return tuple(folders)
