@@ -1,6 +1,7 @@
 #include "verify/run/guest_processes.h"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -49,6 +50,9 @@ Descriptor memory_file(const char* name) {
   return file;
 }
 
+/// How long the pipes of ranks are silent, in milliseconds, when no more is to come.
+constexpr int kSilence = 200;
+
 void inherit(int descriptor) { fcntl(descriptor, F_SETFD, 0); }
 
 }  // namespace
@@ -67,6 +71,7 @@ struct GuestProcesses::Pipes {
   std::string status_begun;
   Descriptor store = memory_file("shardproof-store");
   Print print;
+  std::atomic<bool> is_over = false;  // no rank runs any more; what still holds a pipe is not theirs
 
   std::string settings(bool keeps_off_gpu) const {
     nlohmann::json all = {{"sockets", nlohmann::json::array()},
@@ -119,7 +124,7 @@ struct GuestProcesses::Pipes {
     if (rank < ranks.size() && space != std::string::npos) ranks[rank].ended = line.substr(space + 1);
   }
 
-  /// Passes on all that the ranks write, until all of their pipes are closed.
+  /// Passes on all that the ranks write, until all of their pipes are closed, or all is over and silent.
   void read_all() {
     struct Source {
       const Descriptor* from;
@@ -140,7 +145,9 @@ struct GuestProcesses::Pipes {
     while (!sources.empty()) {
       std::vector<pollfd> waiting;
       for (const Source& source : sources) waiting.push_back({.fd = source.from->number(), .events = POLLIN});
-      if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+      const int ready = poll(waiting.data(), waiting.size(), kSilence);
+      if (ready == 0 && is_over) return;
+      if (ready <= 0) continue;
       for (std::size_t i = sources.size(); i-- > 0;) {
         if (waiting[i].revents == 0) continue;
         if (!take(*sources[i].from, *sources[i].begun, sources[i].line))
@@ -170,6 +177,9 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
 [[noreturn]] void become(const GuestCommand& command, const std::string& settings,
                          const Descriptor& failure) {
   setpgid(0, 0);
+  dup2(STDERR_FILENO, STDOUT_FILENO);  // the result goes to standard output
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setenv("SHARDPROOF_GUESTS", settings.c_str(), 1);
   const char* path = getenv("PYTHONPATH");
@@ -251,6 +261,7 @@ std::vector<std::string> GuestProcesses::finish() {
     kill(-starter_, SIGKILL);
     starter_ = -1;
   }
+  pipes_->is_over = true;
   if (reader_.joinable()) reader_.join();
   std::vector<std::string> ended;
   for (const Pipes::OfRank& rank : pipes_->ranks) ended.push_back(rank.ended);
