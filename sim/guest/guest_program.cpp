@@ -51,7 +51,7 @@ class Served {
     } catch (const std::exception&) {
       throw;
     } catch (...) {  // the world has ended
-      answer({{"ended", true}});
+      tell_the_end();
       throw;
     }
     answer(said);
@@ -83,6 +83,14 @@ class Served {
         break;
     }
     return json::object();
+  }
+
+  /// A guest that is gone need not know.
+  void tell_the_end() {
+    try {
+      answer({{"ended", true}});
+    } catch (const Error&) {
+    }
   }
 
   void answer(const json& body) { frames_.write(body.dump(-1, ' ', true, json::error_handler_t::replace)); }
