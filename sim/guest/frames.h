@@ -1,11 +1,12 @@
 #pragma once
 
-/// Frames: how a guest, which is a process of its own, and its rank tell each other what to do. Both ends of a
-/// connected Unix socket write whole frames and read whole frames.
+/// Frames: how a guest, which is a process of its own, and its rank tell each other what to do. Both ends of
+/// a connected Unix socket write whole frames and read whole frames.
 ///
-/// Shapes  a frame is a header of 12 bytes and a body. The header has three numbers of 32 bits, little-endian:
-///         "SPG1" as 0x31475053, the number of the frame among those of its sender, from 0, and the bytes of
-///         the body, at most kMostBodyBytes. The body is a JSON object in UTF-8 (guest_request.h).
+/// Shapes  a frame is a header of 12 bytes and a body. The header has three numbers of 32 bits,
+///         little-endian: "SPG1" as 0x31475053, the number of the frame among those of its sender, from 0,
+///         and the bytes of the body, at most kMostBodyBytes. The body is a JSON object in UTF-8
+///         (guest_request.h).
 /// Calls   read() waits with wait_until_readable(), so that other ranks run meanwhile.
 /// Errors  guest_frame: what came is no frame, is too large, or has another number than the next one;
 ///         guest_gone: the other end was closed, in the middle of a frame or without a word of the end, or it

@@ -1,11 +1,11 @@
 #pragma once
 
-/// The calls of a guest, made on the communicators of its rank. Elements are copied from the segment when a call
-/// is started, and back to it when the call is done.
+/// The calls of a guest, made on the communicators of its rank. Elements are copied from the segment when a
+/// call is started, and back to it when the call is done.
 ///
 /// Calls   wait() once for each call that start() has started; a batch counts as one call.
-/// Errors  guest_request: a group or a call that there is not, or a tensor that the operation takes and that is
-///         missing; guest_memory (segment.h); those of Communicator.
+/// Errors  guest_request: a group or a call that there is not, or a tensor that the operation takes and that
+///         is missing; guest_memory (segment.h); those of Communicator.
 
 #include <cstddef>
 #include <map>

@@ -38,8 +38,8 @@ class Served {
   }
 
  private:
-  /// Answers a request, and returns whether it was the last one. What is refused is an exception in the guest's
-  /// program, as it is in one of C++.
+  /// Answers a request, and returns whether it was the last one. What is refused is an exception in the
+  /// guest's program, as it is in one of C++.
   bool answer_to(const std::string& body) {
     json said;
     GuestRequest request;

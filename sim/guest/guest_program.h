@@ -1,13 +1,14 @@
 #pragma once
 
-/// The program of a rank that is played by a guest: a process of its own, such as a Python program. It reads a
-/// request of the process (guest_request.h), makes the call on an ordinary communicator, and answers. So all
-/// that a world does for programs in C++, it does for guests.
+/// The program of a rank that is played by a guest: a process of its own, such as a Python program. It reads
+/// a request of the process (guest_request.h), makes the call on an ordinary communicator, and answers. So
+/// all that a world does for programs in C++, it does for guests.
 ///
 /// Shapes  one end for each rank of the world, in ascending order.
-/// Calls   an answer is a frame, too: {} when it is done, or started; {"group": N, "place": P} for a group that this rank is in, and {"group": null} for another one;
-///         {"refused": {code, option, numbers, rule, hint}} for a call that is refused, after which the guest
-///         goes on; {"ended": true} when the world has ended, because ranks cannot go on.
+/// Calls   an answer is a frame, too: {} when it is done, or started; {"group": N, "place": P} for a group
+///         that this rank is in, and {"group": null} for another one; {"refused": {code, option, numbers,
+///         rule, hint}} for a call that is refused, after which the guest goes on; {"ended": true} when the
+///         world has ended, because ranks cannot go on.
 /// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a
 ///         program that ends by an exception, with its text.
 

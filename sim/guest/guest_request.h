@@ -2,7 +2,7 @@
 
 /// What a guest asks of its rank: the body of a frame, a JSON object. `do` says what:
 ///
-///   call       one call: operation, group, site, and what the operation takes (below). `waits` false starts it
+///   call       one call: operation, group, site, and what the operation takes. `waits` false starts it
 ///   batch      `calls` of send and recv that are started together; `site` and `group` as above
 ///   wait       for `call`, the number of the frame that has started a call or a batch
 ///   new_group  `name`, `members` (global ranks), `site`
@@ -11,9 +11,9 @@
 ///   raised     the program has ended by an exception, whose text is `text`
 ///
 /// Shapes  a site is [name, file, line]. A tensor is [dtype, offset, elements]: where it lies in the segment
-///         (segment.h). `input` and `output` are tensors or absent; an operation that works in place has both,
-///         at the same offset. `group` is a number that new_group gave, or 0 for the world; `root` and `peer`
-///         are places in it; `send` and `receive` are elements for each place.
+///         (segment.h). `input` and `output` are tensors or absent; an operation that works in place has
+///         both, at the same offset. `group` is a number that new_group gave, or 0 for the world; `root` and
+///         `peer` are places in it; `send` and `receive` are elements for each place.
 /// Errors  guest_request: the body is no such object. It names the member and what was given.
 
 #include <cstdint>

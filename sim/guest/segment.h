@@ -1,7 +1,7 @@
 #pragma once
 
-/// The memory that a guest shares with its rank. Elements of tensors pass through it, and frames say where they
-/// lie.
+/// The memory that a guest shares with its rank. Elements of tensors pass through it, and frames say where
+/// they lie.
 ///
 /// Shapes  offsets and sizes in bytes. The guest makes the segment larger when it needs to, by ftruncate();
 ///         the rank maps it again when an offset lies beyond what it has mapped.

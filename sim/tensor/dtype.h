@@ -14,8 +14,8 @@
 
 namespace sim {
 
-/// Rank programs compute in the first five. The last two are those of programs outside (sim/guest): they are moved
-/// and reduced, and no other kernel takes them.
+/// Rank programs compute in the first five. The last two are those of programs outside (sim/guest): they are
+/// moved and reduced, and no other kernel takes them.
 enum class DType : std::uint8_t { f64, f32, bf16, field, i32, i64, u8 };
 
 constexpr std::int64_t size_of(DType dtype) {

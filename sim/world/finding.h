@@ -25,8 +25,8 @@
 ///                                the peer has ended without the other side of the message
 ///   pending_work                 a rank ended without wait() for a call that it had started
 ///   guest_raised, guest_gone, guest_frame
-///                                the rank's program is a process of its own (sim/guest), and it raised, is gone
-///                                without a word, or sent what is no request
+///                                the rank's program is a process of its own (sim/guest), and it raised, is
+///                                gone without a word, or sent what is no request
 ///   other_lines                  a warning: members made equal calls at different lines of their program
 ///   potential_deadlock           ranks make calls of several groups in different orders, which this schedule
 ///                                survived
@@ -73,7 +73,7 @@ CallFacts facts_of(const CallRecord& call, int rank, std::string state);
 /// Adds the facts of one rank. Beyond ten it only counts them, because ten are enough to see what is wrong.
 void add_facts(Finding& finding, CallFacts facts);
 
-/// Returns several lines that describe a finding. `reproduce` is the line that reproduces the run; "" for none.
+/// Returns several lines that describe a finding. `reproduce` is the line that reproduces the run, or "".
 std::string text_of(const Finding& finding, const std::string& reproduce);
 
 }  // namespace sim

@@ -334,9 +334,10 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("tests/verify/exam/fault_catalogue_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/sweep",
-                                             "tests/verify/recordings", "tests/verify/run_arguments"},
-                                            {".cpp"}))
+  for (const SourceFile& file :
+       files_under({"tests/sim", "tests/gpu", "tests/verify/sweep", "tests/verify/recordings",
+                    "tests/verify/run", "tests/verify/run_arguments"},
+                   {".cpp"}))
     refusal_tests += file.text;
   for (const SourceFile& file : files_under({"tests/verify/megatron_rules"}, {".tsv"}))
     refusal_tests += quoted_last_column(file.text);

@@ -7,7 +7,8 @@
 
 namespace verify {
 
-/// With --format json standard output has the document alone, and the lines of the ranks go to standard error.
+/// With --format json standard output has the document alone, and the lines of the ranks go to standard
+/// error.
 int run_run(const Call& call) {
   const GuestRequest request = guest_request_of(call.line, call.called);
   const bool as_json = asks_for_json(call.line);

@@ -159,7 +159,8 @@ struct GuestProcesses::Pipes {
 
 namespace {
 
-/// Returns the interpreter's words with the client in front of the program: "python -u -m shardproof.start train.py".
+/// Returns the interpreter's words with the client in front of the program: "python -u -m shardproof.start
+/// train.py".
 std::vector<std::string> with_client(const std::vector<std::string>& words) {
   std::size_t program = 1;
   const auto takes_a_word = [](const std::string& option) { return option == "-W" || option == "-X"; };

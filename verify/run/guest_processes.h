@@ -1,11 +1,12 @@
 #pragma once
 
-/// The processes of a program in Python that is run as the ranks of a virtual world: one for each rank, forked by
-/// one process that has imported what the program imports (verify/python/shardproof/start.py).
+/// The processes of a program in Python that is run as the ranks of a virtual world: one for each rank,
+/// forked by one process that has imported what the program imports (verify/python/shardproof/start.py).
 ///
-/// Calls   end_of() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the order
-///         of each rank; lines of several ranks come in any order. finish() waits for all of them.
-/// Errors  run_program_not_started: the interpreter cannot be started. guest_limit: the system gives no more descriptors.
+/// Calls   end_of() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the
+///         order of each rank; lines of several ranks come in any order. finish() waits for all of them.
+/// Errors  run_program_not_started: the interpreter cannot be started. guest_limit: the system gives no more
+///         descriptors.
 /// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one.
 
 #include <functional>
@@ -45,8 +46,8 @@ class GuestProcesses {
   GuestProcesses& operator=(const GuestProcesses&) = delete;
 
   std::vector<sim::GuestEnd> ends() const;
-  /// Ends all that still run once the ranks are over, and waits until all has been printed. Returns how each rank's
-  /// process has ended: its exit code, or minus the signal; nothing if it was ended here.
+  /// Ends all that still run once the ranks are over, and waits until all has been printed. Returns how each
+  /// rank's process has ended: its exit code, or minus the signal; nothing if it was ended here.
   std::vector<std::string> finish();
 
  private:

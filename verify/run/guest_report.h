@@ -1,7 +1,7 @@
 #pragma once
 
-/// What is said of a run of a program: the verdict first, then what was found, the calls by kind of group, and what
-/// the verdict is about.
+/// What is said of a run of a program: the verdict first, then what was found, the calls by kind of group,
+/// and what the verdict is about.
 
 #include <string>
 
@@ -11,8 +11,8 @@
 namespace verify {
 
 std::string guest_run_text(const GuestRequest& request, const GuestRun& run);
-/// verdict; program; ranks; calls; findings; warnings; ledger, a row for each kind of groups, site, operation and dtype;
-/// ended, by rank; unmet_faults; run_hash; schedule_hash; reproduce.
+/// verdict; program; ranks; calls; findings; warnings; ledger, a row for each kind of groups, site, operation
+/// and dtype; ended, by rank; unmet_faults; run_hash; schedule_hash; reproduce.
 Json guest_run_json(const GuestRequest& request, const GuestRun& run);
 
 }  // namespace verify

@@ -316,6 +316,7 @@ TEST(Guests, ThatRaiseAreNamedWithTheirText) {
 
 TEST(Guests, ThatAreGoneAreNamed) {
   const std::string text = found([](auto&, auto& link) { link.hang_up(); });
+  EXPECT_TRUE(has(text, "guest_gone")) << text;
   EXPECT_TRUE(has(text, "guest_gone: rank 1: its process: it is gone after 1 requests")) << text;
 }
 
@@ -329,12 +330,30 @@ TEST(Guests, ThatSendHalfAFrameAreNamed) {
 
 TEST(Guests, ThatSendNoFrameAreNamed) {
   const std::string text = found([](auto& client, auto&) { client.write("GET / HTTP/1.1\r\n\r\n"); });
+  EXPECT_TRUE(has(text, "guest_frame")) << text;
   EXPECT_TRUE(has(text, "guest_frame: rank 1: its process: its frame 1 begins with 0x20544547")) << text;
+}
+
+TEST(Guests, EqualCallsAtDifferentLinesAreAWarning) {
+  WorldSpec spec = world_of(2);
+  spec.compares_lines = true;
+  const RunReport report = run_guests(spec, 2, [&](test::GuestLink& link, int rank) {
+    test::GuestClient client(link, kSegment);
+    for (const int line : {5 + rank, 8})
+      client.ask({{"do", "call"}, {"operation", "barrier"}, {"site", site_of("loop", line)}});
+    client.ask({{"do", "end"}});
+  });
+  EXPECT_TRUE(report.ok());
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_EQ(report.warnings[0].code, "other_lines");
+  EXPECT_EQ(report.warnings[0].calls[0].line, 5);
+  EXPECT_EQ(report.warnings[0].calls[1].line, 6);
 }
 
 /// A request that is none is answered by a refusal, and the guest that goes on is not lost.
 TEST(Guests, ThatLieAreRefusedByName) {
   const std::pair<const char*, const char*> kLies[] = {
+      {R"([])", "guest_request"},
       {R"([])", "a JSON object"},
       {R"({"do": "dance"})", "one of call, batch"},
       {R"({"do": "call", "operation": "all_reduce", "output": ["f32", 0, -1]})", "a whole number from 0"},

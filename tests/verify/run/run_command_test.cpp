@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <sys/resource.h>
 
 #include "tests/support/run.h"
 
@@ -104,6 +105,16 @@ TEST(RunRequest, WhatIsMissingIsSaid) {
   EXPECT_TRUE(has(test::run("run --ranks 2 -- ls").err, "run_program_missing"));
   EXPECT_TRUE(has(test::run("run --ranks 2 -- /no/python3 train.py").err, "run_program_not_started"));
   EXPECT_TRUE(has(test::run("run -- python3 train.py").err, "missing_option"));
+}
+
+TEST(RunRequest, TooFewDescriptorsAreSaid) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few = {.rlim_cur = 40, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const test::RunResult run = test::run("run --ranks 64 -- python3 train.py");
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(has(run.err, "guest_limit")) << run.err;
 }
 
 }  // namespace
