@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/output/refusal_table.h"
 
