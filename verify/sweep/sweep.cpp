@@ -282,21 +282,15 @@ class RefusalCount {
 };
 
 [[noreturn]] void refuse_without_result(const SweepReport& report) {
+  if (report.tried == 0) refuse_by("sweep_without_result/empty", "--sweep");
   std::string rules;
   constexpr std::size_t kShown = 4;
   for (std::size_t i = 0; i < std::min(kShown, report.refusals.size()); ++i) {
     const SweepRefusal& rule = report.refusals[i];
     rules += fmt::format("{}{} ({}) refuses {}", i == 0 ? ": " : ", ", rule.code, rule.option, rule.layouts);
   }
-  const bool is_empty = report.tried == 0;
-  sim::refuse(
-      {.code = "sweep_without_result",
-       .option = "--sweep",
-       .numbers = is_empty ? "no sizes divide the world"
-                           : fmt::format("none of {} layouts is accepted{}", report.tried, rules),
-       .rule = is_empty ? "tp * pp * cp divides the world"
-                        : "a sweep shows the layouts that Megatron accepts: " + report.refusals.front().rule,
-       .hint = is_empty ? "--sweep-values tp=1" : report.refusals.front().hint});
+  const SweepRefusal& first = report.refusals.front();
+  refuse_by("sweep_without_result/refused", "--sweep", report.tried, rules, first.rule, first.hint);
 }
 
 }  // namespace
