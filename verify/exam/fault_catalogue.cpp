@@ -226,13 +226,8 @@ std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files
     return !is_chosen(options.cases, entry.the_case().name()) || !has_chosen_fault(options, entry);
   });
   if (!entries.empty()) return entries;
-  sim::refuse({.code = "nothing_in_catalogue",
-               .option = "--catalogue",
-               .numbers = files.empty() ? "no file is given"
-                                        : fmt::format("{} in {} of --case and --fault", none_of(bugs.size()),
-                                                      fmt::join(files, ", ")),
-               .rule = "a catalogue has at least one bug in the chosen cases, with one of the chosen faults",
-               .hint = "exam --catalogue FILE, in the form of those of scenarios/faults"});
+  if (files.empty()) refuse_by("nothing_in_catalogue/files", "--catalogue");
+  refuse_by("nothing_in_catalogue", "--catalogue", none_of(bugs.size()), fmt::join(files, ", "));
 }
 
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,

@@ -14,7 +14,6 @@
 #include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
-#include "verify/recordings/value_tree.h"
 
 namespace verify {
 
