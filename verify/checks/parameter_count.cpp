@@ -1,9 +1,7 @@
 #include "verify/checks/parameter_count.h"
 
-#include <fmt/format.h>
-
-#include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -31,22 +29,10 @@ void check(const ModelShape& shape) {
     sim::require_size("--num-attention-heads times --kv-channels",
                       sim::capped_product({shape.num_attention_heads, *shape.kv_channels}));
   } else if (shape.hidden_size % shape.num_attention_heads != 0) {
-    sim::refuse(
-        {.code = "heads_div",
-         .option = "--num-attention-heads",
-         .numbers = fmt::format("hidden size {}, {} heads", shape.hidden_size, shape.num_attention_heads),
-         .rule = "the hidden size must be a multiple of the number of heads, unless --kv-channels gives "
-                 "their size",
-         .hint = fmt::format("a number of heads that divides {}", shape.hidden_size)});
+    refuse_by("heads_div", "--num-attention-heads", shape.hidden_size, shape.num_attention_heads);
   }
-  if (shape.num_attention_heads % shape.num_query_groups != 0) {
-    sim::refuse({.code = "groups_div",
-                 .option = "--num-query-groups",
-                 .numbers = fmt::format("{} heads, {} query groups", shape.num_attention_heads,
-                                        shape.num_query_groups),
-                 .rule = "the number of heads must be a multiple of the number of query groups",
-                 .hint = fmt::format("a number of query groups that divides {}", shape.num_attention_heads)});
-  }
+  if (shape.num_attention_heads % shape.num_query_groups != 0)
+    refuse_by("groups_div", "--num-query-groups", shape.num_attention_heads, shape.num_query_groups);
 }
 
 /// Refuses a product that is too large to be counted. One matrix has at most 2^48 elements, and so have the
@@ -56,11 +42,7 @@ std::int64_t counted_product(const char* option, std::int64_t count, const char*
   constexpr std::int64_t kMost = std::int64_t{1} << 61;
   std::int64_t product = 0;
   if (!__builtin_mul_overflow(count, of_one, &product) && product <= kMost) return product;
-  sim::refuse({.code = "too_many_parameters",
-               .option = option,
-               .numbers = fmt::format("{} {} of {} parameters", count, things, of_one),
-               .rule = fmt::format("the {} of a model have at most {} parameters", things, kMost),
-               .hint = fmt::format("fewer {}, or a smaller hidden size", things)});
+  refuse_by("too_many_parameters", option, count, things, of_one, kMost);
 }
 
 std::int64_t linear(std::int64_t out, std::int64_t in, bool has_bias) {

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "sim/base/content_hash.h"
-#include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
 #include "verify/cases/case_setting.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/model_options.h"
 
 namespace verify {
@@ -27,15 +27,6 @@ namespace {
 
 constexpr std::int64_t kLeastSteps = 2;  // the second step is the first one that starts from optimizer states
 constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
-
-[[noreturn]] void refuse_text(std::string numbers) {
-  sim::refuse({.code = "training_text",
-               .option = "--text",
-               .numbers = std::move(numbers),
-               .rule = fmt::format("the training text is a readable regular file of at most {} bytes",
-                                   kMostTextBytes),
-               .hint = "--text README.md"});
-}
 
 /// The sizes with which the model is trained: those of the scenario, folded where needed.
 struct TrainedSizes {
@@ -314,13 +305,7 @@ void require_labels(const CaseSetting& setting) {
     const sim::Sample sample = setting.text->sample(number);
     if (std::ranges::any_of(sample.labels, [](auto id) { return id != sim::kIgnoredLabel; })) return;
   }
-  sim::refuse(
-      {.code = "training_labels",
-       .option = "--eod-mask-loss",
-       .numbers = fmt::format("none of {} has a token with a loss", counted(samples, "sample")),
-       .rule =
-           "with --eod-mask-loss the first byte of a document has no loss, so some other byte must have one",
-       .hint = "a text with words between its blank lines, or no --eod-mask-loss"});
+  refuse_by("training_labels", "--eod-mask-loss", counted(samples, "sample"));
 }
 
 std::string text_of_model(const sim::GptConfig& model) {
@@ -333,13 +318,15 @@ std::string text_of_model(const sim::GptConfig& model) {
 std::string training_text(const std::string& path) {
   std::error_code error;
   const bool is_plain = std::filesystem::is_regular_file(path, error);
-  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "not a regular file"));
+  if (!is_plain)
+    refuse_by("training_text/form", "--text", path, error ? error.message() : "not a regular file",
+              kMostTextBytes);
   const auto bytes = std::filesystem::file_size(path, error);
-  if (error || bytes > kMostTextBytes) refuse_text(fmt::format("{}: {} bytes", path, bytes));
+  if (error || bytes > kMostTextBytes) refuse_by("training_text/size", "--text", path, bytes, kMostTextBytes);
   std::string text(static_cast<std::size_t>(bytes), '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
-    refuse_text(fmt::format("{}: {}", path, std::strerror(errno)));
+    refuse_by("training_text/form", "--text", path, std::strerror(errno), kMostTextBytes);
   return text;
 }
 
@@ -381,11 +368,7 @@ std::int64_t train_iters(const TrainingOptions& training) {
   constexpr std::int64_t kMost = 1000;
   const std::int64_t steps = training.train_iters.value_or(kTrainIters);
   if (steps <= kMost) return steps;
-  sim::refuse({.code = "train_iters",
-               .option = "--train-iters",
-               .numbers = fmt::format("{}", steps),
-               .rule = fmt::format("replay trains at most {} steps, on ranks and on one device", kMost),
-               .hint = "--train-iters 20"});
+  refuse_by("train_iters", "--train-iters", steps, kMost);
 }
 
 }  // namespace verify

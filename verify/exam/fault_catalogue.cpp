@@ -14,6 +14,7 @@
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_rules.h"
 #include "verify/output/input_file.h"
+#include "verify/output/refusal_table.h"
 #include "verify/properties/bench.h"
 #include "verify/vocabulary/nearest_name.h"
 
@@ -51,68 +52,38 @@ struct WrittenBug {
   }
 };
 
-[[noreturn]] void refuse_line(const std::string& where, std::string numbers, std::string rule,
-                              std::string hint) {
-  sim::refuse({.code = "catalogue_syntax",
-               .option = where,
-               .numbers = std::move(numbers),
-               .rule = std::move(rule),
-               .hint = std::move(hint)});
-}
-
 void read_bug(const std::string& line, const std::string& where, std::vector<WrittenBug>& bugs) {
   const std::string bug = without_blanks(line.substr(1, line.size() - 2));
-  if (!line.ends_with(']') || bug.empty())
-    refuse_line(where, fmt::format("'{}'", line), "a bug begins with its name in brackets",
-                "[row: forward sum left out]");
+  if (!line.ends_with(']') || bug.empty()) refuse_by("catalogue_syntax/bug", where, line);
   const bool is_known = std::ranges::any_of(bugs, [&](const auto& one) { return one.bug == bug; });
   bugs.push_back({.bug = bug, .where = where, .values = {}, .lines = {}});
-  if (is_known)
-    refuse_line(where, fmt::format("'{}' is given again", bug), "a catalogue has each bug once",
-                "another name for one of them");
+  if (is_known) refuse_by("catalogue_syntax/bug_twice", where, bug);
 }
 
 void read_value(const std::string& line, const std::string& where, std::vector<WrittenBug>& bugs) {
   const std::size_t equals = line.find('=');
   if (equals == std::string::npos)
-    refuse_line(where, fmt::format("'{}'", line),
-                "a line of a catalogue is '[bug]', 'key = value', or a comment after '#'",
-                fmt::format("{} = {}", kCatalogueKeys[1].name, kCatalogueKeys[1].example));
+    refuse_by("catalogue_syntax/line", where, line, kCatalogueKeys[1].name, kCatalogueKeys[1].example);
   const std::string name = without_blanks(line.substr(0, equals));
   const std::string value = without_blanks(line.substr(equals + 1));
-  if (bugs.empty())
-    refuse_line(where, fmt::format("'{}' before the first bug", name), "a key belongs to the bug above it",
-                "[row: forward sum left out] in a line before it");
+  if (bugs.empty()) refuse_by("catalogue_syntax/no_bug", where, name);
   const auto key =
       std::ranges::find_if(kCatalogueKeys, [&](const auto& known) { return name == known.name; });
   if (key == kCatalogueKeys.end()) {
     const std::string nearest = nearest_name(name, names_of(kCatalogueKeys));
-    sim::refuse({.code = "catalogue_key",
-                 .option = where,
-                 .numbers = fmt::format("'{}'", name),
-                 .rule = fmt::format("a bug has the keys {}", fmt::join(names_of(kCatalogueKeys), ", ")),
-                 .hint = nearest.empty() ? kCatalogueKeys.front().name : nearest});
+    refuse_by("catalogue_key", where, name, fmt::join(names_of(kCatalogueKeys), ", "),
+              nearest.empty() ? kCatalogueKeys.front().name : nearest);
   }
-  if (value.empty())
-    refuse_line(where, fmt::format("'{}' has no value", name), "a key has a value behind '='",
-                fmt::format("{} = {}", name, key->example));
+  if (value.empty()) refuse_by("catalogue_syntax/no_value", where, name, key->example);
   WrittenBug& bug = bugs.back();
-  if (!key->is_repeated && bug.values.contains(name))
-    refuse_line(where, fmt::format("'{}' is given again", name),
-                "a bug has each key once, and only 'fault' several times", "one line for each key");
+  if (!key->is_repeated && bug.values.contains(name)) refuse_by("catalogue_syntax/key_twice", where, name);
   bug.values[name].push_back(value);
   bug.lines.emplace(name, where);
 }
 
 void read_written(const std::string& path, sim::Refusals& refusals, std::vector<WrittenBug>& bugs) {
   InputText input = text_of_input(path, kMostCatalogueBytes);
-  if (!input.problem.empty()) {
-    sim::refuse({.code = "catalogue_missing",
-                 .option = path,
-                 .numbers = std::move(input.problem),
-                 .rule = "a file of the catalogue is a text file with a section for each bug",
-                 .hint = "scenarios/faults/tensor-parallel.ini as an example"});
-  }
+  if (!input.problem.empty()) refuse_by("catalogue_missing", path, input.problem);
   std::istringstream stream(input.text);
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
@@ -147,11 +118,7 @@ void told_at(const Place& place, const Work& work) {
 CatalogueEntry entry_of(const WrittenBug& bug, const CaseOptions& options, const CaseList& cases) {
   for (const CatalogueKey& key : kCatalogueKeys) {
     if (!key.is_required || bug.values.contains(key.name)) continue;
-    sim::refuse({.code = "catalogue_incomplete",
-                 .option = bug.where,
-                 .numbers = fmt::format("'{}' has no {}", bug.bug, key.name),
-                 .rule = "a bug has a case, a fault, a property, and what the property must name",
-                 .hint = fmt::format("{} = {}", key.name, key.example)});
+    refuse_by("catalogue_incomplete", bug.where, bug.bug, key.name, key.example);
   }
   const std::string file = bug.where.substr(0, bug.where.rfind(", line "));
   CatalogueEntry entry{
@@ -259,13 +226,8 @@ std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files
     return !is_chosen(options.cases, entry.the_case().name()) || !has_chosen_fault(options, entry);
   });
   if (!entries.empty()) return entries;
-  sim::refuse({.code = "nothing_in_catalogue",
-               .option = "--catalogue",
-               .numbers = files.empty() ? "no file is given"
-                                        : fmt::format("{} in {} of --case and --fault", none_of(bugs.size()),
-                                                      fmt::join(files, ", ")),
-               .rule = "a catalogue has at least one bug in the chosen cases, with one of the chosen faults",
-               .hint = "exam --catalogue FILE, in the form of those of scenarios/faults"});
+  if (files.empty()) refuse_by("nothing_in_catalogue/files", "--catalogue");
+  refuse_by("nothing_in_catalogue", "--catalogue", none_of(bugs.size()), fmt::join(files, ", "));
 }
 
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,

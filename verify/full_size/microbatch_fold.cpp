@@ -1,16 +1,15 @@
 #include "verify/full_size/microbatch_fold.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/cases/gpt_calls.h"
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/schedule_request.h"
 
 namespace verify {
@@ -103,12 +102,7 @@ class MessageRows {
 };
 
 [[noreturn]] void refuse_microbatch_fold(const LedgerRow& row, std::int64_t calls) {
-  sim::refuse({.code = "microbatch_fold",
-               .option = row.site,
-               .numbers = fmt::format("{} calls of {} over {} in one period, and {} in two", row.calls,
-                                      sim::name_of(row.operation), row.kind, calls),
-               .rule = "microbatches are folded where each makes the same calls",
-               .hint = "every rank"});
+  refuse_by("microbatch_fold", row.site, row.calls, sim::name_of(row.operation), row.kind, calls);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/comm/ring_traffic.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -37,11 +37,8 @@ std::vector<CallClass> classes_of(const sim::CallLog& calls) {
 }
 
 [[noreturn]] void refuse_fold(const sim::CallRecord& call) {
-  sim::refuse({.code = "replica_fold",
-               .option = sim::text_of(call.site),
-               .numbers = std::string(sim::name_of(call.operation)) + " over " + call.group->kind,
-               .rule = "replicas are folded where their calls differ in nothing but their groups",
-               .hint = "every rank"});
+  refuse_by("replica_fold", sim::text_of(call.site), std::string(sim::name_of(call.operation)),
+            call.group->kind);
 }
 
 /// The groups of the layout, made when they are first asked for.

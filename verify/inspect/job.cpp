@@ -13,7 +13,7 @@
 #include "sim/layout/kind_table.h"
 #include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
-#include "verify/recordings/value_tree.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -135,9 +135,7 @@ class JobBuilder {
   void add_group(const std::vector<Place>& places, const std::vector<int>& members, bool known) {
     members_ += members.size();
     if (members_ > kMostMembers)
-      refuse_limit(job_.recordings[places.front().dump].path,
-                   fmt::format("more than {} members in the groups of all dumps", kMostMembers),
-                   "each group of a job is counted once");
+      refuse_by("dump_limit/members", job_.recordings[places.front().dump].path, kMostMembers);
     const RecordedGroup& first = group_at(places.front());
     for (const Place& place : places)
       job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());

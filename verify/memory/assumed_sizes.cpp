@@ -16,6 +16,7 @@
 #include "sim/base/refusals.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/requested_run.h"
@@ -187,13 +188,8 @@ void require_answers(const CommandLine& line) {
   std::vector<std::string> missing = missing_sizes(settings);
   if (missing.empty()) return asked.throw_if_any();
   if (line.run.is_given() && !settings.has("micro-batch-size")) missing.emplace_back("micro-batch-size");
-  sim::Refusal refusal{.code = "missing_option",
-                       .option = fmt::format("--{}", fmt::join(missing, ", --")),
-                       .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
-                       .rule =
-                           "memory is that of a GPT with known layers, hidden size, attention heads and "
-                           "sequence length",
-                       .hint = fmt::format("--{} N", fmt::join(missing, " N --"))};
+  sim::Refusal refusal = refusal_of("missing_option/memory", fmt::format("--{}", fmt::join(missing, ", --")),
+                                    missing.size() == 1 ? "it is" : "they are", fmt::join(missing, " N --"));
   if (!asked.empty()) {
     const sim::Refusal& unknown = asked.all().front();
     refusal.code = unknown.code;

@@ -6,6 +6,7 @@
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/megatron_rules/megatron_validation.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 
 namespace verify {
@@ -20,13 +21,8 @@ void require_listable(const ModelShape& shape, const sim::Layout& layout) {
   const bool fits = shape.num_layers + shape.mtp_num_layers <= kMostLayers &&
                     shape.num_layers * experts <= kMostMatrices && parameter_count(shape) <= kMostParameters;
   if (fits) return;
-  sim::refuse({.code = "memory_not_counted",
-               .option = "--num-layers",
-               .numbers = fmt::format("{} layers with {} experts on a rank", shape.num_layers, experts),
-               .rule = fmt::format("memory is counted for models of at most {} layers, {} parameters, and {} "
-                                   "experts on a rank",
-                                   kMostLayers, kMostParameters, kMostMatrices),
-               .hint = "a smaller model"});
+  refuse_by("memory_not_counted/size", "--num-layers", shape.num_layers, experts, kMostLayers,
+            kMostParameters, kMostMatrices);
 }
 
 /// Returns the schedule of the scenario, or of fewer microbatches where it has none; nothing if that would be
@@ -102,11 +98,7 @@ std::string why_no_memory(const ScenarioRequest& request) {
 void require_memory(const Scenario& scenario, const ScenarioRequest& request) {
   const std::string reason = why_no_memory(request);
   if (reason.empty()) return;
-  sim::refuse({.code = "memory_not_counted",
-               .option = "memory",
-               .numbers = reason,
-               .rule = "memory is counted of a training step of a GPT",
-               .hint = hint_without_memory(scenario, request)});
+  refuse_by("memory_not_counted", "memory", reason, hint_without_memory(scenario, request));
 }
 
 std::string why_no_activations(const ScenarioRequest& request) {

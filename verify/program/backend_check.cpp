@@ -1,10 +1,8 @@
 #include "verify/program/backend_check.h"
 
 #include <fmt/format.h>
-#include <utility>
 
 #include "sim/base/content_hash.h"
-#include "sim/base/error.h"
 #include "verify/backends/backend.h"
 #include "verify/backends/twin_program.h"
 #include "verify/campaign/case_request.h"
@@ -13,6 +11,7 @@
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
@@ -156,12 +155,7 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
 void require_several_processes(const BackendChoice& choice, const std::string& called, const char* rule,
                                const std::string& otherwise) {
   if (choice.launch.world_size > 1) return;
-  sim::refuse(
-      {.code = "one_process",
-       .option = choice.kind->asked_by,
-       .numbers = "1 process",
-       .rule = rule,
-       .hint = fmt::format("{}{} check {}{}", launched(4), called, choice.kind->asked_by, otherwise)});
+  refuse_by("one_process", choice.kind->asked_by, rule, launched(4), called, otherwise);
 }
 
 std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases) {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/world_spec.h"
@@ -25,6 +24,7 @@
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/backend_check.h"
@@ -290,13 +290,7 @@ int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spr
 
 int check_cases(const Call& call, const CaseList& cases) {
   const CommandLine& line = call.line;
-  if (!line.scenarios.empty()) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[0],
-                 .numbers = "a scenario is given",
-                 .rule = "'check' takes no scenario, because it draws its own settings",
-                 .hint = call.called + " replay " + line.scenarios[0]});
-  }
+  if (!line.scenarios.empty()) refuse_by("one_scenario/check", line.scenarios[0], call.called);
   const BackendKind* backend = backend_kind(line);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/layout/kind_table.h"
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/faults/fault.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/wrapped_text.h"
 #include "verify/properties/properties.h"
 #include "verify/requests/option_readers.h"
@@ -71,11 +71,7 @@ std::vector<SectionOptions> named_sections(const Words& words, const Options& op
   for (const std::string& word : words) {
     if (word.ends_with(".ini") || std::ranges::find(known, word) != known.end()) continue;
     const std::string nearest = nearest_name(word, known);
-    sim::refuse({.code = "unknown_topic",
-                 .option = word,
-                 .numbers = "help has no such section",
-                 .rule = fmt::format("the sections are {}", fmt::join(known, ", ")),
-                 .hint = nearest.empty() ? help : help + " " + nearest});
+    refuse_by("unknown_topic", word, fmt::join(known, ", "), nearest.empty() ? help : help + " " + nearest);
   }
   std::erase_if(sections, [&](const SectionOptions& one) {
     return std::ranges::none_of(words,

@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/check.h"
-#include "sim/base/error.h"
 #include "verify/cases/case.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 
@@ -111,12 +111,8 @@ const CommandInfo& command_named(const ProgramInfo& program, const std::string& 
   const std::vector<std::string> names = names_of(commands);
   const std::string nearest = nearest_name(name, names);
   const std::string help = program.called + " --help";
-  sim::refuse(
-      {.code = "unknown_command",
-       .option = name,
-       .numbers = "there is no such command",
-       .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
-       .hint = nearest.empty() ? help : fmt::format("{} {}, or see {}", program.called, nearest, help)});
+  refuse_by("unknown_command", name, fmt::join(names, ", "),
+            nearest.empty() ? help : fmt::format("{} {}, or see {}", program.called, nearest, help));
 }
 
 ProgramInfo project_program(const std::string& called, const CaseList& cases) {

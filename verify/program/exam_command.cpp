@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/exam/exam.h"
@@ -16,6 +15,7 @@
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/properties/bench.h"
@@ -304,11 +304,8 @@ void require_fault_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
-    sim::refuse({.code = "unknown_fault",
-                 .option = "--fault",
-                 .numbers = fmt::format("'{}'", name),
-                 .rule = fmt::format("the faults are {}", fmt::join(known, ", ")),
-                 .hint = nearest.empty() ? "shardproof list" : "--fault " + nearest});
+    refuse_by("unknown_fault", "--fault", name, fmt::join(known, ", "),
+              nearest.empty() ? "shardproof list" : "--fault " + nearest);
   }
 }
 
@@ -319,21 +316,10 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   const CaseOptions options = case_options(line.settings);
   require_fault_names(options.faults);
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
-  if (asks_for_power && (asks_for_bugs || !options.faults.empty())) {
-    sim::refuse({.code = "option_without_effect",
-                 .option = asks_for_bugs ? "--catalogue" : "--fault",
-                 .numbers = "it is given beside --power",
-                 .rule = "--power plants factors of 1 + 2^-k, and nothing else",
-                 .hint = "one of the two options"});
-  }
+  if (asks_for_power && (asks_for_bugs || !options.faults.empty()))
+    refuse_by("option_without_effect/power", asks_for_bugs ? "--catalogue" : "--fault");
   if (asks_for_bugs) return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios);
-  if (!line.scenarios.empty()) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[0],
-                 .numbers = "a file is given",
-                 .rule = "'exam' draws its own settings, and takes files with --catalogue alone",
-                 .hint = call.called + " exam --catalogue " + line.scenarios[0]});
-  }
+  if (!line.scenarios.empty()) refuse_by("one_scenario/exam", line.scenarios[0], call.called);
   if (asks_for_power) return exam_power(call, cases);
   const CampaignRequest campaign = requested_campaign(options, cases);
   const ExamRequest request{.cases = campaign.cases,

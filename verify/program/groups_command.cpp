@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 #include <optional>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
 #include "verify/checks/group_comparison.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
@@ -33,15 +33,10 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
     if (layout.find(name) != nullptr) continue;
     const std::vector<std::string> present = names_of(layout.kinds, &sim::GroupKind::name);
     const sim::KindRow* row = sim::find_kind(name);
-    const bool exists = row != nullptr;
-    const std::string nearest = exists ? std::string(row->same_as) : nearest_name(name, present);
-    sim::refuse(
-        {.code = exists ? "absent_kind" : "unknown_kind",
-         .option = "--kind",
-         .numbers = fmt::format("'{}'", name),
-         .rule = exists ? fmt::format("this layout has no such kind; it has {}", fmt::join(present, ", "))
-                        : "the value is a group kind of the layout",
-         .hint = nearest.empty() ? "shardproof list" : "--kind " + nearest});
+    const std::string nearest = row != nullptr ? std::string(row->same_as) : nearest_name(name, present);
+    const std::string hint = nearest.empty() ? "shardproof list" : "--kind " + nearest;
+    if (row != nullptr) refuse_by("absent_kind", "--kind", name, fmt::join(present, ", "), hint);
+    refuse_by("unknown_kind", "--kind", name, hint);
   }
   return selected;
 }
@@ -50,24 +45,14 @@ std::optional<int> selected_rank(const sim::Layout& layout, const std::optional<
   if (!rank) return std::nullopt;
   const std::int64_t last = layout.first_rank + layout.grid_size - 1;
   if (*rank >= layout.first_rank && *rank <= last) return static_cast<int>(*rank);
-  sim::refuse({.code = "rank_outside_grid",
-               .option = "--rank",
-               .numbers = fmt::format("rank {}", *rank),
-               .rule = fmt::format("the ranks of this layout are {} to {}", layout.first_rank, last),
-               .hint = fmt::format("--rank {}", layout.first_rank)});
+  refuse_by("rank_outside_grid", "--rank", *rank, layout.first_rank, last);
 }
 
 /// Returns the rank whose groups are compared: that of --rank, or that of a dump of one rank.
 std::optional<int> compared_rank(const GroupsRequest& request) {
   const std::optional<std::int64_t>& dumped = request.against->rank;
-  if (dumped && request.rank && *request.rank != *dumped) {
-    sim::refuse(
-        {.code = "dump_rank",
-         .option = "--rank",
-         .numbers = fmt::format("rank {}, and the dump has the groups of rank {}", *request.rank, *dumped),
-         .rule = "a dump of one rank is held against the groups of this rank",
-         .hint = fmt::format("--rank {}", *dumped)});
-  }
+  if (dumped && request.rank && *request.rank != *dumped)
+    refuse_by("dump_rank", "--rank", *request.rank, *dumped);
   return selected_rank(request.layout, dumped ? dumped : request.rank);
 }
 

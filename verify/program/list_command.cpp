@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/base/error.h"
 #include "sim/layout/kind_table.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/faults/fault.h"
 #include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
@@ -68,13 +68,7 @@ std::string list_text(const std::vector<Scenario>& scenarios) {
 
 int run_list(const Call& call) {
   const CommandLine& line = call.line;
-  if (!line.scenarios.empty()) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[0],
-                 .numbers = "a scenario is given",
-                 .rule = "'list' takes no scenario",
-                 .hint = "shardproof list"});
-  }
+  if (!line.scenarios.empty()) refuse_by("one_scenario/list", line.scenarios[0]);
   std::vector<Scenario> scenarios;
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
   call.output.out << (asks_for_json(line) ? one_line(list_json(scenarios)) : list_text(scenarios));

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/program/memory_answer.h"
 
 namespace verify {
@@ -19,13 +19,8 @@ constexpr std::int64_t kMuch = std::int64_t{1} << 30;
 
 std::optional<std::size_t> stage_of(const OutOfMemory& said, const sim::Layout& layout) {
   if (!said.rank) return std::nullopt;
-  if (*said.rank >= layout.world_size) {
-    sim::refuse({.code = "out_of_memory_rank",
-                 .option = "--out-of-memory",
-                 .numbers = fmt::format("rank {} of {}", *said.rank, layout.world_size),
-                 .rule = "the rank in the text is one of the run's",
-                 .hint = "--world-size, or the arguments, of the run that wrote the text"});
-  }
+  if (*said.rank >= layout.world_size)
+    refuse_by("out_of_memory_rank", "--out-of-memory", *said.rank, layout.world_size);
   const sim::GroupKind* pipelines = layout.find("pp");
   const auto place = pipelines == nullptr ? std::nullopt : pipelines->place_of(*said.rank);
   return place ? static_cast<std::size_t>(place->position) : 0;

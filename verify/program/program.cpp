@@ -9,6 +9,7 @@
 #include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
 #include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/program/command_help.h"
 #include "verify/program/command_info.h"
@@ -95,11 +96,7 @@ int run(const std::vector<std::string>& arguments, const Output& output, const B
   }
   if (line.command.empty()) {
     output.err << overview(shardproof_program(), output.columns) << "\n";
-    sim::refuse({.code = "missing_command",
-                 .option = "command line",
-                 .numbers = "no command is given",
-                 .rule = "a call is shardproof COMMAND [SCENARIO...] [--options]",
-                 .hint = "shardproof replay, or shardproof --help"});
+    refuse_by("missing_command", "command line");
   }
   const CommandInfo& command = command_named(shardproof_program(), line.command);
   require_read_by(line, command.reader);

@@ -19,6 +19,7 @@
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
@@ -46,14 +47,6 @@ void add_lines_to_reproduce(ScenarioReport& report, const CommandLine& line, con
                   arguments_of(line));
   for (CheckResult& check : report.checks)
     if (!check.reproduce.empty()) check.detail += fmt::format(" {} replay{}", called, check.reproduce);
-}
-
-[[noreturn]] void refuse_scenarios(const std::string& numbers) {
-  sim::refuse({.code = "backend_scenarios",
-               .option = "--backend, --device",
-               .numbers = numbers,
-               .rule = "on a backend, replay runs one scenario at a time",
-               .hint = "one scenario, or --world-size; several scenarios run without a backend"});
 }
 
 /// Measures how long the rows of a replay take, by the clock of this machine. The seconds are only shown, for
@@ -102,8 +95,7 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   report.name = sim::printable_text(path);
   try {
     const Scenario scenario = read_scenario(path, line);
-    if (backend_kind(scenario) != nullptr)
-      refuse_scenarios(path + " asks for a backend, and is one of several scenarios");
+    if (backend_kind(scenario) != nullptr) refuse_by("backend_scenarios/file", "--backend, --device", path);
     return measured_replay(scenario, device, before_step, proved);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -174,13 +166,9 @@ std::vector<ScenarioReport> replay_all(const Call& call) {
 /// Refuses several scenarios, because the dumps of a folder are those of one job.
 void require_one_run(const CommandLine& line) {
   if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
-  sim::refuse({.code = "flight_recorder_runs",
-               .option = "--flight-recorder",
-               .numbers = line.scenarios.empty()
-                              ? "all scenarios are replayed"
-                              : fmt::format("{} scenarios are given", line.scenarios.size()),
-               .rule = "the dumps of a folder are those of one run",
-               .hint = "one scenario, or --world-size"});
+  refuse_by("flight_recorder_runs", "--flight-recorder",
+            line.scenarios.empty() ? "all scenarios are replayed"
+                                   : fmt::format("{} scenarios are given", line.scenarios.size()));
 }
 
 using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
@@ -252,9 +240,9 @@ void write_result(const Call& call, const std::vector<ScenarioReport>& reports, 
 /// Returns the single scenario of a replay on a backend: a file, or the command line alone.
 Scenario only_scenario(const CommandLine& line) {
   if (line.scenarios.size() > 1)
-    refuse_scenarios(fmt::format("{} scenarios are given", line.scenarios.size()));
+    refuse_by("backend_scenarios/several", "--backend, --device", line.scenarios.size());
   if (line.scenarios.empty() && !gives_a_world(line))
-    refuse_scenarios("no scenario and no --world-size is given");
+    refuse_by("backend_scenarios/none", "--backend, --device");
   Scenario scenario =
       line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios.front(), line);
   scenario.settings.check();
@@ -329,13 +317,7 @@ int run_replay(const Call& call) {
   require_read_on(line, Reader::replay, nullptr);
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(call);
-  if (reports.empty()) {
-    sim::refuse({.code = "scenario_missing",
-                 .option = scenario_folder(),
-                 .numbers = "there is no .ini file in this folder",
-                 .rule = "replay without a scenario replays all of scenarios/",
-                 .hint = "name a scenario file"});
-  }
+  if (reports.empty()) refuse_by("scenario_missing/folder", scenario_folder());
   write_result(call, reports, files, call.output.colour);
   return overall(reports);
 }

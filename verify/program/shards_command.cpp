@@ -4,12 +4,12 @@
 #include <iterator>
 #include <ostream>
 
-#include "sim/base/error.h"
 #include "sim/optimizer/range_map.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/memory/model_memory.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
@@ -159,11 +159,7 @@ std::string as_text(const sim::BufferLayout& layout) {
 void require_listed(const ModelShape& shape) {
   constexpr std::int64_t kMostLayers = 10'000;
   if (shape.num_layers <= kMostLayers) return;
-  sim::refuse({.code = "too_many_layers",
-               .option = "--num-layers",
-               .numbers = fmt::format("{} layers", shape.num_layers),
-               .rule = fmt::format("shards lists the parameters of at most {} layers", kMostLayers),
-               .hint = "the number of layers of one pipeline stage"});
+  refuse_by("too_many_layers", "--num-layers", shape.num_layers, kMostLayers);
 }
 
 /// Returns the parameters that a rank holds of a whole GPT, in the order of the model. Experts that are

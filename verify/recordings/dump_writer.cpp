@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -204,11 +204,7 @@ void DumpFolderWriter::write(const RankDump& dump) const {
 }
 
 void DumpFolderWriter::refuse_path(const std::string& problem) const {
-  sim::refuse({.code = "flight_recorder_folder",
-               .option = "--flight-recorder",
-               .numbers = fmt::format("'{}' {}", path_.string(), problem),
-               .rule = "the dumps of a run are alone in a writable folder, which is empty or is made",
-               .hint = "--flight-recorder dumps"});
+  refuse_by("flight_recorder_folder", "--flight-recorder", path_.string(), problem);
 }
 
 }  // namespace verify

@@ -2,11 +2,9 @@
 
 #include <charconv>
 #include <cstdint>
-#include <fmt/format.h>
-#include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -75,9 +73,7 @@ class JsonReader {
     const char sign = sign_here();
     if (sign == '"') return tree_.push(Value::of_text(text())), false;
     if (sign != '{' && sign != '[') return tree_.push(word()), false;
-    if (open_.size() == kMostJsonLevels)
-      refuse_limit(file_, fmt::format("more than {} levels at offset {}", kMostJsonLevels, next_),
-                   "a dump is nested less deeply");
+    if (open_.size() == kMostJsonLevels) refuse_by("dump_limit/levels", file_, kMostJsonLevels, next_);
     ++next_;
     open_.push_back({tree_.container(sign == '{' ? ValueKind::dict : ValueKind::list), stack_.size()});
     if (sign_here() != (sign == '{' ? '}' : ']')) return true;
@@ -131,9 +127,7 @@ class JsonReader {
   }
 
   std::string_view of_size(std::string_view text) const {
-    if (text.size() > kMostTextBytes)
-      refuse_limit(file_, fmt::format("a text of {} bytes at offset {}", text.size(), next_),
-                   fmt::format("a text has at most {} bytes", kMostTextBytes));
+    if (text.size() > kMostTextBytes) refuse_by("dump_limit/text", file_, text.size(), next_, kMostTextBytes);
     return text;
   }
 
@@ -186,11 +180,7 @@ class JsonReader {
   }
 
   [[noreturn]] void refuse_text(const std::string& problem) const {
-    sim::refuse({.code = "dump_text",
-                 .option = file_,
-                 .numbers = fmt::format("offset {}, {}", next_, problem),
-                 .rule = "a dump is a pickle of the flight recorder, or JSON",
-                 .hint = "the file as the flight recorder wrote it"});
+    refuse_by("dump_text/recording", file_, next_, problem);
   }
 
   std::string_view bytes_;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <vector>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 
 namespace verify {
@@ -71,9 +71,7 @@ class PickleReader {
         if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");
         return false;
       case '(':
-        if (marks_.size() == kMostMarks)
-          refuse_limit(file_, fmt::format("more than {} open marks at offset {}", kMostMarks, at_),
-                       "a dump is nested less deeply");
+        if (marks_.size() == kMostMarks) refuse_by("dump_limit/marks", file_, kMostMarks, at_);
         marks_.push_back(stack_.size());
         break;
       case '}':
@@ -141,15 +139,7 @@ class PickleReader {
   }
 
   [[noreturn]] void refuse_opcode(unsigned char code, const std::string& problem) const {
-    sim::refuse({.code = "dump_opcode",
-                 .option = file_,
-                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", opcodes_[code].name, code, at_,
-                                        problem.empty() ? "" : " ", problem),
-                 .rule = "this is not a flight-recorder dump: it has numbers, texts, tuples, lists and dicts "
-                         "only, and nothing else of a pickle is read here",
-                 .hint =
-                     "the file that the flight recorder wrote, its JSON form, or a dump that Python wrote "
-                     "again with pickle.dump(dump, file, protocol=2)"});
+    refuse_by("dump_opcode", file_, opcodes_[code].name, code, at_, problem.empty() ? "" : " ", problem);
   }
 
   unsigned char byte() {
@@ -158,9 +148,7 @@ class PickleReader {
   }
 
   std::string_view text(std::uint64_t size) {
-    if (size > kMostTextBytes)
-      refuse_limit(file_, fmt::format("a text of {} bytes at offset {}", size, at_),
-                   fmt::format("a text has at most {} bytes", kMostTextBytes));
+    if (size > kMostTextBytes) refuse_by("dump_limit/text", file_, size, at_, kMostTextBytes);
     if (bytes_.size() - next_ < size) throw PickleEnds();
     const std::string_view found = bytes_.substr(next_, size);
     next_ += size;
@@ -181,9 +169,7 @@ class PickleReader {
 
   /// LONG1: the number of bytes, and the bytes of a number with a sign.
   void push_long(int count) {
-    if (count > 8)
-      refuse_limit(file_, fmt::format("a number of {} bytes at offset {}", count, at_),
-                   "a number has at most 64 bits");
+    if (count > 8) refuse_by("dump_limit/number", file_, count, at_);
     std::uint64_t value = little_endian(count);
     const bool is_negative = count > 0 && count < 8 && (value >> static_cast<unsigned>(8 * count - 1)) != 0;
     if (is_negative) value |= ~std::uint64_t{0} << static_cast<unsigned>(8 * count);
@@ -217,11 +203,8 @@ class PickleReader {
 
   void put(unsigned char code, std::uint64_t index) {
     if (stack_.size() == floor()) refuse_opcode(code, "without a value");
-    if (index > memo_.size())
-      refuse_limit(file_, fmt::format("entry {} of a memo of {} at offset {}", index, memo_.size(), at_),
-                   "c10's pickler numbers its memo from 0 on, without gaps");
-    if (index == kMostValues)
-      refuse_limit(file_, "too many values in the memo", "a dump has far fewer values");
+    if (index > memo_.size()) refuse_by("dump_limit/memo", file_, index, memo_.size(), at_);
+    if (index == kMostValues) refuse_by("dump_limit/memo_size", file_);
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "verify/output/refusal_table.h"
 #include "verify/recordings/recording.h"
 
 namespace verify {
@@ -64,8 +65,7 @@ class FieldReader {
     read_heads(dump);
     const std::span<const Value> entries = elements_of(find(dump, "entries"));
     if (entries.size() > kMostCalls)
-      refuse_limit(recording_.path, fmt::format("{} calls", entries.size()),
-                   fmt::format("a dump of one rank has at most {} calls", kMostCalls));
+      refuse_by("dump_limit/calls", recording_.path, entries.size(), kMostCalls);
     recording_.calls.reserve(entries.size());
     for (const Value& entry : entries) {
       const bool may_be_cut = recording_.is_truncated && &entry == &entries.back();
@@ -106,10 +106,7 @@ class FieldReader {
   std::span<const Value> elements_of(const Value& of) {
     const std::span<const Value> found = tree_.elements(of);
     visited_ += found.size();
-    if (visited_ > kMostVisits)
-      refuse_limit(recording_.path,
-                   fmt::format("more than {} values, with those that stand in several places", kMostVisits),
-                   "a dump of a rank has far fewer values");
+    if (visited_ > kMostVisits) refuse_by("dump_limit/visits", recording_.path, kMostVisits);
     return found;
   }
 
@@ -276,9 +273,7 @@ class FieldReader {
   }
 
   void require_few(std::size_t groups) const {
-    if (groups == kMostGroups)
-      refuse_limit(recording_.path, fmt::format("more than {} groups", kMostGroups),
-                   "a rank is in far fewer groups");
+    if (groups == kMostGroups) refuse_by("dump_limit/groups", recording_.path, kMostGroups);
   }
 
   /// Returns the id of sizes such as [[8, 16], [4]].

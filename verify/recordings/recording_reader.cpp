@@ -17,6 +17,7 @@
 #include "sim/base/refusals.h"
 #include "verify/output/input_file.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/recordings/json_values.h"
 #include "verify/recordings/pickle_reader.h"
 #include "verify/recordings/recorded_fields.h"
@@ -25,7 +26,6 @@ namespace verify {
 
 namespace {
 
-constexpr const char* kDumpForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
 constexpr const char* kBlanks = " \t\r\n";
 constexpr std::size_t kMostRefusals = 20;  // of files: the others are alike
 constexpr std::int64_t kMostNotes = 20;    // on files that are no dumps
@@ -39,15 +39,6 @@ struct Candidate {
   std::string packing;  // of a file that is no dump: what packs it
   std::exception_ptr problem;
 };
-
-[[noreturn]] void refuse_file(const char* code, const std::string& path, std::string numbers,
-                              std::string rule, std::string hint) {
-  sim::refuse({.code = code,
-               .option = sim::printable_text(path),
-               .numbers = std::move(numbers),
-               .rule = std::move(rule),
-               .hint = std::move(hint)});
-}
 
 /// What the paths of a source lead to.
 struct FoundPaths {
@@ -67,7 +58,7 @@ void add_files_of(const std::string& folder, FoundPaths& found) {
       ++(entry.is_directory(none) ? found.folders : found.others);
     }
   }
-  if (error) refuse_file("dump_missing", folder, error.message(), kDumpForms, "a folder that can be read");
+  if (error) refuse_by("dump_missing/folder", sim::printable_text(folder), error.message());
   std::ranges::sort(paths);
   for (std::string& path : paths) found.files.push_back({.path = std::move(path)});
 }
@@ -101,8 +92,7 @@ FoundPaths found_paths(const RecordingSource& source) {
     }
     const std::string problem = what_is_no_plain_file(path);
     refusals.keep([&] {
-      if (!problem.empty())
-        refuse_file("dump_missing", path, problem, kDumpForms, "the path of a dump, or of a folder of dumps");
+      if (!problem.empty()) refuse_by("dump_missing/path", sim::printable_text(path), problem);
     });
     files.push_back({.path = path, .is_named = true});
   }
@@ -118,16 +108,13 @@ FoundPaths found_paths(const RecordingSource& source) {
 void read_bytes(const std::string& path, std::string& bytes) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) refuse_file("dump_missing", path, error.message(), kDumpForms, "a file that can be read");
+  if (error) refuse_by("dump_missing/file", sim::printable_text(path), error.message());
   if (size > kMostRecordingBytes)
-    refuse_file("dump_size", path, fmt::format("{} bytes", size),
-                fmt::format("a dump of one rank has at most {} bytes", kMostRecordingBytes),
-                "a dump of a smaller ring (TORCH_FR_BUFFER_SIZE), or of the active calls alone");
+    refuse_by("dump_size/recording", sim::printable_text(path), size, kMostRecordingBytes);
   bytes.resize(size);
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (!file.is_open())
-    refuse_file("dump_missing", path, "it cannot be opened", kDumpForms, "a file that can be read");
+  if (!file.is_open()) refuse_by("dump_missing/unopened", sim::printable_text(path));
   bytes.resize(static_cast<std::size_t>(file.gcount()));
 }
 
@@ -249,11 +236,7 @@ class RankFinder {
     try {
       expression_ = std::regex(expression);
     } catch (const std::regex_error& error) {
-      sim::refuse({.code = "bad_expression",
-                   .option = "--rank-from",
-                   .numbers = fmt::format("'{}': {}", sim::printable_text(expression), error.what()),
-                   .rule = "the value is a regular expression (ECMAScript)",
-                   .hint = "--rank-from 'rank_([0-9]+)'"});
+      refuse_by("bad_expression", "--rank-from", sim::printable_text(expression), error.what());
     }
   }
 
@@ -261,14 +244,10 @@ class RankFinder {
     const std::string digits = by_name_ ? number_of(path) : matched(path);
     const std::optional<int> rank = verify::number_of<int>(digits);
     if (rank && *rank >= 0 && *rank < kMostRecordedRanks) return *rank;
-    refuse_file(
-        "unknown_rank", path,
-        digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
-                       : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
-        fmt::format("a dump does not say its rank, so it is the number behind 'rank' in the file's "
-                    "name, or the last one, or what --rank-from finds; a rank is a number from 0 to {}",
-                    kMostRecordedRanks - 1),
-        "--rank-from 'rank_([0-9]+)'");
+    refuse_by("unknown_rank", sim::printable_text(path),
+              digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
+                             : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
+              kMostRecordedRanks - 1);
   }
 
   /// Returns a path without the numbers of its file's name, by which files of one job are alike; "" where
@@ -357,10 +336,9 @@ std::vector<Recording> taken(std::vector<Candidate>& files, const IsAlike& is_al
     } else {
       const bool is_packed = !file.packing.empty();
       refusals.keep([&] {
-        refuse_file("dump_form", file.path,
-                    is_packed ? words_of_packing(file.packing) : "no 'entries', 'pg_config' or 'pg_status'",
-                    kDumpForms,
-                    is_packed ? "the files that are in it" : "the file that the flight recorder wrote");
+        refuse_by("dump_form/recording", sim::printable_text(file.path),
+                  is_packed ? words_of_packing(file.packing) : "no 'entries', 'pg_config' or 'pg_status'",
+                  is_packed ? "the files that are in it" : "the file that the flight recorder wrote");
       });
     }
   }
@@ -393,7 +371,8 @@ std::vector<Recording> taken(std::vector<Candidate>& files, const IsAlike& is_al
                        path.ends_with('/') ? "" : "/");
   }
   if (packed != nullptr) hint = "the files that are in it (gunzip, unzip or tar unpacks them)";
-  refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(), numbers, kDumpForms, hint);
+  refuse_by("dump_empty/recording", sim::printable_text(source.paths.empty() ? "DUMP" : source.paths.front()),
+            numbers, hint);
 }
 
 /// Gives recordings their ranks, and keeps one for each rank.
@@ -417,13 +396,8 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
       recordings.notes.push_back(fmt::format("{} has the calls of {}, and was left out.",
                                              sim::printable_text(recording.path), known));
     } else if (refused++ < kMostRefusals) {
-      refusals.keep([&] {
-        refuse_file(
-            "dump_twice", recording.path,
-            fmt::format("rank {}, which {} has, too, with other calls or groups", recording.rank, known),
-            "each rank of a job has one dump",
-            "the dumps of one job, or --rank-from where the number of the name is not the rank");
-      });
+      refusals.keep(
+          [&] { refuse_by("dump_twice", sim::printable_text(recording.path), recording.rank, known); });
     }
   }
   refusals.throw_if_any();

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -12,7 +12,7 @@ Value ValueTree::container(ValueKind kind) {
 }
 
 void ValueTree::push(const Value& value) {
-  if (stack.size() == kMostValues) refuse_limit(file_, "too many values", "a dump has far fewer values");
+  if (stack.size() == kMostValues) refuse_by("dump_limit/stack", file_);
   stack.push_back(value);
 }
 
@@ -27,8 +27,7 @@ void ValueTree::append(const Value& to, std::span<const Value> values) {
   Block& block = blocks_[to.container];
   const bool is_last = block.offset + block.count == pool_.size();
   const std::size_t moved = is_last ? 0 : block.count;
-  if (pool_.size() + moved + values.size() > kMostValues)
-    refuse_limit(file_, "more than 16,777,216 values", "a dump of a rank has far fewer values");
+  if (pool_.size() + moved + values.size() > kMostValues) refuse_by("dump_limit/values", file_);
   if (!is_last) {
     const std::size_t from = block.offset;
     block.offset = pool_.size();
@@ -68,14 +67,6 @@ void ValueTree::begin(std::string file) {
   decoded_.clear();
   stack.clear();
   memo.clear();
-}
-
-void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule) {
-  sim::refuse({.code = "dump_limit",
-               .option = file,
-               .numbers = numbers,
-               .rule = rule,
-               .hint = "a dump that a flight recorder wrote, of a ring with fewer entries"});
 }
 
 }  // namespace verify

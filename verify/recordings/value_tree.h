@@ -87,7 +87,4 @@ std::optional<Number> number_of(std::string_view text) {
   return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
 }
 
-/// Refuses a file that is larger, deeper or longer in some way than a reader takes.
-[[noreturn]] void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule);
-
 }  // namespace verify

@@ -22,6 +22,7 @@
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 #include "verify/vocabulary/nearest_name.h"
 
@@ -232,11 +233,8 @@ void run_case(Replaying& scenario) {
 const PlantedProgram& requested_program(const std::string& name) {
   if (const PlantedProgram* program = planted_program(name)) return *program;
   const std::string nearest = nearest_name(name, names_of(planted_programs()));
-  sim::refuse({.code = "unknown_program",
-               .option = "--program",
-               .numbers = fmt::format("'{}'", name),
-               .rule = "the programs are those that 'shardproof list' shows",
-               .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
+  refuse_by("unknown_program", "--program", name,
+            nearest.empty() ? "shardproof list" : "--program " + nearest);
 }
 
 /// Refuses worlds in which planted programs do not run. Every defect needs two ranks and shows in a small
@@ -244,11 +242,7 @@ const PlantedProgram& requested_program(const std::string& name) {
 void require_program_world(const sim::Layout& layout) {
   constexpr int kLargestWorld = 4096;
   if (layout.grid_size >= 2 && layout.grid_size <= kLargestWorld) return;
-  sim::refuse({.code = "program_world",
-               .option = "--program",
-               .numbers = fmt::format("the world has {}", counted(layout.grid_size, "rank")),
-               .rule = fmt::format("a planted program runs on 2 to {} ranks", kLargestWorld),
-               .hint = "--world-size 4"});
+  refuse_by("program_world", "--program", counted(layout.grid_size, "rank"), kLargestWorld);
 }
 
 /// Runs virtual ranks and keeps their ledger, findings and trace in the report. If the run is traced, it runs

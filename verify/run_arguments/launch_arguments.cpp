@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/launch_command.h"
@@ -91,11 +91,7 @@ class Words {
       run_.unresolved.push_back(std::move(unknown));
     }
     if (run_.unresolved.size() <= kMostRunArguments) return;
-    sim::refuse({.code = "run_file_size",
-                 .option = fmt::format("line {}", word.line),
-                 .numbers = fmt::format("more than {} expansions that are not known", kMostRunArguments),
-                 .rule = "the values of a launch script are short",
-                 .hint = "the command line alone"});
+    refuse_by("run_file_size/expansions", fmt::format("line {}", word.line), kMostRunArguments);
   }
 
   const ShellValues& values_;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_mistakes.h"
 
@@ -25,11 +25,6 @@ bool sets_up_programs(std::string_view file) {
       "activate",      "conda.sh",   "profile",    ".profile", "bashrc",    ".bashrc",
       ".bash_profile", "setvars.sh", "set_env.sh", "modules",  "modules.sh"};
   return std::ranges::find(kNames, base_name(file)) != kNames.end();
-}
-
-[[noreturn]] void refuse(const char* code, const std::string& option, const std::string& numbers,
-                         const char* rule, const std::string& hint) {
-  sim::refuse({.code = code, .option = option, .numbers = numbers, .rule = rule, .hint = hint});
 }
 
 std::string line_of(int line) { return fmt::format("line {}", line); }
@@ -156,14 +151,8 @@ void LaunchChoice::refuse_arguments_apart() const {
   const auto apart =
       std::ranges::find_if(launches_, [](const LaunchCommand& l) { return l.is_apart && says_training(l); });
   if (!starts_script_ || apart == launches_.end()) return;
-  refuse(
-      "arguments_apart", line_of(apart->line),
-      fmt::format("'{}' begins a command of its own",
-                  sim::printable_text(values_.shown(apart->arguments.front().text))),
-      "a command ends with its line, unless the last character of the line is a '\\': a blank behind it, an "
-      "empty line, a comment or a ';' ends the command, too, and so does a line break in $VARIABLE inside of "
-      "bash -c \"...\"",
-      "a '\\' as the last character of each line of the command but its last one");
+  refuse_by("arguments_apart", line_of(apart->line),
+            sim::printable_text(values_.shown(apart->arguments.front().text)));
 }
 
 /// Refuses a text in which no launch is found. Where a word that is not known may be the command, that is
@@ -171,12 +160,10 @@ void LaunchChoice::refuse_arguments_apart() const {
 void LaunchChoice::refuse_no_launch(int line_of_exit) const {
   if (!not_known_.empty()) {
     const Unresolved& last = not_known_.back();
-    refuse("run_without_arguments", line_of(last.line),
-           fmt::format("the command is '{}', and {}", sim::printable_text(last.text.substr(0, 100)),
-                       last.reason),
-           "nothing is executed: the command that starts the training must be in the file",
-           last.variable.empty() ? "the command line alone, as a text file"
-                                 : fmt::format("--set {}=VALUE", last.variable));
+    refuse_by("run_without_arguments/command", line_of(last.line),
+              sim::printable_text(last.text.substr(0, 100)), last.reason,
+              last.variable.empty() ? "the command line alone, as a text file"
+                                    : fmt::format("--set {}=VALUE", last.variable));
   }
   std::vector<std::string> names;
   for (const Started& started : started_)
@@ -190,8 +177,7 @@ void LaunchChoice::refuse_no_launch(int line_of_exit) const {
   std::string hint = "the run's log, or the command line that starts the run";
   if (!started_.empty())
     hint = fmt::format("--from {}, which line {} starts", names.back(), started_.back().line);
-  refuse("run_without_arguments", "--from", numbers,
-         "a launch script or a command line holds '--flag value' behind its training script", hint);
+  refuse_by("run_without_arguments/launch", "--from", numbers, hint);
 }
 
 /// Adds sentences about how the file was read.

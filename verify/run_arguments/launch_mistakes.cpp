@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/phrases.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/run_arguments.h"
@@ -37,15 +36,6 @@ bool may_be_value(const ShellFields& words, ShellFields::const_iterator word) {
          shape_of_argument(run_argument_name(before.text)) != ArgumentShape::flag;
 }
 
-[[noreturn]] void refuse_word(const char* code, const ShellField& word, const std::string& numbers,
-                              const char* rule, const std::string& hint) {
-  sim::refuse({.code = code,
-               .option = fmt::format("line {}", word.line),
-               .numbers = numbers,
-               .rule = rule,
-               .hint = hint});
-}
-
 void require_separate_words(const LaunchCommand& launch, const ShellValues& values) {
   constexpr std::size_t kMostShown = 60;
   if (!starts_python(launch)) return;
@@ -59,11 +49,8 @@ void require_separate_words(const LaunchCommand& launch, const ShellValues& valu
   const std::string shown = sim::printable_text(values.shown(first).substr(0, kMostShown));
   const auto others = static_cast<std::int64_t>(found.size()) - 1;
   const std::string more = others == 0 ? "" : fmt::format(", and {} like it", counted(others, "more word"));
-  refuse_word(
-      "arguments_in_one_word", found.front(),
-      fmt::format("'{}{}' is one word{}", shown, first.size() > kMostShown ? " ..." : "", more),
-      "what stands between quotes is one word, and Megatron knows no argument with a blank in its name",
-      "no quotes around a name and its value, or around the variable that holds them");
+  refuse_by("arguments_in_one_word", fmt::format("line {}", found.front().line), shown,
+            first.size() > kMostShown ? " ..." : "", more);
 }
 
 /// Returns the name of an argument behind signs that look like its dashes; "" where there is none.
@@ -83,10 +70,8 @@ std::string_view name_behind_other_dashes(std::string_view word) {
 
 void require_dashes(const LaunchCommand& launch) {
   const auto refuse = [](const ShellField& word, const std::string& written, std::string_view name) {
-    refuse_word("argument_without_dashes", word, fmt::format("'{}'", sim::printable_text(written)),
-                "the name of an argument stands directly behind two dashes, and Megatron's parser stops at "
-                "other words",
-                fmt::format("--{}", name));
+    refuse_by("argument_without_dashes", fmt::format("line {}", word.line), sim::printable_text(written),
+              name);
   };
   const ShellFields& words = launch.arguments;
   for (auto word = words.begin(); word != words.end(); ++word) {
@@ -114,21 +99,16 @@ void require_own_side(const LaunchCommand& launch) {
     if (!is_flag(written) || has_blank(written)) continue;
     const ArgumentRow* row = find_argument(run_argument_name(written));
     if (row != nullptr && row->use == ArgumentUse::used)
-      refuse_word(
-          "argument_before_script", *word, fmt::format("{} before {}", sim::printable_text(written), script),
-          "what stands before the training script is torchrun's, which stops at arguments that it does "
-          "not know",
-          "Megatron's arguments behind the training script");
+      refuse_by("argument_before_script", fmt::format("line {}", word->line), sim::printable_text(written),
+                script);
   }
   for (const ShellField& word : launch.arguments) {
     const std::string written(without_value(word.text));
     const std::string name = is_flag(written) ? run_argument_name(written) : "";
     const bool is_of_torchrun = name == "nnodes" || name == "nproc-per-node";
     if (is_of_torchrun && find_argument(name) == nullptr)
-      refuse_word(
-          "launcher_behind_script", word, fmt::format("{} behind {}", sim::printable_text(written), script),
-          "what stands behind the training script is Megatron's, which stops at arguments of torchrun",
-          fmt::format("{} before the training script", sim::printable_text(written)));
+      refuse_by("launcher_behind_script", fmt::format("line {}", word.line), sim::printable_text(written),
+                script);
   }
 }
 

@@ -8,9 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/json.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -22,13 +22,8 @@ constexpr const char* kOption = "option";
 constexpr RunFileKind kKinds[] = {RunFileKind::log, RunFileKind::yaml, RunFileKind::script,
                                   RunFileKind::command};
 
-[[noreturn]] void refuse_member(const std::string& where, std::string problem) {
-  sim::refuse(
-      {.code = "run_document",
-       .option = where,
-       .numbers = std::move(problem),
-       .rule = fmt::format("a run is JSON of version {} of its format, with no other members", kVersion),
-       .hint = "--from-as run FILE writes such a document"});
+[[noreturn]] void refuse_member(const std::string& where, const std::string& problem) {
+  refuse_by("run_document", where, problem, kVersion);
 }
 
 /// An object of the document, and where it stands: "arguments[3]". A member that is read and is not there has

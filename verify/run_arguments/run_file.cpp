@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string_view>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/output/input_file.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/run_document.h"
 #include "verify/run_arguments/run_log.h"
@@ -31,13 +31,7 @@ void require_text(std::string_view text) {
     const std::size_t bytes = sim::character_bytes(text.substr(at));
     const bool is_control =
         byte < ' ' && std::string_view("\t\n\r\f\v\x1b").find(text[at]) == std::string_view::npos;
-    if (bytes == 0 || is_control) {
-      sim::refuse({.code = "run_file_text",
-                   .option = fmt::format("line {}", line),
-                   .numbers = fmt::format("the byte 0x{:02x}", byte),
-                   .rule = "a run file is text in UTF-8",
-                   .hint = "the log, the YAML file, the launch script or the command line of the run"});
-    }
+    if (bytes == 0 || is_control) refuse_by("run_file_text", fmt::format("line {}", line), byte);
     line += text[at] == '\n' ? 1 : 0;
     at += bytes;
   }
@@ -105,26 +99,10 @@ bool begins_with_section(const std::string& text) {
          std::all_of(first.begin() + 1, first.end() - 1, is_of_name);
 }
 
-constexpr const char* kReadable =
-    "a run is read from a log, a YAML file, a launch script or the text of a command line";
-
 /// Refuses a text of a kind that has no reader, and that a shell would read as something else.
 void require_known_format(const std::string& text) {
-  const auto refuse = [](std::string numbers, const char* hint) {
-    sim::refuse({.code = "run_file_format",
-                 .option = "--from",
-                 .numbers = std::move(numbers),
-                 .rule = kReadable,
-                 .hint = hint});
-  };
-  if (is_python(text))
-    refuse(
-        "a program in Python",
-        "the command that the program starts, as print(shlex.join(command)) shows it, or the log of the run");
-  if (begins_with_section(text))
-    refuse(fmt::format("a file of sections, which begins with {}", first_line_of(text)),
-           "the sizes on the command line, as in --world-size 64 --tensor-model-parallel-size 8; a "
-           "configuration of torchtitan is none of Megatron's");
+  if (is_python(text)) refuse_by("run_file_format/python", "--from");
+  if (begins_with_section(text)) refuse_by("run_file_format/sections", "--from", first_line_of(text));
 }
 
 /// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
@@ -153,12 +131,7 @@ void require_variables(std::string_view text, const RunArguments& run, const Run
     const bool is_of_other_file =
         std::ranges::any_of(run.other_texts, [&](const std::string& other) { return names(other, name); });
     if (is_number || is_of_other_file || names(text, name)) continue;
-    sim::refuse(
-        {.code = "bad_set",
-         .option = fmt::format("--set {}", sim::printable_text(name)),
-         .numbers = "what is read has no variable of this name",
-         .rule = "--set gives a variable of the script or command its value, and would change nothing",
-         .hint = "the name as it is written there, or the option of this program"});
+    refuse_by("bad_set/name", fmt::format("--set {}", sim::printable_text(name)));
   }
 }
 
@@ -175,21 +148,13 @@ std::string text_of_stream(std::istream& stream, std::size_t most) {
 
 void require_bytes(std::size_t bytes, std::size_t most) {
   if (bytes <= most) return;
-  sim::refuse({.code = "run_file_size",
-               .option = "--from",
-               .numbers = fmt::format("more than {} bytes", most),
-               .rule = "launch scripts and YAML files are small; a log has the ruler of Megatron's arguments",
-               .hint = "the file that starts the run, or the log of rank 0 from its beginning"});
+  refuse_by("run_file_size/bytes", "--from", most);
 }
 
 /// Refuses values for variables of a text that has none.
 void require_nothing_set(const RunVariables& set, const char* what) {
   if (set.empty()) return;
-  sim::refuse({.code = "bad_set",
-               .option = fmt::format("--set {}", sim::printable_text(set.begin()->first)),
-               .numbers = fmt::format("the file is {}", what),
-               .rule = fmt::format("{} has the values of all arguments, and no variables", what),
-               .hint = "the argument on the command line"});
+  refuse_by("bad_set/variables", fmt::format("--set {}", sim::printable_text(set.begin()->first)), what);
 }
 
 }  // namespace
@@ -230,13 +195,7 @@ RunArguments read_run(std::istream& stream, const RunVariables& set, const std::
 
 RunArguments read_standard_input(const RunVariables& set) {
   std::string text = text_of_stream(std::cin, kMostPipedBytes);
-  if (text.size() > kMostPipedBytes) {
-    sim::refuse({.code = "run_file_size",
-                 .option = "--from -",
-                 .numbers = fmt::format("more than {} MiB", kMostPipedBytes >> 20U),
-                 .rule = "so much of standard input is kept in memory, because a log is read twice",
-                 .hint = "--from FILE, which reads longer logs"});
-  }
+  if (text.size() > kMostPipedBytes) refuse_by("run_file_size/stdin", "--from -", kMostPipedBytes >> 20U);
   std::istringstream stream(std::move(text));
   return read_run(stream, set, "");
 }
@@ -247,13 +206,8 @@ RunArguments read_run_file(const std::string& path, const RunVariables& set) {
   if (path == kStandardInput) return read_standard_input(set);
   const std::string model = path + "/config.json";  // of a folder with a model of Hugging Face
   const std::string& name = what_is_no_plain_file(model).empty() ? model : path;
-  if (const std::string problem = what_is_no_plain_file(name); !problem.empty()) {
-    sim::refuse({.code = "run_file_missing",
-                 .option = "--from " + sim::printable_text(path),
-                 .numbers = problem,
-                 .rule = kReadable,
-                 .hint = "the path of such a file"});
-  }
+  if (const std::string problem = what_is_no_plain_file(name); !problem.empty())
+    refuse_by("run_file_missing", "--from " + sim::printable_text(path), problem);
   std::ifstream file(name, std::ios::binary);
   return read_run(file, set, name);
 }

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/python_value.h"
 
@@ -182,13 +182,8 @@ void List::lose(std::string_view part, int number) {
 
 void List::add(std::string_view text, int number) {
   const Entry entry = *entry_at(text);
-  if (arguments.size() == kMostRunArguments) {
-    sim::refuse({.code = "run_file_size",
-                 .option = fmt::format("line {}", number),
-                 .numbers = fmt::format("more than {} arguments in a list", kMostRunArguments),
-                 .rule = "Megatron has several hundred arguments",
-                 .hint = "the list of one rank alone"});
-  }
+  if (arguments.size() == kMostRunArguments)
+    refuse_by("run_file_size/list", fmt::format("line {}", number), kMostRunArguments);
   if (entry.name.size() < entry.width) width_ = entry.width;
   arguments.push_back({run_argument_name(entry.name), python_values(entry.value), number});
 }
@@ -201,14 +196,6 @@ std::optional<std::int64_t> padded_vocabulary(std::string_view line) {
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view size = line.substr(at + kSize.size());
   return whole_number(size.substr(0, size.find(')')));
-}
-
-[[noreturn]] void refuse_cut(int line, const char* problem) {
-  sim::refuse({.code = "run_log_cut",
-               .option = fmt::format("line {}", line),
-               .numbers = problem,
-               .rule = "the list of arguments of a log begins and ends with a ruler",
-               .hint = "the whole list, from '--- arguments ---' to '--- end of arguments ---'"});
 }
 
 /// Returns what is said of the list that is read.
@@ -272,15 +259,9 @@ RunArguments read_run_log(std::istream& log) {
       complete->arguments.push_back({"padded-vocab-size", {fmt::format("{}", *size)}, number});
     }
   }
-  if (!complete && open) refuse_cut(open->begun, "the list begins here and does not end");
-  if (!complete && unbegun > 0) refuse_cut(unbegun, "the list ends here and does not begin");
-  if (!complete || complete->arguments.empty()) {
-    sim::refuse({.code = "run_without_arguments",
-                 .option = "--from",
-                 .numbers = "a log without a list of arguments",
-                 .rule = "Megatron prints its arguments when a run starts, between two rulers",
-                 .hint = "the log of rank 0 from its beginning"});
-  }
+  if (!complete && open) refuse_by("run_log_cut/begun", fmt::format("line {}", open->begun));
+  if (!complete && unbegun > 0) refuse_by("run_log_cut/ended", fmt::format("line {}", unbegun));
+  if (!complete || complete->arguments.empty()) refuse_by("run_without_arguments/log", "--from");
   RunArguments run{.kind = RunFileKind::log, .given = std::move(complete->arguments)};
   run.notes = notes_of(*complete, lists);
   if (open)

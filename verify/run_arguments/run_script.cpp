@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_choice.h"
 #include "verify/run_arguments/launch_command.h"
@@ -115,11 +116,9 @@ class ScriptReader {
 
   void run(const ShellList& commands) {
     const Counted depth(depth_);
-    if (depth_ > kMostDepth) {
-      refuse_script("script_syntax", commands.empty() ? 0 : commands.front().line,
-                    fmt::format("subshells, loops or calls nested more than {} deep", kMostDepth),
-                    "a launch script is nested a few levels deep", "the command line alone");
-    }
+    if (depth_ > kMostDepth)
+      refuse_by("script_syntax/deep", place_of_line(commands.empty() ? 0 : commands.front().line),
+                kMostDepth);
     for (std::size_t i = 0; i < commands.size() && state_.goes_on; ++i) run_chained(commands[i]);
   }
 
@@ -195,8 +194,7 @@ class ScriptReader {
 
   void run_simple(const ShellCommand& command) {
     if (++commands_ > kMostCommands)
-      refuse_script("run_file_size", command.line, fmt::format("more than {} commands", kMostCommands),
-                    "a launch script runs few commands", "the command line alone");
+      refuse_by("run_file_size/commands", place_of_line(command.line), kMostCommands);
     const ShellFields words = values_.expand(command.words);
     std::vector<std::string> names;
     bool may_fail = false;  // an output that is assigned has a success of its own

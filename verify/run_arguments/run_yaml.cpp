@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/dialects.h"
 #include "verify/run_arguments/run_manifest.h"
@@ -49,11 +49,7 @@ bool is_outermost(std::string_view path) { return path.find('.') == std::string_
 
 void require_few(std::size_t arguments, int line) {
   if (arguments < kMostRunArguments) return;
-  sim::refuse({.code = "run_file_size",
-               .option = fmt::format("line {}", line),
-               .numbers = fmt::format("more than {} arguments", kMostRunArguments),
-               .rule = "Megatron has several hundred arguments",
-               .hint = "a file with the arguments of one run"});
+  refuse_by("run_file_size/arguments", fmt::format("line {}", line), kMostRunArguments);
 }
 
 /// Returns the arguments in the entries of a map.
@@ -89,14 +85,7 @@ void require_no_other_program(const std::vector<RunArgument>& given) {
   const auto has = [&](std::string_view name) { return of(name) != given.end(); };
   const bool has_pipeline = has("pipe-parallel-size"), has_batch = has("train-micro-batch-size-per-gpu");
   const bool is_of_deepspeed = has_batch || has("train-batch-size") || has("gradient-accumulation-steps");
-  if (is_of_deepspeed && !has("num-layers") && !has_pipeline) {
-    sim::refuse(
-        {.code = "run_deepspeed_config",
-         .option = "--from",
-         .numbers = "a configuration of DeepSpeed, which --deepspeed_config names",
-         .rule = "the sizes of the model and of its groups are arguments of the command that starts the run",
-         .hint = "the launch script, whose arguments have --deepspeed_config"});
-  }
+  if (is_of_deepspeed && !has("num-layers") && !has_pipeline) refuse_by("run_deepspeed_config", "--from");
   if (!has_pipeline && !has_batch) return;
   std::string sizes;
   for (const auto& [name, option] : kSizesOfNeox) {
@@ -104,11 +93,7 @@ void require_no_other_program(const std::vector<RunArgument>& given) {
         !has(name) || of(name)->values.empty() ? std::nullopt : whole_number(of(name)->values.front());
     if (size) sizes += fmt::format(" --{} {}", option, std::max<std::int64_t>(*size, 1));
   }
-  sim::refuse({.code = "run_yaml_neox",
-               .option = "--from",
-               .numbers = "YAML with keys of GPT-NeoX",
-               .rule = "YAML holds Megatron's own arguments",
-               .hint = fmt::format("the layout on the command line, as in --world-size N{}", sizes)});
+  refuse_by("run_yaml_neox", "--from", sizes);
 }
 
 /// Gives variables in values their values. Those that have none are unresolved.
@@ -202,20 +187,6 @@ RunArguments run_of_huggingface(std::vector<NamedValue> named) {
   return run_of(std::move(translation), std::move(note));
 }
 
-/// Refuses YAML in which no argument is found.
-[[noreturn]] void refuse_without_arguments(const std::vector<RunArgument>& outermost) {
-  sim::refuse(
-      {.code = "run_without_arguments",
-       .option = "--from",
-       .numbers = outermost.empty()
-                      ? "YAML without a map MODEL_ARGS and without flags at its outermost level"
-                      : fmt::format("YAML with keys such as '{}', and none of an argument of Megatron",
-                                    sim::printable_text(outermost.front().name)),
-       .rule = "YAML holds the flags in MODEL_ARGS or other sections, or is a flat map of flags",
-       .hint = outermost.empty() ? "MODEL_ARGS:, and below it '--num-layers: 12'"
-                                 : "the command line that the job runs, as a text file"});
-}
-
 /// Reads the commands of a manifest. What torchrun's command does not say of the world, the operator of the
 /// job gives it in variables.
 RunArguments read_manifest(const std::string& script, const RunVariables& set) {
@@ -266,7 +237,8 @@ RunArguments read_run_yaml(std::string_view text, const RunVariables& set) {
   expand_variables(run, set);
   if (std::ranges::any_of(run.given, is_of_megatron)) return run;
   if (!script.empty()) return read_manifest(script, set);
-  refuse_without_arguments(run.given);
+  if (run.given.empty()) refuse_by("run_without_arguments/yaml", "--from");
+  refuse_by("run_without_arguments/keys", "--from", sim::printable_text(run.given.front().name));
 }
 
 }  // namespace verify

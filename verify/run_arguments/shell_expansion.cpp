@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/shell_condition.h"
 #include "verify/run_arguments/shell_values.h"
 
@@ -118,8 +119,10 @@ class Expansion {
     field.may_be_many = field.may_be_many || may_be_many;
     field.text += form_ == Form::pattern && kind == Kind::quoted ? pattern_of_text(text) : std::string(text);
     values_.charge(text.size() + sizeof(ShellField), line_);
-    if (field.text.size() > kMostShellValueBytes) refuse_values(line_, "a word of more than 1 MiB");
-    if (fields.size() > kMostRunArguments) refuse_values(line_, "a command of too many words");
+    if (field.text.size() > kMostShellValueBytes)
+      refuse_by("run_file_size/values", place_of_line(line_), "a word of more than 1 MiB");
+    if (fields.size() > kMostRunArguments)
+      refuse_by("run_file_size/values", place_of_line(line_), "a command of too many words");
   }
 
   void add_unknown(const ShellPart& part, const std::string& asked, const char* reason = kOnlyShell) {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/run_arguments/shell_words.h"
 
@@ -46,10 +46,8 @@ std::shared_ptr<const ShellWord> shared(ShellWord word) {
   return std::make_shared<const ShellWord>(std::move(word));
 }
 
-[[noreturn]] void refuse(int line, std::string problem) {
-  refuse_script("script_syntax", line, std::move(problem),
-                "quotes, brackets, blocks and here-documents of a script end",
-                "the whole script, or the command line alone");
+[[noreturn]] void refuse(int line, const std::string& problem) {
+  refuse_by("script_syntax/open", place_of_line(line), problem);
 }
 
 void add(ShellWord& word, char c, bool is_quoted) {
@@ -73,9 +71,7 @@ void refuse_bare_bracket(const ShellCommand& command, int line) {
     return word.parts.size() == 1 && word.parts[0].text.ends_with(".py");
   });
   if (!starts_python || command.words.size() < 3) return;
-  refuse_script("bare_bracket", line, "a '(' without quotes among the arguments of a command",
-                "a shell takes a bracket for the begin of a subshell, and stops at one among arguments",
-                "the whole value in quotes, as in \"([0]*3+[1]*29)\"");
+  refuse_by("bare_bracket", place_of_line(line));
 }
 
 class Parser {
@@ -778,13 +774,7 @@ bool is_literal(const ShellWord& word, std::string_view text) {
          !word.parts[0].is_quoted && word.parts[0].text == text;
 }
 
-void refuse_script(const char* code, int line, std::string numbers, const char* rule, const char* hint) {
-  sim::refuse({.code = code,
-               .option = line == 0 ? "--from" : fmt::format("line {}", line),
-               .numbers = std::move(numbers),
-               .rule = rule,
-               .hint = hint});
-}
+std::string place_of_line(int line) { return line == 0 ? "--from" : fmt::format("line {}", line); }
 
 ShellScript parse_shell(std::string_view text, int first_line, bool counts_lines) {
   return Parser(text, first_line, counts_lines).script();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "verify/output/refusal_table.h"
 #include "verify/run_arguments/shell_arithmetic.h"
 
 namespace verify {
@@ -40,11 +41,6 @@ ShellValuePointer pointer_to(ShellValue value) {
 
 }  // namespace
 
-void refuse_values(int line, const char* what) {
-  refuse_script("run_file_size", line, what, "the values of a launch script are short",
-                "the command line alone");
-}
-
 ShellValues::ShellValues(const RunVariables& set) {
   for (const auto& [name, text] : set) set_[name] = pointer_to({.fields = {{text, 0}}, .is_exported = true});
 }
@@ -52,12 +48,14 @@ ShellValues::ShellValues(const RunVariables& set) {
 void ShellValues::charge(std::size_t bytes, int line) {
   bytes_ += bytes;
   if (line != 0) line_ = line;
-  if (bytes_ > kMostBytes) refuse_values(line_, "words and values of more than 64 MiB in all");
+  if (bytes_ > kMostBytes)
+    refuse_by("run_file_size/values", place_of_line(line_), "words and values of more than 64 MiB in all");
 }
 
 std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason,
                               std::vector<std::string> appended) {
-  if (unknowns_.size() == kMostUnknowns) refuse_values(line, "too many expansions that are not known");
+  if (unknowns_.size() == kMostUnknowns)
+    refuse_by("run_file_size/values", place_of_line(line), "too many expansions that are not known");
   if (source.size() > kMostSourceBytes) appended.clear();
   unknowns_.push_back({.text = cut(std::move(source)),
                        .variable = std::move(variable),
@@ -124,7 +122,8 @@ void ShellValues::keep(const std::string& name, ShellValue value) {
   for (const ShellField& field : value.fields) bytes += field.text.size() + 1;
   const int line = value.fields.empty() ? 0 : value.fields.back().line;
   charge(bytes, line);
-  if (bytes > kMostShellValueBytes) refuse_values(line, "a value of more than 1 MiB");
+  if (bytes > kMostShellValueBytes)
+    refuse_by("run_file_size/values", place_of_line(line), "a value of more than 1 MiB");
   if (value.fields.size() == 1 && value.fields.front().has_unknown()) {
     std::string& text = value.fields.front().text;
     if (text.size() > kMostBytesOfMarks)

@@ -96,8 +96,6 @@ struct ShellState {
   bool has_exited = false;
 };
 
-[[noreturn]] void refuse_values(int line, const char* what);
-
 class ShellValues {
  public:
   explicit ShellValues(const RunVariables& set);

@@ -53,9 +53,8 @@ struct ShellWord {
   int line = 0;
 };
 
-/// Refuses a script at a line; 0: at none.
-[[noreturn]] void refuse_script(const char* code, int line, std::string numbers, const char* rule,
-                                const char* hint);
+/// Returns what a refusal names of a script: the line; 0: the option with the script.
+std::string place_of_line(int line);
 
 /// Whether a word is this text, with nothing in it that is quoted or expanded.
 bool is_literal(const ShellWord& word, std::string_view text);

@@ -9,8 +9,8 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
-#include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -33,11 +33,7 @@ class YamlBuilder : public YAML::EventHandler {
     put({YamlNode::Kind::scalar, line_of(mark), "null", {}});
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
-    sim::refuse({.code = "run_yaml_alias",
-                 .option = fmt::format("line {}", line_of(mark)),
-                 .numbers = "an alias of an anchor",
-                 .rule = "each argument is written out",
-                 .hint = "the value in the place of the alias"});
+    refuse_by("run_yaml_alias", fmt::format("line {}", line_of(mark)));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
                 const std::string& value) override {
@@ -61,13 +57,8 @@ class YamlBuilder : public YAML::EventHandler {
   };
 
   void put(YamlNode node) {
-    if (++nodes_ > kMostYamlNodes) {
-      sim::refuse({.code = "run_file_size",
-                   .option = fmt::format("line {}", node.line),
-                   .numbers = fmt::format("more than {} values", kMostYamlNodes),
-                   .rule = "Megatron has several hundred arguments",
-                   .hint = "a file with the arguments of one run"});
-    }
+    if (++nodes_ > kMostYamlNodes)
+      refuse_by("run_file_size/yaml", fmt::format("line {}", node.line), kMostYamlNodes);
     if (open_.empty()) {
       documents.push_back(std::move(node));
       return;
@@ -107,11 +98,8 @@ std::vector<YamlNode> read_yaml(std::string_view text) {
   } catch (const YAML::Exception& error) {
     const bool is_too_deep =
         dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;  // it says "bad file"
-    sim::refuse({.code = "run_yaml_syntax",
-                 .option = fmt::format("line {}", line_of(error.mark)),
-                 .numbers = is_too_deep ? "nested too deep" : sim::printable_text(error.msg),
-                 .rule = "the text is YAML",
-                 .hint = "a map of flags: '--num-layers: 12'"});
+    refuse_by("run_yaml_syntax", fmt::format("line {}", line_of(error.mark)),
+              is_too_deep ? "nested too deep" : sim::printable_text(error.msg));
   }
   return std::move(builder.documents);
 }

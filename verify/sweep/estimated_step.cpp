@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
 #include "sim/pipeline/schedules.h"
+#include "verify/output/refusal_table.h"
 
 namespace verify {
 
@@ -18,11 +18,7 @@ std::int64_t nanoseconds(double seconds) {
   constexpr double kMost = std::int64_t{1} << 53;
   const double count = seconds / kNanosecond;
   if (count <= kMost) return std::llround(count);
-  sim::refuse({.code = "estimate_size",
-               .option = "--machine",
-               .numbers = fmt::format("{:.3g} seconds for one pass of a microbatch or one message", seconds),
-               .rule = "an estimated step takes at most 2^53 nanoseconds, which are 104 days",
-               .hint = "a faster machine, or a smaller model"});
+  refuse_by("estimate_size", "--machine", seconds);
 }
 
 void require_counted(const ScenarioRequest& request) {
@@ -33,13 +29,7 @@ void require_counted(const ScenarioRequest& request) {
   if (reason.empty() && request.pipeline.forward_only) reason = "--forward-only has no backward pass";
   if (reason.empty()) reason = why_no_step_work(request);
   if (reason.empty()) return;
-  sim::refuse(
-      {.code = "step_not_counted",
-       .option = "--machine",
-       .numbers = std::move(reason),
-       .rule =
-           "a time is estimated for a training step whose calls and multiply-adds are known in closed form",
-       .hint = "a dense model with --global-batch-size, as scenarios/published/llama3-405b-16384-gpus.ini"});
+  refuse_by("step_not_counted", "--machine", reason);
 }
 
 ScheduleRequest schedule_of(const ScenarioRequest& request, std::int64_t microbatches) {
@@ -150,13 +140,7 @@ std::string estimate_trace(const EstimatedStep& step) {
   constexpr std::int64_t kMostSteps = 150'000;
   std::int64_t steps = 0;
   for (const auto& rank : step.timeline.ranks) steps += std::ssize(rank);
-  if (steps > kMostSteps) {
-    sim::refuse({.code = "trace_size",
-                 .option = "--trace",
-                 .numbers = fmt::format("{} steps", steps),
-                 .rule = fmt::format("the trace of an estimate has at most {} steps", kMostSteps),
-                 .hint = "fewer microbatches, because the steps repeat"});
-  }
+  if (steps > kMostSteps) refuse_by("trace_size/estimate", "--trace", steps, kMostSteps);
   constexpr double kPerMicrosecond = 1000;
   Json events = Json::array();
   const auto add = [&](const std::string& name, int rank, const sim::TimedStep& timed) {

@@ -14,6 +14,7 @@
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "verify/output/input_file.h"
+#include "verify/output/refusal_table.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {
@@ -43,11 +44,7 @@ std::string rule_of_numbers() {
 std::string text_of_file(const std::string& path) {
   InputText input = text_of_input(path, kMostMachineBytes);
   if (input.problem.empty()) return std::move(input.text);
-  sim::refuse({.code = "machine_missing",
-               .option = "--machine " + path,
-               .numbers = std::move(input.problem),
-               .rule = "a machine is a text file with four numbers",
-               .hint = "--machine scenarios/machines/h100-node.ini"});
+  refuse_by("machine_missing", "--machine " + path, input.problem);
 }
 
 /// Reads one line into the machine. `given` says which numbers have been there already.
@@ -55,40 +52,22 @@ void read_line(const std::string& line, const std::string& where, Machine& machi
                std::array<bool, kMachineNumbers.size()>& given) {
   const std::size_t equals = line.find('=');
   const std::string name = without_blanks(line.substr(0, equals));
-  if (equals == std::string::npos) {
-    sim::refuse({.code = "machine_syntax",
-                 .option = where,
-                 .numbers = fmt::format("'{}'", line),
-                 .rule = "a line of a machine is 'name = number', or a comment after '#'",
-                 .hint = fmt::format("{} = {}", kMachineNumbers[0].name, kMachineNumbers[0].example)});
-  }
+  if (equals == std::string::npos)
+    refuse_by("machine_syntax/line", where, line, kMachineNumbers[0].name, kMachineNumbers[0].example);
   const auto found = std::ranges::find_if(kMachineNumbers, [&](const auto& n) { return name == n.name; });
   if (found == kMachineNumbers.end()) {
     const std::string nearest = nearest_name(name, names_of(kMachineNumbers));
-    sim::refuse({.code = "machine_key",
-                 .option = where,
-                 .numbers = fmt::format("'{}'", name),
-                 .rule = rule_of_numbers(),
-                 .hint = nearest.empty() ? kMachineNumbers[0].name : nearest});
+    refuse_by("machine_key", where, name, rule_of_numbers(),
+              nearest.empty() ? kMachineNumbers[0].name : nearest);
   }
   const std::string text = without_blanks(line.substr(equals + 1));
-  if (std::exchange(given[static_cast<std::size_t>(found - kMachineNumbers.begin())], true)) {
-    sim::refuse({.code = "machine_syntax",
-                 .option = where,
-                 .numbers = fmt::format("'{}' is given again", name),
-                 .rule = "a machine gives each number once",
-                 .hint = "one line for each number"});
-  }
+  if (std::exchange(given[static_cast<std::size_t>(found - kMachineNumbers.begin())], true))
+    refuse_by("machine_syntax/twice", where, name);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  if (!is_number || value < found->least || value > found->most) {
-    sim::refuse({.code = "machine_number",
-                 .option = where,
-                 .numbers = fmt::format("{} = '{}'", name, text),
-                 .rule = fmt::format("this is a number from {} to {}", found->least, found->most),
-                 .hint = fmt::format("{} = {}", found->name, found->example)});
-  }
+  if (!is_number || value < found->least || value > found->most)
+    refuse_by("machine_number", where, name, text, found->least, found->most, found->name, found->example);
   machine.*(found->value) = value;
 }
 
@@ -119,11 +98,8 @@ Machine read_machine(const std::string& path) {
   for (std::size_t i = 0; i < kMachineNumbers.size(); ++i) {
     refusals.keep([&] {
       if (given[i]) return;
-      sim::refuse({.code = "machine_incomplete",
-                   .option = fmt::format("--machine {}, {}", path, kMachineNumbers[i].name),
-                   .numbers = "it is not given",
-                   .rule = rule_of_numbers(),
-                   .hint = fmt::format("{} = {}", kMachineNumbers[i].name, kMachineNumbers[i].example)});
+      refuse_by("machine_incomplete", fmt::format("--machine {}, {}", path, kMachineNumbers[i].name),
+                rule_of_numbers(), kMachineNumbers[i].name, kMachineNumbers[i].example);
     });
   }
   refusals.throw_if_any();

@@ -13,6 +13,7 @@
 #include "sim/base/refusals.h"
 #include "verify/full_size/step_totals.h"
 #include "verify/memory/scenario_memory.h"
+#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/schedule_request.h"
 #include "verify/sweep/step_time.h"
@@ -40,14 +41,6 @@ constexpr SweepAxis kAxes[] = {
     {"ep", "expert-model-parallel-size", &SweepPoint::ep, &SweepSpace::ep},
     {"micro-batch-size", "micro-batch-size", &SweepPoint::micro_batch_size, &SweepSpace::micro_batch_size}};
 constexpr const char* kRecompute = "recompute";
-
-[[noreturn]] void refuse_values(const std::string& given, const char* rule) {
-  sim::refuse({.code = "sweep_values",
-               .option = "--sweep-values",
-               .numbers = fmt::format("'{}'", given),
-               .rule = rule,
-               .hint = "--sweep-values tp=4,8 --sweep-values recompute=none,full"});
-}
 
 std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
   std::vector<std::int64_t> found;
@@ -78,7 +71,7 @@ std::vector<std::int64_t> numbers_of(const std::string& given, const std::vector
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     constexpr std::int64_t kMost = 1 << 20;
     if (error != std::errc() || end != word.data() + word.size() || number < 1 || number > kMost)
-      refuse_values(given, "a size is a whole number from 1 to 1048576");
+      refuse_by("sweep_values/size", "--sweep-values", given);
     add_value(numbers, number);
   }
   return numbers;
@@ -88,7 +81,7 @@ std::vector<int> recomputations_of(const std::string& given, const std::vector<s
   std::set<int> found;
   for (const std::string& word : words) {
     const auto known = std::ranges::find(kRecomputations, word);
-    if (known == std::end(kRecomputations)) refuse_values(given, "recompute is none, selective or full");
+    if (known == std::end(kRecomputations)) refuse_by("sweep_values/recompute", "--sweep-values", given);
     found.insert(static_cast<int>(known - std::begin(kRecomputations)));
   }
   return {found.begin(), found.end()};
@@ -98,27 +91,22 @@ std::vector<int> recomputations_of(const std::string& given, const std::vector<s
 void read_values(const std::string& given, std::set<std::string>& names, SweepSpace& space) {
   const std::size_t equals = given.find('=');
   const std::string name = given.substr(0, equals);
-  if (equals == std::string::npos) refuse_values(given, "values are given as NAME=VALUE,...");
-  if (!names.insert(name).second) refuse_values(given, "the values of a name are given once");
+  if (equals == std::string::npos) refuse_by("sweep_values/form", "--sweep-values", given);
+  if (!names.insert(name).second) refuse_by("sweep_values/twice", "--sweep-values", given);
   const std::vector<std::string> words = words_of(given.substr(equals + 1));
   if (name == kRecompute) {
     space.recompute = recomputations_of(given, words);
     return;
   }
   const auto axis = std::ranges::find_if(kAxes, [&](const SweepAxis& one) { return name == one.name; });
-  if (axis == std::end(kAxes))
-    refuse_values(given, "the names are tp, pp, cp, ep, micro-batch-size, recompute");
+  if (axis == std::end(kAxes)) refuse_by("sweep_values/name", "--sweep-values", given);
   space.*(axis->values) = numbers_of(given, words);
 }
 
 std::int64_t required(const Settings& settings, const char* option) {
   const auto number = settings.number(option);
   if (number) return *number;
-  sim::refuse({.code = "missing_option",
-               .option = fmt::format("--{}", option),
-               .numbers = "it is not given",
-               .rule = "a sweep holds the world and the global batch, and varies the layout",
-               .hint = fmt::format("--{} N", option)});
+  refuse_by("missing_option/sweep", fmt::format("--{}", option));
 }
 
 /// The values that are tried where none are given.
@@ -294,21 +282,15 @@ class RefusalCount {
 };
 
 [[noreturn]] void refuse_without_result(const SweepReport& report) {
+  if (report.tried == 0) refuse_by("sweep_without_result/empty", "--sweep");
   std::string rules;
   constexpr std::size_t kShown = 4;
   for (std::size_t i = 0; i < std::min(kShown, report.refusals.size()); ++i) {
     const SweepRefusal& rule = report.refusals[i];
     rules += fmt::format("{}{} ({}) refuses {}", i == 0 ? ": " : ", ", rule.code, rule.option, rule.layouts);
   }
-  const bool is_empty = report.tried == 0;
-  sim::refuse(
-      {.code = "sweep_without_result",
-       .option = "--sweep",
-       .numbers = is_empty ? "no sizes divide the world"
-                           : fmt::format("none of {} layouts is accepted{}", report.tried, rules),
-       .rule = is_empty ? "tp * pp * cp divides the world"
-                        : "a sweep shows the layouts that Megatron accepts: " + report.refusals.front().rule,
-       .hint = is_empty ? "--sweep-values tp=1" : report.refusals.front().hint});
+  const SweepRefusal& first = report.refusals.front();
+  refuse_by("sweep_without_result/refused", "--sweep", report.tried, rules, first.rule, first.hint);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
 #include "verify/output/markup.h"
+#include "verify/output/refusal_table.h"
 #include "verify/views/schedule_view.h"
 
 namespace verify {
@@ -125,11 +125,7 @@ std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timel
   std::int64_t steps = 0;
   for (const auto& rank : timeline.ranks) steps += std::ssize(rank);
   if (steps <= kMostDrawnSteps) return Drawing(schedule, timeline).text(title);
-  sim::refuse({.code = "svg_size",
-               .option = "--svg",
-               .numbers = fmt::format("{} steps", steps),
-               .rule = fmt::format("a drawing has at most {} steps", kMostDrawnSteps),
-               .hint = "fewer microbatches, because the steps repeat"});
+  refuse_by("svg_size", "--svg", steps, kMostDrawnSteps);
 }
 
 std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline) {
