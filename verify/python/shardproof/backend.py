@@ -187,6 +187,7 @@ class Group(dist.ProcessGroup):
         started = self._link.write(request)
 
         def finish() -> None:
+            self._link.sends.pop(started, None)
             waited = self._link.write({"do": "wait", "call": started})
             self._link.answer(started)
             self._link.answer(waited)
@@ -195,6 +196,8 @@ class Group(dist.ProcessGroup):
             for part in parts:
                 part.release()
 
+        if operation == "send":
+            self._link.sends[started] = finish
         return finish
 
     def _reduction(self, op: Any, tensor: torch.Tensor) -> str:

@@ -12,7 +12,7 @@ import mmap
 import os
 import socket
 import struct
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 _MARK = 0x31475053
 _HEADER = struct.Struct("<III")
@@ -89,6 +89,8 @@ class Link:
         self._written = 0
         self._answered = 0
         self._answers: Dict[int, Dict[str, Any]] = {}
+        # By the number of the call: what waits for a send. A program need not wait for one, because it gets nothing.
+        self.sends: Dict[int, Callable[[], None]] = {}
 
     def write(self, request: Dict[str, Any]) -> int:
         """Writes a request, and returns its number."""
@@ -120,6 +122,11 @@ class Link:
     def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
         """Writes a request and returns its answer."""
         return self.answer(self.write(request))
+
+    def finish_sends(self) -> None:
+        """Waits for the sends that the program has not waited for."""
+        for finish in list(self.sends.values()):
+            finish()
 
     def _read(self) -> Dict[str, Any]:
         _, _, size = _HEADER.unpack(self._bytes(_HEADER.size))

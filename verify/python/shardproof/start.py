@@ -101,6 +101,7 @@ def _play(link: Link, words: List[str]) -> int:
     if code != 0:
         link.ask({"do": "raised", "text": f"the program has ended with exit code {code}"})
     else:
+        link.finish_sends()
         link.ask({"do": "end"})
     return code
 
