@@ -50,6 +50,9 @@ Descriptor memory_file(const char* name) {
   return file;
 }
 
+/// A longer line of a rank is printed in pieces.
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+
 /// How long the pipes of ranks are silent, in milliseconds, when no more is to come.
 constexpr int kSilence = 200;
 
@@ -110,12 +113,13 @@ struct GuestProcesses::Pipes {
     std::array<char, 1 << 14> chunk;
     const ssize_t got = read(from.number(), chunk.data(), chunk.size());
     if (got < 0) return errno == EINTR || errno == EAGAIN;
+    const std::size_t searched = begun.size();
     begun.append(chunk.data(), static_cast<std::size_t>(got));
-    for (std::size_t end = begun.find('\n'); end != std::string::npos; end = begun.find('\n')) {
+    for (std::size_t end = begun.find('\n', searched); end != std::string::npos; end = begun.find('\n')) {
       line(begun.substr(0, end));
       begun.erase(0, end + 1);
     }
-    if (got == 0 && !begun.empty()) line(std::exchange(begun, {}));
+    if ((got == 0 && !begun.empty()) || begun.size() > kLongestLine) line(std::exchange(begun, {}));
     return got > 0;
   }
   void take_status(const std::string& line) {
@@ -161,17 +165,10 @@ namespace {
 
 /// Returns the interpreter's words with the client in front of the program: "python -u -m shardproof.start
 /// train.py".
-std::vector<std::string> with_client(const std::vector<std::string>& words) {
-  std::size_t program = 1;
-  const auto takes_a_word = [](const std::string& option) { return option == "-W" || option == "-X"; };
-  while (program < words.size() && words[program].starts_with("-") && words[program] != "-m" &&
-         words[program] != "-c")
-    program += takes_a_word(words[program]) ? std::size_t{2} : std::size_t{1};
-  std::vector<std::string> all(words.begin(),
-                               words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())));
-  all.insert(all.end(), {"-m", "shardproof.start"});
-  all.insert(all.end(), words.begin() + static_cast<std::ptrdiff_t>(std::min(program, words.size())),
-             words.end());
+std::vector<std::string> with_client(const std::vector<std::string>& words, const std::string& client) {
+  const std::size_t program = place_of_program(words);
+  std::vector<std::string> all = words;
+  all.insert(all.begin() + static_cast<std::ptrdiff_t>(program), client + "/begin.py");
   return all;
 }
 
@@ -183,16 +180,12 @@ std::vector<std::string> with_client(const std::vector<std::string>& words) {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setenv("SHARDPROOF_GUESTS", settings.c_str(), 1);
-  const char* path = getenv("PYTHONPATH");
-  const std::string folders =
-      path == nullptr || *path == '\0' ? command.client_folder : command.client_folder + ":" + path;
-  setenv("PYTHONPATH", folders.c_str(), 1);
   setenv("PYTHONUNBUFFERED", "1", 1);
   for (const auto& [name, value] : {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
                                     std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
                                     std::pair("MASTER_ADDR", "127.0.0.1"), std::pair("MASTER_PORT", "29500")})
     setenv(name, value, 0);
-  const std::vector<std::string> words = with_client(command.words);
+  const std::vector<std::string> words = with_client(command.words, command.client_folder);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -221,6 +214,15 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 }
 
 }  // namespace
+
+std::size_t place_of_program(const std::vector<std::string>& words) {
+  const auto takes_a_word = [](const std::string& option) { return option == "-W" || option == "-X"; };
+  std::size_t place = 1;
+  while (place < words.size() && words[place].starts_with("-") && words[place] != "-m" &&
+         words[place] != "-c")
+    place += takes_a_word(words[place]) ? std::size_t{2} : std::size_t{1};
+  return std::min(place, words.size());
+}
 
 GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes_(std::make_unique<Pipes>()) {
   pipes_->print = std::move(print);

@@ -28,6 +28,9 @@ struct GuestCommand {
   std::string client_folder;   // where the package shardproof lies
 };
 
+/// Returns the place of the program among the words: of a file, -m or -c; their number if there is none.
+std::size_t place_of_program(const std::vector<std::string>& words);
+
 /// A line that a rank has written, to its standard output or to its standard error.
 struct GuestLine {
   int rank;

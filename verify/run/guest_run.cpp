@@ -47,6 +47,12 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
   const std::string words = text_of(line.program);
   if (line.program.size() < 2 || !is_interpreter(line.program.front()))
     refuse_by("run_program_missing", "the words behind --", words.empty() ? "there are none" : words);
+  const std::size_t program = place_of_program(line.program);
+  const bool is_file = program < line.program.size() && !line.program[program].starts_with("-");
+  if (!is_file && program + 1 >= line.program.size())
+    refuse_by("run_program_missing", "the words behind --", words);
+  if (is_file && !std::filesystem::exists(line.program[program]))
+    refuse_by("run_program_missing", "the words behind --", "there is no file " + line.program[program]);
   const auto ranks = line.settings.number("ranks");
   if (!ranks) refuse_by("missing_option", "--ranks", 2);
   GuestRequest request{.command = {.words = line.program,

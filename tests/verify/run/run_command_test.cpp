@@ -70,6 +70,24 @@ TEST_F(RunCommand, ARankThatIsKilledIsNamed) {
   EXPECT_EQ(document["ended"][1], "-9");
 }
 
+TEST_F(RunCommand, WhatAProgramLeavesForItsEndIsRun) {
+  const test::RunResult run = run_of("import atexit\natexit.register(lambda: call('barrier', 9))\n");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "2 ranks made 2 calls")) << run.out;
+}
+
+TEST_F(RunCommand, ManyCallsInFlightAreServed) {
+  const test::RunResult run = run_of(R"(
+started = [link.write({"do": "call", "operation": "barrier", "site": ["main", "train.py", 5], "waits": False})
+           for _ in range(2000)]
+for number in started:
+    waited = link.write({"do": "wait", "call": number})
+    link.answer(number)
+    link.answer(waited)
+)");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+}
+
 TEST_F(RunCommand, AnExitCodeOfOneRankIsNoEnd) {
   const test::RunResult run = run_of("if rank == 1:\n    sys.exit(7)\n");
   EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
@@ -102,9 +120,11 @@ link.ask({'do': 'publish', 'name': 'sum', 'tensor': ['i64', at, 1]})
 
 TEST(RunRequest, WhatIsMissingIsSaid) {
   EXPECT_TRUE(has(test::run("run --ranks 2").err, "run_program_missing"));
+  EXPECT_TRUE(has(test::run("run --ranks 2 -- python3 no_such.py").err, "there is no file no_such.py"));
+  EXPECT_TRUE(has(test::run("run --ranks 2 -- python3 -m").err, "run_program_missing"));
   EXPECT_TRUE(has(test::run("run --ranks 2 -- ls").err, "run_program_missing"));
-  EXPECT_TRUE(has(test::run("run --ranks 2 -- /no/python3 train.py").err, "run_program_not_started"));
-  EXPECT_TRUE(has(test::run("run -- python3 train.py").err, "missing_option"));
+  EXPECT_TRUE(has(test::run("run --ranks 2 -- /no/python3 -c pass").err, "run_program_not_started"));
+  EXPECT_TRUE(has(test::run("run -- python3 -c pass").err, "missing_option"));
 }
 
 TEST(RunRequest, TooFewDescriptorsAreSaid) {
@@ -112,7 +132,7 @@ TEST(RunRequest, TooFewDescriptorsAreSaid) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit few = {.rlim_cur = 40, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const test::RunResult run = test::run("run --ranks 64 -- python3 train.py");
+  const test::RunResult run = test::run("run --ranks 64 -- python3 -c pass");
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(has(run.err, "guest_limit")) << run.err;
 }

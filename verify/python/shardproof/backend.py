@@ -92,7 +92,8 @@ class CallWork(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        return self._finish is None
+        """Waits: when a call is done on the way would depend on the schedule."""
+        return self.wait()
 
     def is_success(self) -> bool:
         return self._finish is None
@@ -128,6 +129,7 @@ class Group(dist.ProcessGroup):
         self._number = number
         self._rank_here = rank
         self._size_here = size
+        self._name = self._description = ""
 
     # ---- what torch asks of a group
 
@@ -144,6 +146,26 @@ class Group(dist.ProcessGroup):
     @property
     def supports_coalescing(self) -> bool:
         return False
+
+    # The name and the description of a group are kept here: torch keeps none for a group in Python.
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    setGroupName = _set_group_name
+
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def _set_group_desc(self, text: str) -> None:
+        self._description = text
+
+    @property
+    def group_desc(self) -> str:
+        return self._description
 
     def _set_sequence_number_for_group(self) -> None:
         return None
@@ -375,6 +397,3 @@ class Group(dist.ProcessGroup):
 
     def barrier(self, opts: Any = None) -> CallWork:
         return self._work([self._start("barrier", None, None)], [])
-
-    def monitored_barrier(self, *arguments: Any, **named: Any) -> None:
-        self.barrier().wait()

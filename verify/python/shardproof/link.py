@@ -18,6 +18,7 @@ _MARK = 0x31475053
 _HEADER = struct.Struct("<III")
 _ALIGNMENT = 64
 _FIRST_BYTES = 1 << 16
+_MOST_UNREAD = 64
 
 
 class LinkError(RuntimeError):
@@ -94,7 +95,10 @@ class Link:
 
     def write(self, request: Dict[str, Any]) -> int:
         """Writes a request, and returns its number."""
-        body = json.dumps(request, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        body = json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+        # What the rank has answered is read in time: it does not wait for a guest that reads nothing.
+        while self._written - self._answered > _MOST_UNREAD:
+            self._take_answer()
         number = self._written
         self._written += 1
         try:
@@ -106,8 +110,7 @@ class Link:
     def answer(self, number: int) -> Dict[str, Any]:
         """Returns the answer to a request, once."""
         while number not in self._answers:
-            self._answers[self._answered] = self._read()
-            self._answered += 1
+            self._take_answer()
         answer = self._answers.pop(number)
         if "ended" in answer:
             raise WorldEnded("the ranks cannot go on; the report of the run says why")
@@ -122,6 +125,10 @@ class Link:
     def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
         """Writes a request and returns its answer."""
         return self.answer(self.write(request))
+
+    def _take_answer(self) -> None:
+        self._answers[self._answered] = self._read()
+        self._answered += 1
 
     def finish_sends(self) -> None:
         """Waits for the sends that the program has not waited for."""

@@ -1,7 +1,7 @@
 """Starts the ranks of a program: imports what the program will import, forks once for each rank, and runs the
 program in each of them.
 
-    python -m shardproof.start [-m MODULE | -c CODE | PROGRAM] ARGUMENTS...
+    python begin.py [-m MODULE | -c CODE | PROGRAM] ARGUMENTS...
 
 Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file descriptors of each rank; `outputs`,
         those that its output goes to; `status`, the one to which the end of each rank is written, a line a rank:
@@ -10,17 +10,22 @@ Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file 
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank.
 """
 
+import atexit
 import importlib
 import json
 import os
 import runpy
 import sys
+import threading
 import traceback
 from typing import Any, Dict, List
 
 import shardproof
 
 from .link import Link, LinkError, WorldEnded
+
+
+_MOST_TEXT = 300  # characters of an exception
 
 
 def _has_torch() -> bool:
@@ -73,7 +78,7 @@ def _text_of(error: BaseException) -> str:
 
     where = f" ({short_name(own[-1].filename)}:{own[-1].lineno} in {own[-1].name})" if own else ""
     text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return text + where
+    return text[:_MOST_TEXT] + where
 
 
 def _code_of(error: SystemExit) -> int:
@@ -82,15 +87,24 @@ def _code_of(error: SystemExit) -> int:
     return error.code if isinstance(error.code, int) else 1
 
 
+def _end_as_an_interpreter() -> None:
+    """Waits for the program's threads and runs what it has left for its end."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+
+
 def _play(link: Link, words: List[str]) -> int:
     """Runs the program on a rank, and tells the rank how it ended. Returns the exit code."""
     code = 0
     try:
         _run_program(words)
+        _end_as_an_interpreter()
     except SystemExit as error:
         code = _code_of(error)
         if code != 0 and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
+        if code == 0:
+            _end_as_an_interpreter()
     except WorldEnded:
         return 3
     except BaseException as error:
@@ -109,6 +123,7 @@ def _play(link: Link, words: List[str]) -> int:
 def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
     """Runs one rank in this process."""
     _die_with_parent()
+    atexit._clear()
     size = len(settings["sockets"])
     for other in range(size):
         if other != rank:
@@ -161,7 +176,3 @@ def main() -> int:
         child, status = os.wait()
         os.write(settings["status"], f"{ranks[child]} {os.waitstatus_to_exitcode(status)}\n".encode())
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -53,6 +53,7 @@ def install(link: Link, store_path: str) -> None:
     """Takes over torch.distributed in this process."""
     groups = _Groups(link)
     dist.Backend.register_backend(_NAME, groups.create, extended_api=True, devices=["cpu", "cuda"])
+    named_backend = [""]
     init, new_group = c10d.init_process_group, c10d.new_group
 
     @functools.wraps(init)
@@ -60,6 +61,7 @@ def install(link: Link, store_path: str) -> None:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         kept = {name: named[name] for name in ("timeout",) if name in named}
         store = dist.FileStore(store_path, size)
+        named_backend[0] = str(backend or "nccl").lower()
         init(backend=_NAME, store=store, rank=rank, world_size=size, **kept)
 
     @functools.wraps(new_group)
@@ -72,9 +74,18 @@ def install(link: Link, store_path: str) -> None:
         named.pop("pg_options", None)
         return new_group(ranks, *arguments[:1], **named)
 
+    def monitored_barrier(group: Any = None, *arguments: Any, **named: Any) -> None:
+        dist.barrier(group)
+
+    def split_group(*arguments: Any, **named: Any) -> None:
+        raise NotServed("split_group: new_group makes a group of some ranks")
+
     for module in (c10d, dist):
         setattr(module, "init_process_group", init_process_group)
         setattr(module, "new_group", new_group_of_world)
+        setattr(module, "monitored_barrier", monitored_barrier)
+        setattr(module, "split_group", split_group)
+    setattr(dist, "get_backend", lambda group=None: named_backend[0])
     setattr(c10d, "_store_based_barrier", lambda *arguments, **named: None)
     for name in ("is_nccl_available", "is_gloo_available"):
         setattr(dist, name, lambda: True)
