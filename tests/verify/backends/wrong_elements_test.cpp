@@ -1,12 +1,12 @@
 // Proves that what ranks tell rank 0 about wrong elements is read back unchanged, and is never longer
 // than the room for it.
 
-#include "verify/backends/bandwidth_round.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <string>
 #include <vector>
+
+#include "verify/backends/bandwidth_round.h"
 
 namespace {
 
