@@ -1,9 +1,7 @@
 #include "sim/guest/guest_program.h"
 
 #include <fmt/format.h>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "sim/base/error.h"

@@ -5,8 +5,6 @@
 
 import argparse
 import hashlib
-import os
-from functools import partial
 from typing import Any, Iterator
 
 import torch

@@ -113,13 +113,16 @@ Scenario with_settings(const Scenario& scenario, const Settings& settings) {
 
 bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size") || line.run.is_given(); }
 
-std::string scenario_folder() {
+std::string folder_of_program(const std::string& name, const char* in_checkout) {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path installed = program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR;
+  const std::filesystem::path installed =
+      (program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR).parent_path() / name;
   if (!error && std::filesystem::is_directory(installed, error)) return installed.lexically_normal().string();
-  return SHARDPROOF_SCENARIO_DIR;
+  return in_checkout;
 }
+
+std::string scenario_folder() { return folder_of_program("scenarios", SHARDPROOF_SCENARIO_DIR); }
 
 namespace {
 

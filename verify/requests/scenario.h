@@ -37,8 +37,9 @@ Scenario with_settings(const Scenario& scenario, const Settings& settings);
 /// Whether the command line gives a layout by itself, which it does with --world-size.
 bool gives_a_world(const CommandLine& line);
 
-/// Returns the folder of scenarios: share/shardproof/scenarios beside the folder of an installed program, or
-/// else the folder in the sources.
+/// Returns a folder that is installed with the program: share/shardproof/NAME beside its own folder, or else
+/// the one in the checkout.
+std::string folder_of_program(const std::string& name, const char* in_checkout);
 std::string scenario_folder();
 
 /// Returns the .ini files below the scenario folder, sorted by path. Those of cluster/ are left out, because

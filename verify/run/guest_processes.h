@@ -3,11 +3,12 @@
 /// The processes of a program in Python that is run as the ranks of a virtual world: one for each rank,
 /// forked by one process that has imported what the program imports (verify/python/shardproof/start.py).
 ///
-/// Calls   end_of() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the
+/// Calls   ends() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the
 ///         order of each rank; lines of several ranks come in any order. finish() waits for all of them.
 /// Errors  run_program_not_started: the interpreter cannot be started. guest_limit: the system gives no more
 ///         descriptors.
-/// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one.
+/// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one,
+///         but for those that a program starts in a session of their own.
 
 #include <functional>
 #include <memory>
@@ -21,8 +22,8 @@
 namespace verify {
 
 struct GuestCommand {
-  std::vector<std::string>
-      words;  // an interpreter, its options, and -m MODULE, -c CODE or a file, with arguments
+  /// An interpreter, its options, and -m MODULE, -c CODE or a file, with arguments.
+  std::vector<std::string> words;
   int ranks = 1;
   bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
   std::string client_folder;   // where the package shardproof lies

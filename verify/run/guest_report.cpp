@@ -1,10 +1,8 @@
 #include "verify/run/guest_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <map>
 
-#include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"

@@ -1,6 +1,5 @@
 #include "verify/run/guest_run.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,28 +10,14 @@
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
+#include "verify/requests/scenario.h"
 
 namespace verify {
 
 namespace {
 
-/// Returns the folder of the client: that of the installed program, or of the checkout.
-std::string client_folder() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path installed =
-      program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR / ".." / "python";
-  if (!error && std::filesystem::is_directory(installed / "shardproof", error))
-    return installed.lexically_normal().string();
-  return SHARDPROOF_CLIENT_DIR;
-}
-
 bool is_interpreter(const std::string& word) {
   return std::filesystem::path(word).filename().string().starts_with("python");
-}
-
-sim::WorldSpec world_for(const CommandLine& line, int ranks) {
-  return requested_world(line.settings, sim::world_of(ranks).layout);
 }
 
 }  // namespace
@@ -55,16 +40,16 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
     refuse_by("run_program_missing", "the words behind --", "there is no file " + line.program[program]);
   const auto ranks = line.settings.number("ranks");
   if (!ranks) refuse_by("missing_option", "--ranks", 2);
-  GuestRequest request{.command = {.words = line.program,
-                                   .ranks = static_cast<int>(*ranks),
-                                   .keeps_off_gpu = line.settings.flag("no-gpu"),
-                                   .client_folder = client_folder()},
-                       .world = world_for(line, static_cast<int>(*ranks)),
-                       .faults = line.settings.texts("plant")};
+  GuestRequest request{
+      .command = {.words = line.program,
+                  .ranks = static_cast<int>(*ranks),
+                  .keeps_off_gpu = line.settings.flag("no-gpu"),
+                  .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
+      .world = requested_world(line.settings, sim::world_of(static_cast<int>(*ranks)).layout),
+      .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
   const std::vector<std::string> options = line.settings.as_options();
-  request.world.reproduce =
-      fmt::format("{} run {} -- {}", called, fmt::join(options, " "), text_of(line.program));
+  request.world.reproduce = fmt::format("{} run {} -- {}", called, fmt::join(options, " "), words);
   return request;
 }
 
