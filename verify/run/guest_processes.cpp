@@ -163,12 +163,12 @@ struct GuestProcesses::Pipes {
 
 namespace {
 
-/// Returns the interpreter's words with the client in front of the program: "python -u -m shardproof.start
-/// train.py".
-std::vector<std::string> with_client(const std::vector<std::string>& words, const std::string& client) {
-  const std::size_t program = place_of_program(words);
-  std::vector<std::string> all = words;
-  all.insert(all.begin() + static_cast<std::ptrdiff_t>(program), client + "/begin.py");
+/// Returns the words with the client in front of the program: "python -u FOLDER/begin.py train.py". The
+/// option -u also counts where Python is told to ignore its variables.
+std::vector<std::string> with_client(const PythonCommand& python, const std::string& client) {
+  std::vector<std::string> all = python.interpreter;
+  all.insert(all.end(), {"-u", client + "/begin.py"});
+  all.insert(all.end(), python.program.begin(), python.program.end());
   return all;
 }
 
@@ -180,12 +180,11 @@ std::vector<std::string> with_client(const std::vector<std::string>& words, cons
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setenv("SHARDPROOF_GUESTS", settings.c_str(), 1);
-  setenv("PYTHONUNBUFFERED", "1", 1);
   for (const auto& [name, value] : {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
                                     std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
                                     std::pair("MASTER_ADDR", "127.0.0.1"), std::pair("MASTER_PORT", "29500")})
     setenv(name, value, 0);
-  const std::vector<std::string> words = with_client(command.words, command.client_folder);
+  const std::vector<std::string> words = with_client(command.python, command.client_folder);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -215,15 +214,6 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 
 }  // namespace
 
-std::size_t place_of_program(const std::vector<std::string>& words) {
-  const auto takes_a_word = [](const std::string& option) { return option == "-W" || option == "-X"; };
-  std::size_t place = 1;
-  while (place < words.size() && words[place].starts_with("-") && words[place] != "-m" &&
-         words[place] != "-c")
-    place += takes_a_word(words[place]) ? std::size_t{2} : std::size_t{1};
-  return std::min(place, words.size());
-}
-
 GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes_(std::make_unique<Pipes>()) {
   pipes_->print = std::move(print);
   pipes_->ranks = std::vector<Pipes::OfRank>(static_cast<std::size_t>(command.ranks));
@@ -240,7 +230,7 @@ GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes
   int reason = 0;
   if (read(failure[0].number(), &reason, sizeof(reason)) == sizeof(reason)) {
     waitpid(starter_, nullptr, 0);
-    refuse_by("run_program_not_started", command.words.front(), std::strerror(reason));
+    refuse_by("run_program_not_started", command.python.interpreter.front(), std::strerror(reason));
   }
   pipes_->close_theirs();
   reader_ = std::thread([this] { pipes_->read_all(); });

@@ -18,19 +18,16 @@
 #include <vector>
 
 #include "sim/guest/guest_program.h"
+#include "verify/run/python_command.h"
 
 namespace verify {
 
 struct GuestCommand {
-  /// An interpreter, its options, and -m MODULE, -c CODE or a file, with arguments.
-  std::vector<std::string> words;
+  PythonCommand python;
   int ranks = 1;
   bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
   std::string client_folder;   // where the package shardproof lies
 };
-
-/// Returns the place of the program among the words: of a file, -m or -c; their number if there is none.
-std::size_t place_of_program(const std::vector<std::string>& words);
 
 /// A line that a rank has written, to its standard output or to its standard error.
 struct GuestLine {

@@ -50,7 +50,7 @@ std::string bound(const GuestRequest& request) {
   return fmt::format(
       "ran     {}, as {} on {}\nproved  the order and the sizes of the calls, with these inputs. Whether "
       "values are right is not judged.\n",
-      text_of(request.command.words), counted(request.command.ranks, "rank"),
+      text_of(request.words), counted(request.command.ranks, "rank"),
       request.command.keeps_off_gpu ? "the CPU" : "the GPU of this machine if it has one, or its CPU");
 }
 
@@ -69,7 +69,7 @@ std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
 
 Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
   Json document = {{"verdict", run.is_clean() ? "verified" : "broken"},
-                   {"program", text_of(request.command.words)},
+                   {"program", text_of(request.words)},
                    {"ranks", request.command.ranks},
                    {"calls", calls_of(run)},
                    {"findings", Json::array()},

@@ -1,6 +1,5 @@
 #include "verify/run/guest_run.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
@@ -14,14 +13,6 @@
 
 namespace verify {
 
-namespace {
-
-bool is_interpreter(const std::string& word) {
-  return std::filesystem::path(word).filename().string().starts_with("python");
-}
-
-}  // namespace
-
 std::string text_of(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
   for (const std::string& word : words) quoted.push_back(quoted_for_shell(word));
@@ -29,19 +20,12 @@ std::string text_of(const std::vector<std::string>& words) {
 }
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
-  const std::string words = text_of(line.program);
-  if (line.program.size() < 2 || !is_interpreter(line.program.front()))
-    refuse_by("run_program_missing", "the words behind --", words.empty() ? "there are none" : words);
-  const std::size_t program = place_of_program(line.program);
-  const bool is_file = program < line.program.size() && !line.program[program].starts_with("-");
-  if (!is_file && program + 1 >= line.program.size())
-    refuse_by("run_program_missing", "the words behind --", words);
-  if (is_file && !std::filesystem::exists(line.program[program]))
-    refuse_by("run_program_missing", "the words behind --", "there is no file " + line.program[program]);
+  PythonCommand python = python_command(line.program);
   const auto ranks = line.settings.number("ranks");
   if (!ranks) refuse_by("missing_option", "--ranks", 2);
   GuestRequest request{
-      .command = {.words = line.program,
+      .words = line.program,
+      .command = {.python = std::move(python),
                   .ranks = static_cast<int>(*ranks),
                   .keeps_off_gpu = line.settings.flag("no-gpu"),
                   .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
@@ -49,7 +33,8 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
       .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
   const std::vector<std::string> options = line.settings.as_options();
-  request.world.reproduce = fmt::format("{} run {} -- {}", called, fmt::join(options, " "), words);
+  request.world.reproduce =
+      fmt::format("{} run {} -- {}", called, fmt::join(options, " "), text_of(line.program));
   return request;
 }
 

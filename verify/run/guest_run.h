@@ -15,6 +15,7 @@
 namespace verify {
 
 struct GuestRequest {
+  std::vector<std::string> words;  // behind "--"
   GuestCommand command;
   sim::WorldSpec world;
   std::vector<std::string> faults;  // of --plant

@@ -1,37 +1,17 @@
 // Programs in Python that need no more than the standard library, run as ranks. The programs over torch are those
 // of tests/programs.
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <sys/resource.h>
 
-#include "tests/support/run.h"
+#include "tests/verify/run/guest_test.h"
 
 namespace {
 
-/// What every program begins with: a call of the world's group at a line of the program.
-constexpr const char* kBegin = R"(
-import os, sys, shardproof
-link, rank = shardproof.link(), int(os.environ["RANK"])
-def call(operation, line, **more):
-    return link.ask({"do": "call", "operation": operation, "site": ["main", "train.py", line], **more})
-)";
+using test::has;
+using test::run_of;
 
-test::RunResult run_of(const std::string& program, const std::string& options = "--ranks 2") {
-  const test::TemporaryFile file("train.py", kBegin + program);
-  return test::run("run " + options + " -- python3 " + file.path());
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-class RunCommand : public testing::Test {
- protected:
-  void SetUp() override {
-    if (test::run_process("python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'").exit_code != 0)
-      GTEST_SKIP() << "there is no python3 of 3.9 or later";
-  }
-};
+class RunCommand : public test::WithPython {};
 
 TEST_F(RunCommand, AProgramWhoseRanksAgreeIsVerified) {
   const test::RunResult run = run_of("call('barrier', 7)\nprint('hello')\n");

@@ -53,20 +53,26 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
+def _search_first(folder: str) -> None:
+    """Has modules searched in a folder first, as the interpreter does without -I and -P."""
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):  # since Python 3.11
+        sys.path.insert(0, folder)
+
+
 def _run_program(words: List[str]) -> None:
     """Runs a program as the interpreter would, from its words."""
     if words[:1] == ["-m"]:
         sys.argv = words[1:]
-        sys.path.insert(0, os.getcwd())
+        _search_first(os.getcwd())
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words[:1] == ["-c"]:
         sys.argv = ["-c", *words[2:]]
-        sys.path.insert(0, "")
+        _search_first("")
         main = sys.modules["__main__"].__dict__
         exec(compile(words[1], "<string>", "exec"), main)  # noqa: S102
     else:
         sys.argv = list(words)
-        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        _search_first(os.path.dirname(os.path.abspath(words[0])))
         runpy.run_path(words[0], run_name="__main__")
 
 
