@@ -76,13 +76,15 @@ struct GuestProcesses::Pipes {
   Print print;
   std::atomic<bool> is_over = false;  // no rank runs any more; what still holds a pipe is not theirs
 
-  std::string settings(bool keeps_off_gpu) const {
+  std::string settings(const GuestCommand& command) const {
     nlohmann::json all = {{"sockets", nlohmann::json::array()},
                           {"segments", nlohmann::json::array()},
                           {"outputs", nlohmann::json::array()},
                           {"status", status[1].number()},
                           {"store", fmt::format("/proc/self/fd/{}", store.number())},
-                          {"no_gpu", keeps_off_gpu}};
+                          {"ranks_of_node", command.ranks_of_node},
+                          {"gives_local_rank", command.gives_local_rank},
+                          {"no_gpu", command.keeps_off_gpu}};
     for (const OfRank& rank : ranks) {
       all["sockets"].push_back(rank.socket[1].number());
       all["segments"].push_back(rank.segment.number());
@@ -217,7 +219,7 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 GuestProcesses::GuestProcesses(const GuestCommand& command, Print print) : pipes_(std::make_unique<Pipes>()) {
   pipes_->print = std::move(print);
   pipes_->ranks = std::vector<Pipes::OfRank>(static_cast<std::size_t>(command.ranks));
-  const std::string settings = pipes_->settings(command.keeps_off_gpu);
+  const std::string settings = pipes_->settings(command);
   Pair failure = pipe_pair();
   starter_ = fork();
   if (starter_ < 0) refuse_limit("process");

@@ -25,8 +25,10 @@ namespace verify {
 struct GuestCommand {
   PythonCommand python;
   int ranks = 1;
-  bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
-  std::string client_folder;   // where the package shardproof lies
+  int ranks_of_node = 1;
+  bool gives_local_rank = false;  // the program gets --local-rank=K as its first argument
+  bool keeps_off_gpu = false;     // what goes to a GPU stays on the CPU, also where there is a GPU
+  std::string client_folder;      // where the package shardproof lies
 };
 
 /// A line that a rank has written, to its standard output or to its standard error.

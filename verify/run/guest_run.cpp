@@ -7,9 +7,9 @@
 #include "sim/cpu/cpu_device.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/output/phrases.h"
-#include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
+#include "verify/run/launched_program.h"
 
 namespace verify {
 
@@ -20,17 +20,17 @@ std::string text_of(const std::vector<std::string>& words) {
 }
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
-  PythonCommand python = python_command(line.program);
-  const auto ranks = line.settings.number("ranks");
-  if (!ranks) refuse_by("missing_option", "--ranks", 2);
-  GuestRequest request{
-      .words = line.program,
-      .command = {.python = std::move(python),
-                  .ranks = static_cast<int>(*ranks),
-                  .keeps_off_gpu = line.settings.flag("no-gpu"),
-                  .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
-      .world = requested_world(line.settings, sim::world_of(static_cast<int>(*ranks)).layout),
-      .faults = line.settings.texts("plant")};
+  LaunchedProgram program = launched_program(line.program);
+  const RankCounts counts = rank_counts(program, line.settings.number("ranks"));
+  GuestRequest request{.words = line.program,
+                       .command = {.python = std::move(program.python),
+                                   .ranks = counts.ranks,
+                                   .ranks_of_node = counts.ranks_of_node,
+                                   .gives_local_rank = program.launched && program.launched->gives_local_rank,
+                                   .keeps_off_gpu = line.settings.flag("no-gpu"),
+                                   .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
+                       .world = requested_world(line.settings, sim::world_of(counts.ranks).layout),
+                       .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
   const std::vector<std::string> options = line.settings.as_options();
   request.world.reproduce =

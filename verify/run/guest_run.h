@@ -2,8 +2,7 @@
 
 /// A run of a program in Python as the ranks of a virtual world.
 ///
-/// Errors  run_program_missing: there are no words behind "--", or none that starts a program in Python;
-///         missing_option: --ranks is not given; those of guest_processes.h and of faults.
+/// Errors  those of launched_program.h, guest_processes.h and faults.
 
 #include <string>
 #include <vector>

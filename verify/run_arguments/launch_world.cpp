@@ -63,11 +63,19 @@ std::string count_of(const std::string& value) {
   return colon == std::string::npos ? value : value.substr(colon + 1);
 }
 
+/// Whether a word is an option of torchrun, or its beginning: "--nn" is --nnodes.
+bool begins_option(std::string_view word, std::string_view option) {
+  constexpr std::size_t kFewest = 4;  // a shorter word begins several options
+  return word == option || (word.size() >= kFewest && option.starts_with(word));
+}
+
 /// Whether an option of torchrun stands without a value.
 bool is_flag_of_torchrun(std::string_view word) {
-  constexpr std::array<std::string_view, 6> kFlags = {"--standalone", "--no-python", "--no_python",
-                                                      "-m",           "--module",    "--run-path"};
-  return std::ranges::find(kFlags, word) != kFlags.end();
+  constexpr std::array<std::string_view, 11> kFlags = {
+      "--standalone", "--no-python",          "--no_python",         "-m",
+      "--module",     "--run-path",           "--run_path",          "--use-env",
+      "--use_env",    "--virtual-local-rank", "--virtual_local_rank"};
+  return std::ranges::any_of(kFlags, [&](std::string_view flag) { return begins_option(word, flag); });
 }
 
 /// Whether a word that is not known may hold options of torchrun: it is no value of an option before it.
@@ -104,6 +112,17 @@ std::int64_t gpus_in(std::string_view visible) {
 
 }  // namespace
 
+std::size_t options_of_torchrun(std::span<const std::string> words) {
+  std::size_t at = 0;
+  while (at < words.size() && words[at].size() > 1 && words[at].starts_with('-')) {
+    const std::string& word = words[at++];
+    if (word == "--") break;
+    const bool has_value = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
+    if (!has_value && !is_flag_of_torchrun(word)) ++at;
+  }
+  return std::min(at, words.size());
+}
+
 void LaunchWorld::read(const ShellFields& words, const std::string& launcher) {
   // The line of #SBATCH has its sign before it.
   const bool begins_component =
@@ -137,8 +156,10 @@ void LaunchWorld::read(const ShellFields& words, const std::string& launcher) {
 std::size_t LaunchWorld::read_option(std::string_view launcher, const ShellFields& words, std::size_t at) {
   const ShellField& word = words[at];
   const OptionWord option = option_in(launcher, word.text);
-  const auto* const row = std::ranges::find_if(
-      kFactors, [&](const FactorRow& r) { return r.launcher == launcher && r.option == option.name; });
+  const auto* const row = std::ranges::find_if(kFactors, [&](const FactorRow& r) {
+    return r.launcher == launcher &&
+           (r.option == option.name || (launcher == "torchrun" && begins_option(option.name, r.option)));
+  });
   if (row == kFactors.end()) {
     if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word))
       unknown_of_torchrun_ = word;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ namespace verify {
 
 /// Returns what stands behind the last "/" of a path: the name of a program or a file.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// Returns how many of the words behind torchrun are its options and their values. The program follows them.
+std::size_t options_of_torchrun(std::span<const std::string> words);
 
 /// The processes that a launch starts.
 struct StartedWorld {

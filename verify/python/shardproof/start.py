@@ -6,7 +6,8 @@ program in each of them.
 Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file descriptors of each rank; `outputs`,
         those that its output goes to; `status`, the one to which the end of each rank is written, a line a rank:
         its number and its exit code, or minus the signal that has ended it; `store`, a file that the ranks share;
-        `no_gpu`, whether what goes to a GPU stays on the CPU also where there is a GPU.
+        `ranks_of_node`, how many ranks a node has; `gives_local_rank`, whether the program's first argument is
+        --local-rank=K, as torch.distributed.launch gives it; `no_gpu`, whether what goes to a GPU stays on the CPU also where there is a GPU.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank.
 """
 
@@ -126,6 +127,27 @@ def _play(link: Link, words: List[str]) -> int:
     return code
 
 
+def _variables(rank: int, size: int, of_node: int) -> Dict[str, str]:
+    """Returns the variables that torchrun sets for a rank, with so many ranks on a node."""
+    numbers = {
+        "RANK": rank,
+        "WORLD_SIZE": size,
+        "LOCAL_RANK": rank % of_node,
+        "LOCAL_WORLD_SIZE": of_node,
+        "GROUP_RANK": rank // of_node,
+        "GROUP_WORLD_SIZE": size // of_node,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": size,
+    }
+    return {name: str(number) for name, number in numbers.items()}
+
+
+def _with_first_argument(words: List[str], argument: str) -> List[str]:
+    """Returns the words of a program with an argument in front of its own."""
+    first = 2 if words[0] in ("-m", "-c") else 1
+    return [*words[:first], argument, *words[first:]]
+
+
 def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
     """Runs one rank in this process."""
     _die_with_parent()
@@ -139,16 +161,17 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
     output, errors = settings["outputs"][rank]
     os.dup2(output, 1)
     os.dup2(errors, 2)
-    os.environ.update(
-        RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size), GROUP_RANK="0"
-    )
+    of_node = settings["ranks_of_node"]
+    os.environ.update(_variables(rank, size, of_node))
+    if settings["gives_local_rank"]:
+        words = _with_first_argument(words, f"--local-rank={rank % of_node}")
     link = Link(settings["sockets"][rank], settings["segments"][rank])
     shardproof._link = link
     if has_torch:
         if settings["no_gpu"] or not settings["has_gpu"]:
             from . import cuda
 
-            cuda.install(rank, size)
+            cuda.install(rank % of_node, of_node)
         from . import takeover
 
         takeover.install(link, settings["store"])
