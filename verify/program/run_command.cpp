@@ -14,7 +14,8 @@ int run_run(const Call& call) {
   const bool as_json = asks_for_json(call.line);
   const GuestRun run = run_guests(request, [&](const GuestLine& line) {
     std::ostream& stream = line.is_error || as_json ? call.output.err : call.output.out;
-    stream << line.rank << "| " << line.text << "\n" << std::flush;
+    if (line.rank >= 0) stream << line.rank << "| ";
+    stream << line.text << "\n" << std::flush;
   });
   if (as_json) {
     write_json(call, guest_run_json(request, run));

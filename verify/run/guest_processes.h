@@ -5,19 +5,20 @@
 ///
 /// Calls   ends() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the
 ///         order of each rank; lines of several ranks come in any order. finish() waits for all of them.
-/// Errors  run_program_not_started: the interpreter cannot be started. guest_limit: the system gives no more
-///         descriptors.
-/// Exact   nothing is left behind: sockets, memory and pipes have no names, and processes end with this one,
-///         but for those that a program starts in a session of their own.
+/// Errors  run_program_not_started: the interpreter cannot be started, or ends before the ranks run;
+///         guest_limit: the system gives no more descriptors.
+/// Exact   nothing is left behind: sockets, memory and pipes have no names, and a keeper (keeper.h) ends all
+///         processes that the program has started, also when this one is interrupted or killed.
 
-#include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <thread>
 #include <vector>
 
 #include "sim/guest/guest_program.h"
+#include "verify/run/guest_pipes.h"
+#include "verify/run/keeper.h"
 #include "verify/run/python_command.h"
 
 namespace verify {
@@ -31,18 +32,10 @@ struct GuestCommand {
   std::string client_folder;      // where the package shardproof lies
 };
 
-/// A line that a rank has written, to its standard output or to its standard error.
-struct GuestLine {
-  int rank;
-  bool is_error;
-  std::string text;
-};
-
 class GuestProcesses {
  public:
-  using Print = std::function<void(const GuestLine& line)>;
-  /// Starts the processes. `print` is called on a thread of its own.
-  GuestProcesses(const GuestCommand& command, Print print);
+  /// Starts the processes, and waits until the ranks run. `print` is called on a thread of its own.
+  GuestProcesses(const GuestCommand& command, GuestPipes::Print print);
   /// Ends all that still run.
   ~GuestProcesses();
   GuestProcesses(const GuestProcesses&) = delete;
@@ -54,9 +47,13 @@ class GuestProcesses {
   std::vector<std::string> finish();
 
  private:
-  struct Pipes;
-  std::unique_ptr<Pipes> pipes_;
-  pid_t starter_ = -1;
+  void require_begun(const std::string& interpreter, const Descriptor& failure);
+  void end_keeper();
+
+  GuestPipes pipes_;
+  GuestPipes::Pair life_ = GuestPipes::pipe_pair();
+  pid_t keeper_ = -1;
+  std::optional<InterruptsEndKeeper> interrupts_;
   std::thread reader_;
 };
 

@@ -38,7 +38,7 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
   return request;
 }
 
-GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print) {
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
   GuestProcesses processes(request.command, std::move(print));

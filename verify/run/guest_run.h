@@ -30,7 +30,7 @@ struct GuestRun {
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
 /// Runs the program. `print` gets the lines that the ranks write.
-GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print);
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print);
 
 /// Returns a command line as a reader would type it.
 std::string text_of(const std::vector<std::string>& words);

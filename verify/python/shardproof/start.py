@@ -4,10 +4,11 @@ program in each of them.
     python begin.py [-m MODULE | -c CODE | PROGRAM] ARGUMENTS...
 
 Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file descriptors of each rank; `outputs`,
-        those that its output goes to; `status`, the one to which the end of each rank is written, a line a rank:
-        its number and its exit code, or minus the signal that has ended it; `store`, a file that the ranks share;
-        `ranks_of_node`, how many ranks a node has; `gives_local_rank`, whether the program's first argument is
-        --local-rank=K, as torch.distributed.launch gives it; `no_gpu`, whether what goes to a GPU stays on the CPU also where there is a GPU.
+        those that its output goes to; `status`, the one to which "begun" is written when all ranks run, and then
+        a line at the end of each rank: its number and its exit code, or minus the signal that has ended it;
+        `store`, a file that the ranks share; `ranks_of_node`, how many ranks a node has; `gives_local_rank`,
+        whether the program's first argument is --local-rank=K, as torch.distributed.launch gives it; `no_gpu`,
+        whether what goes to a GPU stays on the CPU also where there is a GPU.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank.
 """
 
@@ -47,11 +48,13 @@ def _has_gpu() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _die_with_parent() -> None:
-    """Has the system end this process when the one that has forked it ends."""
+def _die_with_parent(parent: int) -> None:
+    """Has the system end this process when the one that has forked it ends, or does so if it has ended."""
     import ctypes
 
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _search_first(folder: str) -> None:
@@ -150,7 +153,7 @@ def _with_first_argument(words: List[str], argument: str) -> List[str]:
 
 def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
     """Runs one rank in this process."""
-    _die_with_parent()
+    _die_with_parent(settings["starter"])
     atexit._clear()
     size = len(settings["sockets"])
     for other in range(size):
@@ -186,6 +189,7 @@ def main() -> int:
     settings = json.loads(os.environ.pop("SHARDPROOF_GUESTS"))
     words = sys.argv[1:]
     has_torch = _has_torch()
+    settings["starter"] = os.getpid()
     settings["has_gpu"] = has_torch and _has_gpu()
     ranks: Dict[int, int] = {}
     for rank in range(len(settings["sockets"])):
@@ -201,7 +205,9 @@ def main() -> int:
         ranks[child] = rank
     for descriptor in settings["sockets"] + settings["segments"] + [d for pair in settings["outputs"] for d in pair]:
         os.close(descriptor)
-    for _ in range(len(ranks)):
+    os.write(settings["status"], b"begun\n")
+    while ranks:
         child, status = os.wait()
-        os.write(settings["status"], f"{ranks[child]} {os.waitstatus_to_exitcode(status)}\n".encode())
+        if child in ranks:
+            os.write(settings["status"], f"{ranks.pop(child)} {os.waitstatus_to_exitcode(status)}\n".encode())
     return 0

@@ -1,0 +1,152 @@
+#include "verify/run/keeper.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace verify {
+
+namespace {
+
+/// Returns the parent of a process, which stands behind its name and its state: "7 (python3) S 5 ...".
+pid_t parent_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");
+  int parent = 0;
+  if (name_end != std::string::npos && name_end + 4 < line.size())
+    std::from_chars(line.data() + name_end + 4, line.data() + line.size(), parent);
+  return parent;
+}
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> all;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    pid_t process = 0;
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), process);
+    const bool is_process = wrong == std::errc() && end == name.data() + name.size();
+    if (is_process && parent_of(name) == getpid()) all.push_back(process);
+  }
+  return all;
+}
+
+/// Ends all children, and those that become children of this process meanwhile.
+void end_all() {
+  for (;;) {
+    for (const pid_t child : children()) kill(child, SIGKILL);
+    if (waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
+    while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+  }
+}
+
+/// Waits for children that have ended. Returns how `starter` has, if it is one of them.
+std::optional<int> status_of(pid_t starter) {
+  std::optional<int> found;
+  int status = 0;
+  for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
+    if (ended == starter) found = status;
+  return found;
+}
+
+/// Waits until the starter ends, or `life` does. Returns how the starter has ended.
+std::optional<int> wait_for_end(pid_t starter, int life, int child_signals) {
+  for (;;) {
+    std::array<pollfd, 2> waiting = {{{.fd = life, .events = 0}, {.fd = child_signals, .events = POLLIN}}};
+    if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    if (waiting[0].revents != 0) return std::nullopt;
+    signalfd_siginfo signal;
+    if (read(child_signals, &signal, sizeof(signal)) < 0) continue;
+    if (const std::optional<int> status = status_of(starter)) return status;
+  }
+}
+
+void tell_status(int to, int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  const std::string line = fmt::format("starter {}\n", code);
+  if (write(to, line.data(), line.size()) < 0) return;  // this process has ended, and nobody asks
+}
+
+/// What the handler of signals knows, in globals because it gets no other argument. No result depends on it.
+std::atomic<int> kept_life = -1;
+std::atomic<pid_t> kept_keeper = -1;
+constexpr std::array<int, 3> kInterrupts = {SIGINT, SIGTERM, SIGHUP};
+std::array<struct sigaction, kInterrupts.size()> before;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// Ends the keeper, for which it waits a while, and this process. It calls what a handler may call.
+void on_interrupt(int signal) {
+  constexpr std::string_view kSays = "\nshardproof: interrupted, and all ranks are ended\n";
+  constexpr timespec kStep = {.tv_sec = 0, .tv_nsec = 5'000'000};
+  constexpr int kMostSteps = 1000;
+  close(kept_life);
+  for (int step = 0; step < kMostSteps && waitpid(kept_keeper, nullptr, WNOHANG) == 0; ++step)
+    nanosleep(&kStep, nullptr);
+  static_cast<void>(!write(STDERR_FILENO, kSays.data(), kSays.size()));
+  _exit(128 + signal);
+}
+
+}  // namespace
+
+void become_keeper(const KeeperEnds& ends, const std::function<void()>& become,
+                   const std::function<void()>& forget) {
+  const pid_t keeper = getpid();
+  setpgid(0, 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t of_children, blocked_before;
+  sigemptyset(&of_children);
+  sigaddset(&of_children, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &of_children, &blocked_before);
+  const int child_signals = signalfd(-1, &of_children, SFD_CLOEXEC);
+  const auto terminates_before = std::signal(SIGTERM, SIG_IGN);  // it is for the program, whose group this is
+  const pid_t starter = child_signals < 0 ? -1 : fork();
+  if (starter == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper) _exit(1);
+    std::signal(SIGTERM, terminates_before);
+    sigprocmask(SIG_SETMASK, &blocked_before, nullptr);
+    become();
+  }
+  forget();
+  const std::optional<int> status =
+      starter < 0 ? std::nullopt : wait_for_end(starter, ends.life, child_signals);
+  end_all();
+  if (status) tell_status(ends.status, *status);
+  _exit(0);
+}
+
+InterruptsEndKeeper::InterruptsEndKeeper(int life, int keeper) {
+  kept_life = life;
+  kept_keeper = keeper;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  for (const int signal : kInterrupts) sigaddset(&action.sa_mask, signal);
+  for (std::size_t i = 0; i < kInterrupts.size(); ++i) {
+    sigaction(kInterrupts[i], nullptr, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(kInterrupts[i], &action, nullptr);
+  }
+}
+
+InterruptsEndKeeper::~InterruptsEndKeeper() {
+  for (std::size_t i = 0; i < kInterrupts.size(); ++i) sigaction(kInterrupts[i], &before[i], nullptr);
+}
+
+}  // namespace verify
