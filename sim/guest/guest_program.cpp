@@ -1,6 +1,7 @@
 #include "sim/guest/guest_program.h"
 
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,7 +27,8 @@ json answer_of(const Refusal& refusal) {
 
 class Served {
  public:
-  Served(Rank& rank, const GuestEnd& end) : rank_(rank), frames_(end.socket), calls_(rank, end.segment) {}
+  Served(Rank& rank, const GuestEnd& end, std::atomic<std::int64_t>* counter)
+      : rank_(rank), frames_(end.socket), calls_(rank, end.segment), counter_(counter) {}
 
   void run() {
     for (;;) {
@@ -61,6 +63,7 @@ class Served {
     switch (request.wish) {
       case GuestWish::call:
       case GuestWish::batch: {
+        if (counter_ != nullptr) counter_->fetch_add(std::ssize(request.calls), std::memory_order_relaxed);
         calls_.start(frames_.number(), request);
         if (request.waits) calls_.wait(frames_.number());
         return json::object();
@@ -104,13 +107,14 @@ class Served {
   Rank& rank_;
   Frames frames_;
   GuestCalls calls_;
+  std::atomic<std::int64_t>* counter_;  // null: nobody asks
 };
 
 }  // namespace
 
-RankProgram guest_program(std::vector<GuestEnd> ends) {
-  return [ends = std::move(ends)](Rank& rank) {
-    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)]).run();
+RankProgram guest_program(std::vector<GuestEnd> ends, std::atomic<std::int64_t>* calls) {
+  return [ends = std::move(ends), calls](Rank& rank) {
+    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)], calls).run();
   };
 }
 

@@ -12,7 +12,8 @@
 /// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a
 ///         program that ends by an exception, with its text.
 
-#include <memory>
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "sim/comm/rank.h"
@@ -25,7 +26,8 @@ struct GuestEnd {
   int segment = -1;  // a memory file that can be sealed
 };
 
-/// Returns the program that serves the guests.
-RankProgram guest_program(std::vector<GuestEnd> ends);
+/// Returns the program that serves the guests. It adds the calls that they start to `calls`, which is only to be
+/// shown while they run.
+RankProgram guest_program(std::vector<GuestEnd> ends, std::atomic<std::int64_t>* calls = nullptr);
 
 }  // namespace sim

@@ -21,22 +21,36 @@ std::string text_of_rate(double per_second) {
   return per_second < 10 ? fmt::format("{:.2g}", per_second) : fmt::format("{:.0f}", per_second);
 }
 
-void Progress::step(std::size_t done, std::size_t total, const std::string& what) {
-  if (!output_.progress) return;
+std::optional<double> Progress::seconds_if_due() {
+  if (!output_.progress) return std::nullopt;
   const Time now = std::chrono::steady_clock::now();
   if (!start_) start_ = next_ = now;
-  if (now < next_) return;
+  if (now < next_) return std::nullopt;
   next_ = now + std::chrono::milliseconds(100);
-  const double seconds = std::chrono::duration<double>(now - *start_).count();
+  return std::chrono::duration<double>(now - *start_).count();
+}
+
+void Progress::step(std::size_t done, std::size_t total, const std::string& what) {
+  const std::optional<double> seconds = seconds_if_due();
+  if (!seconds) return;
   std::string rate;
-  if (done > 0 && seconds > 0) {
-    const double per_second = static_cast<double>(done) / seconds;
+  if (done > 0 && *seconds > 0) {
+    const double per_second = static_cast<double>(done) / *seconds;
     rate = fmt::format(", {} {}/s, {:.0f} s left", text_of_rate(per_second), unit_,
                        static_cast<double>(total - done) / per_second);
   }
   output_.err << kClearLine
               << fmt::format("{}/{} {}{}: {}", done, total, unit_, rate, sim::printable_text(what))
               << std::flush;
+}
+
+void Progress::count(std::size_t done) {
+  const std::optional<double> seconds = seconds_if_due();
+  if (!seconds) return;
+  output_.err << kClearLine << fmt::format("{} {}", done, unit_);
+  if (done > 0 && *seconds > 0)
+    output_.err << fmt::format(", {} {}/s", text_of_rate(static_cast<double>(done) / *seconds), unit_);
+  output_.err << std::flush;
 }
 
 void Progress::end() {

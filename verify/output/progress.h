@@ -26,11 +26,16 @@ class Progress {
 
   /// Must be called before item `done` (0, 1, ...) begins. The line is written at most ten times a second.
   void step(std::size_t done, std::size_t total, const std::string& what);
+  /// As step(), for work whose total is not known.
+  void count(std::size_t done);
   /// Removes the line.
   void end();
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+
+  /// Returns the seconds since the first step if a line is due.
+  std::optional<double> seconds_if_due();
 
   const Output& output_;
   std::string unit_;
