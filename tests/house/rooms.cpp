@@ -79,7 +79,7 @@ const std::vector<Room>& rooms() {
         "verify/sweep", "verify/replay", "verify/views"}},
       {"verify/run",
        {"sim", "verify/output", "verify/run_arguments", "verify/vocabulary", "verify/requests",
-        "verify/faults"}},
+        "verify/faults", "verify/checks"}},
       {"verify/program",
        {"sim",
         "verify/output",

@@ -16,16 +16,14 @@
 #include "sim/cpu/cpu_device.h"
 #include "verify/backends/backend.h"
 #include "verify/output/json.h"
-#include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
-#include "verify/recordings/dump_writer.h"
-#include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"
 #include "verify/replay/scenario_report.h"
@@ -163,65 +161,14 @@ std::vector<ScenarioReport> replay_all(const Call& call) {
   return reports;
 }
 
-/// Refuses several scenarios, because the dumps of a folder are those of one job.
+/// Refuses dumps of several scenarios, because the dumps of a folder are those of one job.
 void require_one_run(const CommandLine& line) {
+  if (!line.settings.has("flight-recorder")) return;
   if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
   refuse_by("flight_recorder_runs", "--flight-recorder",
             line.scenarios.empty() ? "all scenarios are replayed"
                                    : fmt::format("{} scenarios are given", line.scenarios.size()));
 }
-
-using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
-
-/// The files that replay writes in addition to its result. Their paths are checked before any work begins.
-class ReportFiles {
- public:
-  explicit ReportFiles(const CommandLine& line) {
-    static constexpr std::pair<const char*, TextOf> kTexts[] = {
-        {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}};
-    const Settings& settings = line.settings;
-    const bool records = settings.has("flight-recorder");
-    if (records) require_one_run(line);
-    std::vector<std::string> inputs = line.scenarios;
-    if (settings.has("text")) inputs.push_back(settings.text("text", ""));
-    for (const auto& [option, text_of] : kTexts) {
-      if (!settings.has(option)) continue;
-      OutputFile file(option, settings.text(option, ""));
-      for (const auto& [other, of_other] : files_) file.require_differs_from(other);
-      files_.emplace_back(std::move(file), text_of);
-    }
-    for (const auto& [file, text_of] : files_)
-      for (const std::string& input : inputs) file.require_is_no_input(input);
-    if (!records) return;
-    const bool as_json = settings.choice("flight-recorder-format") == "json";
-    most_dumped_calls_ = settings.number("flight-recorder-entries").value_or(kDumpedCalls);
-    dumps_.emplace(settings.text("flight-recorder", ""), as_json ? DumpFormat::json : DumpFormat::pickle);
-  }
-
-  void write(const std::vector<ScenarioReport>& reports) const {
-    for (const auto& [file, text_of] : files_) file.write(text_of(reports));
-    if (!dumps_) return;
-    for (const ScenarioReport& report : reports) {
-      if (report.trace) write_dumps(*report.trace);
-    }
-  }
-
-  /// Returns what writes the dumps of a run on a backend; nothing where no dumps are asked for.
-  KeepRun dump_writer() const {
-    if (!dumps_) return {};
-    return [this](const TracedRun& run) { write_dumps(run); };
-  }
-
- private:
-  void write_dumps(const TracedRun& traced) const {
-    RunDumpWriter writer(traced.layout, traced.run, traced.timeline, most_dumped_calls_);
-    for (std::size_t rank = 0; rank < writer.size(); ++rank) dumps_->write(writer.dump_of(rank));
-  }
-
-  std::vector<std::pair<OutputFile, TextOf>> files_;
-  std::optional<DumpFolderWriter> dumps_;
-  std::int64_t most_dumped_calls_ = kDumpedCalls;
-};
 
 void write_result(const Call& call, const std::vector<ScenarioReport>& reports, const ReportFiles& files,
                   bool colour) {
@@ -285,6 +232,7 @@ BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scena
 int run_on_backend(const Call& call, const Scenario& scenario) {
   const CommandLine& line = call.line;
   const Output& output = call.output;
+  require_one_run(line);
   const ReportFiles files(line);
   require_read_on(line, Reader::replay, backend_kind(scenario));
   BackendReplay replayed = measured_replay_on_backend(call, scenario, files.dump_writer());
@@ -315,6 +263,7 @@ int run_replay(const Call& call) {
   if (const std::optional<Scenario> scenario = scenario_on_backend(line))
     return run_on_backend(call, *scenario);
   require_read_on(line, Reader::replay, nullptr);
+  require_one_run(line);
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(call);
   if (reports.empty()) refuse_by("scenario_missing/folder", scenario_folder());

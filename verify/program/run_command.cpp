@@ -1,5 +1,16 @@
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mutex>
+#include <thread>
+
 #include "verify/output/json.h"
+#include "verify/output/progress.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 #include "verify/run/guest_report.h"
@@ -7,21 +18,84 @@
 
 namespace verify {
 
-/// With --format json standard output has the document alone, and the lines of the ranks go to standard
-/// error.
-int run_run(const Call& call) {
-  const GuestRequest request = guest_request_of(call.line, call.called);
-  const bool as_json = asks_for_json(call.line);
-  const GuestRun run = run_guests(request, [&](const GuestLine& line) {
-    std::ostream& stream = line.is_error || as_json ? call.output.err : call.output.out;
+namespace {
+
+/// Prints the lines of the ranks, and in between the number of calls that they have made. With --format json
+/// standard output has the document alone, and the lines of the ranks go to standard error.
+class RanksOutput {
+ public:
+  explicit RanksOutput(const Call& call)
+      : output_(call.output), as_json_(asks_for_json(call.line)), progress_(call.output, "calls") {
+    if (output_.progress) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+  }
+
+  void print(const GuestLine& line) {
+    const std::lock_guard lock(mutex_);
+    progress_.end();
+    std::ostream& stream = line.is_error || as_json_ ? output_.err : output_.out;
     if (line.rank >= 0) stream << line.rank << "| ";
     stream << line.text << "\n" << std::flush;
-  });
-  if (as_json) {
-    write_json(call, guest_run_json(request, run));
-  } else {
-    call.output.out << guest_run_text(request, run);
   }
+  std::atomic<std::int64_t>& calls() { return calls_; }
+
+ private:
+  void tick(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      progress_.count(static_cast<std::size_t>(calls_));
+      stopped_.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; });
+    }
+  }
+
+  const Output& output_;
+  bool as_json_;
+  std::atomic<std::int64_t> calls_ = 0;
+  std::mutex mutex_;  // of the streams and of the progress
+  std::condition_variable_any stopped_;
+  Progress progress_;
+  std::jthread ticker_;  // the last member, which ends first
+};
+
+/// Returns what a run and a replay have in common.
+ScenarioReport report_of(const GuestRequest& request, GuestRun& run, const CommandLine& line) {
+  ScenarioReport report{.name = verify::text_of(request.words),
+                        .options = line.settings.as_options(),
+                        .ledger = run.report.ledger,
+                        .findings = run.report.findings,
+                        .trace = std::move(run.trace),
+                        .reproduce = request.world.reproduce};
+  report.checks.push_back(
+      {"calls", run.report.ok(),
+       run.report.ok() ? sentence_of_calls(request, run) : run.report.findings.front().sentence});
+  if (!request.faults.empty())
+    report.checks.push_back({"planted faults", run.unmet_faults.empty(),
+                             run.unmet_faults.empty()
+                                 ? "every fault was met"
+                                 : fmt::format("no call had {}", fmt::join(run.unmet_faults, ", "))});
+  for (const std::string& fault : run.unmet_faults)
+    report.findings.push_back(
+        {.code = "planted_fault", .sentence = fmt::format("no call had the planted fault '{}'", fault)});
+  for (const sim::Finding& warning : run.report.warnings)
+    report.warnings.push_back({warning.code, warning.sentence});
+  return report;
+}
+
+}  // namespace
+
+int run_run(const Call& call) {
+  GuestRequest request = guest_request_of(call.line, call.called);
+  const ReportFiles files(call.line);
+  GuestRun run;
+  {
+    RanksOutput output(call);
+    run = run_guests(
+        request, [&](const GuestLine& line) { output.print(line); }, output.calls());
+  }
+  const bool as_json = asks_for_json(call.line);
+  if (!as_json) call.output.out << guest_run_text(request, run);
+  files.write(
+      {report_of(request, run, call.line)});  // before JSON, because a refusal must be the only document
+  if (as_json) write_json(call, guest_run_json(request, run));
   return run.is_clean() ? kVerified : kBroken;
 }
 

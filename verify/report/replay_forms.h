@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/layout/layout.h"
@@ -33,7 +34,8 @@ Json memory_stages_json(const MemoryReport& memory);
 /// Returns one self-contained HTML file, to be read, mailed or kept beside a build. It has a summary with
 /// links, and then for each scenario its verdict, checks, ranks by node, pipeline schedule, ledger, memory,
 /// losses, warnings, refusal and findings. A part that a scenario does not have is left out with its heading.
-std::string report_html(const std::vector<ScenarioReport>& reports);
+/// `command` is the one that has made the reports.
+std::string report_html(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
 /// All ranks of a world of up to so many are drawn; of a larger world the first nodes, and a sentence says
 /// so.
@@ -47,7 +49,7 @@ std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& 
 /// each check is a testcase. A check that does not hold is a failure. A refusal is an error, and so are the
 /// findings of a scenario that expects none. A testcase has the seconds that its check took, where the report
 /// has them (ScenarioReport::seconds); a check that takes no time worth a measurement has 0.
-std::string report_junit(const std::vector<ScenarioReport>& reports);
+std::string report_junit(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
 // The Chrome trace event format (JSON object format), which Perfetto (ui.perfetto.dev) and chrome://tracing
 // open. It shows the activity of the virtual ranks of each scenario in the logical time of

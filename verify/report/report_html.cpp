@@ -249,7 +249,7 @@ std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t numb
       number_cell(std::ssize(report.findings))};
 }
 
-std::string summary(const std::vector<ScenarioReport>& reports) {
+std::string summary(const std::vector<ScenarioReport>& reports, std::string_view command) {
   HtmlTable table("summary", {{.title = "scenario", .sorts = Sorts::as_added},
                               {.title = "verdict", .sorts = Sorts::largest_first},
                               number_column("checks"),
@@ -257,7 +257,7 @@ std::string summary(const std::vector<ScenarioReport>& reports) {
                               number_column("warnings"),
                               number_column("findings")});
   for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
-  return fmt::format("<h1>shardproof replay: {}</h1>\n<p>{}</p>\n", verdict_html(overall(reports)),
+  return fmt::format("<h1>shardproof {}: {}</h1>\n<p>{}</p>\n", command, verdict_html(overall(reports)),
                      summary_line(reports)) +
          table.html();
 }
@@ -476,8 +476,8 @@ std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& 
   return html + "</div></div>\n</div>\n";
 }
 
-std::string report_html(const std::vector<ScenarioReport>& reports) {
-  std::string html = summary(reports);
+std::string report_html(const std::vector<ScenarioReport>& reports, std::string_view command) {
+  std::string html = summary(reports, command);
   for (std::size_t i = 0; i < reports.size(); ++i) html += scenario_html(reports[i], i + 1);
   return page_html("shardproof: " + summary_line(reports), html);
 }

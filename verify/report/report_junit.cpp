@@ -100,7 +100,7 @@ std::string said(const ScenarioReport& report) {
 
 }  // namespace
 
-std::string report_junit(const std::vector<ScenarioReport>& reports) {
+std::string report_junit(const std::vector<ScenarioReport>& reports, std::string_view command) {
   std::vector<Testcase> all;
   std::string suites;
   for (const ScenarioReport& report : reports) {
@@ -110,8 +110,9 @@ std::string report_junit(const std::vector<ScenarioReport>& reports) {
                           counts(cases), time_attribute(report, seconds_of(report)), cases_xml(report, cases),
                           said(report));
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof replay\"" + counts(all) +
-         ">\n" + suites + "</testsuites>\n";
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"shardproof {}\"{}>\n{}</testsuites>\n",
+      command, counts(all), suites);
 }
 
 }  // namespace verify

@@ -34,15 +34,12 @@ std::string ledger_table(const sim::RunReport& report) {
 }
 
 std::string verdict(const GuestRequest& request, const GuestRun& run) {
-  const std::string ranks = counted(request.command.ranks, "rank");
-  const std::string calls = fmt::format("{} calls", grouped_digits(calls_of(run)));
-  if (run.is_clean())
-    return fmt::format("verified: {} made {}; all ranks ended, and the calls of every group agree\n", ranks,
-                       calls);
+  if (run.is_clean()) return fmt::format("verified: {}\n", sentence_of_calls(request, run));
   std::string found = counted(std::ssize(run.report.findings), "finding");
   if (!run.unmet_faults.empty())
     found += fmt::format(", {} not met", counted(std::ssize(run.unmet_faults), "planted fault"));
-  return fmt::format("broken: {} on {} after {}\n", found, ranks, calls);
+  return fmt::format("broken: {} on {} after {} calls\n", found, counted(request.command.ranks, "rank"),
+                     grouped_digits(calls_of(run)));
 }
 
 /// Says what the verdict is about.
@@ -55,6 +52,11 @@ std::string bound(const GuestRequest& request) {
 }
 
 }  // namespace
+
+std::string sentence_of_calls(const GuestRequest& request, const GuestRun& run) {
+  return fmt::format("{} made {} calls; all ranks ended, and the calls of every group agree",
+                     counted(request.command.ranks, "rank"), grouped_digits(calls_of(run)));
+}
 
 std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
   std::string text = verdict(request, run);

@@ -10,6 +10,9 @@
 
 namespace verify {
 
+/// "2 ranks made 8 calls; all ranks ended, and the calls of every group agree".
+std::string sentence_of_calls(const GuestRequest& request, const GuestRun& run);
+
 std::string guest_run_text(const GuestRequest& request, const GuestRun& run);
 /// verdict; program; ranks; calls; findings; warnings; ledger, a row for each kind of groups, site, operation
 /// and dtype; ended, by rank; unmet_faults; run_hash; schedule_hash; reproduce.

@@ -13,6 +13,18 @@
 
 namespace verify {
 
+namespace {
+
+/// Returns a layout without groups: all but the world are those that the program makes.
+sim::Layout layout_of(int ranks) {
+  sim::Layout layout = sim::world_of(ranks).layout;
+  layout.kinds.clear();
+  layout.creation.clear();
+  return layout;
+}
+
+}  // namespace
+
 std::string text_of(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
   for (const std::string& word : words) quoted.push_back(quoted_for_shell(word));
@@ -29,24 +41,27 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
                                    .gives_local_rank = program.launched && program.launched->gives_local_rank,
                                    .keeps_off_gpu = line.settings.flag("no-gpu"),
                                    .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
-                       .world = requested_world(line.settings, sim::world_of(counts.ranks).layout),
-                       .faults = line.settings.texts("plant")};
+                       .world = requested_world(line.settings, layout_of(counts.ranks)),
+                       .faults = line.settings.texts("plant"),
+                       .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
   request.world.compares_lines = true;
-  const std::vector<std::string> options = line.settings.as_options();
   request.world.reproduce =
-      fmt::format("{} run {} -- {}", called, fmt::join(options, " "), text_of(line.program));
+      fmt::format("{} run{} -- {}", called, line.settings.as_command_line(), text_of(line.program));
   return request;
 }
 
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print) {
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, std::atomic<std::int64_t>& calls) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
+  sim::CountingDevice counting(device);
   GuestProcesses processes(request.command, std::move(print));
   GuestRun run;
-  run.report =
-      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends()), faults));
+  run.report = sim::simulate(request.world, request.is_traced ? static_cast<sim::Device&>(counting) : device,
+                             with_faults(sim::guest_program(processes.ends(), &calls), faults));
   run.ended = processes.finish();
   run.unmet_faults = unmet_faults(faults);
+  if (request.is_traced)
+    run.trace = traced_run("the calls of the program", request.world, run.report, counting);
   return run;
 }
 

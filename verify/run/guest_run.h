@@ -4,10 +4,14 @@
 ///
 /// Errors  those of launched_program.h, guest_processes.h and faults.
 
+#include <atomic>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/world/simulate.h"
+#include "verify/checks/traced_run.h"
 #include "verify/run/guest_processes.h"
 #include "verify/vocabulary/command_line.h"
 
@@ -18,6 +22,7 @@ struct GuestRequest {
   GuestCommand command;
   sim::WorldSpec world;
   std::vector<std::string> faults;  // of --plant
+  bool is_traced = false;           // what is written of the run needs its timeline
 };
 
 /// What came of a run.
@@ -25,12 +30,13 @@ struct GuestRun {
   sim::RunReport report;
   std::vector<std::string> ended;         // by rank: the exit code of its process, or minus the signal
   std::vector<std::string> unmet_faults;  // those of --plant that no call had
+  std::optional<TracedRun> trace;         // with GuestRequest::is_traced
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }
 };
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
-/// Runs the program. `print` gets the lines that the ranks write.
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print);
+/// Runs the program. `print` gets the lines that the ranks write, and `calls` is the number of calls so far.
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, std::atomic<std::int64_t>& calls);
 
 /// Returns a command line as a reader would type it.
 std::string text_of(const std::vector<std::string>& words);
