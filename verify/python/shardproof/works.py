@@ -1,0 +1,96 @@
+"""What a call that was started returns: a Work of torch, and its future.
+
+A future is done when it is first looked at. A future that is taken in a backward pass, as DDP takes them, is done at
+the end of that pass: the calls that come meanwhile are started before it is waited for.
+"""
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+Finish = Callable[[], None]
+
+
+class CallWork(dist.Work):
+    """One or more calls that were started. The result is there when wait() has returned."""
+
+    def __init__(self, finishes: Sequence[Finish], result: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self._finishes = list(finishes)
+        self._result = list(result)
+        self._future: "Optional[torch.futures.Future[List[torch.Tensor]]]" = None
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Returns when the calls are done and their results are copied."""
+        while self._finishes:
+            self._finishes.pop(0)()
+        future = self._future
+        if future is not None and not torch.futures.Future.done(future):
+            future.set_result(self._result)
+        return True
+
+    def is_completed(self) -> bool:
+        """Waits: when a call is done on the way would depend on the schedule."""
+        return self.wait()
+
+    def is_success(self) -> bool:
+        return not self._finishes
+
+    def exception(self) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def result(self) -> List[torch.Tensor]:
+        self.wait()
+        return self._result
+
+    def get_future(self) -> "torch.futures.Future[List[torch.Tensor]]":
+        """Returns the future of the calls, always the same one."""
+        if self._future is None:
+            if _is_in_backward():
+                self._future = torch.futures.Future()
+                torch.autograd.Variable._execution_engine.queue_callback(self.wait)
+            else:
+                self._future = _FutureOfCall(self.wait)
+        return self._future
+
+
+def _is_in_backward() -> bool:
+    """Whether this thread is in a backward pass."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+class _FutureOfCall(torch.futures.Future):  # type: ignore[type-arg]
+    """A future that waits for its call when it is looked at."""
+
+    def __init__(self, wait: Callable[[], bool]) -> None:
+        super().__init__()
+        self._wait_for_call: Optional[Callable[[], bool]] = wait
+
+    def _finish(self) -> None:
+        wait, self._wait_for_call = self._wait_for_call, None
+        if wait is not None:
+            wait()
+
+    def done(self) -> bool:
+        self._finish()
+        return bool(super().done())
+
+    def wait(self) -> Any:
+        self._finish()
+        return super().wait()
+
+    def value(self) -> Any:
+        self._finish()
+        return super().value()
+
+    def then(self, callback: Any) -> Any:
+        self._finish()
+        return super().then(callback)
+
+    def add_done_callback(self, callback: Any) -> None:
+        self._finish()
+        super().add_done_callback(callback)
