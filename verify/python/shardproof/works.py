@@ -4,12 +4,15 @@ A future is done when it is first looked at. A future that is taken in a backwar
 the end of that pass: the calls that come meanwhile are started before it is waited for.
 """
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Set
 
 import torch
 import torch.distributed as dist
 
 Finish = Callable[[], None]
+
+# What torch holds of a work in Python does not keep it alive in every release.
+_unfinished: "Set[CallWork]" = set()
 
 
 class CallWork(dist.Work):
@@ -20,11 +23,14 @@ class CallWork(dist.Work):
         self._finishes = list(finishes)
         self._result = list(result)
         self._future: "Optional[torch.futures.Future[List[torch.Tensor]]]" = None
+        if finishes:
+            _unfinished.add(self)
 
     def wait(self, timeout: Any = None) -> bool:
         """Returns when the calls are done and their results are copied."""
         while self._finishes:
             self._finishes.pop(0)()
+        _unfinished.discard(self)
         future = self._future
         if future is not None and not torch.futures.Future.done(future):
             future.set_result(self._result)
