@@ -43,7 +43,14 @@ Tensor GuestCalls::in_place(const GuestCall& call, Started& started) {
   return output_of(call, started);
 }
 
+void GuestCalls::require_reducible(const GuestCall& call) const {
+  if (call.output && has_reduce_op(call.operation) && !is_reducible(call.output->dtype))
+    refuse_request(fmt::format("{} of {}", name_of(call.operation), name_of(call.output->dtype)),
+                   "values of this dtype are only moved");
+}
+
 Work GuestCalls::start_one(const GuestCall& call, const Site& site, Started& started) {
+  require_reducible(call);
   Communicator& group = group_of(call.group);
   switch (call.operation) {
     case Operation::all_reduce:

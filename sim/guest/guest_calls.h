@@ -4,8 +4,8 @@
 /// call is started, and back to it when the call is done.
 ///
 /// Calls   wait() once for each call that start() has started; a batch counts as one call.
-/// Errors  guest_request: a group or a call that there is not, or a tensor that the operation takes and that
-///         is missing; guest_memory (segment.h); those of Communicator.
+/// Errors  guest_request: a group or a call that there is not, a tensor that the operation takes and that
+///         is missing, or a reduction of a dtype that is only moved; guest_memory (segment.h); those of Communicator.
 
 #include <cstddef>
 #include <map>
@@ -46,6 +46,7 @@ class GuestCalls {
   Tensor input_of(const GuestCall& call);
   Tensor output_of(const GuestCall& call, Started& started);
   Tensor in_place(const GuestCall& call, Started& started);
+  void require_reducible(const GuestCall& call) const;
   [[noreturn]] void refuse_request(std::string numbers, const char* rule) const;
 
   Rank& rank_;
