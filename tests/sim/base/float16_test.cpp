@@ -42,7 +42,8 @@ TEST(Float16, EveryValueIsTheDefinitionsAndSurvivesTheRoundTrip) {
 // The definition: no float16 is nearer, and of two that are equally near the even one is taken. Values in the middle
 // between two of them, and beside it, are drawn.
 RC_GTEST_PROP(Float16, RoundsToTheNearestTiesToEven, ()) {
-  const float16 below{static_cast<std::uint16_t>(*rc::gen::inRange(0, 0x7bff) | *rc::gen::element(0, 0x8000))};
+  const float16 below{
+      static_cast<std::uint16_t>(*rc::gen::inRange(0, 0x7bff) | *rc::gen::element(0, 0x8000))};
   const float16 above{static_cast<std::uint16_t>(below.bits + 1)};
   const auto middle = static_cast<float>((value_of(below) + value_of(above)) / 2);
   const auto step = static_cast<std::uint32_t>(*rc::gen::inRange(-2, 3));

@@ -364,6 +364,7 @@ TEST(Guests, ThatLieAreRefusedByName) {
       {R"({"do": "call", "operation": "all_reduce", "output": ["f32", 0, 100000]})", "guest_memory"},
       {R"({"do": "call", "operation": "all_reduce", "output": ["f32", 1099511627775, 1099511627776]})",
        "guest_memory"},
+      {R"({"do": "call", "operation": "all_reduce", "output": ["f32", 2, 1]})", "the middle of an element"},
       {R"({"do": "call", "operation": "all_reduce"})", "works in place"},
       {R"({"do": "call", "operation": "all_reduce", "output": ["f8e4m3", 0, 1]})", "only moved"},
       {R"({"do": "call", "operation": "barrier", "group": 5})", "a member of"},
