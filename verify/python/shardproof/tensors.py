@@ -1,7 +1,7 @@
 """Elements of tensors in the memory that a process shares with its rank, and what requests say of them.
 
-Shapes  elements of dtypes that the world does not know are moved as bytes, and are refused in reductions. f16 is
-        summed in f32 and rounded once at the end; a sum of bool is true if one of them is.
+Shapes  elements of dtypes that the world does not know are moved as bytes, and are refused in reductions. A sum of
+        bool is true if one of them is.
 Errors  NotServed: a reduction that the world does not make.
 """
 
@@ -13,14 +13,19 @@ import torch.distributed as dist
 from .link import Link
 from .threads import NotServed
 
-DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.bfloat16: "bf16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.uint8: "u8",
+_NAMES = {
+    "float64": "f64",
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "int64": "i64",
+    "int32": "i32",
+    "int8": "i8",
+    "uint8": "u8",
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
 }
+DTYPES = {getattr(torch, name): said for name, said in _NAMES.items() if hasattr(torch, name)}
 _REDUCTIONS = {
     dist.ReduceOp.SUM: "sum",
     dist.ReduceOp.AVG: "average",
@@ -42,6 +47,10 @@ def reduction(op: Any, tensor: torch.Tensor) -> str:
     raise NotServed(f"a reduction by {named} of {tensor.dtype}: SUM, AVG, PRODUCT, MIN and MAX are served")
 
 
+def _is_reduced(dtype: torch.dtype) -> bool:
+    return dtype == torch.bool or (dtype in DTYPES and not DTYPES[dtype].startswith("f8"))
+
+
 def listed(tensors: Any) -> List[torch.Tensor]:
     """Returns a tensor or a list of tensors as a list."""
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
@@ -58,9 +67,9 @@ class Part:
     def __init__(self, link: Link, tensor: torch.Tensor, reduces: bool = False) -> None:
         self._link = link
         self.tensor = tensor
-        self._dtype = torch.float32 if reduces and tensor.dtype == torch.float16 else tensor.dtype
-        if reduces and self._dtype not in DTYPES and self._dtype != torch.bool:
-            raise NotServed(f"a reduction of {tensor.dtype}: f64, f32, bf16, f16, int64, int32, uint8 and bool are served")
+        self._dtype = tensor.dtype
+        if reduces and not _is_reduced(tensor.dtype):
+            raise NotServed(f"a reduction of {tensor.dtype}: floats of 16 bits or more, int64, int32, int8, uint8 and bool")
         self._size = torch.empty(0, dtype=self._dtype).element_size() * tensor.numel()
         self.offset = link.memory.take(self._size)
 
