@@ -83,9 +83,9 @@ def numbers(output: str) -> List[float]:
     return [float(x) for line in found for x in line if x]
 
 
-def compared(ranks: int, words: str, expected: "Reference") -> str:
+def compared(layout: "Reference", expected: "Reference") -> str:
     """Returns what is wrong with a layout; nothing if it trains as one rank does."""
-    code, output = run(ranks, words)
+    code, output = layout.result()
     found, wanted = numbers(output), numbers(expected.result()[1])
     if code != 0 or "\nwarning" in output:
         return f"exit code {code}\n{output[-2000:]}"
@@ -95,14 +95,14 @@ def compared(ranks: int, words: str, expected: "Reference") -> str:
     return f"{differing[0][0]} in place of {differing[0][1]}" if differing else ""
 
 
-def over_gloo(words: str, port: int) -> str:
+def over_gloo(layout: "Reference", port: int) -> str:
     """Returns how two ranks over Gloo differ from two virtual ones."""
     ranks = []
     for rank in range(2):
         place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         ranks.append(
             subprocess.Popen(
-                [sys.argv[2], *program("without"), *program(words)],
+                [sys.argv[2], *program("without"), *program(layout.words)],
                 env={**os.environ, **place, "TORCHDYNAMO_DISABLE": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -110,7 +110,7 @@ def over_gloo(words: str, port: int) -> str:
             )
         )
     output = "".join(rank.communicate()[0] for rank in ranks)
-    found, wanted = numbers(run(2, words)[1]), numbers(output)
+    found, wanted = numbers(layout.result()[1]), numbers(output)
     if not wanted:
         return f"no numbers over Gloo\n{output[-2000:]}"
     return "" if found == wanted else f"{found} in place of {wanted}"
@@ -162,9 +162,10 @@ def refused_threads(words: str) -> str:
 
 
 class Reference:
-    """A run that others are compared with. It is made once, when it is first asked for."""
+    """A run that several checks look at. It is made once, when it is first asked for."""
 
     def __init__(self, ranks: int, words: str, options: str = "") -> None:
+        self.words = words
         self._given = (ranks, words, options)
         self._lock = threading.Lock()
         self._made: Optional[Tuple[int, str]] = None
@@ -180,16 +181,17 @@ def all_checks() -> List[Check]:
     dense, experts, training = (Reference(1, words) for words in ("tiny_gpt", "tiny_gpt --experts 4", "pretrain"))
     first = Reference(2, "tiny_gpt --pp 2", "--format json")
     checks = []
-    for ranks, words in LAYOUTS:
+    layouts = {words: Reference(ranks, "tiny_gpt " + words) for ranks, words in LAYOUTS}
+    for words, layout in layouts.items():
         one = experts if "experts" in words else dense
-        checks.append(Check("layouts", "tiny_gpt " + words, lambda r=ranks, w=words, o=one: compared(r, "tiny_gpt " + w, o)))
+        checks.append(Check("layouts", "tiny_gpt " + words, lambda x=layout, o=one: compared(x, o)))
     for port, words in enumerate(OVER_GLOO, 29641):
-        checks.append(Check("gloo", "tiny_gpt " + words, lambda w=words, p=port: over_gloo("tiny_gpt " + w, p)))
+        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words], p=port: over_gloo(x, p)))
     for number in range(2 * SEEDS):
         options = f"--schedule {('uniform', 'pct')[number % 2]} --schedule-seed {number // 2 + 1}"
         checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first)))
     for words in TRAININGS:
-        checks.append(Check("pretrain", "pretrain " + words, lambda w=words: compared(2, "pretrain " + w, training)))
+        checks.append(Check("pretrain", "pretrain " + words, lambda x=Reference(2, "pretrain " + words): compared(x, training)))
     for kind, line in lines_of_mistakes().items():
         checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))
