@@ -11,6 +11,7 @@
 #include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
+#include "verify/run/live_layout.h"
 
 namespace verify {
 
@@ -57,11 +58,13 @@ GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
   GuestProcesses processes(request.command, std::move(print));
+  sim::GuestRecord record;
   GuestRun run;
   run.report =
-      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends()), faults));
+      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends(), record), faults));
   run.ended = processes.finish();
   run.unmet_faults = unmet_faults(faults);
+  run.layout = live_layout(record.groups, request.command.ranks);
   return run;
 }
 
