@@ -49,6 +49,8 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
       .world = requested_world(line.settings, sim::world_of(static_cast<int>(*ranks)).layout),
       .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
+  request.world.layout.kinds.clear();  // all groups are the program's own, under any names
+  request.world.layout.creation.clear();
   const std::vector<std::string> options = line.settings.as_options();
   request.world.reproduce = fmt::format("{} run {} -- {}", called, fmt::join(options, " "), words);
   return request;

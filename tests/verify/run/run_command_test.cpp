@@ -143,6 +143,16 @@ TEST_F(RunCommand, AGroupThatIsNotMegatronsIsAWarning) {
   EXPECT_TRUE(has(run.out, "warning [0,3] of 'PIPELINE_MODEL_PARALLEL_GROUP' is no group")) << run.out;
 }
 
+TEST_F(RunCommand, AGroupMayHaveAnyName) {
+  const test::RunResult run = run_of(R"(
+for name in ("tp", "dp", "my tp", "embd"):
+    made = link.ask({"do": "new_group", "name": name, "members": [0, 1], "site": ["main", "train.py", 4]})
+    call('barrier', 5, group=made["group"])
+)");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "2 ranks made 8 calls")) << run.out;
+}
+
 TEST_F(RunCommand, AProgramWithoutMegatronHasNoLayout) {
   const test::RunResult run = run_of("call('barrier', 7)\n");
   EXPECT_FALSE(has(run.out, "layout")) << run.out;
