@@ -26,7 +26,8 @@ json answer_of(const Refusal& refusal) {
 
 class Served {
  public:
-  Served(Rank& rank, const GuestEnd& end) : rank_(rank), frames_(end.socket), calls_(rank, end.segment) {}
+  Served(Rank& rank, const GuestEnd& end, GuestRecord& record)
+      : rank_(rank), frames_(end.socket), calls_(rank, end.segment), record_(record) {}
 
   void run() {
     for (;;) {
@@ -62,6 +63,7 @@ class Served {
       case GuestWish::call:
       case GuestWish::batch: {
         calls_.start(frames_.number(), request);
+        record_.calls.fetch_add(std::ssize(request.calls), std::memory_order_relaxed);
         if (request.waits) calls_.wait(frames_.number());
         return json::object();
       }
@@ -70,6 +72,7 @@ class Served {
         return json::object();
       case GuestWish::new_group: {
         const auto [number, place] = calls_.new_group(request);
+        if (is_first()) record_.groups.push_back({request.name, request.members});
         if (place < 0) return {{"group", nullptr}};
         return {{"group", number}, {"place", place}};
       }
@@ -82,6 +85,9 @@ class Served {
     }
     return json::object();
   }
+
+  /// Whether this is the rank that keeps what all ranks do alike.
+  bool is_first() const { return rank_.id == rank_.layout.first_rank; }
 
   /// A guest that is gone need not know.
   void tell_the_end() {
@@ -104,13 +110,14 @@ class Served {
   Rank& rank_;
   Frames frames_;
   GuestCalls calls_;
+  GuestRecord& record_;
 };
 
 }  // namespace
 
-RankProgram guest_program(std::vector<GuestEnd> ends) {
-  return [ends = std::move(ends)](Rank& rank) {
-    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)]).run();
+RankProgram guest_program(std::vector<GuestEnd> ends, GuestRecord& record) {
+  return [ends = std::move(ends), &record](Rank& rank) {
+    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)], record).run();
   };
 }
 

@@ -12,7 +12,10 @@
 /// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a
 ///         program that ends by an exception, with its text.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sim/comm/rank.h"
@@ -25,7 +28,19 @@ struct GuestEnd {
   int segment = -1;  // a memory file that can be sealed
 };
 
-/// Returns the program that serves the guests.
-RankProgram guest_program(std::vector<GuestEnd> ends);
+/// A group that guests have made.
+struct GuestGroup {
+  std::string name;
+  std::vector<int> members;  // global ranks
+};
+
+/// What is known of guests besides the report of their run. Others may read `calls` meanwhile.
+struct GuestRecord {
+  std::atomic<std::int64_t> calls = 0;  // that were started
+  std::vector<GuestGroup> groups;       // in the order in which they were made
+};
+
+/// Returns the program that serves the guests. The record outlives it.
+RankProgram guest_program(std::vector<GuestEnd> ends, GuestRecord& record);
 
 }  // namespace sim

@@ -11,6 +11,7 @@
 #include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
+#include "verify/run/live_layout.h"
 
 namespace verify {
 
@@ -48,6 +49,8 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
       .world = requested_world(line.settings, sim::world_of(static_cast<int>(*ranks)).layout),
       .faults = line.settings.texts("plant")};
   request.world.compares_lines = true;
+  request.world.layout.kinds.clear();  // all groups are the program's own, under any names
+  request.world.layout.creation.clear();
   const std::vector<std::string> options = line.settings.as_options();
   request.world.reproduce = fmt::format("{} run {} -- {}", called, fmt::join(options, " "), words);
   return request;
@@ -57,11 +60,13 @@ GuestRun run_guests(const GuestRequest& request, GuestProcesses::Print print) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
   GuestProcesses processes(request.command, std::move(print));
+  sim::GuestRecord record;
   GuestRun run;
   run.report =
-      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends()), faults));
+      sim::simulate(request.world, device, with_faults(sim::guest_program(processes.ends(), record), faults));
   run.ended = processes.finish();
   run.unmet_faults = unmet_faults(faults);
+  run.layout = live_layout(record.groups, request.command.ranks);
   return run;
 }
 

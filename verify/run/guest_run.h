@@ -5,10 +5,12 @@
 /// Errors  run_program_missing: there are no words behind "--", or none that starts a program in Python;
 ///         missing_option: --ranks is not given; those of guest_processes.h and of faults.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/world/simulate.h"
+#include "verify/checks/inferred_layout.h"
 #include "verify/run/guest_processes.h"
 #include "verify/vocabulary/command_line.h"
 
@@ -25,6 +27,7 @@ struct GuestRun {
   sim::RunReport report;
   std::vector<std::string> ended;         // by rank: the exit code of its process, or minus the signal
   std::vector<std::string> unmet_faults;  // those of --plant that no call had
+  std::optional<JudgedLayout> layout;     // of a program over Megatron
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }
 };
 

@@ -198,7 +198,8 @@ RunReport run_guests(const WorldSpec& spec, int ranks,
     });
   }
   CpuDevice device;
-  RunReport report = simulate(spec, device, guest_program(ends));
+  GuestRecord record;
+  RunReport report = simulate(spec, device, guest_program(ends, record));
   for (auto& link : links) link->end_of_rank();
   for (std::thread& thread : threads) thread.join();
   return report;
