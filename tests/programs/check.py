@@ -156,9 +156,9 @@ def silent(ranks: int, words: str) -> str:
 
 def refused_threads(words: str) -> str:
     code, output = run(2, words)
-    said = "NotServed: calls of two threads at once: thread 'MainThread' at 'reduced'"
-    is_told = f"guest_raised: rank 0: its program: shardproof.threads.{said}" in output and "thread 'saver'" in output
-    return "" if code == 3 and is_told else f"exit code {code}\n{output[-4000:]}"
+    is_told = "NotServed: calls of two threads at once: thread '" in output and "guest_raised: rank " in output
+    names_both = "thread 'saver' at 'reduced'" in output and "thread 'MainThread' at 'reduced'" in output
+    return "" if code == 3 and is_told and names_both else f"exit code {code}\n{output[-4000:]}"
 
 
 class Reference:

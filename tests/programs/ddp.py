@@ -9,6 +9,13 @@ from torch.nn.parallel import DistributedDataParallel
 STEPS, MICROBATCHES = 2, 2
 
 
+def hook_that_waits(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Waits for one call in the backward pass, and chains to the other."""
+    dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda future: future.value()).wait()
+    work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
+    return work.get_future().then(lambda future: future.value()[0])
+
+
 def model() -> torch.nn.Module:
     torch.manual_seed(1)
     layers = [torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4)]
@@ -43,7 +50,7 @@ def main() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     expected = model()
     expected_loss = train(expected, range(size))
-    for hook in (None, default_hooks.allreduce_hook):
+    for hook in (None, default_hooks.allreduce_hook, hook_that_waits):
         net = DistributedDataParallel(model(), bucket_cap_mb=0.001, gradient_as_bucket_view=True)
         if hook is not None:
             net.register_comm_hook(None, hook)

@@ -32,7 +32,7 @@ class CallWork(dist.Work):
             self._finishes.pop(0)()
         _unfinished.discard(self)
         future = self._future
-        if future is not None and not torch.futures.Future.done(future):
+        if future is not None and not torch.futures.Future.done(future):  # that of torch, which does not wait
             future.set_result(self._result)
         return True
 
@@ -56,47 +56,49 @@ class CallWork(dist.Work):
     def get_future(self) -> "torch.futures.Future[List[torch.Tensor]]":
         """Returns the future of the calls, always the same one."""
         if self._future is None:
-            if _is_in_backward():
-                self._future = torch.futures.Future()
+            is_in_backward = torch._C._current_graph_task_id() != -1
+            self._future = _FutureOfCall(self.wait, not is_in_backward)
+            if is_in_backward:
                 torch.autograd.Variable._execution_engine.queue_callback(self.wait)
-            else:
-                self._future = _FutureOfCall(self.wait)
         return self._future
 
 
-def _is_in_backward() -> bool:
-    """Whether this thread is in a backward pass."""
-    return bool(torch._C._current_graph_task_id() != -1)
-
-
 class _FutureOfCall(torch.futures.Future):  # type: ignore[type-arg]
-    """A future that waits for its call when it is looked at."""
+    """A future that waits for its call when a program looks at it. What is chained to it is such a future too.
 
-    def __init__(self, wait: Callable[[], bool]) -> None:
+    `waits_for_chain` is for a future that torch itself may wait for later: its call is done before one is chained to it.
+    """
+
+    def __init__(self, wait: Callable[[], Any], waits_for_chain: bool) -> None:
         super().__init__()
-        self._wait_for_call: Optional[Callable[[], bool]] = wait
-
-    def _finish(self) -> None:
-        wait, self._wait_for_call = self._wait_for_call, None
-        if wait is not None:
-            wait()
+        self._wait_for_call = wait
+        self._waits_for_chain = waits_for_chain
 
     def done(self) -> bool:
-        self._finish()
+        self._wait_for_call()
         return bool(super().done())
 
     def wait(self) -> Any:
-        self._finish()
+        self._wait_for_call()
         return super().wait()
 
     def value(self) -> Any:
-        self._finish()
+        self._wait_for_call()
         return super().value()
 
-    def then(self, callback: Any) -> Any:
-        self._finish()
-        return super().then(callback)
+    def then(self, callback: Callable[[Any], Any]) -> Any:
+        chained = _FutureOfCall(self._wait_for_call, self._waits_for_chain)
 
-    def add_done_callback(self, callback: Any) -> None:
-        self._finish()
+        def pass_on(done: Any) -> None:
+            try:
+                chained.set_result(callback(done))
+            except BaseException as error:
+                chained.set_exception(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+        self.add_done_callback(pass_on)
+        return chained
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        if self._waits_for_chain:
+            self._wait_for_call()
         super().add_done_callback(callback)
