@@ -90,7 +90,7 @@ class Calls:
         return CallWork(finishes, [])
 
     def _write(self, request: Dict[str, Any], calls: List[_Call], only_sends: bool) -> Finish:
-        started = self._link.start({**request, "site": sites.site(), "waits": False})
+        started = self._link.write({**request, "site": sites.site(), "waits": False})
 
         def finish() -> None:
             self._link.sends.pop(started, None)

@@ -107,8 +107,8 @@ class Link:
         # By the number of the call: what waits for a send. A program need not wait for one, because it gets nothing.
         self.sends: Dict[int, Callable[[], None]] = {}
 
-    def start(self, request: Dict[str, Any]) -> int:
-        """Writes a request that the rank answers at once, and returns its number."""
+    def write(self, request: Dict[str, Any]) -> int:
+        """Writes a request and returns its number. A thread that waits for the answer uses wait() or ask()."""
         with self._turns:
             return self._write(request)
 
@@ -117,8 +117,8 @@ class Link:
         self._turns.begin_wait()
         try:
             waited = self._write({"do": "wait", "call": started})
-            self._answer(started)
-            self._answer(waited)
+            self.answer(started)
+            self.answer(waited)
         finally:
             self._turns.end_wait()
 
@@ -128,13 +128,13 @@ class Link:
             return self._say_last(request)
         self._turns.begin_wait()
         try:
-            return self._answer(self._write(request))
+            return self.answer(self._write(request))
         finally:
             self._turns.end_wait()
 
     def _say_last(self, request: Dict[str, Any]) -> Dict[str, Any]:
         number = self._write(request)
-        return {} if self._turns.is_waited_for() else self._answer(number)
+        return {} if self._turns.is_waited_for() else self.answer(number)
 
     def _write(self, request: Dict[str, Any]) -> int:
         body = json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
@@ -149,7 +149,7 @@ class Link:
             raise LinkError(f"the rank does not take request {number}: {error}") from error
         return number
 
-    def _answer(self, number: int) -> Dict[str, Any]:
+    def answer(self, number: int) -> Dict[str, Any]:
         """Returns the answer to a request, once."""
         while number not in self._answers:
             self._take_answer()
