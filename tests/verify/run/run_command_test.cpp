@@ -150,7 +150,7 @@ for name in ("tp", "dp", "my tp", "embd"):
     call('barrier', 5, group=made["group"])
 )");
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
-  EXPECT_TRUE(has(run.out, "2 ranks made 8 calls")) << run.out;
+  EXPECT_TRUE(has(run.out, "2 ranks made 16 calls")) << run.out;
 }
 
 TEST_F(RunCommand, AProgramWithoutMegatronHasNoLayout) {
