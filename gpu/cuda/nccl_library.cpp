@@ -86,7 +86,13 @@ ncclDataType_t type_of(sim::DType dtype) {
       return ncclInt32;
     case sim::DType::i64:
       return ncclInt64;
+    case sim::DType::f16:
+      return ncclFloat16;
+    case sim::DType::i8:
+      return ncclInt8;
     case sim::DType::u8:
+    case sim::DType::f8e4m3:  // is only moved
+    case sim::DType::f8e5m2:
       return ncclUint8;
     case sim::DType::field:
       break;

@@ -27,8 +27,8 @@ json answer_of(const Refusal& refusal) {
 
 class Served {
  public:
-  Served(Rank& rank, const GuestEnd& end, std::atomic<std::int64_t>* counter)
-      : rank_(rank), frames_(end.socket), calls_(rank, end.segment), counter_(counter) {}
+  Served(Rank& rank, const GuestEnd& end, GuestRecord& record)
+      : rank_(rank), frames_(end.socket), calls_(rank, end.segment), record_(record) {}
 
   void run() {
     for (;;) {
@@ -63,7 +63,7 @@ class Served {
     switch (request.wish) {
       case GuestWish::call:
       case GuestWish::batch: {
-        if (counter_ != nullptr) counter_->fetch_add(std::ssize(request.calls), std::memory_order_relaxed);
+        record_.calls.fetch_add(std::ssize(request.calls), std::memory_order_relaxed);
         calls_.start(frames_.number(), request);
         if (request.waits) calls_.wait(frames_.number());
         return json::object();
@@ -73,6 +73,7 @@ class Served {
         return json::object();
       case GuestWish::new_group: {
         const auto [number, place] = calls_.new_group(request);
+        if (is_first()) record_.groups.push_back({request.name, request.members});
         if (place < 0) return {{"group", nullptr}};
         return {{"group", number}, {"place", place}};
       }
@@ -85,6 +86,9 @@ class Served {
     }
     return json::object();
   }
+
+  /// Whether this is the rank that keeps what all ranks do alike.
+  bool is_first() const { return rank_.id == rank_.layout.first_rank; }
 
   /// A guest that is gone need not know.
   void tell_the_end() {
@@ -107,14 +111,14 @@ class Served {
   Rank& rank_;
   Frames frames_;
   GuestCalls calls_;
-  std::atomic<std::int64_t>* counter_;  // null: nobody asks
+  GuestRecord& record_;
 };
 
 }  // namespace
 
-RankProgram guest_program(std::vector<GuestEnd> ends, std::atomic<std::int64_t>* calls) {
-  return [ends = std::move(ends), calls](Rank& rank) {
-    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)], calls).run();
+RankProgram guest_program(std::vector<GuestEnd> ends, GuestRecord& record) {
+  return [ends = std::move(ends), &record](Rank& rank) {
+    Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)], record).run();
   };
 }
 

@@ -14,6 +14,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "sim/comm/rank.h"
@@ -26,8 +28,19 @@ struct GuestEnd {
   int segment = -1;  // a memory file that can be sealed
 };
 
-/// Returns the program that serves the guests. It adds the calls that they start to `calls`, which is only
-/// shown while they run.
-RankProgram guest_program(std::vector<GuestEnd> ends, std::atomic<std::int64_t>* calls = nullptr);
+/// A group that guests have made.
+struct GuestGroup {
+  std::string name;
+  std::vector<int> members;  // global ranks
+};
+
+/// What is known of guests besides the report of their run. Others may read `calls` meanwhile.
+struct GuestRecord {
+  std::atomic<std::int64_t> calls = 0;  // that were started
+  std::vector<GuestGroup> groups;       // in the order in which they were made
+};
+
+/// Returns the program that serves the guests. The record outlives it.
+RankProgram guest_program(std::vector<GuestEnd> ends, GuestRecord& record);
 
 }  // namespace sim

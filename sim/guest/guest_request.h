@@ -25,9 +25,10 @@
 
 namespace sim {
 
-/// The dtypes that guests may name. A program's other types are sent as u8, and are only moved.
-inline constexpr DType kGuestDTypes[] = {DType::f64, DType::f32, DType::bf16,
-                                         DType::i32, DType::i64, DType::u8};
+/// The dtypes that guests may name. A program sends bool as u8, and complex numbers as their parts, as NCCL
+/// does.
+inline constexpr DType kGuestDTypes[] = {DType::f64, DType::f32, DType::bf16, DType::f16,    DType::i64,
+                                         DType::i32, DType::i8,  DType::u8,   DType::f8e4m3, DType::f8e5m2};
 
 struct GuestTensor {
   DType dtype = DType::f32;

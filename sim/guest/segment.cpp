@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <span>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -24,34 +25,52 @@ namespace {
 
 }  // namespace
 
-Segment::~Segment() {
-  if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
-}
+class Segment::Mapping {
+ public:
+  Mapping(int descriptor, std::int64_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    void* memory = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED)
+      refuse_memory(fmt::format("{} bytes cannot be mapped: {}", bytes, std::strerror(errno)));
+    memory_ = static_cast<std::byte*>(memory);
+  }
+  ~Mapping() {
+    if (memory_ != nullptr) munmap(memory_, size());
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  bool holds(const GuestTensor& where) const {
+    return where.offset >= 0 && where.bytes() >= 0 && where.offset <= bytes_ &&
+           where.bytes() <= bytes_ - where.offset;
+  }
+  std::int64_t bytes() const { return bytes_; }
+  std::byte* at(std::int64_t offset) const { return memory_ + offset; }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(bytes_); }
+
+  std::byte* memory_ = nullptr;
+  std::int64_t bytes_;
+};
 
 void Segment::map_again() {
   if (fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
     refuse_memory(fmt::format("the segment cannot be sealed: {}", std::strerror(errno)));
   struct stat status = {};
   if (fstat(descriptor_, &status) != 0) refuse_memory(fmt::format("no size: {}", std::strerror(errno)));
-  if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
-  mapped_ = {};
-  const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (bytes == 0) return;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (memory == MAP_FAILED)
-    refuse_memory(fmt::format("{} bytes cannot be mapped: {}", bytes, std::strerror(errno)));
-  mapped_ = {static_cast<std::byte*>(memory), bytes};
+  mapping_ = std::make_shared<const Mapping>(descriptor_, status.st_size);
 }
 
-std::span<std::byte> Segment::part(std::int64_t offset, std::int64_t bytes) {
-  const auto lies_outside = [&] {
-    const auto size = static_cast<std::int64_t>(mapped_.size());
-    return offset < 0 || bytes < 0 || offset > size || bytes > size - offset;
-  };
-  if (lies_outside()) map_again();
-  if (lies_outside())
-    refuse_memory(fmt::format("{} bytes at {} of a segment of {}", bytes, offset, mapped_.size()));
-  return mapped_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+Tensor Segment::tensor(Device& device, const GuestTensor& where) {
+  if (mapping_ == nullptr || !mapping_->holds(where)) map_again();
+  if (!mapping_->holds(where))
+    refuse_memory(
+        fmt::format("{} bytes at {} of a segment of {}", where.bytes(), where.offset, mapping_->bytes()));
+  if (where.offset % size_of(where.dtype) != 0)
+    refuse_memory(fmt::format("{} at {}, in the middle of an element", name_of(where.dtype), where.offset));
+  const std::span part(mapping_->at(where.offset), static_cast<std::size_t>(where.bytes()));
+  return {device, where.dtype, {where.count}, std::make_shared<Storage>(part, mapping_)};
 }
 
 }  // namespace sim

@@ -6,11 +6,16 @@
 /// Shapes  offsets and sizes in bytes. The guest makes the segment larger when it needs to, by ftruncate();
 ///         the rank maps it again when an offset lies beyond what it has mapped.
 ///         It cannot be made smaller (F_SEAL_SHRINK), so that what is mapped stays there.
-/// Errors  guest_memory: a part lies outside of the segment, or the system does not seal or map it.
+/// Calls   a tensor's elements are those in the segment: nothing is copied. A guest that changes them while
+///         a call has them changes what the call computes, and nothing else.
+/// Errors  guest_memory: a tensor lies outside of the segment or between two elements, or the system does not
+///         seal or map it.
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
+
+#include "sim/guest/guest_request.h"
+#include "sim/tensor/tensor.h"
 
 namespace sim {
 
@@ -18,18 +23,16 @@ class Segment {
  public:
   /// `descriptor` is that of a memory file (memfd_create), which stays the caller's.
   explicit Segment(int descriptor) : descriptor_(descriptor) {}
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
 
-  /// Returns a part of the segment, which is valid until the next call of this function.
-  std::span<std::byte> part(std::int64_t offset, std::int64_t bytes);
+  /// Returns the tensor that lies in the segment, as one of the device.
+  Tensor tensor(Device& device, const GuestTensor& where);
 
  private:
+  class Mapping;
   void map_again();
 
   int descriptor_;
-  std::span<std::byte> mapped_;
+  std::shared_ptr<const Mapping> mapping_;  // tensors keep older ones
 };
 
 }  // namespace sim

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of whole numbers, too. CPUs and CUDA
+/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of f16 and whole numbers, too. CPUs and CUDA
 /// compile the same lines.
 ///
 ///   Arithmetic<double>, <float>   compute in the type itself, with the functions of
@@ -8,8 +8,8 @@
 ///   Arithmetic<bfloat16>          computes in float, and rounds when a value is stored
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
-///         fuse operations. In reductions bf16 is computed in f32 and rounded to nearest even, and whole
-///         numbers wrap around. max and min ignore a NaN if the other value is a number, give the plain NaN
+///         fuse operations. In reductions bf16 and f16 are computed in f32 and rounded to nearest even, and
+///         whole numbers wrap around. max and min ignore a NaN if the other value is a number, give the plain NaN
 ///         for two NaNs, and order -0 below +0, so no order of operands changes their bits.
 /// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf;
 ///         NCCL 2.28.9, reduce_kernel.h.
@@ -22,6 +22,7 @@
 
 #include "sim/base/bfloat16.h"
 #include "sim/base/elementary.h"
+#include "sim/base/float16.h"
 #include "sim/base/host_device.h"
 #include "sim/tensor/kernel_parameters.h"
 #include "sim/tensor/reduce_op.h"
@@ -60,9 +61,21 @@ SIM_HOST_DEVICE Scalar combined(Scalar a, Scalar b) {
   return a + b;
 }
 
-template <ReduceOp op>
-SIM_HOST_DEVICE bfloat16 combined(bfloat16 a, bfloat16 b) {
-  return to_bfloat16(combined<op>(to_float(a), to_float(b)));
+/// The floats of two bytes, which are computed in f32.
+template <typename Scalar>
+concept ShortFloat = std::is_same_v<Scalar, bfloat16> || std::is_same_v<Scalar, float16>;
+
+template <ShortFloat Scalar>
+SIM_HOST_DEVICE Scalar short_of(float value) {
+  if constexpr (std::is_same_v<Scalar, bfloat16>)
+    return to_bfloat16(value);
+  else
+    return to_float16(value);
+}
+
+template <ReduceOp op, ShortFloat Scalar>
+SIM_HOST_DEVICE Scalar combined(Scalar a, Scalar b) {
+  return short_of<Scalar>(combined<op>(to_float(a), to_float(b)));
 }
 
 /// Whether a is less than b, equal to it, or greater. With a NaN every comparison is false.
@@ -104,11 +117,11 @@ class Scaling {
   Scalar factor_;
 };
 
-template <>
-class Scaling<bfloat16> {
+template <ShortFloat Scalar>
+class Scaling<Scalar> {
  public:
   explicit Scaling(Ratio ratio) : scaling_(ratio) {}
-  SIM_HOST_DEVICE bfloat16 operator()(bfloat16 x) const { return to_bfloat16(scaling_(to_float(x))); }
+  SIM_HOST_DEVICE Scalar operator()(Scalar x) const { return short_of<Scalar>(scaling_(to_float(x))); }
 
  private:
   Scaling<float> scaling_;

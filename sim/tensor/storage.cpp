@@ -22,6 +22,9 @@ Storage::Storage(const std::shared_ptr<MemoryPool>& pool, std::size_t lane, std:
 Storage::Storage(std::int64_t bytes, std::shared_ptr<const void> device)
     : data_(nullptr), owner_(std::move(device)), pool_(nullptr), lane_(0), bytes_(bytes) {}
 
+Storage::Storage(std::span<std::byte> lent, std::shared_ptr<const void> owner)
+    : data_(lent.data()), owner_(std::move(owner)), pool_(nullptr), lane_(0), bytes_(std::ssize(lent)) {}
+
 Storage::~Storage() { drop_memory(); }
 
 void Storage::take_memory(const std::shared_ptr<MemoryPool>& pool, std::size_t lane) {
@@ -33,7 +36,7 @@ void Storage::take_memory(const std::shared_ptr<MemoryPool>& pool, std::size_t l
 }
 
 void Storage::drop_memory() {
-  if (data_ != nullptr) pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_);
+  if (data_ != nullptr && pool_ != nullptr) pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_);
   data_ = nullptr;
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "sim/base/site.h"
 #include "sim/tensor/memory_pool.h"
@@ -44,6 +45,8 @@ class Storage {
           std::shared_ptr<const void> device = nullptr);
   /// Makes a storage without memory.
   Storage(std::int64_t bytes, std::shared_ptr<const void> device);
+  /// Makes a storage of memory that its owner lends.
+  Storage(std::span<std::byte> lent, std::shared_ptr<const void> owner);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -96,7 +99,7 @@ class Storage {
   std::byte* data_;
   std::unique_ptr<Flights> flights_;   // null if no call is in flight, as for most storages
   std::shared_ptr<const void> owner_;  // the device, or the pool where there is no device
-  MemoryPool* pool_;                   // null if there has never been memory
+  MemoryPool* pool_;                   // null if the memory is lent, or if there has never been any
   std::size_t lane_;
   std::int64_t bytes_;
 };

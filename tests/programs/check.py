@@ -1,43 +1,74 @@
-"""Runs the programs of this folder as virtual ranks, and holds what is said of them: tiny_gpt.py on layouts, whose
-losses and norms are those of one rank, and hangs.py, whose mistakes are named with their lines.
+"""Runs the programs of this folder as virtual ranks, and checks what they compute and what is reported of them.
 
     check.py SHARDPROOF PYTHON [WORD...]
 
-PYTHON is an interpreter with torch, megatron-core and packaging. Only the checks whose name has one of the words
-are run, if some are given.
+PYTHON is an interpreter with torch, megatron-core, packaging and psutil. If words are given, only the checks whose name
+has one of them are run. Two checks run at a time. A table at the end has the seconds of each part.
+
+  layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
+  gloo      the same over Gloo, without virtual ranks: the same bits
+  seeds     the same under other schedules: the same bits and the same run_hash
+  pretrain  Megatron's own training loop: losses are those of one rank
+  hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
+  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls and threads
+
+No program over torch.distributed can race here: a work says that it is done only after it was waited for, and messages
+name their sender. So the part `seeds` shows that schedules change nothing.
 """
 
+import json
 import os
 import re
+import resource
 import subprocess
 import sys
-from typing import Dict, List, Tuple
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TINY, HANGS = os.path.join(HERE, "tiny_gpt.py"), os.path.join(HERE, "hangs.py")
-DENSE = (
+LAYOUTS = (
     (2, "--tp 2"),
-    (2, "--tp 2 --sp"),
     (2, "--pp 2"),
     (2, "--zero"),
-    (4, "--tp 2 --sp --pp 2"),
     (2, "--pp 2 --vpp 2"),
+    (4, "--tp 2 --sp --pp 2"),
     (16, "--tp 2 --sp --pp 4 --zero"),
+    (2, "--experts 4 --ep 2"),
+    (2, "--experts 4 --tp 2 --sp --etp 2"),
+    (8, "--experts 4 --tp 2 --sp --pp 2 --ep 2 --etp 1 --dispatcher alltoall --zero"),
 )
-EXPERTS = (
-    (2, "--ep 2"),
-    (2, "--ep 2 --dispatcher alltoall --zero"),
-    (4, "--tp 2 --sp --ep 2 --etp 1 --dispatcher alltoall --zero"),
-    (8, "--tp 2 --sp --pp 2 --ep 2 --etp 1 --dispatcher alltoall --zero"),
+OVER_GLOO = ("--tp 2", "--pp 2", "--zero")
+TRAININGS = ("--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2")
+CHECK_THEMSELVES = (
+    *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
+    ("calls", 4),
+    ("groups", 4),
+    ("not_served", 3),
+    ("threads turns", 2),
 )
+SEEDS = 10  # of each schedule
 TOLERANCE = 2e-5  # of f32 over two steps; chosen
 
 
-def run(ranks: int, program: str, words: str) -> Tuple[int, str]:
-    """Runs a program, and returns the exit code and what was written."""
+class Check(NamedTuple):
+    part: str
+    name: str
+    run: Callable[[], str]  # returns what is wrong; nothing if all is right
+
+
+def program(words: str) -> List[str]:
+    """Returns a program of this folder with its arguments."""
+    name, *arguments = words.split()
+    return [os.path.join(HERE, name + ".py"), *arguments]
+
+
+def run(ranks: int, words: str, options: str = "") -> Tuple[int, str]:
+    """Runs a program as virtual ranks, and returns the exit code and what was written."""
     shardproof, python = sys.argv[1:3]
     done = subprocess.run(
-        [shardproof, "run", "--ranks", str(ranks), "--", python, program, *words.split()],
+        [shardproof, "run", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -48,25 +79,57 @@ def run(ranks: int, program: str, words: str) -> Tuple[int, str]:
 
 def numbers(output: str) -> List[float]:
     """Returns the losses and norms of all steps."""
-    return [float(x) for line in re.findall(r"step \d+: loss (\S+), norm (\S+)", output) for x in line]
+    found = re.findall(r"step \d+: loss (\S+), norm (\S+)|lm loss: (\S+) .*grad norm: (\S+)", output)
+    return [float(x) for line in found for x in line if x]
 
 
-def layout(ranks: int, words: str, expected: List[float]) -> str:
+def compared(layout: "Reference", expected: "Reference") -> str:
     """Returns what is wrong with a layout; nothing if it trains as one rank does."""
-    code, output = run(ranks, TINY, words)
-    found = numbers(output)
-    if code != 0:
+    code, output = layout.result()
+    found, wanted = numbers(output), numbers(expected.result()[1])
+    if code != 0 or "\nwarning" in output:
         return f"exit code {code}\n{output[-2000:]}"
-    if len(found) != len(expected):
-        return f"{len(found)} numbers in place of {len(expected)}"
-    differing = [(x, y) for x, y in zip(found, expected) if abs(x - y) > TOLERANCE * abs(y)]
+    if len(found) != len(wanted) or not wanted:
+        return f"{len(found)} numbers in place of {len(wanted)}"
+    differing = [(x, y) for x, y in zip(found, wanted) if abs(x - y) > TOLERANCE * abs(y)]
     return f"{differing[0][0]} in place of {differing[0][1]}" if differing else ""
+
+
+def over_gloo(layout: "Reference", port: int) -> str:
+    """Returns how two ranks over Gloo differ from two virtual ones."""
+    ranks = []
+    for rank in range(2):
+        place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        ranks.append(
+            subprocess.Popen(
+                [sys.argv[2], *program("without"), *program(layout.words)],
+                env={**os.environ, **place, "TORCHDYNAMO_DISABLE": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    output = "".join(rank.communicate()[0] for rank in ranks)
+    found, wanted = numbers(layout.result()[1]), numbers(output)
+    if not wanted:
+        return f"no numbers over Gloo\n{output[-2000:]}"
+    return "" if found == wanted else f"{found} in place of {wanted}"
+
+
+def of_a_seed(options: str, expected: "Reference") -> str:
+    """Returns how a run under another schedule differs."""
+    documents = []
+    for code, output in (run(2, "tiny_gpt --pp 2", options + " --format json"), expected.result()):
+        if code != 0:
+            return f"exit code {code}\n{output[-2000:]}"
+        documents.append((json.loads(output[output.index("\n{") :])["run_hash"], numbers(output)))
+    return "" if documents[0] == documents[1] else f"{documents[0]} in place of {documents[1]}"
 
 
 def lines_of_mistakes() -> Dict[str, int]:
     """Returns the line of each kind's mistake."""
     kind, lines = "", {}
-    with open(HANGS, encoding="utf-8") as file:
+    with open(program("hangs")[0], encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if line.startswith("def "):
                 kind = line[4 : line.index("(")]
@@ -76,35 +139,88 @@ def lines_of_mistakes() -> Dict[str, int]:
 
 
 def hang(kind: str, line: int) -> str:
-    """Returns what is wrong with what is said of a kind of mistake, and of its healthy twin."""
-    code, output = run(3, HANGS, kind)
+    """Returns what is wrong with the report of a kind of mistake."""
+    code, output = run(3, "hangs " + kind)
     is_warning = kind == "other_order"
-    if code != (0 if is_warning else 3):
-        return f"exit code {code}\n{output[-2000:]}"
-    if f"hangs.py:{line}" not in output and kind != "killed_process":
-        return f"line {line} is not named\n{output}"
-    if is_warning and "warning other_lines" not in output:
-        return "no warning"
-    code, output = run(3, HANGS, kind + " --healthy")
-    return "" if code == 0 and "warning" not in output else f"the healthy twin: exit code {code}\n{output}"
+    named = "rank 1: its process: it is gone" if kind == "killed_process" else f"hangs.py:{line}"
+    if code != (0 if is_warning else 3) or named not in output:
+        return f"exit code {code}, or '{named}' is not in the report\n{output}"
+    return "no warning" if is_warning and "warning other_lines" not in output else ""
+
+
+def silent(ranks: int, words: str) -> str:
+    """Returns what is wrong with the report of a program in which nothing is wrong."""
+    code, output = run(ranks, words)
+    return "" if code == 0 and "\nwarning" not in output else f"exit code {code}\n{output[-4000:]}"
+
+
+def refused_threads(words: str) -> str:
+    code, output = run(2, words)
+    is_told = "NotServed: calls of two threads at once: thread '" in output and "guest_raised: rank " in output
+    names_both = "thread 'saver' at 'reduced'" in output and "thread 'MainThread' at 'reduced'" in output
+    return "" if code == 3 and is_told and names_both else f"exit code {code}\n{output[-4000:]}"
+
+
+class Reference:
+    """A run that several checks look at. It is made once, when it is first asked for."""
+
+    def __init__(self, ranks: int, words: str, options: str = "") -> None:
+        self.words = words
+        self._given = (ranks, words, options)
+        self._lock = threading.Lock()
+        self._made: Optional[Tuple[int, str]] = None
+
+    def result(self) -> Tuple[int, str]:
+        with self._lock:
+            if self._made is None:
+                self._made = run(*self._given)
+            return self._made
+
+
+def all_checks() -> List[Check]:
+    dense, experts, training = (Reference(1, words) for words in ("tiny_gpt", "tiny_gpt --experts 4", "pretrain"))
+    first = Reference(2, "tiny_gpt --pp 2", "--format json")
+    checks = []
+    layouts = {words: Reference(ranks, "tiny_gpt " + words) for ranks, words in LAYOUTS}
+    for words, layout in layouts.items():
+        one = experts if "experts" in words else dense
+        checks.append(Check("layouts", "tiny_gpt " + words, lambda x=layout, o=one: compared(x, o)))
+    for port, words in enumerate(OVER_GLOO, 29641):
+        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words], p=port: over_gloo(x, p)))
+    for number in range(2 * SEEDS):
+        options = f"--schedule {('uniform', 'pct')[number % 2]} --schedule-seed {number // 2 + 1}"
+        checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first)))
+    for words in TRAININGS:
+        checks.append(Check("pretrain", "pretrain " + words, lambda x=Reference(2, "pretrain " + words): compared(x, training)))
+    for kind, line in lines_of_mistakes().items():
+        checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
+    checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))
+    for name, ranks in CHECK_THEMSELVES:
+        checks.append(Check("torch", f"{name} on {ranks} ranks", lambda n=name, r=ranks: silent(r, n)))
+    for words in ("threads at_once", "threads late"):
+        checks.append(Check("torch", words, lambda w=words: refused_threads(w)))
+    return checks
+
+
+def timed(check: Check) -> Tuple[Check, str, float]:
+    begin = time.monotonic()
+    return check, check.run(), time.monotonic() - begin
 
 
 def main() -> int:
-    words, failed = sys.argv[3:], 0
-    one_rank = {"": numbers(run(1, TINY, "")[1]), "--experts 4 ": numbers(run(1, TINY, "--experts 4")[1])}
-    checks = [(f"tiny_gpt {w}", lambda r=r, w=w: layout(r, w, one_rank[""])) for r, w in DENSE]
-    checks += [
-        (f"tiny_gpt --experts 4 {w}", lambda r=r, w=w: layout(r, "--experts 4 " + w, one_rank["--experts 4 "]))
-        for r, w in EXPERTS
-    ]
-    checks += [(f"hangs {kind}", lambda k=kind, n=n: hang(k, n)) for kind, n in lines_of_mistakes().items()]
-    for name, check in checks:
-        if words and not any(word in name for word in words):
-            continue
-        wrong = check()
-        failed += bool(wrong)
-        print(f"{'FAILED' if wrong else 'ok':8}{name}" + (f": {wrong}" if wrong else ""), flush=True)
-    print(f"{failed} failed")
+    words, failed, begin = sys.argv[3:], 0, time.monotonic()
+    seconds: Dict[str, List[float]] = {}
+    chosen = [check for check in all_checks() if not words or any(word in check.name or word == check.part for word in words)]
+    with ThreadPoolExecutor(2) as pool:
+        for check, wrong, spent in pool.map(timed, chosen):
+            seconds.setdefault(check.part, []).append(spent)
+            failed += bool(wrong)
+            print(f"{'FAILED' if wrong else 'ok':8}{check.name}" + (f": {wrong}" if wrong else ""), flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"\n{'part':12}{'checks':>8}{'seconds':>9}")
+    for part, spent in seconds.items():
+        print(f"{part:12}{len(spent):8}{sum(spent):9.0f}")
+    print(f"{failed} failed; {time.monotonic() - begin:.0f} s in all, {used.ru_utime + used.ru_stime:.0f} s of a core")
     return 1 if failed else 0
 
 

@@ -1,6 +1,7 @@
 """Programs that hang on a cluster, one for each kind, and their healthy twins.
 
-    hangs.py KIND [--healthy]
+    hangs.py KIND
+    hangs.py --healthy              the healthy twins of all kinds
 
 Each kind has its mistake on the line with the comment "here", or on the rank that does not come to that line.
 """
@@ -54,7 +55,7 @@ def other_sizes(healthy: bool) -> None:
 
 
 def other_dtype(healthy: bool) -> None:
-    x = torch.ones(4, dtype=torch.float32 if healthy or dist.get_rank() == 0 else torch.float64)
+    x = torch.ones(4, dtype=torch.float16 if healthy or dist.get_rank() == 0 else torch.bfloat16)
     dist.all_reduce(x)  # here
 
 
@@ -104,8 +105,15 @@ def killed_process(healthy: bool) -> None:
     dist.all_reduce(x)  # here
 
 
+KINDS = (
+    early_end_of_loop, crossed_groups, forgotten_wait, branch_of_rank_0, other_sizes, other_dtype, send_without_recv,
+    exception_in_one_rank, group_not_by_all, rank_that_ends, other_order, killed_process,
+)  # fmt: skip
+
 if __name__ == "__main__":
     dist.init_process_group("nccl")
-    globals()[sys.argv[1]]("--healthy" in sys.argv)
+    for kind in KINDS:
+        if sys.argv[1] in (kind.__name__, "--healthy"):
+            kind(sys.argv[1] == "--healthy")
     dist.barrier()
     dist.destroy_process_group()

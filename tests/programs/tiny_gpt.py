@@ -201,11 +201,10 @@ def main() -> None:
         _, norm, _ = optimizer.step()
         if losses:
             mean = torch.stack([x["loss"] for x in losses]).mean()
-            torch.distributed.all_reduce(
-                mean, torch.distributed.ReduceOp.AVG, group=parallel_state.get_data_parallel_group()
-            )
+            torch.distributed.all_reduce(mean, group=parallel_state.get_data_parallel_group())
+            mean /= size
             if rank == 0 and parallel_state.get_tensor_model_parallel_rank() == 0:
-                print(f"step {step}: loss {mean.item():.8f}, norm {float(norm):.8f}", flush=True)
+                print(f"step {step}: loss {mean.item():.9g}, norm {float(norm):.9g}", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,8 @@ bool is_modelled(const std::string& description) {
          !description.starts_with("HYBRID_DP_CP_GROUP_") && !description.ends_with("_AG");
 }
 
-/// The description without Gloo's mark: "DATA_PARALLEL_GROUP_GLOO", "..._GROUP_GLOO_L0".
-std::string without_gloo(std::string description) {
-  constexpr std::string_view kGloo = "_GLOO";
-  const std::size_t at = description.find(kGloo);
-  if (at != std::string::npos) description.erase(at, kGloo.size());
-  return description;
-}
-
 std::string kind_of(const std::string& description) {
-  if (sim::find_kind(description) != nullptr) return description;
-  return sim::kind_described_as(without_gloo(description));
+  return sim::find_kind(description) != nullptr ? description : kind_of_description(description);
 }
 
 std::vector<int> sorted(std::vector<int> ranks) {
@@ -278,6 +269,13 @@ const char* difference_name(GroupDifference::What what) {
       return "other_order";
   }
   return "";
+}
+
+std::string kind_of_description(std::string description) {
+  constexpr std::string_view kGloo = "_GLOO";  // "DATA_PARALLEL_GROUP_GLOO", "..._GROUP_GLOO_L0"
+  const std::size_t at = description.find(kGloo);
+  if (at != std::string::npos) description.erase(at, kGloo.size());
+  return sim::kind_described_as(description);
 }
 
 std::string ranks_text(const std::vector<int>& ranks) {

@@ -66,6 +66,9 @@ struct ComparedGroups {
 
 GroupComparison compare_groups(const ComparedGroups& ours, const GroupDump& dump);
 
+/// Returns the kind whose groups have Megatron's description, also with Gloo's mark; "" if there is none.
+std::string kind_of_description(std::string description);
+
 /// Returns ranks as a list, of which a long one is abbreviated: "[0,1,2,3,4,5,..,63]".
 std::string ranks_text(const std::vector<int>& ranks);
 

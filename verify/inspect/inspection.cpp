@@ -14,6 +14,19 @@ namespace verify {
 
 namespace {
 
+/// The groups whose members are known, in the form in which they are held against a layout.
+GroupDump groups_of(const Job& job) {
+  GroupDump groups{.form = DumpForm::flight_recorder};
+  for (const JobGroup& group : job.groups) {
+    if (!group.has_known_members) continue;
+    if (group.description == "default_pg")
+      groups.world_size = std::max<std::int64_t>(groups.world_size.value_or(0), std::ssize(group.members));
+    else
+      groups.groups.push_back({group.description == "undefined" ? "" : group.description, group.members});
+  }
+  return groups;
+}
+
 constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless all are asked for
 
 /// Collects the suspects and the findings.
@@ -25,9 +38,9 @@ class Inspector {
     result_.job = job_of(std::move(recordings));
     std::optional<sim::Layout> layout = given ? given(job_.world_size) : std::nullopt;
     if (layout) {
-      result_.layout = judged_layout(job_, *std::move(layout));
+      result_.layout = judged_layout(groups_of(job_), *std::move(layout));
     } else {
-      result_.layout = inferred_layout(job_);
+      result_.layout = inferred_layout(groups_of(job_), job_.world_size);
     }
   }
 

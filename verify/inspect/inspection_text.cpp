@@ -76,14 +76,10 @@ std::string layout_text(const Inspection& inspection, std::size_t columns) {
                           columns);
   }
   const JudgedLayout& judged = *inspection.layout;
-  const sim::Layout& layout = judged.layout;
   const GroupComparison& comparison = judged.comparison;
   const std::string sizes = fmt::format(
-      "{} ranks, tp {}, cp {}, dp {}, pp {}; experts: etp {}, ep {}, edp {}; order {} ({}). {} of {} groups "
-      "of the "
-      "dumps are equal to groups of this layout{}.",
-      layout.world_size, layout.tp, layout.cp, layout.dp, layout.pp, layout.etp, layout.ep, layout.edp,
-      layout.order, judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
+      "{} ({}). {} of {} groups of the dumps are equal to groups of this layout{}.", sizes_text(judged.layout),
+      judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
       comparison.groups - comparison.differing, comparison.groups,
       comparison.not_judged > 0 ? fmt::format("; {} not judged", comparison.not_judged) : "");
   return "\n" + wrapped("layout", 8, sizes, columns);
@@ -136,22 +132,7 @@ std::string list_text(const char* title, const std::vector<std::string>& sentenc
 Json json_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json layout_json(const Inspection& inspection) {
-  if (!inspection.layout) return nullptr;
-  const JudgedLayout& judged = *inspection.layout;
-  const sim::Layout& layout = judged.layout;
-  return {{"inferred", judged.is_inferred},
-          {"world_size", layout.world_size},
-          {"order", layout.order},
-          {"tp", layout.tp},
-          {"cp", layout.cp},
-          {"dp", layout.dp},
-          {"pp", layout.pp},
-          {"ep", layout.ep},
-          {"etp", layout.etp},
-          {"edp", layout.edp},
-          {"groups_judged", judged.comparison.groups},
-          {"groups_differing", judged.comparison.differing},
-          {"groups_not_judged", judged.comparison.not_judged}};
+  return inspection.layout ? judged_layout_json(*inspection.layout) : Json(nullptr);
 }
 
 /// The calls that hold ranks, nearest to the cause first.

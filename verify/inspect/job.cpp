@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "sim/layout/kind_table.h"
+#include "verify/checks/group_comparison.h"
 #include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
@@ -26,11 +26,6 @@ bool comes_before(const std::string& a, const std::string& b) {
   const auto x = number_of(a), y = number_of(b);
   if (x && y) return *x < *y;
   return x.has_value() != y.has_value() ? x.has_value() : a < b;
-}
-
-std::string kind_of_description(std::string description) {
-  if (const std::size_t at = description.find("_GLOO"); at != std::string::npos) description.erase(at, 5);
-  return sim::kind_described_as(description);
 }
 
 /// Whether a description says that the members are the stages of a pipeline.

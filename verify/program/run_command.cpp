@@ -1,7 +1,5 @@
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <mutex>
@@ -36,20 +34,20 @@ class RanksOutput {
     if (line.rank >= 0) stream << line.rank << "| ";
     stream << line.text << "\n" << std::flush;
   }
-  std::atomic<std::int64_t>& calls() { return calls_; }
+  sim::GuestRecord& record() { return record_; }
 
  private:
   void tick(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {
-      progress_.count(static_cast<std::size_t>(calls_));
+      progress_.count(static_cast<std::size_t>(record_.calls));
       stopped_.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; });
     }
   }
 
   const Output& output_;
   bool as_json_;
-  std::atomic<std::int64_t> calls_ = 0;
+  sim::GuestRecord record_;
   std::mutex mutex_;  // of the streams and of the progress
   std::condition_variable_any stopped_;
   Progress progress_;
@@ -89,7 +87,7 @@ int run_run(const Call& call) {
   {
     RanksOutput output(call);
     run = run_guests(
-        request, [&](const GuestLine& line) { output.print(line); }, output.calls());
+        request, [&](const GuestLine& line) { output.print(line); }, output.record());
   }
   const bool as_json = asks_for_json(call.line);
   if (!as_json) call.output.out << guest_run_text(request, run);

@@ -51,8 +51,16 @@ std::string_view recorded_name(sim::DType dtype) {
       return "Int";
     case sim::DType::i64:
       return "Long";
+    case sim::DType::f16:
+      return "Half";
+    case sim::DType::i8:
+      return "Char";
     case sim::DType::u8:
       return "Byte";
+    case sim::DType::f8e4m3:
+      return "Float8_e4m3fn";
+    case sim::DType::f8e5m2:
+      return "Float8_e5m2";
   }
   return "Undefined";
 }

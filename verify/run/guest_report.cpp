@@ -6,6 +6,7 @@
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
+#include "verify/run/live_layout.h"
 
 namespace verify {
 
@@ -66,7 +67,8 @@ std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
     text += fmt::format("\nno call had the planted fault '{}'\n", fault);
   for (const sim::Finding& warning : run.report.warnings) text += "\nwarning " + sim::text_of(warning, "");
   if (!run.report.ledger.empty()) text += "\n" + ledger_table(run.report);
-  return text + "\n" + bound(request);
+  text += "\n" + bound(request);
+  return run.layout ? text + live_layout_text(*run.layout) : text;
 }
 
 Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
@@ -81,7 +83,8 @@ Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
                    {"unmet_faults", Json::array()},
                    {"run_hash", fmt::format("{:016x}", run.report.run_hash)},
                    {"schedule_hash", fmt::format("{:016x}", run.report.schedule_hash)},
-                   {"reproduce", request.world.reproduce}};
+                   {"reproduce", request.world.reproduce},
+                   {"layout", run.layout ? judged_layout_json(*run.layout) : Json(nullptr)}};
   for (const sim::Finding& finding : run.report.findings)
     document["findings"].push_back(finding_json(finding));
   for (const sim::Finding& warning : run.report.warnings)

@@ -10,6 +10,7 @@
 #include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
 #include "verify/run/launched_program.h"
+#include "verify/run/live_layout.h"
 
 namespace verify {
 
@@ -50,16 +51,17 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
   return request;
 }
 
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, std::atomic<std::int64_t>& calls) {
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
   sim::CountingDevice counting(device);
   GuestProcesses processes(request.command, std::move(print));
   GuestRun run;
   run.report = sim::simulate(request.world, request.is_traced ? static_cast<sim::Device&>(counting) : device,
-                             with_faults(sim::guest_program(processes.ends(), &calls), faults));
+                             with_faults(sim::guest_program(processes.ends(), record), faults));
   run.ended = processes.finish();
   run.unmet_faults = unmet_faults(faults);
+  run.layout = live_layout(record.groups, request.command.ranks);
   if (request.is_traced)
     run.trace = traced_run("the calls of the program", request.world, run.report, counting);
   return run;

@@ -4,13 +4,12 @@
 ///
 /// Errors  those of launched_program.h, guest_processes.h and faults.
 
-#include <atomic>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/world/simulate.h"
+#include "verify/checks/inferred_layout.h"
 #include "verify/checks/traced_run.h"
 #include "verify/run/guest_processes.h"
 #include "verify/vocabulary/command_line.h"
@@ -31,12 +30,13 @@ struct GuestRun {
   std::vector<std::string> ended;         // by rank: the exit code of its process, or minus the signal
   std::vector<std::string> unmet_faults;  // those of --plant that no call had
   std::optional<TracedRun> trace;         // with GuestRequest::is_traced
+  std::optional<JudgedLayout> layout;     // of a program over Megatron
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }
 };
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
-/// Runs the program. `print` gets the lines that the ranks write, and `calls` is the number of calls so far.
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, std::atomic<std::int64_t>& calls);
+/// Runs the program. `print` gets the lines that the ranks write; `record.calls` is the number of calls so far.
+GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record);
 
 /// Returns a command line as a reader would type it.
 std::string text_of(const std::vector<std::string>& words);

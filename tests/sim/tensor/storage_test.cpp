@@ -3,6 +3,7 @@
 
 #include "sim/tensor/storage.h"
 
+#include <array>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <string>
@@ -107,6 +108,18 @@ TEST(Storage, GivesItsBlockBackAsItTookIt) {
 TEST(StorageDeathTest, NothingLandsThatDidNotTakeOff) {
   Storage storage(std::make_shared<sim::MemoryPool>(), 0, 8);
   EXPECT_DEATH(storage.land({0, 8}, Access::read), "CHECK");
+}
+
+TEST(LentStorage, GivesNothingBackAndKeepsItsOwner) {
+  std::array<std::byte, 16> memory = {};
+  const auto owner = std::make_shared<int>(1);
+  {
+    const Storage lent(memory, owner);
+    EXPECT_EQ(lent.data(), memory.data());
+    EXPECT_EQ(lent.bytes(), 16);
+    EXPECT_EQ(owner.use_count(), 2);
+  }
+  EXPECT_EQ(owner.use_count(), 1);
 }
 
 }  // namespace

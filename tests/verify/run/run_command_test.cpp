@@ -98,6 +98,46 @@ link.ask({'do': 'publish', 'name': 'sum', 'tensor': ['i64', at, 1]})
             hash("--ranks 3 --format json --schedule uniform --schedule-seed 5"));
 }
 
+/// A program of 4 ranks that makes groups with Megatron's descriptions.
+test::RunResult run_with_groups(const std::string& pipelines) {
+  return run_of(R"(
+for name, groups in (("TENSOR_MODEL_PARALLEL_GROUP", ([0, 1], [2, 3])), ("PIPELINE_MODEL_PARALLEL_GROUP", )" +
+                    pipelines + R"(), ("my own", ([0, 3],))):
+    for members in groups:
+        link.ask({"do": "new_group", "name": name, "members": members, "site": ["main", "train.py", 4]})
+)",
+                "--ranks 4");
+}
+
+TEST_F(RunCommand, GroupsOfMegatronAreHeldAgainstTheLayout) {
+  const test::RunResult run = run_with_groups("([0, 2], [1, 3])");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "layout  4 ranks, tp 2, cp 1, dp 1, pp 2")) << run.out;
+  EXPECT_TRUE(has(run.out, "4 of 4 groups have the members that Megatron gives them")) << run.out;
+}
+
+TEST_F(RunCommand, AGroupThatIsNotMegatronsIsAWarning) {
+  const test::RunResult run = run_with_groups("([0, 3], [1, 2])");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "2 of 4 groups have the members")) << run.out;
+  EXPECT_TRUE(has(run.out, "warning [0,3] of 'PIPELINE_MODEL_PARALLEL_GROUP' is no group")) << run.out;
+}
+
+TEST_F(RunCommand, AGroupMayHaveAnyName) {
+  const test::RunResult run = run_of(R"(
+for name in ("tp", "dp", "my tp", "embd"):
+    made = link.ask({"do": "new_group", "name": name, "members": [0, 1], "site": ["main", "train.py", 4]})
+    call('barrier', 5, group=made["group"])
+)");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "2 ranks made 16 calls")) << run.out;
+}
+
+TEST_F(RunCommand, AProgramWithoutMegatronHasNoLayout) {
+  const test::RunResult run = run_of("call('barrier', 7)\n");
+  EXPECT_FALSE(has(run.out, "layout")) << run.out;
+}
+
 TEST(RunRequest, WhatIsMissingIsSaid) {
   EXPECT_TRUE(has(test::run("run --ranks 2").err, "run_program_missing"));
   EXPECT_TRUE(has(test::run("run --ranks 2 -- python3 no_such.py").err, "there is no file no_such.py"));

@@ -7,6 +7,7 @@ Exact   computes what the CPU computes. It does not pretend memory or time: both
 
 import contextlib
 import functools
+import importlib
 import types
 from typing import Any, Dict, Tuple
 
@@ -182,9 +183,19 @@ def _type_on_gpu(of_cpu: Any) -> Any:
     return type_of
 
 
+def _join_bases() -> None:
+    """Makes the stand-ins streams and events where torch asks what they inherit from."""
+    bases = importlib.import_module("torch._streambase")
+    for name, kind in (("_StreamBase", Stream), ("_EventBase", Event)):
+        register = getattr(getattr(bases, name, None), "register", None)  # of abstract classes
+        if register is not None:
+            register(kind)
+
+
 def install(rank: int, ranks: int) -> None:
     """Puts the stand-in in the place of torch.cuda in this process."""
     _current[0] = rank
+    _join_bases()
     for name, value in _functions(ranks).items():
         for module in (torch.cuda, torch.cuda.random, torch.cuda.memory, torch.cuda.streams):
             if module is torch.cuda or hasattr(module, name):

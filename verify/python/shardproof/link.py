@@ -2,8 +2,9 @@
 
 Shapes  offsets and sizes are in bytes. A part of the memory is taken from when a call is started until its
         result has been read.
+Calls   any thread may make them; threads.py says which are refused.
 Errors  LinkError: the rank has hung up. Refused: the rank refuses a call; its text has the parts of a refusal.
-        WorldEnded: the ranks cannot go on, and the report of the run says why.
+        WorldEnded: the ranks cannot go on, and the report of the run says why. NotServed (threads.py).
 Source  sim/guest/frames.h, segment.h and guest_request.h.
 """
 
@@ -12,7 +13,11 @@ import mmap
 import os
 import socket
 import struct
+import sys
+import threading
 from typing import Any, Callable, Dict, List, Tuple
+
+from .threads import Turns
 
 _MARK = 0x31475053
 _HEADER = struct.Struct("<III")
@@ -42,10 +47,14 @@ class Memory:
         os.ftruncate(descriptor, self._bytes)
         self.map = mmap.mmap(descriptor, self._bytes)
         self._free: List[Tuple[int, int]] = [(0, self._bytes)]  # begin and end, ascending
+        self._lock = threading.RLock()  # the collector may run what gives a part back while one is taken
 
     def take(self, wanted: int) -> int:
         """Returns the offset of a free part of so many bytes."""
-        wanted = _rounded(wanted)
+        with self._lock:
+            return self._first_fit(_rounded(wanted))
+
+    def _first_fit(self, wanted: int) -> int:
         for at, (begin, end) in enumerate(self._free):
             if end - begin >= wanted:
                 if end - begin == wanted:
@@ -54,11 +63,15 @@ class Memory:
                     self._free[at] = (begin + wanted, end)
                 return begin
         self._grow(wanted)
-        return self.take(wanted)
+        return self._first_fit(wanted)
 
     def give_back(self, begin: int, given: int) -> None:
         """Makes a part free again, and joins it with free parts beside it."""
-        self._free.append((begin, begin + _rounded(given)))
+        with self._lock:
+            self._join(begin, begin + _rounded(given))
+
+    def _join(self, begin: int, end: int) -> None:
+        self._free.append((begin, end))
         self._free.sort()
         joined: List[Tuple[int, int]] = []
         for part in self._free:
@@ -87,6 +100,7 @@ class Link:
     def __init__(self, socket_descriptor: int, memory_descriptor: int) -> None:
         self._socket = socket.socket(fileno=socket_descriptor)
         self.memory = Memory(memory_descriptor)
+        self._turns = Turns()
         self._written = 0
         self._answered = 0
         self._answers: Dict[int, Dict[str, Any]] = {}
@@ -94,7 +108,35 @@ class Link:
         self.sends: Dict[int, Callable[[], None]] = {}
 
     def write(self, request: Dict[str, Any]) -> int:
-        """Writes a request, and returns its number."""
+        """Writes a request and returns its number. A thread that waits for the answer uses wait() or ask()."""
+        with self._turns:
+            return self._write(request)
+
+    def wait(self, started: int) -> None:
+        """Returns when a call that was started is done."""
+        self._turns.begin_wait()
+        try:
+            waited = self._write({"do": "wait", "call": started})
+            self.answer(started)
+            self.answer(waited)
+        finally:
+            self._turns.end_wait()
+
+    def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        """Writes a request, waits, and returns its answer. The last word of a program takes no turn."""
+        if request["do"] in ("end", "raised"):
+            return self._say_last(request)
+        self._turns.begin_wait()
+        try:
+            return self.answer(self._write(request))
+        finally:
+            self._turns.end_wait()
+
+    def _say_last(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        number = self._write(request)
+        return {} if self._turns.is_waited_for() else self.answer(number)
+
+    def _write(self, request: Dict[str, Any]) -> int:
         body = json.dumps(request, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
         # What the rank has answered is read in time: it does not wait for a guest that reads nothing.
         while self._written - self._answered > _MOST_UNREAD:
@@ -113,6 +155,7 @@ class Link:
             self._take_answer()
         answer = self._answers.pop(number)
         if "ended" in answer:
+            self._say_who_runs_beside()
             raise WorldEnded("the ranks cannot go on; the report of the run says why")
         if "refused" in answer:
             refused = answer["refused"]
@@ -122,9 +165,11 @@ class Link:
             )
         return answer
 
-    def ask(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        """Writes a request and returns its answer."""
-        return self.answer(self.write(request))
+    def _say_who_runs_beside(self) -> None:
+        """Limits the verdict of the run, if a call of another thread could have let the ranks go on."""
+        beside = self._turns.beside() if threading.active_count() > 1 else ""
+        if beside:
+            print(f"shardproof: {beside} ran while this rank waited; its calls are not in the verdict", file=sys.stderr)
 
     def _take_answer(self) -> None:
         self._answers[self._answered] = self._read()

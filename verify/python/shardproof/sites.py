@@ -5,7 +5,8 @@ Shapes  a site is [name, file, line]: the function, and the file as short as it 
 
 import os
 import sys
-from typing import List, Tuple, Union
+from types import FrameType
+from typing import List, Optional, Tuple, Union
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -26,10 +27,10 @@ def short_name(file: str) -> str:
     return file
 
 
-def site() -> List[Union[str, int]]:
-    """Returns the site of the call that is being made."""
+def site(frame: Optional[FrameType] = None) -> List[Union[str, int]]:
+    """Returns the site of the call that is being made, or of the call in which another thread is."""
     passed_over = _folders_that_pass_calls_on()
-    frame = sys._getframe(1)
+    frame = frame or sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(passed_over) and os.sep + "contextlib.py" not in file:

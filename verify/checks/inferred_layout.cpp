@@ -1,4 +1,4 @@
-#include "verify/inspect/inferred_layout.h"
+#include "verify/checks/inferred_layout.h"
 
 #include <algorithm>
 #include <array>
@@ -25,12 +25,13 @@ struct GridSizes {
 using KindSizes = std::map<std::string, std::int64_t>;
 
 /// The number of members of each kind's groups. Kinds whose groups differ in size are left out.
-KindSizes sizes_by_kind(const Job& job) {
+KindSizes sizes_by_kind(const GroupDump& job) {
   KindSizes sizes;
-  for (const JobGroup& group : job.groups) {
-    if (group.kind.empty() || !group.has_known_members) continue;
-    std::int64_t& known = sizes.try_emplace(group.kind, std::ssize(group.members)).first->second;
-    if (known != std::ssize(group.members)) known = -1;
+  for (const DumpedGroup& group : job.groups) {
+    const std::string kind = kind_of_description(group.description);
+    if (kind.empty()) continue;
+    std::int64_t& known = sizes.try_emplace(kind, std::ssize(group.ranks)).first->second;
+    if (known != std::ssize(group.ranks)) known = -1;
   }
   std::erase_if(sizes, [](const auto& one) { return one.second < 0; });
   return sizes;
@@ -112,21 +113,6 @@ std::vector<GridSizes> possible_sizes(const KindSizes& kinds, std::int64_t world
   return found;
 }
 
-GroupDump dump_of(const Job& job) {
-  GroupDump dump;
-  dump.form = DumpForm::flight_recorder;
-  for (const JobGroup& group : job.groups) {
-    if (!group.has_known_members) continue;
-    if (group.description == "default_pg") {
-      dump.world_size = std::max<std::int64_t>(dump.world_size.value_or(0), std::ssize(group.members));
-      continue;
-    }
-    std::string description = group.description == "undefined" ? "" : group.description;
-    dump.groups.push_back({std::move(description), group.members});
-  }
-  return dump;
-}
-
 GroupComparison held_against(const GroupDump& dump, const sim::Layout& layout) {
   std::vector<const sim::GroupKind*> kinds;
   for (const sim::GroupKind& kind : layout.kinds) kinds.push_back(&kind);
@@ -135,17 +121,16 @@ GroupComparison held_against(const GroupDump& dump, const sim::Layout& layout) {
 
 }  // namespace
 
-std::optional<JudgedLayout> inferred_layout(const Job& job) {
+std::optional<JudgedLayout> inferred_layout(const GroupDump& job, std::int64_t world_size) {
   const KindSizes kinds = sizes_by_kind(job);
-  if (kinds.empty() || job.world_size < 1) return std::nullopt;
-  const std::vector<GridSizes> sizes = possible_sizes(kinds, job.world_size);
-  const GroupDump dump = dump_of(job);
+  if (kinds.empty() || world_size < 1) return std::nullopt;
+  const std::vector<GridSizes> sizes = possible_sizes(kinds, world_size);
   std::optional<JudgedLayout> best;
   const auto is_perfect = [&] { return best && best->comparison.is_equal(); };
   const auto attempt = [&](const GridSizes& asked, const std::string& order) {
     if (is_perfect()) return;
     try {
-      sim::Layout layout = sim::make_layout({.world_size = job.world_size,
+      sim::Layout layout = sim::make_layout({.world_size = world_size,
                                              .tensor_model_parallel_size = asked.tp,
                                              .pipeline_model_parallel_size = asked.pp,
                                              .context_parallel_size = asked.cp,
@@ -153,7 +138,7 @@ std::optional<JudgedLayout> inferred_layout(const Job& job) {
                                              .expert_tensor_parallel_size = asked.etp,
                                              .order = order},
                                             sim::RuleBook::megatron);
-      GroupComparison comparison = held_against(dump, layout);
+      GroupComparison comparison = held_against(job, layout);
       if (best && comparison.differing >= best->comparison.differing) return;
       best.emplace(JudgedLayout{std::move(layout), true, std::move(comparison)});
     } catch (const sim::Error&) {
@@ -163,7 +148,7 @@ std::optional<JudgedLayout> inferred_layout(const Job& job) {
   for (const GridSizes& one : sizes) {
     for (const char* order : {sim::kDefaultOrder, sim::kTpPpDpOrder}) attempt(one, order);
   }
-  if (is_perfect() || sizes.empty() || job.world_size > kMostRanksOfAllOrders) return best;
+  if (is_perfect() || sizes.empty() || world_size > kMostRanksOfAllOrders) return best;
   std::array<std::string, 5> axes = {"cp", "dp", "ep", "pp", "tp"};
   do {
     attempt(sizes.front(), fmt::format("{}", fmt::join(axes, "-")));
@@ -171,8 +156,31 @@ std::optional<JudgedLayout> inferred_layout(const Job& job) {
   return best;
 }
 
-JudgedLayout judged_layout(const Job& job, sim::Layout layout) {
-  GroupComparison comparison = held_against(dump_of(job), layout);
+std::string sizes_text(const sim::Layout& layout) {
+  return fmt::format("{} ranks, tp {}, cp {}, dp {}, pp {}; experts: etp {}, ep {}, edp {}; order {}",
+                     layout.world_size, layout.tp, layout.cp, layout.dp, layout.pp, layout.etp, layout.ep,
+                     layout.edp, layout.order);
+}
+
+Json judged_layout_json(const JudgedLayout& judged) {
+  const sim::Layout& layout = judged.layout;
+  return {{"inferred", judged.is_inferred},
+          {"world_size", layout.world_size},
+          {"order", layout.order},
+          {"tp", layout.tp},
+          {"cp", layout.cp},
+          {"dp", layout.dp},
+          {"pp", layout.pp},
+          {"ep", layout.ep},
+          {"etp", layout.etp},
+          {"edp", layout.edp},
+          {"groups_judged", judged.comparison.groups},
+          {"groups_differing", judged.comparison.differing},
+          {"groups_not_judged", judged.comparison.not_judged}};
+}
+
+JudgedLayout judged_layout(const GroupDump& job, sim::Layout layout) {
+  GroupComparison comparison = held_against(job, layout);
   return {std::move(layout), false, std::move(comparison)};
 }
 

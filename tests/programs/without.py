@@ -1,0 +1,29 @@
+"""Runs a program as one rank over Gloo, without the virtual world: with the stand-in for a GPU only.
+
+    RANK=R WORLD_SIZE=N MASTER_ADDR=... MASTER_PORT=... without.py PROGRAM [ARGUMENT...]
+"""
+
+import os
+import runpy
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "verify", "python"))
+from shardproof import cuda  # noqa: E402
+
+if __name__ == "__main__":
+    cuda.install(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    torch.set_num_threads(1)
+    init = dist.init_process_group
+
+    def over_gloo(*_: Any, **__: Any) -> None:
+        init("gloo")
+
+    setattr(dist, "init_process_group", over_gloo)
+    setattr(dist.distributed_c10d, "init_process_group", over_gloo)
+    sys.argv = sys.argv[1:]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    runpy.run_path(sys.argv[0], run_name="__main__")
