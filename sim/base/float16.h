@@ -40,7 +40,8 @@ SIM_HOST_DEVICE inline float16 to_float16(float value) {
     const float sum = std::bit_cast<float>(size) + 0.5F;
     return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3f000000U))};
   }
-  // Adds half a unit of the last place kept, or one less when that place is even, so that a tie rounds to even.
+  // Adds half a unit of the last place kept, or one less when that place is even, so that a tie rounds to
+  // even.
   const std::uint32_t half = 0xfffU + ((size >> 13) & 1U);
   return {static_cast<std::uint16_t>(sign | ((size + half - (112U << 23)) >> 13))};
 }

@@ -4,7 +4,8 @@
 ///
 /// Calls   wait() once for each call that start() has started; a batch counts as one call.
 /// Errors  guest_request: a group or a call that there is not, a tensor that the operation takes and that
-///         is missing, or a reduction of a dtype that is only moved; guest_memory (segment.h); those of Communicator.
+///         is missing, or a reduction of a dtype that is only moved; guest_memory (segment.h); those of
+///         Communicator.
 
 #include <cstddef>
 #include <map>

@@ -2,7 +2,8 @@
 
 /// The scalars that a tensor can hold, with their sizes and names.
 ///
-/// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 per level (sim/base/field.h), i32 4; i64 8, f16 2, the others 1.
+/// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 per level (sim/base/field.h), i32 4; i64 8, f16 2, the others
+///         1.
 
 #include <cstddef>
 #include <cstdint>

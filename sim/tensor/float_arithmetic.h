@@ -1,7 +1,7 @@
 #pragma once
 
-/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of f16 and whole numbers, too. CPUs and CUDA
-/// compile the same lines.
+/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of f16 and whole numbers, too. CPUs
+/// and CUDA compile the same lines.
 ///
 ///   Arithmetic<double>, <float>   compute in the type itself, with the functions of
 ///                                 sim/base/elementary.h
@@ -9,8 +9,8 @@
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
 ///         fuse operations. In reductions bf16 and f16 are computed in f32 and rounded to nearest even, and
-///         whole numbers wrap around. max and min ignore a NaN if the other value is a number, give the plain NaN
-///         for two NaNs, and order -0 below +0, so no order of operands changes their bits.
+///         whole numbers wrap around. max and min ignore a NaN if the other value is a number, give the plain
+///         NaN for two NaNs, and order -0 below +0, so no order of operands changes their bits.
 /// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf;
 ///         NCCL 2.28.9, reduce_kernel.h.
 

@@ -78,7 +78,8 @@ std::string layout_text(const Inspection& inspection, std::size_t columns) {
   const JudgedLayout& judged = *inspection.layout;
   const GroupComparison& comparison = judged.comparison;
   const std::string sizes = fmt::format(
-      "{} ({}). {} of {} groups of the dumps are equal to groups of this layout{}.", sizes_text(judged.layout),
+      "{} ({}). {} of {} groups of the dumps are equal to groups of this layout{}.",
+      sizes_text(judged.layout),
       judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
       comparison.groups - comparison.differing, comparison.groups,
       comparison.not_judged > 0 ? fmt::format("; {} not judged", comparison.not_judged) : "");

@@ -35,7 +35,8 @@ struct GuestRun {
 };
 
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
-/// Runs the program. `print` gets the lines that the ranks write; `record.calls` is the number of calls so far.
+/// Runs the program. `print` gets the lines that the ranks write; `record.calls` is the number of calls so
+/// far.
 GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record);
 
 /// Returns a command line as a reader would type it.

@@ -27,10 +27,10 @@ std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& grou
 
 std::string live_layout_text(const JudgedLayout& judged) {
   const GroupComparison& comparison = judged.comparison;
-  std::string text =
-      fmt::format("layout  {}, from the program's groups. {} of {} have the members that Megatron gives them.\n",
-                  sizes_text(judged.layout), comparison.groups - comparison.differing,
-                  counted(comparison.groups, "group"));
+  std::string text = fmt::format(
+      "layout  {}, from the program's groups\n        {} of {} have the members that Megatron gives them\n",
+      sizes_text(judged.layout), comparison.groups - comparison.differing,
+      counted(comparison.groups, "group"));
   std::size_t shown = 0;
   for (const GroupDifference& difference : comparison.differences) {
     if (difference.what == GroupDifference::What::missing) continue;

@@ -3,8 +3,8 @@
 /// The layout of a program over Megatron, from the groups that it has made, and those groups held against the
 /// ones that sim/layout enumerates for it (verify/checks/inferred_layout.h).
 ///
-/// Exact   groups without a description of Megatron's are the program's own, and are not judged. Nor are those
-///         of embeddings, because their members depend on the model. Megatron makes some kinds only for
+/// Exact   groups without a description of Megatron's are the program's own, and are not judged. Nor are
+///         those of embeddings, because their members depend on the model. Megatron makes some kinds only for
 ///         some layouts, so that a kind without groups is no difference.
 
 #include <optional>
