@@ -68,7 +68,7 @@ def run(ranks: int, words: str, options: str = "") -> Tuple[int, str]:
     """Runs a program as virtual ranks, and returns the exit code and what was written."""
     shardproof, python = sys.argv[1:3]
     done = subprocess.run(
-        [shardproof, "run", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
+        [shardproof, "run", "--no-gpu", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
