@@ -13,6 +13,8 @@ from typing import Any, Dict, Tuple
 
 import torch
 
+from . import users_of_devices
+
 _KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Bool")
 
 
@@ -192,25 +194,11 @@ def _join_bases() -> None:
             register(kind)
 
 
-def _keep_meshes_on_cpu() -> None:
-    """Makes a mesh of GPUs one of CPUs, because FSDP and DTensor ask a mesh where its tensors lie."""
-    if not torch.distributed.is_available():
-        return
-    mesh = importlib.import_module("torch.distributed.device_mesh").DeviceMesh
-    init = mesh.__init__
-
-    @functools.wraps(init)
-    def init_on_cpu(self: Any, device_type: str, *arguments: Any, **named: Any) -> None:
-        init(self, "cpu" if _is_gpu(device_type) else device_type, *arguments, **named)
-
-    mesh.__init__ = init_on_cpu
-
-
 def install(rank: int, ranks: int) -> None:
     """Puts the stand-in in the place of torch.cuda in this process."""
     _current[0] = rank
     _join_bases()
-    _keep_meshes_on_cpu()
+    users_of_devices.install(_is_gpu)
     for name, value in _functions(ranks).items():
         for module in (torch.cuda, torch.cuda.random, torch.cuda.memory, torch.cuda.streams):
             if module is torch.cuda or hasattr(module, name):
