@@ -45,6 +45,7 @@ CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
     ("groups", 4),
+    ("users", 2),
     ("not_served", 3),
     ("threads turns", 2),
 )
