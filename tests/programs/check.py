@@ -45,6 +45,7 @@ CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
     ("groups", 4),
+    ("users", 2),
     ("not_served", 3),
     ("threads turns", 2),
 )
@@ -68,7 +69,7 @@ def run(ranks: int, words: str, options: str = "") -> Tuple[int, str]:
     """Runs a program as virtual ranks, and returns the exit code and what was written."""
     shardproof, python = sys.argv[1:3]
     done = subprocess.run(
-        [shardproof, "run", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
+        [shardproof, "run", "--no-gpu", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

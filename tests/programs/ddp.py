@@ -51,7 +51,7 @@ def main() -> None:
     expected = model()
     expected_loss = train(expected, range(size))
     for hook in (None, default_hooks.allreduce_hook, hook_that_waits):
-        net = DistributedDataParallel(model(), bucket_cap_mb=0.001, gradient_as_bucket_view=True)
+        net = DistributedDataParallel(model().cuda(), device_ids=[rank], bucket_cap_mb=0.001, gradient_as_bucket_view=True)
         if hook is not None:
             net.register_comm_hook(None, hook)
         loss = train(net, range(rank, rank + 1))

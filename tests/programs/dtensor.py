@@ -38,7 +38,7 @@ def train(net: torch.nn.Module, first: int, replicas: int, of: int) -> torch.Ten
 def main() -> None:
     dist.init_process_group("nccl")
     size = dist.get_world_size()
-    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
+    mesh = init_device_mesh("cuda", (size // 2, 2), mesh_dim_names=("dp", "tp"))
     expected = Block()
     expected_loss = train(expected, 0, size // 2, size // 2)
     net = Block()

@@ -40,7 +40,7 @@ def main() -> None:
     if size > 2:
         shapes.append(((size // 2, 2), ("replicate", "shard")))
     for shape, names in shapes:
-        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        mesh = init_device_mesh("cuda", shape, mesh_dim_names=names)
         net = model()
         for layer in net:
             if isinstance(layer, torch.nn.Linear):

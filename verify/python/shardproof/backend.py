@@ -29,6 +29,7 @@ class Group(dist.ProcessGroup):
         self._size_here = size
         self._name = self._description = ""
         self._is_nccl = backend == "nccl"
+        self._devices: List[torch.device] = []
 
     # ---- what torch asks of a group
 
@@ -37,6 +38,14 @@ class Group(dist.ProcessGroup):
 
     def _get_backend(self, device: Any) -> "Group":
         return self
+
+    def end_making(self) -> None:
+        """Names the devices of the group. A group that names some while torch makes it is taken for one in C++."""
+        self._devices = [] if self._is_nccl else [torch.device("cpu")]
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        return self._devices
 
     @property
     def supports_splitting(self) -> bool:

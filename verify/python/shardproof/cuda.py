@@ -13,6 +13,8 @@ from typing import Any, Dict, Tuple
 
 import torch
 
+from . import users_of_devices
+
 _KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Bool")
 
 
@@ -196,6 +198,7 @@ def install(rank: int, ranks: int) -> None:
     """Puts the stand-in in the place of torch.cuda in this process."""
     _current[0] = rank
     _join_bases()
+    users_of_devices.install(_is_gpu)
     for name, value in _functions(ranks).items():
         for module in (torch.cuda, torch.cuda.random, torch.cuda.memory, torch.cuda.streams):
             if module is torch.cuda or hasattr(module, name):

@@ -48,6 +48,7 @@ class _Groups:
         for group in set(c10d._world.pg_map) - known:
             c10d._world.pg_map[group] = (backend, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = _config_of(backend)
+            group.end_making()
         return made
 
     def initialize(self, backend: str, init: Callable[[], None]) -> None:
