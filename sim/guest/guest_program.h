@@ -26,7 +26,7 @@ struct GuestEnd {
   int segment = -1;  // a memory file that can be sealed
 };
 
-/// Returns the program that serves the guests. It adds the calls that they start to `calls`, which is only to be
+/// Returns the program that serves the guests. It adds the calls that they start to `calls`, which is only
 /// shown while they run.
 RankProgram guest_program(std::vector<GuestEnd> ends, std::atomic<std::int64_t>* calls = nullptr);
 

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 /// A process between this one and those of a program. It ends all that the program has started, and what that
 /// has started in turn, when the program has ended or when this process has, however that comes about.
 ///
-/// Calls   become_keeper() in a fork, which it never leaves. This process ends the keeper by closing the other
-///         end of `life`, or by its own end.
+/// Calls   become_keeper() in a fork, which it never leaves. This process ends the keeper by closing the
+///         other end of `life`, or by its own end.
 /// Exact   it waits for its children by the system's word alone. A child whose parent has ended becomes a
 ///         child of the keeper, also one in a session of its own.
 
@@ -21,8 +21,9 @@ struct KeeperEnds {
 [[noreturn]] void become_keeper(const KeeperEnds& ends, const std::function<void()>& become,
                                 const std::function<void()>& forget);
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP end the keeper and all that it keeps, and then this process with
-/// exit code 128 and the signal. A signal that was ignored stays ignored. There is one object at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP end the keeper and all that it keeps, and then this process,
+/// with exit code 128 plus the signal. A signal that was ignored stays ignored. There is one object at a
+/// time.
 class InterruptsEndKeeper {
  public:
   /// `life` is this process's end, `keeper` the process.

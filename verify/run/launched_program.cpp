@@ -46,8 +46,8 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
-/// Returns the interpreter that the beginning of a script names: "#!/usr/bin/python3", "#!/usr/bin/env python3",
-/// or, as pip writes it for long paths, "#!/bin/sh" and "'''exec' /usr/bin/python3 ...". "" for another script.
+/// Returns the interpreter that the beginning of a script names; "" for another script. Pip writes long paths
+/// as "#!/bin/sh" and, in the second line, "'''exec' /usr/bin/python3 ...".
 std::string named_interpreter(const std::filesystem::path& script) {
   constexpr std::string_view kSign = "#!", kExec = "'''exec' ";
   std::ifstream file(script, std::ios::binary);

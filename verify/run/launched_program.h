@@ -6,10 +6,10 @@
 ///   torchrun --nnodes 2 --nproc-per-node 4 train.py
 ///   python -m torch.distributed.run --nproc-per-node 4 -m my.train
 ///
-/// Shapes  The options of the launcher are read by the table of launch_world.h. The interpreter of torchrun is
-///         that of its first line; options of the launcher's interpreter are not the ranks'.
-/// Errors  run_program_missing: no program is named (python_command.h), or the first line of torchrun names no
-///         interpreter; run_program_not_started: there is no torchrun; run_ranks: --ranks is not what the
+/// Shapes  The options of the launcher are read by the table of launch_world.h. The interpreter of torchrun
+///         is that of its first line; options of the launcher's interpreter are not the ranks'.
+/// Errors  run_program_missing: no program is named (python_command.h), or the first line of torchrun names
+///         no interpreter; run_program_not_started: there is no torchrun; run_ranks: --ranks is not what the
 ///         launcher starts, or the launcher does not say how many it starts; missing_option: there is no
 ///         launcher, and --ranks is not given.
 

@@ -78,14 +78,14 @@ constexpr StarterRow kStarters[] = {
 }
 
 /// Reads words from the first one behind the interpreter on.
-class Reader {
+class CommandReader {
  public:
-  explicit Reader(const std::vector<std::string>& words) : words_(words), read_{{words.front()}, {}} {}
+  explicit CommandReader(const std::vector<std::string>& words) : words_(words), read_{{words.front()}, {}} {}
 
   PythonCommand read() {
     while (read_.program.empty() && at_ < words_.size() && is_option(words_[at_]) && words_[at_] != "--")
       read_word(words_[at_++]);
-    if (at_ < words_.size() && words_[at_] == "--") ++at_;
+    if (read_.program.empty() && at_ < words_.size() && words_[at_] == "--") ++at_;
     read_.program.insert(read_.program.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_),
                          words_.end());
     return std::move(read_);
@@ -129,7 +129,7 @@ bool is_interpreter(const std::string& word) {
 PythonCommand python_command(const std::vector<std::string>& words) {
   if (words.empty()) refuse_program("there are none");
   if (!is_interpreter(words.front())) refuse_starter(words.front());
-  PythonCommand command = Reader(words).read();
+  PythonCommand command = CommandReader(words).read();
   if (command.program.empty()) refuse_program(words.front() + " gets no program");
   const std::string& file = command.program.front();
   if (file == "-") refuse_program("'-' is standard input, which ranks do not get");

@@ -37,11 +37,13 @@ class Torchrun {
   std::string before_;
 };
 
-std::string refused(const auto& work) {
+/// Returns "CODE: what was given; what to try".
+std::string refused(const auto& work, const std::string& code = "") {
   try {
     work();
     return "none";
   } catch (const sim::Error& error) {
+    EXPECT_TRUE(code.empty() || error.refusal().code == code) << error.refusal().code;
     return error.refusal().code + ": " + error.refusal().numbers + "; " + error.refusal().hint;
   }
 }
@@ -75,7 +77,7 @@ TEST(LaunchedProgram, RanksAreNodesTimesRanksOfANode) {
 
 TEST(LaunchedProgram, OtherRanksThanTheLauncherStartsAreRefused) {
   const auto refusal = [](const Words& options, std::optional<std::int64_t> given) {
-    return refused([&] { counts(options, given); });
+    return refused([&] { counts(options, given); }, "run_ranks");
   };
   EXPECT_EQ(refusal({"--nproc-per-node", "4"}, 2),
             "run_ranks: 2, and torch.distributed.run starts 4; --ranks 4");

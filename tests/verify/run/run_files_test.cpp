@@ -94,6 +94,7 @@ TEST_F(RunFiles, AllIsVerifiedInTheFilesOfARunThatIs) {
   EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
   EXPECT_TRUE(has(text("page.html"), "2 ranks made 2 calls; all ranks ended")) << text("page.html");
   EXPECT_TRUE(has(text("junit.xml"), "name=\"planted faults\"")) << text("junit.xml");
+  EXPECT_TRUE(has(text("junit.xml"), "planted_fault")) << text("junit.xml");
   EXPECT_TRUE(has(text("junit.xml"), "no call had the planted fault")) << text("junit.xml");
 }
 
