@@ -85,7 +85,7 @@ class CommandReader {
   PythonCommand read() {
     while (read_.program.empty() && at_ < words_.size() && is_option(words_[at_]) && words_[at_] != "--")
       read_word(words_[at_++]);
-    if (at_ < words_.size() && words_[at_] == "--") ++at_;
+    if (read_.program.empty() && at_ < words_.size() && words_[at_] == "--") ++at_;
     read_.program.insert(read_.program.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_),
                          words_.end());
     return std::move(read_);

@@ -30,7 +30,7 @@ std::string refusal_of(const Words& words) {
 
 TEST(PythonCommand, ShortOptionsMayStandInOneWord) {
   expect_read({"python3", "-uc", "pass", "a"}, {"python3", "-u"}, {"-c", "pass", "a"});
-  expect_read({"python3", "-cprint(1)"}, {"python3"}, {"-c", "print(1)"});
+  expect_read({"python3", "-cprint(1)", "--", "-u"}, {"python3"}, {"-c", "print(1)", "--", "-u"});
   expect_read({"python3", "-Im", "mod", "-u"}, {"python3", "-I"}, {"-m", "mod", "-u"});
   expect_read({"python3", "-umMOD"}, {"python3", "-u"}, {"-m", "MOD"});
   expect_read({"python3", "-OOBWignore", "-m", "mod"}, {"python3", "-O", "-O", "-B", "-W", "ignore"},

@@ -68,7 +68,7 @@ std::string word_of(const std::string& path) {
   return text.str();
 }
 
-/// The processes that have a mark among their variables, and those that hold memory of ranks.
+/// Returns the words of the processes that have a mark among their variables.
 std::vector<std::string> processes_of(const std::string& mark) {
   std::vector<std::string> found;
   std::error_code error;
@@ -93,8 +93,10 @@ class Interrupted : public test::WithPython {
 import subprocess, time
 subprocess.Popen(["sleep", "1000"])
 subprocess.Popen(["sleep", "1000"], start_new_session=True)
-if os.fork() == 0 and os.fork() == 0:
-    time.sleep(1000)
+if os.fork() == 0:
+    if os.fork() == 0:
+        time.sleep(1000)
+    os._exit(0)
 call('barrier', 7)
 print('runs', flush=True)
 time.sleep(1000)
@@ -121,7 +123,8 @@ time.sleep(1000)
       const std::string text = word_of(output.path());
       return has(text, "0| runs") && has(text, "1| runs");
     })) << word_of(output.path());
-    EXPECT_GE(processes_of(mark).size(), 11U);  // with the keeper, the starter and eight of the ranks
+    // The program, its keeper, the starter, and each rank with three others.
+    EXPECT_TRUE(comes_true([&] { return processes_of(mark).size() == 11; })) << processes_of(mark).size();
     kill(program, signal);
     int status = 0;
     waitpid(program, &status, 0);
