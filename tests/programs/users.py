@@ -60,7 +60,7 @@ def of_checkpoints() -> None:
 
 def of_loaders() -> None:
     data = TensorDataset(torch.arange(16.0))
-    for (x,) in DataLoader(data, 2, sampler=DistributedSampler(data), num_workers=1, pin_memory=True):
+    for (x,) in DataLoader(data, 2, sampler=DistributedSampler(data), pin_memory=True):
         dist.all_reduce(x.cuda(non_blocking=True))
 
 

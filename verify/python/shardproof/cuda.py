@@ -194,6 +194,13 @@ def _join_bases() -> None:
             register(kind)
 
 
+def _name_for_scripts(function: Any, name: str) -> None:
+    """Tells torch.jit.script, which looks at functions one by one, which operation a function is."""
+    register = getattr(importlib.import_module("torch.jit._builtins"), "_register_builtin", None)
+    if register is not None:
+        register(function, "aten::" + name)
+
+
 def install(rank: int, ranks: int) -> None:
     """Puts the stand-in in the place of torch.cuda in this process."""
     _current[0] = rank
@@ -217,5 +224,6 @@ def install(rank: int, ranks: int) -> None:
     setattr(torch.Tensor, "type", _type_on_gpu(torch.Tensor.type))
     for name in _MAKERS:
         setattr(torch, name, _on_cpu(getattr(torch, name)))
+        _name_for_scripts(getattr(torch, name), name)
     for name in _METHODS:
         setattr(torch.Tensor, name, _on_cpu(getattr(torch.Tensor, name), is_to=name == "to"))
