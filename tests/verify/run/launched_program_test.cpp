@@ -133,6 +133,17 @@ TEST_F(RunLaunched, RanksHaveTheVariablesOfTheirNodes) {
   EXPECT_TRUE(has(run.out, "2| 2 0 2 1 2 ['a']\n")) << run.out;
 }
 
+TEST_F(RunLaunched, OnlyALauncherSetsTheVariablesOfTorchrun) {
+  const test::TemporaryFile file("elastic.py",
+                                 "import os\nprint(*[os.environ.get('TORCHELASTIC_' + n) for n in ('RUN_ID', "
+                                 "'RESTART_COUNT', 'MAX_RESTARTS')], os.environ['MASTER_PORT'])\n");
+  const std::string launch = "run -- python3 -m torch.distributed.run --master_port=12345 ";
+  EXPECT_TRUE(has(test::run(launch + file.path()).out, "0| none 0 0 12345\n"));
+  EXPECT_TRUE(
+      has(test::run(launch + "--max-restarts 3 --rdzv_id job " + file.path()).out, "0| job 0 3 12345\n"));
+  EXPECT_TRUE(has(test::run("run --ranks 1 -- python3 " + file.path()).out, "0| None None None "));
+}
+
 TEST_F(RunLaunched, TheOldLauncherGivesTheLocalRank) {
   const test::TemporaryFile file("variables.py", kVariables);
   const std::string launch = "run -- python3 -m torch.distributed.launch --nnodes 2 --nproc_per_node 1 ";
