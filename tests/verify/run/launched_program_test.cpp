@@ -43,7 +43,9 @@ std::string refused(const auto& work, const std::string& code = "") {
     work();
     return "none";
   } catch (const sim::Error& error) {
-    if (!code.empty()) EXPECT_EQ(error.refusal().code, code);
+    if (!code.empty()) {
+      EXPECT_EQ(error.refusal().code, code);
+    }
     return error.refusal().code + ": " + error.refusal().numbers + "; " + error.refusal().hint;
   }
 }

@@ -108,7 +108,7 @@ sys.excepthook = hook
 raise ValueError('3 heads')
 )");
   expect_broken(run, "guest_raised: rank 0: its program: ValueError: 3 heads (");
-  EXPECT_TRUE(has(run.out, "1| hook ValueError 3 heads 11 <module>\n")) << run.out;
+  EXPECT_TRUE(has(run.out, "1| hook ValueError 3 heads 10 <module>\n")) << run.out;
 }
 
 TEST_F(RankEnd, ATracebackBeginsInTheProgram) {
@@ -130,7 +130,7 @@ TEST_F(RankEnd, TheTextOfAnExitAndItsLineAreTold) {
   const RunResult run =
       run_of("def main():\n    sys.exit('no data shard')\nif rank == 1:\n    main()\ncall('barrier', 9)\n");
   expect_broken(run, "its program: the program has ended by sys.exit('no data shard') (");
-  EXPECT_TRUE(has(run.out, ":8 in main)")) << run.out;
+  EXPECT_TRUE(has(run.out, ":7 in main)")) << run.out;
   EXPECT_TRUE(has(run.err, "1| no data shard\n")) << run.err;
 }
 
@@ -147,7 +147,7 @@ TEST_F(RankEnd, ACrashIsNamedWithItsSignalAndItsLine) {
   expect_broken(run,
                 "guest_gone: rank 1: its process: it is gone after 0 requests; it was killed by SIGSEGV");
   EXPECT_TRUE(has(run.err, "1| Fatal Python error: Segmentation fault\n")) << run.err;
-  EXPECT_TRUE(has(run.err, "line 9 in <module>\n")) << run.err;
+  EXPECT_TRUE(has(run.err, "line 8 in <module>\n")) << run.err;
 }
 
 TEST_F(RankEnd, ARefusedCallIsTheFindingWithItsLine) {
@@ -198,7 +198,7 @@ with tempfile.TemporaryDirectory() as folder:
     torch.linear()
 )");
   expect_broken(run, "ValueError: shapes (raised in torch/__init__.py:2, called at ");
-  EXPECT_TRUE(has(run.out, ":16 in <module>)")) << run.out;
+  EXPECT_TRUE(has(run.out, ":15 in <module>)")) << run.out;
 }
 
 TEST_F(RankEnd, EveryRunHasAPortOfItsOwn) {

@@ -136,7 +136,7 @@ time.sleep(1000)
 TEST_F(Interrupted, ByTheKeyboardItEndsAllAndSaysSo) {
   const int status = status_after(SIGINT);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
-  for (const char* rank : {"0|   File \"", "1|   File \"", "train.py\", line 15 in <module>\n"})
+  for (const char* rank : {"0|   File \"", "1|   File \"", "train.py\", line 14 in <module>\n"})
     EXPECT_TRUE(has(said_, rank)) << said_;
 }
 
