@@ -36,7 +36,7 @@ void Frames::refuse_gone(std::string numbers) const {
           .option = "its process",
           .numbers = std::move(numbers),
           .rule = "a guest says that it has ended before it goes",
-          .hint = "see the output of this rank: its process has died, or has left by os._exit()"});
+          .hint = "see the output of this rank: its process has died, or what it runs has ended it"});
 }
 
 /// Reads until so many bytes are pending.

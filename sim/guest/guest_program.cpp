@@ -1,5 +1,6 @@
 #include "sim/guest/guest_program.h"
 
+#include <exception>
 #include <fmt/format.h>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,7 @@ class Served {
       request = guest_request(body);
       said = served(request);
     } catch (const Error& error) {
+      last_refusal_ = std::current_exception();
       said = answer_of(error.refusal());
     } catch (const std::exception&) {
       throw;
@@ -55,7 +57,7 @@ class Served {
       throw;
     }
     answer(said);
-    if (request.wish == GuestWish::raised) refuse_raised(request);
+    if (request.wish == GuestWish::raised) end_by(request);
     return request.wish == GuestWish::end && said.empty();
   }
 
@@ -100,10 +102,11 @@ class Served {
 
   void answer(const json& body) { frames_.write(body.dump(-1, ' ', true, json::error_handler_t::replace)); }
 
-  [[noreturn]] void refuse_raised(const GuestRequest& request) const {
+  [[noreturn]] void end_by(const GuestRequest& raised) const {
+    if (raised.is_refused && last_refusal_) std::rethrow_exception(last_refusal_);
     refuse({.code = "guest_raised",
             .option = "its program",
-            .numbers = request.text,
+            .numbers = raised.text,
             .rule = "a program ends without an exception on every rank",
             .hint = "see the traceback in the output of this rank"});
   }
@@ -112,6 +115,7 @@ class Served {
   Frames frames_;
   GuestCalls calls_;
   GuestRecord& record_;
+  std::exception_ptr last_refusal_;  // of a request
 };
 
 }  // namespace

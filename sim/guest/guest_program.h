@@ -9,8 +9,9 @@
 ///         that this rank is in, and {"group": null} for another one; {"refused": {code, option, numbers,
 ///         rule, hint}} for a call that is refused, after which the guest goes on; {"ended": true} when the
 ///         world has ended, because ranks cannot go on.
-/// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; and guest_raised, for a
-///         program that ends by an exception, with its text.
+/// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; a refusal by which the
+///         guest's program has ended, as of a program in C++; and guest_raised, for a program that ends by
+///         another exception, with its text.
 
 #include <atomic>
 #include <cstdint>

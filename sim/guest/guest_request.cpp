@@ -159,6 +159,7 @@ void take_arguments(const Members& members, GuestRequest& request) {
       return;
     case GuestWish::raised:
       request.text = members.text("text");
+      request.is_refused = members.flag_or("refused", false);
       return;
     case GuestWish::end:
       return;

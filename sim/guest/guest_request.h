@@ -8,7 +8,8 @@
 ///   new_group  `name`, `members` (global ranks), `site`
 ///   publish    `name`, `tensor`
 ///   end        the program has ended
-///   raised     the program has ended by an exception, whose text is `text`
+///   raised     the program has ended by an exception, whose text is `text`. `refused`: because of the call
+///              that was refused last, whose refusal is then the finding
 ///
 /// Shapes  a site is [name, file, line]. A tensor is [dtype, offset, elements]: where it lies in the segment
 ///         (segment.h). `input` and `output` are tensors or absent; an operation that works in place has
@@ -58,6 +59,7 @@ struct GuestRequest {
   std::vector<int> members = {};  // new_group
   GuestTensor tensor = {};        // publish
   std::string text = {};          // raised
+  bool is_refused = false;        // raised
 };
 
 /// Returns the request that the body is; refuses any other text.

@@ -361,7 +361,7 @@ class Diagnosis {
       if (rank.status != RankStatus::returned || rank.recorder->calls().not_waited_for() == 0) continue;
       Finding finding{.code = "pending_work",
                       .rule = "every Work is waited for before its rank ends",
-                      .hint = "keep the Work that start_ returns, and wait() for it"};
+                      .hint = "wait() on the Work that the call returned"};
       for (const CallRecord& call : rank.recorder->calls()) {
         if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started, and never waited for,"));
       }

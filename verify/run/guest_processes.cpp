@@ -53,8 +53,9 @@ std::vector<std::string> with_client(const PythonCommand& python, const std::str
   setenv("SHARDPROOF_GUESTS", settings_of(command, pipes).c_str(), 1);
   for (const auto& [name, value] : {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
                                     std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
-                                    std::pair("MASTER_ADDR", "127.0.0.1"), std::pair("MASTER_PORT", "29500")})
+                                    std::pair("MASTER_ADDR", "127.0.0.1")})
     setenv(name, value, 0);
+  for (const auto& [name, value] : command.variables) setenv(name.c_str(), value.c_str(), 1);
   const std::vector<std::string> words = with_client(command.python, command.client_folder);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -14,6 +14,7 @@
 #include <string>
 #include <sys/types.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sim/guest/guest_program.h"
@@ -28,8 +29,10 @@ struct GuestCommand {
   int ranks = 1;
   int ranks_of_node = 1;
   bool gives_local_rank = false;  // the program gets --local-rank=K as its first argument
-  bool keeps_off_gpu = false;     // what goes to a GPU stays on the CPU, also where there is a GPU
-  std::string client_folder;      // where the package shardproof lies
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  Variables variables = {};    // of the environment: those that a launcher sets alike for all ranks
+  bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
+  std::string client_folder;   // where the package shardproof lies
 };
 
 class GuestProcesses {

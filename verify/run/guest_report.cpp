@@ -35,6 +35,7 @@ std::string ledger_table(const sim::RunReport& report) {
 }
 
 std::string verdict(const GuestRequest& request, const GuestRun& run) {
+  if (run.is_clean() && run.checks_nothing) return fmt::format("ran: {}\n", sentence_of_calls(request, run));
   if (run.is_clean()) return fmt::format("verified: {}\n", sentence_of_calls(request, run));
   std::string found = counted(std::ssize(run.report.findings), "finding");
   if (!run.unmet_faults.empty())
@@ -43,18 +44,27 @@ std::string verdict(const GuestRequest& request, const GuestRun& run) {
                      grouped_digits(calls_of(run)));
 }
 
+const char* word_of_verdict(const GuestRun& run) {
+  if (!run.is_clean()) return "broken";
+  return run.checks_nothing ? "nothing checked" : "verified";
+}
+
 /// Says what the verdict is about.
-std::string bound(const GuestRequest& request) {
-  return fmt::format(
-      "ran     {}, as {} on {}\nproved  the order and the sizes of the calls, with these inputs. Whether "
-      "values are right is not judged.\n",
-      text_of(request.words), counted(request.command.ranks, "rank"),
+std::string bound(const GuestRequest& request, const GuestRun& run) {
+  const std::string ran = fmt::format(
+      "ran     {}, as {} on {}\n", text_of(request.words), counted(request.command.ranks, "rank"),
       request.command.keeps_off_gpu ? "the CPU" : "the GPU of this machine if it has one, or its CPU");
+  if (run.checks_nothing) return ran;
+  return ran +
+         "proved  the order and the sizes of the calls, with these inputs. Whether values are right is not "
+         "judged.\n";
 }
 
 }  // namespace
 
 std::string sentence_of_calls(const GuestRequest& request, const GuestRun& run) {
+  if (run.checks_nothing)
+    return fmt::format("{} made no calls; nothing was checked", counted(request.command.ranks, "rank"));
   return fmt::format("{} made {} calls; all ranks ended, and the calls of every group agree",
                      counted(request.command.ranks, "rank"), grouped_digits(calls_of(run)));
 }
@@ -67,12 +77,12 @@ std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
     text += fmt::format("\nno call had the planted fault '{}'\n", fault);
   for (const sim::Finding& warning : run.report.warnings) text += "\nwarning " + sim::text_of(warning, "");
   if (!run.report.ledger.empty()) text += "\n" + ledger_table(run.report);
-  text += "\n" + bound(request);
+  text += "\n" + bound(request, run);
   return run.layout ? text + live_layout_text(*run.layout) : text;
 }
 
 Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
-  Json document = {{"verdict", run.is_clean() ? "verified" : "broken"},
+  Json document = {{"verdict", word_of_verdict(run)},
                    {"program", text_of(request.words)},
                    {"ranks", request.command.ranks},
                    {"calls", calls_of(run)},

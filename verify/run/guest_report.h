@@ -10,7 +10,8 @@
 
 namespace verify {
 
-/// "2 ranks made 8 calls; all ranks ended, and the calls of every group agree".
+/// "2 ranks made 8 calls; all ranks ended, and the calls of every group agree", or "2 ranks made no calls;
+/// nothing was checked".
 std::string sentence_of_calls(const GuestRequest& request, const GuestRun& run);
 
 std::string guest_run_text(const GuestRequest& request, const GuestRun& run);

@@ -11,6 +11,7 @@
 #include "verify/requests/scenario.h"
 #include "verify/run/launched_program.h"
 #include "verify/run/live_layout.h"
+#include "verify/run/rank_exit.h"
 
 namespace verify {
 
@@ -35,16 +36,18 @@ std::string text_of(const std::vector<std::string>& words) {
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
   LaunchedProgram program = launched_program(line.program);
   const RankCounts counts = rank_counts(program, line.settings.number("ranks"));
-  GuestRequest request{.words = line.program,
-                       .command = {.python = std::move(program.python),
-                                   .ranks = counts.ranks,
-                                   .ranks_of_node = counts.ranks_of_node,
-                                   .gives_local_rank = program.launched && program.launched->gives_local_rank,
-                                   .keeps_off_gpu = line.settings.flag("no-gpu"),
-                                   .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
-                       .world = requested_world(line.settings, layout_of(counts.ranks)),
-                       .faults = line.settings.texts("plant"),
-                       .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
+  GuestRequest request{
+      .words = line.program,
+      .command = {.python = std::move(program.python),
+                  .ranks = counts.ranks,
+                  .ranks_of_node = counts.ranks_of_node,
+                  .gives_local_rank = program.launched && program.launched->gives_local_rank,
+                  .variables = program.launched ? program.launched->variables : GuestCommand::Variables{},
+                  .keeps_off_gpu = line.settings.flag("no-gpu"),
+                  .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
+      .world = requested_world(line.settings, layout_of(counts.ranks)),
+      .faults = line.settings.texts("plant"),
+      .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
   request.world.compares_lines = true;
   request.world.reproduce =
       fmt::format("{} run{} -- {}", called, line.settings.as_command_line(), text_of(line.program));
@@ -60,6 +63,8 @@ GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::G
   run.report = sim::simulate(request.world, request.is_traced ? static_cast<sim::Device&>(counting) : device,
                              with_faults(sim::guest_program(processes.ends(), record), faults));
   run.ended = processes.finish();
+  add_rank_exits(run.report, run.ended, request.world.reproduce);
+  run.checks_nothing = run.report.ledger.empty() && record.groups.empty();
   run.unmet_faults = unmet_faults(faults);
   run.layout = live_layout(record.groups, request.command.ranks);
   if (request.is_traced)

@@ -2,7 +2,8 @@
 
 /// A run of a program in Python as the ranks of a virtual world.
 ///
-/// Errors  those of launched_program.h, guest_processes.h and faults.
+/// Errors  those of launched_program.h, guest_processes.h and faults. Findings: those of sim/guest and of
+///         rank_exit.h.
 
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct GuestRun {
   std::vector<std::string> unmet_faults;  // those of --plant that no call had
   std::optional<TracedRun> trace;         // with GuestRequest::is_traced
   std::optional<JudgedLayout> layout;     // of a program over Megatron
+  bool checks_nothing = false;            // no rank made a call or a group
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }
 };
 

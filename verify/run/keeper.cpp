@@ -48,6 +48,14 @@ std::vector<pid_t> children() {
   return all;
 }
 
+/// Has ranks write where they stand, which the starter passes on to them, and gives them time to. A program
+/// has its own use of the other signals.
+void ask_where(pid_t starter) {
+  constexpr timespec kTime = {.tv_sec = 0, .tv_nsec = 300'000'000};
+  kill(starter, SIGRTMAX);
+  nanosleep(&kTime, nullptr);
+}
+
 /// Ends all children, and those that become children of this process meanwhile.
 void end_all() {
   for (;;) {
@@ -127,6 +135,7 @@ void become_keeper(const KeeperEnds& ends, const std::function<void()>& become,
   forget();
   const std::optional<int> status =
       starter < 0 ? std::nullopt : wait_for_end(starter, ends.life, child_signals);
+  if (starter > 0 && !status) ask_where(starter);
   end_all();
   if (status) tell_status(ends.status, *status);
   _exit(0);

@@ -5,7 +5,8 @@
 ///
 /// Calls   become_keeper() in a fork, which it never leaves. This process ends the keeper by closing the
 ///         other end of `life`, or by its own end.
-/// Exact   it waits for its children by the system's word alone. A child whose parent has ended becomes a
+/// Exact   when this process ends it, ranks first write the lines at which they stand (start.py).
+///         It waits for its children by the system's word alone. A child whose parent has ended becomes a
 ///         child of the keeper, also one in a session of its own.
 
 #include <functional>

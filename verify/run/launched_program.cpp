@@ -74,6 +74,32 @@ bool has_any(Words words, std::initializer_list<std::string_view> searched) {
   return std::ranges::find_first_of(words, searched) != words.end();
 }
 
+/// Returns the value of the last option of this name, whose words may be joined by "_" as well.
+std::optional<std::string> value_of(Words options, const std::string& name) {
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    std::string word = options[i].substr(0, options[i].find('='));
+    std::ranges::replace(word, '_', '-');
+    if (word != name) continue;
+    if (word.size() < options[i].size()) {
+      value = options[i].substr(word.size() + 1);
+    } else if (i + 1 < options.size()) {
+      value = options[i + 1];
+    }
+  }
+  return value;
+}
+
+/// Returns the variables that torchrun sets alike for all ranks.
+std::vector<std::pair<std::string, std::string>> variables_of(Words options) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"TORCHELASTIC_RUN_ID", value_of(options, "--rdzv-id").value_or("none")},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", value_of(options, "--max-restarts").value_or("0")}};
+  if (const auto port = value_of(options, "--master-port")) variables.emplace_back("MASTER_PORT", *port);
+  return variables;
+}
+
 /// Returns what the launcher says of its ranks.
 LaunchedRanks ranks_of(const std::string& launcher, Words options) {
   ShellFields fields = {{launcher, 0}};
@@ -103,6 +129,7 @@ LaunchedProgram launched_by(const std::string& launcher, const std::string& inte
   LaunchedProgram launched{.python = python_command(command), .launched = ranks_of(launcher, options)};
   launched.launched->gives_local_rank =
       launcher == "torch.distributed.launch" && !has_any(options, {"--use-env", "--use_env"});
+  launched.launched->variables = variables_of(options);
   return launched;
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "verify/run/python_command.h"
@@ -29,6 +30,7 @@ struct LaunchedRanks {
   std::optional<std::int64_t> ranks_of_node;  // as far as it is said
   std::string unknown = {};                   // what is no number: "--nnodes=1:4"
   bool gives_local_rank = false;              // the program gets --local-rank=K as its first argument
+  std::vector<std::pair<std::string, std::string>> variables = {};  // that all ranks get alike
 };
 
 struct LaunchedProgram {

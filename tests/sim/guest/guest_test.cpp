@@ -317,6 +317,27 @@ TEST(Guests, ThatRaiseAreNamedWithTheirText) {
   EXPECT_TRUE(has(text, "ValueError: 3 heads (train.py:12)")) << text;
 }
 
+TEST(Guests, ThatEndByARefusalAreNamedWithTheirCall) {
+  const std::string text = found([](auto& client, auto&) {
+    EXPECT_ANY_THROW(client.ask({{"do", "call"},
+                                 {"operation", "broadcast"},
+                                 {"site", {"loop", "train.py", 8}},
+                                 {"root", 7},
+                                 {"output", {"f32", 0, 4}}}));
+    client.ask({{"do", "raised"}, {"text", "Refused: call_root"}, {"refused", true}});
+  });
+  EXPECT_TRUE(has(text, "call_root: rank 1: ")) << text;
+  EXPECT_TRUE(has(text, "'loop' (train.py:8)")) << text;
+  EXPECT_FALSE(has(text, "guest_raised")) << text;
+}
+
+TEST(Guests, ThatOnlySayThatTheyWereRefusedHaveRaised) {
+  const std::string text = found([](auto& client, auto&) {
+    client.ask({{"do", "raised"}, {"text", "Refused: call_root"}, {"refused", true}});
+  });
+  EXPECT_TRUE(has(text, "guest_raised")) << text;
+}
+
 TEST(Guests, ThatAreGoneAreNamed) {
   const std::string text = found([](auto&, auto& link) { link.hang_up(); });
   EXPECT_TRUE(has(text, "guest_gone")) << text;

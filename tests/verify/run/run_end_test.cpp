@@ -128,14 +128,19 @@ time.sleep(1000)
     kill(program, signal);
     int status = 0;
     waitpid(program, &status, 0);
+    said_ = word_of(output.path());
     EXPECT_TRUE(comes_true([&] { return processes_of(mark).empty(); })) << processes_of(mark).front();
     return status;
   }
+
+  std::string said_;
 };
 
 TEST_F(Interrupted, ByTheKeyboardItEndsAllAndSaysSo) {
   const int status = status_after(SIGINT);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 130) << status;
+  for (const char* rank : {"0|   File \"", "1|   File \"", "train.py\", line 14 in <module>\n"})
+    EXPECT_TRUE(has(said_, rank)) << said_;
 }
 
 TEST_F(Interrupted, ByTheSystemItEndsAllAndSaysSo) {

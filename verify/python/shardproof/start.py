@@ -9,25 +9,30 @@ Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file 
         `store`, a file that the ranks share; `ranks_of_node`, how many ranks a node has; `gives_local_rank`,
         whether the program's first argument is --local-rank=K, as torch.distributed.launch gives it; `no_gpu`,
         whether what goes to a GPU stays on the CPU also where there is a GPU.
-Errors  a program that raises writes its traceback to its standard error, and says so to its rank.
+Calls   the signal SIGRTMAX has the ranks write the lines at which they stand.
+Errors  a program that raises writes its traceback to its standard error, and says so to its rank (ends.py).
 """
 
-import atexit
+import faulthandler
 import importlib
 import json
 import os
 import runpy
+import signal
+import socket
 import sys
-import threading
 import traceback
-from typing import Any, Dict, List
+from types import FrameType
+from typing import Any, Dict, List, Optional
 
 import shardproof
 
+from . import ends
 from .link import Link, LinkError, WorldEnded
 
-
-_MOST_TEXT = 300  # characters of an exception
+# The signal at which a rank writes where it stands. The keeper (verify/run/keeper.h) sends it to the starter.
+_WHERE = signal.SIGRTMAX
+_exit_at_once = os._exit  # a rank's program gets another one
 
 
 def _has_torch() -> bool:
@@ -44,7 +49,7 @@ def _has_gpu() -> bool:
         return False
     child = os.fork()
     if child == 0:
-        os._exit(0 if importlib.import_module("torch").cuda.is_available() else 1)
+        _exit_at_once(0 if importlib.import_module("torch").cuda.is_available() else 1)
     return os.waitpid(child, 0)[1] == 0
 
 
@@ -54,7 +59,7 @@ def _die_with_parent(parent: int) -> None:
 
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
     if os.getppid() != parent:
-        os._exit(1)
+        _exit_at_once(1)
 
 
 def _search_first(folder: str) -> None:
@@ -80,56 +85,6 @@ def _run_program(words: List[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _text_of(error: BaseException) -> str:
-    """One line that says what was raised, and where the program stood."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if os.sep + "shardproof" + os.sep not in frame.filename]
-    from .sites import short_name
-
-    where = f" ({short_name(own[-1].filename)}:{own[-1].lineno} in {own[-1].name})" if own else ""
-    text = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return text[:_MOST_TEXT] + where
-
-
-def _code_of(error: SystemExit) -> int:
-    if error.code is None:
-        return 0
-    return error.code if isinstance(error.code, int) else 1
-
-
-def _end_as_an_interpreter() -> None:
-    """Waits for the program's threads and runs what it has left for its end."""
-    threading._shutdown()
-    atexit._run_exitfuncs()
-
-
-def _play(link: Link, words: List[str]) -> int:
-    """Runs the program on a rank, and tells the rank how it ended. Returns the exit code."""
-    code = 0
-    try:
-        _run_program(words)
-        _end_as_an_interpreter()
-    except SystemExit as error:
-        code = _code_of(error)
-        if code != 0 and not isinstance(error.code, int):
-            print(error.code, file=sys.stderr)
-        if code == 0:
-            _end_as_an_interpreter()
-    except WorldEnded:
-        return 3
-    except BaseException as error:
-        traceback.print_exc()
-        sys.stderr.flush()
-        link.ask({"do": "raised", "text": _text_of(error)})
-        return 1
-    if code != 0:
-        link.ask({"do": "raised", "text": f"the program has ended with exit code {code}"})
-    else:
-        link.finish_sends()
-        link.ask({"do": "end"})
-    return code
-
-
 def _variables(rank: int, size: int, of_node: int) -> Dict[str, str]:
     """Returns the variables that torchrun sets for a rank, with so many ranks on a node."""
     numbers = {
@@ -151,10 +106,48 @@ def _with_first_argument(words: List[str], argument: str) -> List[str]:
     return [*words[:first], argument, *words[first:]]
 
 
+def _say_where_it_stands() -> None:
+    """Has a rank write the lines at which it stands when it is asked to, and when it crashes."""
+    faulthandler.enable(file=2)
+    faulthandler.register(_WHERE, file=2)
+
+
+def _keep_from_children(link: int, segment: int) -> None:
+    """Closes the link in processes that a rank starts: the rank's end is seen though they go on."""
+
+    def forget() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, link, inheritable=False)
+        os.close(nothing)
+
+    for descriptor in (link, segment):
+        os.set_inheritable(descriptor, False)
+    os.register_at_fork(after_in_child=forget)
+
+
+def _ask_where(ranks: Dict[int, int]) -> None:
+    """Passes on to all ranks the question where they stand."""
+
+    def ask(number: int, _: Optional[FrameType]) -> None:
+        for process in list(ranks):
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                pass
+
+    signal.signal(_WHERE, ask)
+
+
+def _free_port() -> int:
+    """Returns a port of this machine that is free."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
 def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
     """Runs one rank in this process."""
     _die_with_parent(settings["starter"])
-    atexit._clear()
     size = len(settings["sockets"])
     for other in range(size):
         if other != rank:
@@ -164,6 +157,8 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
     output, errors = settings["outputs"][rank]
     os.dup2(output, 1)
     os.dup2(errors, 2)
+    _say_where_it_stands()
+    _keep_from_children(settings["sockets"][rank], settings["segments"][rank])
     of_node = settings["ranks_of_node"]
     os.environ.update(_variables(rank, size, of_node))
     if settings["gives_local_rank"]:
@@ -179,8 +174,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
 
         takeover.install(link, settings["store"])
     try:
-        return _play(link, words)
+        return ends.run_to_end(link, lambda: _run_program(words))
     except (LinkError, WorldEnded):
+        ends.flush()
         return 3
 
 
@@ -191,6 +187,7 @@ def main() -> int:
     has_torch = _has_torch()
     settings["starter"] = os.getpid()
     settings["has_gpu"] = has_torch and _has_gpu()
+    os.environ.setdefault("MASTER_PORT", str(_free_port()))
     ranks: Dict[int, int] = {}
     for rank in range(len(settings["sockets"])):
         child = os.fork()
@@ -198,13 +195,14 @@ def main() -> int:
             code = 1
             try:
                 code = _be_rank(rank, settings, words, has_torch)
+            except BaseException:
+                traceback.print_exc()
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+                _exit_at_once(code)
         ranks[child] = rank
     for descriptor in settings["sockets"] + settings["segments"] + [d for pair in settings["outputs"] for d in pair]:
         os.close(descriptor)
+    _ask_where(ranks)
     os.write(settings["status"], b"begun\n")
     while ranks:
         child, status = os.wait()
