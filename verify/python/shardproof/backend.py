@@ -24,11 +24,12 @@ class Group(dist.ProcessGroup):
 
     def __init__(self, link: Link, number: int, rank: int, size: int, backend: str) -> None:
         super().__init__(rank, size)
-        self._calls = Calls(link, number)
+        self._calls = Calls(link, number, backend == "nccl")
         self._rank_here = rank
         self._size_here = size
         self._name = self._description = ""
         self._is_nccl = backend == "nccl"
+        self.is_made = False  # whether torch has made the group; meanwhile it looks for what it knows of each device
         self._devices: List[torch.device] = []
 
     # ---- what torch asks of a group
@@ -46,6 +47,10 @@ class Group(dist.ProcessGroup):
     @property
     def _device_types(self) -> List[torch.device]:
         return self._devices
+
+    @property
+    def _device_types(self) -> "List[torch.device]":
+        return [torch.device("cpu"), torch.device("cuda")] if self.is_made and not self._is_nccl else []
 
     @property
     def supports_splitting(self) -> bool:
@@ -97,9 +102,31 @@ class Group(dist.ProcessGroup):
 
     def allreduce(self, tensors: Any, opts: Any = None) -> CallWork:
         op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
+        if listed(tensors)[0].layout == torch.sparse_coo and not self._is_nccl:
+            return self._sum_sparse(listed(tensors), op)
         return self._each_in_place("all_reduce", tensors, reduce=reduction(op, listed(tensors)[0]))
 
     allreduce_coalesced = allreduce
+
+    def _sum_sparse(self, tensors: List[torch.Tensor], op: Any) -> CallWork:
+        """Sums sparse tensors as Gloo does: gathers how many elements each rank has, their indices and values."""
+        if not op == dist.ReduceOp.SUM:
+            raise NotServed("unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)")
+        with torch.no_grad():
+            for tensor in tensors:
+                own = tensor.detach().coalesce()
+                sizes = torch.empty(self._size_here, dtype=torch.int64)
+                self._calls.start("all_gather", torch.tensor([own._nnz()]), sizes)()
+                indices = self._gathered_rows(own.indices().t().contiguous(), sizes.tolist())
+                values = self._gathered_rows(own.values(), sizes.tolist())
+                tensor.detach().copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce())
+        return CallWork([], tensors)
+
+    def _gathered_rows(self, own: torch.Tensor, rows: List[int]) -> torch.Tensor:
+        """Gathers rows, of which each rank has its own number."""
+        parts = [own.new_empty((n, *own.shape[1:])) for n in rows]
+        self._gather_parts(parts, own).wait()
+        return torch.cat(parts)
 
     def broadcast(self, tensors: Any, opts: Any) -> CallWork:
         return self._each_in_place("broadcast", tensors, root=getattr(opts, "rootRank", opts))
