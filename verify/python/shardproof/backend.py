@@ -119,7 +119,8 @@ class Group(dist.ProcessGroup):
                 self._calls.start("all_gather", torch.tensor([own._nnz()]), sizes)()
                 indices = self._gathered_rows(own.indices().t().contiguous(), sizes.tolist())
                 values = self._gathered_rows(own.values(), sizes.tolist())
-                tensor.detach().copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce())
+                total = torch.sparse_coo_tensor(indices.t(), values, own.shape, check_invariants=False)
+                tensor.copy_(total.coalesce())  # a detached one would keep its own elements
         return CallWork([], tensors)
 
     def _gathered_rows(self, own: torch.Tensor, rows: List[int]) -> torch.Tensor:
