@@ -1,4 +1,4 @@
-"""A program that starts its ranks itself, as torch.multiprocessing does it. Each virtual rank is the process of its place."""
+"""A program that starts its ranks itself, by torch.multiprocessing. Each virtual rank is the process of its place."""
 
 import os
 from typing import Any

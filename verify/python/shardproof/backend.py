@@ -111,7 +111,7 @@ class Group(dist.ProcessGroup):
     def _sum_sparse(self, tensors: List[torch.Tensor], op: Any) -> CallWork:
         """Sums sparse tensors as Gloo does: gathers how many elements each rank has, their indices and values."""
         if not op == dist.ReduceOp.SUM:
-            raise NotServed("unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)")
+            raise NotServed("a reduction of sparse tensors by another operation than SUM, as Gloo refuses it")
         with torch.no_grad():
             for tensor in tensors:
                 own = tensor.detach().coalesce()

@@ -18,7 +18,7 @@ _WANT_CONTIGUOUS = ("all_reduce", "broadcast", "reduce")  # in all releases of t
 
 
 def _is_permuted(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is certainly not contiguous on a GPU: a copy to it keeps the order of dimensions, and no gaps."""
+    """Whether a tensor is certainly not contiguous on a GPU: a copy there keeps the dimensions' order, not the gaps."""
     if tensor.is_contiguous() or any(
         tensor.dim() == dim and tensor.is_contiguous(memory_format=order)
         for dim, order in ((4, torch.channels_last), (5, torch.channels_last_3d))
