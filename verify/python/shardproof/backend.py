@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from .calls import Calls
+from .calls import Calls, require_contiguous
 from .link import Link
 from .tensors import DTYPES, joined, listed, reduction
 from .threads import NotServed
@@ -104,9 +104,17 @@ class Group(dist.ProcessGroup):
         op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
         if listed(tensors)[0].layout == torch.sparse_coo and not self._is_nccl:
             return self._sum_sparse(listed(tensors), op)
+        self._require_contiguous(tensors)
+        return self.allreduce_coalesced(tensors, op)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> CallWork:
+        op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
         return self._each_in_place("all_reduce", tensors, reduce=reduction(op, listed(tensors)[0]))
 
-    allreduce_coalesced = allreduce
+    def _require_contiguous(self, tensors: Any) -> None:
+        """In all releases of torch, NCCL takes only contiguous tensors in calls that change one in place."""
+        if self._is_nccl:
+            require_contiguous([x for x in listed(tensors) if x.layout == torch.strided])
 
     def _sum_sparse(self, tensors: List[torch.Tensor], op: Any) -> CallWork:
         """Sums sparse tensors as Gloo does: gathers how many elements each rank has, their indices and values."""
@@ -130,9 +138,11 @@ class Group(dist.ProcessGroup):
         return torch.cat(parts)
 
     def broadcast(self, tensors: Any, opts: Any) -> CallWork:
+        self._require_contiguous(tensors)
         return self._each_in_place("broadcast", tensors, root=getattr(opts, "rootRank", opts))
 
     def reduce(self, tensors: Any, opts: Any) -> CallWork:
+        self._require_contiguous(tensors)
         name = reduction(opts.reduceOp, listed(tensors)[0])
         return self._each_in_place("reduce", tensors, reduce=name, root=opts.rootRank)
 

@@ -14,7 +14,6 @@ _SCALAR_TYPES = {  # which NCCL does not take, as torch names them
     for name, said in (("int16", "Short"), ("uint16", "UInt16"), ("uint32", "UInt32"), ("uint64", "UInt64"))
     if hasattr(torch, name)
 }
-_WANT_CONTIGUOUS = ("all_reduce", "broadcast", "reduce")  # in all releases of torch
 
 
 def _is_permuted(tensor: torch.Tensor) -> bool:
@@ -32,12 +31,16 @@ def _is_permuted(tensor: torch.Tensor) -> bool:
     return True
 
 
-def _require_nccl_takes(operation: str, tensor: torch.Tensor) -> None:
-    """Refuses what ProcessGroupNCCL refuses, in its words."""
+def require_contiguous(tensors: Sequence[torch.Tensor]) -> None:
+    """Refuses what ProcessGroupNCCL refuses in calls of one tensor, in its words."""
+    if any(_is_permuted(tensor) for tensor in tensors):
+        raise ValueError("Tensors must be contiguous")
+
+
+def _require_nccl_takes(tensor: torch.Tensor) -> None:
+    """Refuses what ProcessGroupNCCL refuses in all calls, in its words."""
     if tensor.layout != torch.strided:
         raise ValueError("Tensors must be CUDA and dense")
-    if operation in _WANT_CONTIGUOUS and _is_permuted(tensor):
-        raise ValueError("Tensors must be contiguous")
     if tensor.dtype in _SCALAR_TYPES:
         raise TypeError(
             f"Input tensor data type is not supported for NCCL process group: {_SCALAR_TYPES[tensor.dtype]}"
@@ -103,7 +106,7 @@ class Calls:
         if self._is_nccl:
             for tensor in (given, taken):
                 if tensor is not None:
-                    _require_nccl_takes(operation, tensor)
+                    _require_nccl_takes(tensor)
         call = _Call(self._link, operation, given, taken, in_place, {"group": self._number, **arguments})
         if self._coalesced is not None and operation in ("send", "recv"):
             self._batch.append(call)
