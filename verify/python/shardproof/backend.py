@@ -129,7 +129,7 @@ class Group(dist.ProcessGroup):
                 values = self._gathered_rows(own.values(), sizes.tolist())
                 total = torch.sparse_coo_tensor(indices.t(), values, own.shape, check_invariants=False)
                 tensor.copy_(total.coalesce())  # a detached one would keep its own elements
-        return CallWork([], tensors)
+        return CallWork([lambda: None], tensors)  # a work that has something to finish is kept for DDP
 
     def _gathered_rows(self, own: torch.Tensor, rows: List[int]) -> torch.Tensor:
         """Gathers rows, of which each rank has its own number."""
