@@ -10,7 +10,7 @@ has one of them are run. Two checks run at a time. A table at the end has the se
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
-  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls and threads
+  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
 
 No program over torch.distributed can race here: a work says that it is done only after it was waited for, and messages
 name their sender. So the part `seeds` shows that schedules change nothing.
@@ -48,6 +48,10 @@ CHECK_THEMSELVES = (
     ("users", 2),
     ("not_served", 3),
     ("threads turns", 2),
+    ("own_ranks", 2),
+    ("children", 2),
+    ("tensors", 2),
+    ("by_torch", 2),
 )
 SEEDS = 10  # of each schedule
 TOLERANCE = 2e-5  # of f32 over two steps; chosen
@@ -162,6 +166,12 @@ def refused_threads(words: str) -> str:
     return "" if code == 3 and is_told and names_both else f"exit code {code}\n{output[-4000:]}"
 
 
+def refused_child() -> str:
+    code, output = run(2, "children call")
+    is_told = re.search(r"guest_raised: rank (\d): its program: NotServed: a process that rank \1 has forked", output)
+    return "" if code == 3 and is_told else f"exit code {code}\n{output[-4000:]}"
+
+
 class Reference:
     """A run that several checks look at. It is made once, when it is first asked for."""
 
@@ -198,6 +208,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))
     for name, ranks in CHECK_THEMSELVES:
         checks.append(Check("torch", f"{name} on {ranks} ranks", lambda n=name, r=ranks: silent(r, n)))
+    checks.append(Check("torch", "children call", refused_child))
     for words in ("threads at_once", "threads late"):
         checks.append(Check("torch", words, lambda w=words: refused_threads(w)))
     return checks

@@ -33,11 +33,6 @@ def main() -> None:
     pair = dist.new_group([0, 1])
     if rank < 2 and size > 2 and hasattr(dist, "split_group"):
         refused(lambda: dist.split_group(pair, [[0], [1]]), "split_group")
-    child = os.fork()
-    if child == 0:
-        refused(lambda: dist.all_reduce(x), "forked")
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
     dist.all_reduce(x)
     assert x.tolist() == [float(size)] * 2
     dist.destroy_process_group()

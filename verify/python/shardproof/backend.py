@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-from .calls import Calls
+from .calls import Calls, require_contiguous
 from .link import Link
 from .tensors import DTYPES, joined, listed, reduction
 from .threads import NotServed
@@ -24,11 +24,12 @@ class Group(dist.ProcessGroup):
 
     def __init__(self, link: Link, number: int, rank: int, size: int, backend: str) -> None:
         super().__init__(rank, size)
-        self._calls = Calls(link, number)
+        self._calls = Calls(link, number, backend == "nccl")
         self._rank_here = rank
         self._size_here = size
         self._name = self._description = ""
         self._is_nccl = backend == "nccl"
+        self.is_made = False  # whether torch has made the group; meanwhile it looks for what it knows of each device
         self._devices: List[torch.device] = []
 
     # ---- what torch asks of a group
@@ -46,6 +47,10 @@ class Group(dist.ProcessGroup):
     @property
     def _device_types(self) -> List[torch.device]:
         return self._devices
+
+    @property
+    def _device_types(self) -> "List[torch.device]":
+        return [torch.device("cpu"), torch.device("cuda")] if self.is_made and not self._is_nccl else []
 
     @property
     def supports_splitting(self) -> bool:
@@ -97,14 +102,47 @@ class Group(dist.ProcessGroup):
 
     def allreduce(self, tensors: Any, opts: Any = None) -> CallWork:
         op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
+        if listed(tensors)[0].layout == torch.sparse_coo and not self._is_nccl:
+            return self._sum_sparse(listed(tensors), op)
+        self._require_contiguous(tensors)
+        return self.allreduce_coalesced(tensors, op)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> CallWork:
+        op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
         return self._each_in_place("all_reduce", tensors, reduce=reduction(op, listed(tensors)[0]))
 
-    allreduce_coalesced = allreduce
+    def _require_contiguous(self, tensors: Any) -> None:
+        """In all releases of torch, NCCL takes only contiguous tensors in calls that change one in place."""
+        if self._is_nccl:
+            require_contiguous([x for x in listed(tensors) if x.layout == torch.strided])
+
+    def _sum_sparse(self, tensors: List[torch.Tensor], op: Any) -> CallWork:
+        """Sums sparse tensors as Gloo does: gathers how many elements each rank has, their indices and values."""
+        if not op == dist.ReduceOp.SUM:
+            raise NotServed("a reduction of sparse tensors by another operation than SUM, as Gloo refuses it")
+        with torch.no_grad():
+            for tensor in tensors:
+                own = tensor.detach().coalesce()
+                sizes = torch.empty(self._size_here, dtype=torch.int64)
+                self._calls.start("all_gather", torch.tensor([own._nnz()]), sizes)()
+                indices = self._gathered_rows(own.indices().t().contiguous(), sizes.tolist())
+                values = self._gathered_rows(own.values(), sizes.tolist())
+                total = torch.sparse_coo_tensor(indices.t(), values, own.shape, check_invariants=False)
+                tensor.copy_(total.coalesce())  # a detached one would keep its own elements
+        return CallWork([lambda: None], tensors)  # a work that has something to finish is kept for DDP
+
+    def _gathered_rows(self, own: torch.Tensor, rows: List[int]) -> torch.Tensor:
+        """Gathers rows, of which each rank has its own number."""
+        parts = [own.new_empty((n, *own.shape[1:])) for n in rows]
+        self._gather_parts(parts, own).wait()
+        return torch.cat(parts)
 
     def broadcast(self, tensors: Any, opts: Any) -> CallWork:
+        self._require_contiguous(tensors)
         return self._each_in_place("broadcast", tensors, root=getattr(opts, "rootRank", opts))
 
     def reduce(self, tensors: Any, opts: Any) -> CallWork:
+        self._require_contiguous(tensors)
         name = reduction(opts.reduceOp, listed(tensors)[0])
         return self._each_in_place("reduce", tensors, reduce=name, root=opts.rootRank)
 

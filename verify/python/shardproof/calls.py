@@ -9,6 +9,43 @@ from .link import Link
 from .tensors import Part
 from .works import CallWork, Finish
 
+_SCALAR_TYPES = {  # which NCCL does not take, as torch names them
+    getattr(torch, name): said
+    for name, said in (("int16", "Short"), ("uint16", "UInt16"), ("uint32", "UInt32"), ("uint64", "UInt64"))
+    if hasattr(torch, name)
+}
+
+
+def _is_permuted(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is certainly not contiguous on a GPU: a copy there keeps the dimensions' order, not the gaps."""
+    if tensor.is_contiguous() or any(
+        tensor.dim() == dim and tensor.is_contiguous(memory_format=order)
+        for dim, order in ((4, torch.channels_last), (5, torch.channels_last_3d))
+    ):
+        return False
+    expected = 1
+    for stride, size in sorted((tensor.stride(i), tensor.size(i)) for i in range(tensor.dim()) if tensor.size(i) != 1):
+        if stride != expected:
+            return tensor.is_cuda
+        expected *= size
+    return True
+
+
+def require_contiguous(tensors: Sequence[torch.Tensor]) -> None:
+    """Refuses what ProcessGroupNCCL refuses in calls of one tensor, in its words."""
+    if any(_is_permuted(tensor) for tensor in tensors):
+        raise ValueError("Tensors must be contiguous")
+
+
+def _require_nccl_takes(tensor: torch.Tensor) -> None:
+    """Refuses what ProcessGroupNCCL refuses in all calls, in its words."""
+    if tensor.layout != torch.strided:
+        raise ValueError("Tensors must be CUDA and dense")
+    if tensor.dtype in _SCALAR_TYPES:
+        raise TypeError(
+            f"Input tensor data type is not supported for NCCL process group: {_SCALAR_TYPES[tensor.dtype]}"
+        )
+
 
 class _Call:
     """A call with its tensors in the shared memory. `taken` is its output; it begins as it is if `in_place`."""
@@ -49,9 +86,10 @@ class _Call:
 class Calls:
     """Starts calls in one group of the world."""
 
-    def __init__(self, link: Link, number: int) -> None:
+    def __init__(self, link: Link, number: int, is_nccl: bool = False) -> None:
         self._link = link
         self._number = number
+        self._is_nccl = is_nccl
         self._coalesced: Optional[List[Finish]] = None  # calls that are started together
         self._batch: List[_Call] = []  # the messages among them, which are not started yet
 
@@ -64,6 +102,11 @@ class Calls:
         **arguments: Any,
     ) -> Finish:
         """Starts a call, and returns what waits for it."""
+        self._link.require_own_process()
+        if self._is_nccl:
+            for tensor in (given, taken):
+                if tensor is not None:
+                    _require_nccl_takes(tensor)
         call = _Call(self._link, operation, given, taken, in_place, {"group": self._number, **arguments})
         if self._coalesced is not None and operation in ("send", "recv"):
             self._batch.append(call)
@@ -98,7 +141,7 @@ class Calls:
             for call in calls:
                 call.take_result()
 
-        if only_sends:
+        if only_sends or sites.is_torchs_own():
             self._link.sends[started] = finish
         return finish
 

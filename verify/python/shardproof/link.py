@@ -17,7 +17,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, Tuple
 
-from .threads import Turns
+from .threads import NotServed, Turns
 
 _MARK = 0x31475053
 _HEADER = struct.Struct("<III")
@@ -104,16 +104,38 @@ class Link:
         self._written = 0
         self._answered = 0
         self._answers: Dict[int, Dict[str, Any]] = {}
-        # By the number of the call: what waits for a send. A program need not wait for one, because it gets nothing.
+        # By the number of the call: what waits for a call that the program need not wait for. It gets nothing from a
+        # send, and a call of torch's own is torch's to drop.
         self.sends: Dict[int, Callable[[], None]] = {}
+        self._rank = os.environ.get("RANK", "?")
+        self._is_of_child = False  # whether this process is one that the rank has forked
+        self._said_by_child = mmap.mmap(-1, 1)  # shared with forked processes; 1 if one has made a call
+        os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def require_own_process(self) -> None:
+        """Refuses a call of a process that the rank has forked, and has the rank report it at its end."""
+        if self._is_of_child:
+            self._said_by_child[0] = 1
+            raise NotServed(self._of_child())
+
+    def _of_child(self) -> str:
+        return f"a process that rank {self._rank} has forked makes a call; only the rank itself can make calls"
+
+    def _leave_to_parent(self) -> None:
+        """Lets go of the rank in a forked process: what the process does and how it ends is not the rank's."""
+        self._is_of_child = True
+        self.sends.clear()
+        self._socket.close()
 
     def write(self, request: Dict[str, Any]) -> int:
         """Writes a request and returns its number. A thread that waits for the answer uses wait() or ask()."""
+        self.require_own_process()
         with self._turns:
             return self._write(request)
 
     def wait(self, started: int) -> None:
         """Returns when a call that was started is done."""
+        self.require_own_process()
         self._turns.begin_wait()
         try:
             waited = self._write({"do": "wait", "call": started})
@@ -126,6 +148,7 @@ class Link:
         """Writes a request, waits, and returns its answer. The last word of a program takes no turn."""
         if request["do"] in ("end", "raised"):
             return self._say_last(request)
+        self.require_own_process()
         self._turns.begin_wait()
         try:
             return self.answer(self._write(request))
@@ -133,6 +156,10 @@ class Link:
             self._turns.end_wait()
 
     def _say_last(self, request: Dict[str, Any]) -> Dict[str, Any]:
+        if self._is_of_child:
+            return {}
+        if self._said_by_child[0] and request["do"] == "end":
+            request = {"do": "raised", "text": f"NotServed: {self._of_child()}"}
         number = self._write(request)
         return {} if self._turns.is_waited_for() else self.answer(number)
 
@@ -176,7 +203,7 @@ class Link:
         self._answered += 1
 
     def finish_sends(self) -> None:
-        """Waits for the sends that the program has not waited for."""
+        """Waits for the calls that the program need not wait for and has not waited for."""
         for finish in list(self.sends.values()):
             finish()
 

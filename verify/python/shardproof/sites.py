@@ -37,3 +37,18 @@ def site(frame: Optional[FrameType] = None) -> List[Union[str, int]]:
             return [frame.f_code.co_name, short_name(file), frame.f_lineno]
         frame = frame.f_back
     return ["program", "?", 0]
+
+
+_PASS_CALLS_ON = ("distributed_c10d.py", "c10d_logger.py", "contextlib.py")  # which calls of a program go through
+
+
+def is_torchs_own() -> bool:
+    """Whether torch itself makes the call that is being made, as DDP and FSDP do, and not the program."""
+    own, torch = _folders_that_pass_calls_on()[0], _folders_that_pass_calls_on()[2:]
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((own, "<frozen ")) and os.path.basename(file) not in _PASS_CALLS_ON:
+            return bool(torch) and file.startswith(torch)
+        frame = frame.f_back
+    return False

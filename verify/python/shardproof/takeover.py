@@ -7,15 +7,17 @@ Errors  NotServed (threads.py).
 """
 
 import functools
+import importlib
 import inspect
 import os
+import sys
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
-from . import sites
+from . import sites, spawned
 from .backend import Group
 from .link import Link
 from .threads import NotServed
@@ -33,6 +35,7 @@ class _Groups:
 
     def make(self, members: Sequence[int], name: str) -> None:
         """Makes a group in the world. Every rank does."""
+        self._link.require_own_process()
         answer = self._link.ask({"do": "new_group", "name": name, "members": list(members), "site": sites.site()})
         self._number = answer["group"] or 0
 
@@ -46,6 +49,8 @@ class _Groups:
         known = set(c10d._world.pg_map)
         made = make()
         for group in set(c10d._world.pg_map) - known:
+            if isinstance(group, Group):
+                group.is_made = True
             c10d._world.pg_map[group] = (backend, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = _config_of(backend)
             group.end_making()
@@ -53,6 +58,7 @@ class _Groups:
 
     def initialize(self, backend: str, init: Callable[[], None]) -> None:
         """Has torch make the group of all ranks."""
+        self._link.require_own_process()
         self._number = 0
         self.through(backend, init)
 
@@ -67,7 +73,8 @@ def _config_of(backend: str) -> str:
 
 def _printable(name: Optional[str]) -> str:
     """Returns a name for the world's group, which has no brackets."""
-    return (name or "group").replace("[", "(").replace("]", ")")
+    printable = (name or "group").replace("[", "(").replace("]", ")")
+    return "world (a new group)" if printable == "world" else printable
 
 
 def _bound(function: Callable[..., Any], arguments: Any, named: Any) -> "dict[str, Any]":
@@ -144,6 +151,17 @@ def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: b
     dist.barrier(group)
 
 
+def _replace(module: Any, functions: Sequence[Any]) -> None:
+    """Replaces functions of a module, by name, also where other modules of torch hold them."""
+    originals = {id(getattr(module, name)): new for name, new in functions if hasattr(module, name)}
+    for name, holder in list(sys.modules.items()):
+        if name.split(".")[0] != "torch" or holder is None:
+            continue
+        for held, value in list(vars(holder).items()):
+            if id(value) in originals:
+                setattr(holder, held, originals[id(value)])
+
+
 def install(link: Link, store_path: str) -> None:
     """Takes over torch.distributed in this process.
 
@@ -153,16 +171,18 @@ def install(link: Link, store_path: str) -> None:
     dist.Backend.register_backend(_NAME, groups.create, extended_api=True, devices=["cpu", "cuda"])
     setattr(c10d, "_new_group_with_tag", _maker(c10d._new_group_with_tag, groups))
     init = _initializer(c10d.init_process_group, groups, store_path)
-    for module in (c10d, dist, dist.device_mesh):
-        for name, function in (
+    _replace(
+        c10d,
+        (
             ("init_process_group", init),
             ("split_group", _split_group),
             ("monitored_barrier", _monitored_barrier),
             ("is_nccl_available", lambda: True),
             ("is_gloo_available", lambda: True),
             ("_get_pg_default_device", lambda group=None: torch.device("cpu")),
-        ):
-            if hasattr(module, name):
-                setattr(module, name, function)
+        ),
+    )
     setattr(c10d, "_store_based_barrier", lambda *arguments, **named: None)
+    _replace(importlib.import_module("torch.multiprocessing.spawn"), spawned.functions())
+    os.environ.update(spawned.FOR_CHILDREN)
     torch.set_num_threads(1)

@@ -34,7 +34,7 @@ _REDUCTIONS = {
     dist.ReduceOp.MAX: "max",
 }
 _OF_TRUTH = {dist.ReduceOp.SUM: "max", dist.ReduceOp.MAX: "max", dist.ReduceOp.MIN: "min", dist.ReduceOp.PRODUCT: "min"}
-_NOT_SERVED = "BAND BOR BXOR PREMUL_SUM".split()
+_ALL_NAMED = "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM".split()
 
 
 def reduction(op: Any, tensor: torch.Tensor) -> str:
@@ -43,7 +43,7 @@ def reduction(op: Any, tensor: torch.Tensor) -> str:
     for known, name in names.items():
         if op == known:
             return name
-    named = next((name for name in _NOT_SERVED if op == getattr(dist.ReduceOp, name, None)), str(op))
+    named = next((name for name in _ALL_NAMED if op == getattr(dist.ReduceOp, name, None)), type(op).__name__)
     raise NotServed(f"a reduction by {named} of {tensor.dtype}: SUM, AVG, PRODUCT, MIN and MAX are served")
 
 
@@ -68,6 +68,8 @@ class Part:
         self._link = link
         self.tensor = tensor
         self._dtype = tensor.dtype
+        if tensor.layout != torch.strided:
+            raise NotServed(f"a tensor of layout {tensor.layout}: only all_reduce by SUM takes sparse tensors")
         if reduces and not _is_reduced(tensor.dtype):
             raise NotServed(f"a reduction of {tensor.dtype}: floats of 16 bits or more, int64, int32, int8, uint8 and bool")
         self._size = torch.empty(0, dtype=self._dtype).element_size() * tensor.numel()
