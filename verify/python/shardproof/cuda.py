@@ -387,5 +387,6 @@ def install(rank: int, ranks: int) -> None:
         setattr(torch.cuda.nvtx, name, _giving(None))
     _replace_streams()
     devices.install()
+    setattr(torch.Tensor, "get_device", lambda self: _current[0] if self.is_cuda else -1)
     autocast.install()
     batch_norm.install()
