@@ -4,6 +4,7 @@ Calls   install() once in a rank's process, before the program runs.
 Exact   a tensor "on the GPU" is a tensor of the CPU: its `device` is cpu. `is_cuda` and `type()` say that it is on the GPU.
 """
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -187,7 +188,8 @@ def _with_mask(attention: Callable[..., Any]) -> Callable[..., Any]:
     def masked(query: Any, *arguments: Any, **named: Any) -> Any:
         if not hasattr(query, "device_mesh"):  # of DTensors
             return attention(query, *arguments, **named)
-        with importlib.import_module("torch.distributed.tensor.experimental").implicit_replication():
+        experimental = importlib.import_module("torch.distributed.tensor.experimental")
+        with getattr(experimental, "implicit_replication", contextlib.nullcontext)():  # since torch 2.5
             return attention(query, *arguments, **named)
 
     return masked
