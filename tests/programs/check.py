@@ -44,6 +44,7 @@ TRAININGS = ("--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
+    ("cuda_programs", 2),
     ("groups", 4),
     ("users", 2),
     ("not_served", 3),

@@ -2,61 +2,47 @@
 events do nothing, and the generator of the device is that of the CPU.
 
 Calls   install() once in a rank's process, before the program runs.
-Exact   computes what the CPU computes. It does not pretend memory or time: both are 0.
+Exact   computes what the CPU computes. It measures neither memory nor time: both are 0.
+Errors  NotServed: what only a GPU has, with its name.
 """
 
 import contextlib
-import functools
 import importlib
+import inspect
+import threading
 import types
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Iterator, Tuple
 
 import torch
 
-from . import users_of_devices
+from . import autocast, batch_norm, cuda_memory, devices, fsdp
+from .threads import NotServed
 
-_KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Bool")
-
-
-def _is_gpu(value: Any) -> bool:
-    """Whether a value names a GPU as a device."""
-    if isinstance(value, torch.device):
-        return value.type == "cuda"
-    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+_KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Char", "Bool")
 
 
-_MAKERS = (
-    "arange as_tensor asarray empty empty_like empty_strided eye from_file full full_like linspace load logspace ones "
-    "ones_like rand rand_like randint randint_like randn randn_like randperm scalar_tensor sparse_coo_tensor tensor "
-    "zeros zeros_like"
-).split()
-_METHODS = "to new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
-
-
-def _on_cpu(function: Any, is_to: bool = False) -> Any:
-    """Returns the function, for which a device that names a GPU is the CPU."""
-
-    @functools.wraps(function)
-    def on_cpu(*arguments: Any, **named: Any) -> Any:
-        for name in ("device", "map_location"):
-            if name in named and (_is_gpu(named[name]) or type(named[name]) is int):
-                named[name] = torch.device("cpu")
-        if named.get("pin_memory"):
-            named["pin_memory"] = False
-        if is_to and len(arguments) > 1 and (_is_gpu(arguments[1]) or type(arguments[1]) is int):
-            arguments = (arguments[0], torch.device("cpu"), *arguments[2:])
-        return function(*arguments, **named)
-
-    return on_cpu
-
-
-class Stream:
-    """A stream, whose work is done when it is given."""
-
-    priority, device, device_index, cuda_stream, stream_id = 0, torch.device("cpu"), 0, 0, 0
+class _Nothing:
+    """What streams and events have in common: their work is done when it is given."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         pass
+
+    def query(self) -> bool:
+        return True
+
+    def _nothing(self, *arguments: Any, **named: Any) -> None:
+        pass
+
+    synchronize = _nothing
+
+
+class Stream(_Nothing):
+    """A stream, whose work is done when it is given."""
+
+    device, device_index, device_type, cuda_stream, stream_id, priority = devices.CPU, 0, 1, 0, 0, 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **named: Any) -> None:
+        self.priority = priority
 
     def __enter__(self) -> "Stream":
         return self
@@ -67,29 +53,78 @@ class Stream:
     def record_event(self, event: Any = None) -> Any:
         return event or Event()
 
-    def query(self) -> bool:
-        return True
-
     def is_capturing(self) -> bool:
         return False
 
-    def _nothing(self, *arguments: Any, **named: Any) -> None:
-        pass
-
-    wait_stream = wait_event = synchronize = _nothing
+    wait_stream = wait_event = _Nothing._nothing
 
     @staticmethod
     def priority_range() -> Tuple[int, int]:
         return 0, 0
 
 
-class Event(Stream):
+class ExternalStream(Stream):
+    """A stream that was made elsewhere."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **named: Any) -> None:
+        super().__init__(device)
+        self.cuda_stream = stream_ptr
+
+
+class Event(_Nothing):
     """An event, which has always happened."""
 
-    record = wait = Stream._nothing
+    record = wait = _Nothing._nothing
 
     def elapsed_time(self, other: Any) -> float:
         return 0.0
+
+
+_DEFAULT_STREAM = Stream()
+_of_thread = threading.local()
+
+
+def _current_stream(*arguments: Any) -> Stream:
+    return getattr(_of_thread, "stream", _DEFAULT_STREAM)
+
+
+def _set_stream(stream: Any) -> None:
+    if stream is not None:
+        _of_thread.stream = stream
+
+
+class StreamContext:
+    """Has a stream be the current one."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        self._before = _current_stream()
+        _set_stream(self.stream)
+
+    def __exit__(self, *arguments: Any) -> None:
+        _set_stream(self._before)
+
+
+class MemPool:
+    """A pool of memory, which holds nothing."""
+
+    id = (0, 0)
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        pass
+
+
+class _Runtime:
+    """The functions of the CUDA runtime that change nothing a program computes."""
+
+    cudaProfilerStart = cudaProfilerStop = staticmethod(lambda *arguments: 0)
+    cudaHostRegister = cudaHostUnregister = staticmethod(lambda *arguments: 0)
+    cudaMemGetInfo = staticmethod(cuda_memory.free_and_total)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotServed(f"{name} of torch.cuda.cudart(): there is no GPU")
 
 
 def _giving(value: Any) -> Any:
@@ -100,62 +135,175 @@ def _giving(value: Any) -> Any:
 class _Generators:
     """The generators of all devices, each of which is that of the CPU."""
 
-    def __getitem__(self, _: Any) -> torch.Generator:
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+
+    def __len__(self) -> int:
+        return self._ranks
+
+    def __getitem__(self, number: int) -> torch.Generator:
+        if not -self._ranks <= number < self._ranks:
+            raise IndexError(f"device {number}: there are {self._ranks}")
         return torch.default_generator
 
 
 _current = [0]  # the number of the device that the program has set
 
 
+def _number(device: Any) -> int:
+    """Returns the number of a device; the current one if none is named."""
+    if isinstance(device, int):
+        return device
+    index = torch.device(device).index if device is not None else None
+    return _current[0] if index is None else index
+
+
 def _set_device(device: Any) -> None:
-    _current[0] = device if isinstance(device, int) else (torch.device(device).index or 0)
+    _current[0] = _number(device)
+
+
+class device:
+    """Has a device be the current one."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = _number(device)
+
+    def __enter__(self) -> None:
+        self._before = _current[0]
+        if self.idx >= 0:
+            _current[0] = self.idx
+
+    def __exit__(self, *arguments: Any) -> bool:
+        _current[0] = self._before
+        return False
+
+
+class device_of(device):
+    """Has the device of a tensor be the current one: the current one is."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(None)
 
 
 def _properties(*arguments: Any) -> Any:
     return types.SimpleNamespace(
-        name="CPU (no GPU)", total_memory=0, major=8, minor=0, multi_processor_count=1, gcnArchName="", warp_size=32
+        name="CPU (no GPU)",
+        total_memory=cuda_memory.MEMORY,
+        major=8,
+        minor=0,
+        multi_processor_count=1,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block=49152,
+        shared_memory_per_multiprocessor=167936,
+        L2_cache_size=40 << 20,
+        is_integrated=False,
+        is_multi_gpu_board=False,
+        gcnArchName="",
+        warp_size=32,
+        uuid="00000000-0000-0000-0000-000000000000",
     )
+
+
+def _refused(name: str) -> Any:
+    """Returns a function that raises NotServed."""
+
+    def refuse(*arguments: Any, **named: Any) -> Any:
+        raise NotServed(f"{name}: there is no GPU")
+
+    return refuse
+
+
+def _refused_class(name: str) -> type:
+    """Returns a class of which no object can be made."""
+    return type(name.rpartition(".")[2], (), {"__init__": _refused(name)})
+
+
+def _refuse_gpu() -> None:
+    """Is called by torch before it first uses a GPU."""
+    raise NotServed(f"a use of the GPU that is not played, in {devices.caller()}")
+
+
+@contextlib.contextmanager
+def _pool_in_use(*arguments: Any, **named: Any) -> Iterator[None]:
+    yield
+
+
+_NOTHING = (
+    "synchronize empty_cache empty_host_cache reset_peak_memory_stats reset_max_memory_allocated "
+    "reset_max_memory_cached reset_peak_host_memory_stats reset_accumulated_host_memory_stats ipc_collect init _sleep "
+    "reset_accumulated_memory_stats set_per_process_memory_fraction set_sync_debug_mode _record_memory_history "
+    "caching_allocator_enable check_error"
+).split()
+_ZERO = (
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached "
+    "utilization memory_usage temperature power_draw clock_rate device_memory_used get_sync_debug_mode"
+).split()
+
+
+def _generators(ranks: int) -> Dict[str, Any]:
+    """Returns the functions of random numbers, by name."""
+    return {
+        "manual_seed": lambda seed: torch.default_generator.manual_seed(seed),
+        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(seed),
+        "get_rng_state": lambda *a, **k: torch.get_rng_state(),
+        "set_rng_state": lambda state, *a, **k: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(list(states)[0]),
+        "initial_seed": lambda: torch.initial_seed(),
+        "seed": lambda: torch.seed(),
+        "seed_all": lambda: torch.seed(),
+        "default_generators": _Generators(ranks),
+    }
 
 
 def _functions(ranks: int) -> Dict[str, Any]:
     """Returns what torch.cuda is made of, by name."""
-    nothing = (
-        "synchronize empty_cache reset_peak_memory_stats reset_max_memory_allocated ipc_collect init _lazy_init "
-        "set_stream _sleep reset_accumulated_memory_stats set_per_process_memory_fraction"
-    ).split()
-    zero = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached utilization".split()
-    seeds = "manual_seed manual_seed_all".split()
     return {
-        **{name: _giving(None) for name in nothing},
-        **{name: _giving(0) for name in zero},
-        **{name: lambda seed: torch.default_generator.manual_seed(seed) for name in seeds},
+        **{name: _giving(None) for name in _NOTHING},
+        **{name: _giving(0) for name in _ZERO},
+        **_generators(ranks),
+        "_lazy_init": _refuse_gpu,
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "is_bf16_supported": lambda *a, **k: True,
+        "is_tf32_supported": lambda: True,
         "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda *a, **k: True,
         "device_count": lambda: ranks,
         "current_device": lambda: _current[0],
         "set_device": _set_device,
-        "mem_get_info": lambda *a: (0, 0),
-        "memory_stats": lambda *a: {},
+        "mem_get_info": cuda_memory.free_and_total,
+        "memory_stats": cuda_memory.statistics,
+        "memory_snapshot": lambda *a, **k: [],
+        "_snapshot": cuda_memory.snapshot,
+        "_dump_snapshot": cuda_memory.dump_snapshot,
+        "get_per_process_memory_fraction": lambda *a: 1.0,
+        "list_gpu_processes": lambda *a: "no processes are running",
+        "get_allocator_backend": lambda: "native",
+        "get_arch_list": lambda: [],
+        "get_gencode_flags": lambda: "",
         "get_device_properties": _properties,
         "get_device_name": lambda *a: _properties().name,
         "get_device_capability": lambda *a: (8, 0),
-        "get_rng_state": lambda *a, **k: torch.get_rng_state(),
-        "set_rng_state": lambda state, *a, **k: torch.set_rng_state(state),
-        "get_rng_state_all": lambda: [torch.get_rng_state()],
-        "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
-        "initial_seed": lambda: torch.initial_seed(),
-        "seed": lambda: torch.seed(),
-        "seed_all": lambda: torch.seed(),
+        "cudart": _Runtime,
         "Stream": Stream,
+        "ExternalStream": ExternalStream,
         "Event": Event,
-        "current_stream": lambda *a: Stream(),
-        "default_stream": lambda *a: Stream(),
-        "stream": lambda *a: contextlib.nullcontext(),
-        "device": lambda *a: contextlib.nullcontext(),
-        "device_of": lambda *a: contextlib.nullcontext(),
-        "default_generators": _Generators(),
+        "StreamContext": StreamContext,
+        "stream": StreamContext,
+        "current_stream": _current_stream,
+        "default_stream": lambda *a: _DEFAULT_STREAM,
+        "set_stream": _set_stream,
+        "device": device,
+        "device_of": device_of,
+        "_DeviceGuard": device,
+        "MemPool": MemPool,
+        "use_mem_pool": _pool_in_use,
+        "graph_pool_handle": lambda: (0, 0),
+        "make_graphed_callables": lambda callables, *a, **k: callables,
+        "CUDAGraph": _refused_class("torch.cuda.CUDAGraph"),
+        "graph": _refused_class("torch.cuda.graph"),
     }
 
 
@@ -167,22 +315,14 @@ def _of_accelerator(ranks: int) -> Dict[str, Any]:
         "current_device_index": lambda: _current[0],
         "current_device_idx": lambda: _current[0],
         "set_device_index": _set_device,
-        "current_stream": lambda *a: Stream(),
-        "set_stream": lambda *a: None,
-        "synchronize": lambda *a: None,
+        "current_stream": _current_stream,
+        "set_stream": _set_stream,
+        "device_index": device,
+        "memory_stats": cuda_memory.statistics,
+        "get_memory_info": cuda_memory.free_and_total,
+        **{name: _giving(None) for name in _NOTHING},
+        **{name: _giving(0) for name in _ZERO},
     }
-
-
-def _type_on_gpu(of_cpu: Any) -> Any:
-    """Returns Tensor.type(), which says that a tensor lies on the GPU, and takes the names of types there."""
-
-    def type_of(self: torch.Tensor, dtype: Any = None, *arguments: Any, **named: Any) -> Any:
-        if dtype is None:
-            name = of_cpu(self)
-            return name if name.startswith("torch.cuda.") else name.replace("torch.", "torch.cuda.", 1)
-        return of_cpu(self, dtype.replace("torch.cuda.", "torch.") if isinstance(dtype, str) else dtype)
-
-    return type_of
 
 
 def _join_bases() -> None:
@@ -194,36 +334,58 @@ def _join_bases() -> None:
             register(kind)
 
 
-def _name_for_scripts(function: Any, name: str) -> None:
-    """Tells torch.jit.script, which looks at functions one by one, which operation a function is."""
-    register = getattr(importlib.import_module("torch.jit._builtins"), "_register_builtin", None)
-    if register is not None:
-        register(function, "aten::" + name)
+def _refuse_others(module: Any, played: Dict[str, Any]) -> None:
+    """Has the public functions of a module of torch.cuda that would use a GPU raise NotServed."""
+    for name, value in list(vars(module).items()):
+        function = inspect.unwrap(value) if callable(value) else value
+        if name.startswith("_") or name in played or not isinstance(function, types.FunctionType):
+            continue
+        used = function.__code__.co_names
+        if str(function.__module__).startswith("torch.cuda") and any(
+            other == "_lazy_init" or other.startswith("_cuda_") for other in used
+        ):
+            setattr(module, name, _refused("torch.cuda." + name))
+
+
+def _replace_streams() -> None:
+    """Has torch.Stream and torch.Event of the GPU be those that are played."""
+    for name, kind in (("Stream", Stream), ("Event", Event)):
+        of_torch = getattr(torch, name, None)
+        if of_torch is None:
+            continue
+
+        def make(device: Any = None, *arguments: Any, of_torch: Any = of_torch, kind: Any = kind, **named: Any) -> Any:
+            is_played = device is None or devices.is_gpu(device) or isinstance(device, int)
+            return kind(**named) if is_played else of_torch(device, *arguments, **named)
+
+        setattr(torch, name, devices.played_class(of_torch, make, kind))
 
 
 def install(rank: int, ranks: int) -> None:
     """Puts the stand-in in the place of torch.cuda in this process."""
     _current[0] = rank
     _join_bases()
-    users_of_devices.install(_is_gpu)
-    for name, value in _functions(ranks).items():
-        for module in (torch.cuda, torch.cuda.random, torch.cuda.memory, torch.cuda.streams):
+    played = _functions(ranks)
+    modules = [torch.cuda] + [
+        importlib.import_module("torch.cuda." + name) for name in "random memory streams graphs profiler".split()
+    ]
+    for module in modules:
+        _refuse_others(module, played)
+        for name, value in played.items():
             if module is torch.cuda or hasattr(module, name):
                 setattr(module, name, value)
     for kind in _KINDS:
         setattr(torch.cuda, kind + "Tensor", getattr(torch, kind + "Tensor"))
     accelerator = getattr(torch, "accelerator", None)  # since torch 2.6
-    if accelerator is not None:
+    for module in (accelerator, getattr(accelerator, "memory", None)):
         for name, value in _of_accelerator(ranks).items():
-            setattr(accelerator, name, value)
+            if module is not None and (module is accelerator or hasattr(module, name)):
+                setattr(module, name, value)
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _giving(None))
-    for kind in (torch.Tensor, torch.nn.Module):
-        setattr(kind, "cuda", lambda self, *arguments, **named: self)
-    setattr(torch.Tensor, "pin_memory", lambda self, *arguments, **named: self)
-    setattr(torch.Tensor, "type", _type_on_gpu(torch.Tensor.type))
-    for name in _MAKERS:
-        setattr(torch, name, _on_cpu(getattr(torch, name)))
-        _name_for_scripts(getattr(torch, name), name)
-    for name in _METHODS:
-        setattr(torch.Tensor, name, _on_cpu(getattr(torch.Tensor, name), is_to=name == "to"))
+    _replace_streams()
+    devices.install()
+    setattr(torch.Tensor, "get_device", lambda self: _current[0] if self.is_cuda else -1)
+    autocast.install()
+    batch_norm.install()
+    fsdp.install()
