@@ -167,6 +167,11 @@ def _move_meshes() -> None:
     setattr(mesh, "__init__", of_cpu)
 
 
+def _move_fsdp() -> None:
+    """Has FullyShardedDataParallel compute on the CPU."""
+    setattr(importlib.import_module("torch.distributed.fsdp._init_utils"), "_get_compute_device", lambda *a, **k: CPU)
+
+
 def _use_exact_attention() -> None:
     """Has scaled_dot_product_attention use its plain form, whatever the program chooses: DTensors know no other one on
     the CPU. What the program has chosen is remembered."""
@@ -226,6 +231,7 @@ def install() -> None:
     _restore_on_cpu()
     _drop_devices_of_ddp()
     _move_meshes()
+    _move_fsdp()
     _use_exact_attention()
     replace(torch.nn.functional, "scaled_dot_product_attention", _with_mask)
     _allow_capturable()
