@@ -27,20 +27,12 @@ from typing import Any, Dict, List, Optional
 
 import shardproof
 
-from . import ends
+from . import ends, preload
 from .link import Link, LinkError, WorldEnded
 
 # The signal at which a rank writes where it stands. The keeper (verify/run/keeper.h) sends it to the starter.
 _WHERE = signal.SIGRTMAX
 _exit_at_once = os._exit  # a rank's program gets another one
-
-
-def _has_torch() -> bool:
-    try:
-        importlib.import_module("torch")
-    except ImportError:
-        return False
-    return True
 
 
 def _has_gpu() -> bool:
@@ -184,9 +176,11 @@ def main() -> int:
     """Forks the ranks, and waits for them. Returns 0; the report of the run has the verdict."""
     settings = json.loads(os.environ.pop("SHARDPROOF_GUESTS"))
     words = sys.argv[1:]
-    has_torch = _has_torch()
+    has_torch = preload.torch()
     settings["starter"] = os.getpid()
     settings["has_gpu"] = has_torch and _has_gpu()
+    if has_torch and not settings["has_gpu"]:
+        preload.parts_of_torch(words)
     os.environ.setdefault("MASTER_PORT", str(_free_port()))
     ranks: Dict[int, int] = {}
     for rank in range(len(settings["sockets"])):
