@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "sim/layout/layout.h"
+#include "verify/checks/inferred_layout.h"
 #include "verify/inspect/disagreements.h"
 #include "verify/inspect/early_dumps.h"
-#include "verify/checks/inferred_layout.h"
 #include "verify/inspect/job.h"
 #include "verify/inspect/suspects.h"
 #include "verify/recordings/recording_reader.h"

@@ -79,8 +79,7 @@ std::string layout_text(const Inspection& inspection, std::size_t columns) {
   const GroupComparison& comparison = judged.comparison;
   const std::string sizes = fmt::format(
       "{} ({}). {} of {} groups of the dumps are equal to groups of this layout{}.",
-      sizes_text(judged.layout),
-      judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
+      sizes_text(judged.layout), judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
       comparison.groups - comparison.differing, comparison.groups,
       comparison.not_judged > 0 ? fmt::format("; {} not judged", comparison.not_judged) : "");
   return "\n" + wrapped("layout", 8, sizes, columns);

@@ -51,9 +51,9 @@ std::vector<std::string> with_client(const PythonCommand& python, const std::str
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   setenv("SHARDPROOF_GUESTS", settings_of(command, pipes).c_str(), 1);
-  for (const auto& [name, value] : {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
-                                    std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
-                                    std::pair("MASTER_ADDR", "127.0.0.1")})
+  for (const auto& [name, value] :
+       {std::pair("OMP_NUM_THREADS", "1"), std::pair("TORCHDYNAMO_DISABLE", "1"),
+        std::pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), std::pair("MASTER_ADDR", "127.0.0.1")})
     setenv(name, value, 0);
   for (const auto& [name, value] : command.variables) setenv(name.c_str(), value.c_str(), 1);
   const std::vector<std::string> words = with_client(command.python, command.client_folder);
