@@ -55,6 +55,7 @@ CHECK_THEMSELVES = (
     ("by_torch", 2),
 )
 SEEDS = 10  # of each schedule
+LONGEST = 600  # seconds of one program; chosen
 TOLERANCE = 2e-5  # of f32 over two steps; chosen
 
 
@@ -73,13 +74,17 @@ def program(words: str) -> List[str]:
 def run(ranks: int, words: str, options: str = "") -> Tuple[int, str]:
     """Runs a program as virtual ranks, and returns the exit code and what was written."""
     shardproof, python = sys.argv[1:3]
-    done = subprocess.run(
-        [shardproof, "run", "--no-gpu", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [shardproof, "run", "--no-gpu", "--ranks", str(ranks), *options.split(), "--", python, *program(words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=LONGEST,
+        )
+    except subprocess.TimeoutExpired as late:
+        return 124, f"no end after {LONGEST} s\n{late.stdout}"
     return done.returncode, done.stdout
 
 
@@ -115,7 +120,7 @@ def over_gloo(layout: "Reference", port: int) -> str:
                 text=True,
             )
         )
-    output = "".join(rank.communicate()[0] for rank in ranks)
+    output = "".join(rank.communicate(timeout=LONGEST)[0] for rank in ranks)
     found, wanted = numbers(layout.result()[1]), numbers(output)
     if not wanted:
         return f"no numbers over Gloo\n{output[-2000:]}"
