@@ -26,7 +26,7 @@ def _is_permuted(tensor: torch.Tensor) -> bool:
     expected = 1
     for stride, size in sorted((tensor.stride(i), tensor.size(i)) for i in range(tensor.dim()) if tensor.size(i) != 1):
         if stride != expected:
-            return tensor.is_cuda
+            return tensor.device.type == "cuda"
         expected *= size
     return True
 
