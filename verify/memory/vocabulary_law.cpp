@@ -39,8 +39,9 @@ VocabularyLaw vocabulary_law(const ScenarioRequest& request) {
   };
   constexpr std::int64_t kOneLess = 7, kMost = 8, kOfText = 1'000;
   VocabularyLaw law{.entries = padded(shape.vocab_size), .padding = padded(1)};
-  const std::int64_t half = padded(law.entries / 2);
-  const MemoryReport one = with_entries(request, law.entries), less = with_entries(request, half),
+  const std::int64_t half = padded(law.entries / 2), more_than_half = padded(law.entries * 3 / 4);
+  const MemoryReport one = with_entries(request, law.entries), of_half = with_entries(request, half),
+                     of_more = with_entries(request, more_than_half),
                      seven = with_entries(request, kOneLess * law.entries),
                      eight = with_entries(request, kMost * law.entries);
   for (std::size_t stage = 0; stage < one.stages.size(); ++stage) {
@@ -48,7 +49,9 @@ VocabularyLaw vocabulary_law(const ScenarioRequest& request) {
       return (to.stages[stage].peak_bytes() - from.stages[stage].peak_bytes()) * kOfText / entries;
     };
     const std::int64_t most = growth(seven, eight, law.entries);
-    const std::int64_t least = half < law.entries ? growth(less, one, law.entries - half) : 0;
+    std::int64_t least = half < law.entries ? growth(of_half, one, law.entries - half) : 0;
+    if (more_than_half < law.entries)
+      least = std::min(least, growth(of_more, one, law.entries - more_than_half));
     if (most != 0) law.growth.push_back({stage, std::min(least, most), std::max(least, most)});
   }
   if (one.gpu_memory && one.has_activations) law.fits_up_to = most_that_fit(request, law.padding);

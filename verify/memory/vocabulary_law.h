@@ -11,7 +11,7 @@
 ///         of the chosen size to that size, and by at most as much as from seven to eight times as many,
 ///         which bounds all sizes between. Two things are not linear: the padding of the buffers of ZeRO-1,
 ///         and a matrix that happens to have the shape of another one, with which it shares a placeholder
-///         (fixed_memory.h).
+///         (fixed_memory.h). Half of the size may be such a shape, so that three quarters are asked, too.
 
 #include <cstddef>
 #include <cstdint>
