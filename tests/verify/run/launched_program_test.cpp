@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/base/error.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/verify/run/guest_test.h"
 
 namespace {
@@ -18,8 +19,7 @@ using Words = std::vector<std::string>;
 /// A torchrun with this beginning, alone on PATH.
 class Torchrun {
  public:
-  explicit Torchrun(const std::string& beginning)
-      : folder_(testing::TempDir() + "shardproof-torchrun"), before_(std::getenv("PATH")) {
+  explicit Torchrun(const std::string& beginning) : folder_(temporary_.path()), before_(std::getenv("PATH")) {
     std::filesystem::create_directory(folder_);
     const test::TemporaryFile file("torchrun", beginning);
     std::filesystem::copy_file(file.path(), folder_ / "torchrun",
@@ -27,12 +27,10 @@ class Torchrun {
     std::filesystem::permissions(folder_ / "torchrun", std::filesystem::perms::owner_all);
     setenv("PATH", ("/no/such/folder:" + folder_.string()).c_str(), 1);
   }
-  ~Torchrun() {
-    setenv("PATH", before_.c_str(), 1);
-    std::filesystem::remove_all(folder_);
-  }
+  ~Torchrun() { setenv("PATH", before_.c_str(), 1); }
 
  private:
+  const test::TemporaryFolder temporary_{"-torchrun"};
   std::filesystem::path folder_;
   std::string before_;
 };

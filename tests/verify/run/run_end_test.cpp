@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/verify/run/guest_test.h"
 
 namespace {
@@ -22,13 +23,13 @@ class RunNotBegun : public test::WithPython {};
 
 /// What is said of a program that a folder's sitecustomize.py keeps from beginning.
 std::string refusal_with(const std::string& sitecustomize) {
-  const std::filesystem::path folder = testing::TempDir() + "shardproof-site";
+  const test::TemporaryFolder temporary("-site");
+  const std::filesystem::path folder = temporary.path();
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "sitecustomize.py") << sitecustomize;
   setenv("PYTHONPATH", folder.c_str(), 1);
   const test::RunResult run = test::run("run --ranks 2 --format json -- python3 -c pass");
   unsetenv("PYTHONPATH");
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
   const auto refused = nlohmann::json::parse(run.out)["error"];
   EXPECT_EQ(refused["code"], "run_program_not_started") << run.out;
@@ -53,12 +54,12 @@ TEST_F(RunNotBegun, AnInterpreterWithoutItsLibraryIsRefused) {
 }
 
 TEST(RunOfOldPython, IsRefused) {
-  const std::filesystem::path folder = testing::TempDir() + "shardproof-old-python";
+  const test::TemporaryFolder temporary("-old-python");
+  const std::filesystem::path folder = temporary.path();
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "python2") << "#!/bin/sh\necho \"SyntaxError: invalid syntax\" >&2\nexit 1\n";
   std::filesystem::permissions(folder / "python2", std::filesystem::perms::owner_all);
   const test::RunResult run = test::run("run --ranks 2 -- " + (folder / "python2").string() + " -c pass");
-  std::filesystem::remove_all(folder);
   EXPECT_TRUE(has(run.err, "with exit code 1: SyntaxError: invalid syntax")) << run.err;
 }
 

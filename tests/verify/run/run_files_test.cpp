@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/verify/run/guest_test.h"
 #include "verify/program/program.h"
 
@@ -25,10 +26,8 @@ class RunFiles : public test::WithPython {
  protected:
   void SetUp() override {
     WithPython::SetUp();
-    std::filesystem::remove_all(folder_);
     std::filesystem::create_directory(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string text(const std::string& name) const {
@@ -38,7 +37,8 @@ class RunFiles : public test::WithPython {
     return all.str();
   }
 
-  const std::filesystem::path folder_ = testing::TempDir() + "shardproof-run-files";
+  const test::TemporaryFolder temporary_{"-run-files"};
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(RunFiles, InspectNamesTheSameRankAndLinesFromTheDumps) {
