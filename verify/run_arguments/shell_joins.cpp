@@ -118,6 +118,8 @@ class Merge {
         return std::nullopt;
       const auto cut = is_behind ? more.begin() : more.end() - count;
       more.erase(cut, cut + count);
+      const bool has_other_blanks = is_text && other->fields.front().text != before.fields.front().text;
+      if (more.empty() && has_other_blanks) return std::nullopt;
       if (!more.empty()) add(more, value);
     }
     return value;

@@ -318,4 +318,14 @@ RC_GTEST_PROP(ShellBranches, AreFollowedAsBashFollowsThem, ()) {
   RC_ASSERT(written(run) == said_by_bash(script));
 }
 
+// A branch that only adds blanks has made another text, too.
+TEST(BranchOfBlanks, IsNotKnownWhereItMayRun) {
+  const auto read_with = [](const std::string& condition) {
+    return read("X='a  b'\n" + condition + " && X+='  '\nA=(--save=\"$X\")");
+  };
+  EXPECT_EQ(read_with("[ -z \"$OTHER\" ]"), "begin save=X=a  b   | X=a  b  ");
+  EXPECT_EQ(read_with("[ 1 = 1 ]"), "begin save=a=b");
+  EXPECT_EQ(read_with("[ 1 = 2 ]"), "begin save=a=b");
+}
+
 }  // namespace
