@@ -57,6 +57,11 @@ ShellFields words_of(const ShellValue& value) {
   return words;
 }
 
+/// Whether values of one kind are texts that differ, be it in blanks alone.
+bool is_other_text(const ShellValue& a, const ShellValue& b) {
+  return a.kind == ValueKind::text && a.fields.front().text != b.fields.front().text;
+}
+
 /// A variable of which branches have made other values.
 class Merge {
  public:
@@ -118,8 +123,7 @@ class Merge {
         return std::nullopt;
       const auto cut = is_behind ? more.begin() : more.end() - count;
       more.erase(cut, cut + count);
-      const bool has_other_blanks = is_text && other->fields.front().text != before.fields.front().text;
-      if (more.empty() && has_other_blanks) return std::nullopt;
+      if (more.empty() && is_other_text(before, *other)) return std::nullopt;
       if (!more.empty()) add(more, value);
     }
     return value;

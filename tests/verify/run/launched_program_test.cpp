@@ -30,7 +30,7 @@ class Torchrun {
   ~Torchrun() { setenv("PATH", before_.c_str(), 1); }
 
  private:
-  const test::TemporaryFolder temporary_{"-torchrun"};
+  const test::TemporaryFolder temporary_{"-on-path"};
   std::filesystem::path folder_;
   std::string before_;
 };
