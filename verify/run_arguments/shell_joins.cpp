@@ -123,8 +123,10 @@ class Merge {
         return std::nullopt;
       const auto cut = is_behind ? more.begin() : more.end() - count;
       more.erase(cut, cut + count);
-      if (more.empty() && is_other_text(before, *other)) return std::nullopt;
-      if (!more.empty()) add(more, value);
+      if (!more.empty())
+        add(more, value);
+      else if (is_other_text(before, *other))
+        return std::nullopt;
     }
     return value;
   }
