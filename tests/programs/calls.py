@@ -1,6 +1,5 @@
 """Calls of torch.distributed in its many forms. Each rank checks what it gets."""
 
-import os
 from typing import Any
 
 import torch

@@ -30,7 +30,6 @@ class Group(dist.ProcessGroup):
         self._name = self._description = ""
         self._is_nccl = backend == "nccl"
         self.is_made = False  # whether torch has made the group; meanwhile it looks for what it knows of each device
-        self._devices: List[torch.device] = []
 
     # ---- what torch asks of a group
 
@@ -40,16 +39,9 @@ class Group(dist.ProcessGroup):
     def _get_backend(self, device: Any) -> "Group":
         return self
 
-    def end_making(self) -> None:
-        """Names the devices of the group. A group that names some while torch makes it is taken for one in C++."""
-        self._devices = [] if self._is_nccl else [torch.device("cpu")]
-
     @property
     def _device_types(self) -> List[torch.device]:
-        return self._devices
-
-    @property
-    def _device_types(self) -> "List[torch.device]":
+        """The devices of the group. One that names some while torch makes it is taken for one in C++."""
         return [torch.device("cpu"), torch.device("cuda")] if self.is_made and not self._is_nccl else []
 
     @property

@@ -28,7 +28,7 @@ def parts_of_torch(words: List[str]) -> None:
         for name in _OF_PACKAGES:
             try:
                 importlib.import_module(name)
-            except ImportError:  # this release has none of the name
+            except Exception:  # this release has none of the name, or not for this Python; the ranks go on without it
                 pass
 
 

@@ -44,11 +44,11 @@ _PASS_CALLS_ON = ("distributed_c10d.py", "c10d_logger.py", "contextlib.py")  # w
 
 def is_torchs_own() -> bool:
     """Whether torch itself makes the call that is being made, as DDP and FSDP do, and not the program."""
-    own, torch = _folders_that_pass_calls_on()[0], _folders_that_pass_calls_on()[2:]
+    own, frozen, *torch = _folders_that_pass_calls_on()
     frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((own, "<frozen ")) and os.path.basename(file) not in _PASS_CALLS_ON:
-            return bool(torch) and file.startswith(torch)
+        if not file.startswith((own, frozen)) and os.path.basename(file) not in _PASS_CALLS_ON:
+            return file.startswith(tuple(torch))
         frame = frame.f_back
     return False

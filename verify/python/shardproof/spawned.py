@@ -7,7 +7,7 @@ Errors  NotServed: the program starts another number of processes than the run h
 """
 
 import os
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence
 
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -63,17 +63,5 @@ def _start_processes(
     return None if join else _Done()
 
 
-def functions() -> "Tuple[Tuple[str, Any], ...]":
-    """Returns what torch.multiprocessing.spawn is to hold, by name."""
-
-    def spawn(
-        fn: Callable[..., Any],
-        args: Sequence[Any] = (),
-        nprocs: int = 1,
-        join: bool = True,
-        daemon: bool = False,
-        start_method: str = "spawn",
-    ) -> Any:
-        return _start_processes(fn, args, nprocs, join, daemon, start_method)
-
-    return ("start_processes", _start_processes), ("spawn", spawn)
+# What torch.multiprocessing.spawn is to hold, by name. Both of its functions take the same arguments.
+FUNCTIONS = (("start_processes", _start_processes), ("spawn", _start_processes))

@@ -104,19 +104,6 @@ def _say_where_it_stands() -> None:
     faulthandler.register(_WHERE, file=2)
 
 
-def _keep_from_children(link: int, segment: int) -> None:
-    """Closes the link in processes that a rank starts: the rank's end is seen though they go on."""
-
-    def forget() -> None:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, link, inheritable=False)
-        os.close(nothing)
-
-    for descriptor in (link, segment):
-        os.set_inheritable(descriptor, False)
-    os.register_at_fork(after_in_child=forget)
-
-
 def _ask_where(ranks: Dict[int, int]) -> None:
     """Passes on to all ranks the question where they stand."""
 
@@ -150,7 +137,8 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
     os.dup2(output, 1)
     os.dup2(errors, 2)
     _say_where_it_stands()
-    _keep_from_children(settings["sockets"][rank], settings["segments"][rank])
+    for descriptor in (settings["sockets"][rank], settings["segments"][rank]):
+        os.set_inheritable(descriptor, False)  # link.py lets go of the link in forked processes
     of_node = settings["ranks_of_node"]
     os.environ.update(_variables(rank, size, of_node))
     if settings["gives_local_rank"]:

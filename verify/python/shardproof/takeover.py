@@ -53,7 +53,6 @@ class _Groups:
                 group.is_made = True
             c10d._world.pg_map[group] = (backend, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = _config_of(backend)
-            group.end_making()
         return made
 
     def initialize(self, backend: str, init: Callable[[], None]) -> None:
@@ -183,6 +182,6 @@ def install(link: Link, store_path: str) -> None:
         ),
     )
     setattr(c10d, "_store_based_barrier", lambda *arguments, **named: None)
-    _replace(importlib.import_module("torch.multiprocessing.spawn"), spawned.functions())
+    _replace(importlib.import_module("torch.multiprocessing.spawn"), spawned.FUNCTIONS)
     os.environ.update(spawned.FOR_CHILDREN)
     torch.set_num_threads(1)

@@ -4,8 +4,7 @@ Threads that take turns are served, such as those of autograd and of a DataLoade
 another one waits could let the ranks go on in reality. So the call is refused, and the waiting thread raises too.
 A thread that is about to wait first gives others that run some time to come to their own call.
 
-Errors  NotServed: two threads of a rank make calls at once. It names both and where they stand. A call in a process
-        that the rank has forked is refused as well.
+Errors  NotServed: two threads of a rank make calls at once. It names both and where they stand.
 """
 
 import os
@@ -48,7 +47,6 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process = os.getpid()
         self._waiting: Optional[int] = None  # the thread that waits for a call
         self._is_sent = False  # whether the waiting thread has asked its rank
         self._left_alone: Set[int] = set()  # threads that have not come to a call when they had time to
@@ -56,7 +54,6 @@ class Turns:
 
     def __enter__(self) -> None:
         """Holds the link for a request that does not wait."""
-        self._require_own_process()
         self._lock.acquire()
         self._left_alone.discard(threading.get_ident())
         if self._refusal or self.is_waited_for():
@@ -70,7 +67,6 @@ class Turns:
 
     def begin_wait(self) -> None:
         """Has this thread wait for a call, until end_wait()."""
-        self._require_own_process()
         own = threading.get_ident()
         with self._lock:
             self._left_alone.discard(own)
@@ -112,10 +108,6 @@ class Turns:
                 return
             time.sleep(_STEP)
         self._left_alone |= running
-
-    def _require_own_process(self) -> None:
-        if os.getpid() != self._process:
-            raise NotServed("a call in a process that the rank has forked")
 
     @staticmethod
     def _frames_and_names() -> "tuple[Dict[int, FrameType], Dict[int, str]]":
