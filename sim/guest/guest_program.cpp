@@ -82,6 +82,9 @@ class Served {
       case GuestWish::publish:
         rank_.publish(request.name, calls_.tensor_of(request.tensor));
         return json::object();
+      case GuestWish::tell:
+        if (is_first()) record_.told = request.text;
+        return json::object();
       case GuestWish::end:
       case GuestWish::raised:
         break;

@@ -39,6 +39,7 @@ struct GuestGroup {
 struct GuestRecord {
   std::atomic<std::int64_t> calls = 0;  // that were started
   std::vector<GuestGroup> groups;       // in the order in which they were made
+  std::string told;                     // what the first rank's program has told last; not read here
 };
 
 /// Returns the program that serves the guests. The record outlives it.

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kWishes[] = {"call", "batch", "wait", "new_group", "publish", "end", "raised"};
+constexpr std::string_view kWishes[] = {"call",    "batch", "wait", "new_group",
+                                        "publish", "tell",  "end",  "raised"};
 constexpr std::string_view kReduceOps[] = {"sum", "max", "min", "product", "average"};
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
@@ -156,6 +157,9 @@ void take_arguments(const Members& members, GuestRequest& request) {
     case GuestWish::publish:
       request.name = members.text("name");
       request.tensor = members.tensor("tensor");
+      return;
+    case GuestWish::tell:
+      request.text = members.text("text");
       return;
     case GuestWish::raised:
       request.text = members.text("text");

@@ -7,6 +7,7 @@
 ///   wait       for `call`, the number of the frame that has started a call or a batch
 ///   new_group  `name`, `members` (global ranks), `site`
 ///   publish    `name`, `tensor`
+///   tell       `text`: what the program knows of itself, for who has asked for the run (GuestRecord::told)
 ///   end        the program has ended
 ///   raised     the program has ended by an exception, whose text is `text`. `refused`: because of the call
 ///              that was refused last, whose refusal is then the finding
@@ -47,7 +48,7 @@ struct GuestCall {
   std::vector<std::int64_t> send = {}, receive = {};
 };
 
-enum class GuestWish { call, batch, wait, new_group, publish, end, raised };
+enum class GuestWish { call, batch, wait, new_group, publish, tell, end, raised };
 
 struct GuestRequest {
   GuestWish wish = GuestWish::call;
@@ -58,7 +59,7 @@ struct GuestRequest {
   std::string name = {};          // new_group and publish
   std::vector<int> members = {};  // new_group
   GuestTensor tensor = {};        // publish
-  std::string text = {};          // raised
+  std::string text = {};          // tell and raised
   bool is_refused = false;        // raised
 };
 

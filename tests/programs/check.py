@@ -8,7 +8,7 @@ has one of them are run. Two checks run at a time. A table at the end has the se
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
   seeds     the same under other schedules: the same bits and the same run_hash
-  pretrain  Megatron's own training loop: losses are those of one rank
+  pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
 
@@ -40,7 +40,13 @@ LAYOUTS = (
     (8, "--experts 4 --tp 2 --sp --pp 2 --ep 2 --etp 1 --dispatcher alltoall --zero"),
 )
 OVER_GLOO = ("--tp 2", "--pp 2", "--zero")
-TRAININGS = ("--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2")
+TRAININGS = (
+    (2, "--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
+    (4, "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1"),
+    (4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer"),
+)
+EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
+OVERLAPPED = EXPERTS + " --tensor-model-parallel-size 2 --sequence-parallel --expert-tensor-parallel-size 1 --overlap-grad-reduce --overlap-param-gather"
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
@@ -104,6 +110,16 @@ def compared(layout: "Reference", expected: "Reference") -> str:
         return f"{len(found)} numbers in place of {len(wanted)}"
     differing = [(x, y) for x, y in zip(found, wanted) if abs(x - y) > TOLERANCE * abs(y)]
     return f"{differing[0][0]} in place of {differing[0][1]}" if differing else ""
+
+
+def carried(training: "Reference", warnings: int = 0) -> str:
+    """Returns what is wrong with what the calls of a training carry; `warnings` operations carry something else."""
+    found = re.search(r"^calls   (\d+) of (\d+) operations? carry .*\n.*\n((?:warning .*\n)*)", training.result()[1], re.M)
+    if found is None:
+        return f"its calls are not judged\n{training.result()[1][-2000:]}"
+    equal, judged, said = int(found[1]), int(found[2]), found[3]
+    as_expected = judged - equal == warnings == said.count("\n") == said.count("2 times as many")
+    return "" if as_expected and equal > 0 else found[0]
 
 
 def over_gloo(layout: "Reference", port: int) -> str:
@@ -207,8 +223,13 @@ def all_checks() -> List[Check]:
     for number in range(2 * SEEDS):
         options = f"--schedule {('uniform', 'pct')[number % 2]} --schedule-seed {number // 2 + 1}"
         checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first)))
-    for words in TRAININGS:
-        checks.append(Check("pretrain", "pretrain " + words, lambda x=Reference(2, "pretrain " + words): compared(x, training)))
+    for ranks, words in TRAININGS:
+        one = Reference(ranks, "pretrain " + words)
+        checks.append(Check("pretrain", one.words, lambda x=one: compared(x, training) or carried(x)))
+    # Without overlap each of the two optimizers gathers the parameters of both.
+    for ranks, words, warnings in ((8, OVERLAPPED, 0), (4, EXPERTS, 2)):
+        one = Reference(ranks, "pretrain " + words)
+        checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
     for kind, line in lines_of_mistakes().items():
         checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))

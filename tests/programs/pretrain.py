@@ -11,12 +11,11 @@ import torch
 from megatron.core.datasets import utils as datasets
 from megatron.core.enums import ModelType
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.training import get_args, pretrain
 from megatron.training.argument_utils import pretrain_cfg_container_from_args
 from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
 
-from tiny_gpt import draw
+from tiny_gpt import block_of, draw
 
 OPTIONS = """
     --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16
@@ -38,7 +37,7 @@ class Samples(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return {"tokens": tokens[:-1], "labels": tokens[1:]}
 
 
-def provide_data(*_: Any, **__: Any) -> Any:
+def provide_data(*_: Any, vp_stage: Any = None) -> Any:
     return Samples(), None, None
 
 
@@ -47,12 +46,13 @@ def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage:
     config = named.pop("config", None) or core_transformer_config_from_args(args)
     model = GPTModel(
         config,
-        get_gpt_layer_local_spec(),
+        block_of(config, {} if vp_stage is None else {"vp_stage": vp_stage}),
         args.padded_vocab_size,
         args.seq_length,
         pre_process=pre_process,
         post_process=post_process,
-        share_embeddings_and_output_weights=True,
+        share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
+        position_embedding_type=args.position_embedding_type,
         vp_stage=vp_stage,
     )
     draw(model)

@@ -5,7 +5,7 @@
 
 import argparse
 import hashlib
-from typing import Any, Iterator
+from typing import Any, Dict, Iterator
 
 import torch
 from megatron.core import parallel_state, tensor_parallel
@@ -41,6 +41,12 @@ def with_norm(spec: Any) -> Any:
         if "layernorm" in name and isinstance(value, type) and "Identity" not in value.__name__:
             setattr(spec.submodules, name, Norm)
     return spec
+
+
+def block_of(config: TransformerConfig, stages: Dict[str, int]) -> TransformerBlockSubmodules:
+    """Returns the spec of the layers that a chunk holds."""
+    layer = with_norm(get_gpt_layer_local_spec(num_experts=config.num_moe_experts))
+    return TransformerBlockSubmodules([layer] * get_num_layers_to_build(config, **stages), Norm)
 
 
 def parsed() -> argparse.Namespace:
@@ -160,14 +166,12 @@ def main() -> None:
     chunks = []
     for chunk in range(given.vpp):
         stages = {"vp_stage": chunk} if given.vpp > 1 else {}
-        layer = with_norm(get_gpt_layer_local_spec(num_experts=given.experts or None))
-        spec = TransformerBlockSubmodules([layer] * get_num_layers_to_build(config, **stages), Norm)
         first = parallel_state.is_pipeline_first_stage(ignore_virtual=False, **stages)
         last = parallel_state.is_pipeline_last_stage(ignore_virtual=False, **stages)
         chunks.append(
             GPTModel(
                 config,
-                spec,
+                block_of(config, stages),
                 VOCABULARY,
                 SEQUENCE,
                 pre_process=first,

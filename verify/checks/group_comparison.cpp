@@ -272,9 +272,12 @@ const char* difference_name(GroupDifference::What what) {
 }
 
 std::string kind_of_description(std::string description) {
-  constexpr std::string_view kGloo = "_GLOO";  // "DATA_PARALLEL_GROUP_GLOO", "..._GROUP_GLOO_L0"
-  const std::size_t at = description.find(kGloo);
-  if (at != std::string::npos) description.erase(at, kGloo.size());
+  // "DATA_PARALLEL_GROUP_GLOO" and "..._GROUP_GLOO_L0"; and a group that has more members only where ranks
+  // share the parameters of an expert.
+  for (const std::string_view more : {"_GLOO", "_WITH_EGTP"}) {
+    const std::size_t at = description.find(more);
+    if (at != std::string::npos) description.erase(at, more.size());
+  }
   return sim::kind_described_as(description);
 }
 

@@ -79,7 +79,7 @@ std::string difference_of_stages(const ScenarioRequest& request, const std::vect
 /// Returns what a step made in another way than the closed forms say, in words; "" if there is nothing.
 std::string difference_of_step(const ScenarioRequest& request, const StepTotals& made,
                                const std::vector<StageWork>& stages, bool has_all_replicas) {
-  std::string different = difference(expected_step_totals(request), made);
+  std::string different = difference(expected_totals(request), made);
   if (different.empty()) different = difference_of_stages(request, stages, has_all_replicas);
   return different;
 }

@@ -11,11 +11,11 @@ namespace verify {
 
 namespace {
 
-/// Calls visit(call, times, stage) for all calls of the ranks of each stage, with how often a rank makes
-///       them.
+/// Calls visit(call, times, stage) for all calls of the ranks of each stage in so many steps, with how often
+/// a rank makes them.
 template <typename Visit>
-void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, bool with_making,
-                   const Visit& visit) {
+void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, std::int64_t steps,
+                   bool with_making, const Visit& visit) {
   const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   for (int stage = 0; stage < std::ssize(work); ++stage) {
     const auto visit_all = [&](const std::vector<RepeatedCall>& calls, std::int64_t times) {
@@ -23,10 +23,10 @@ void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& 
     };
     const RankWork& own = work[static_cast<std::size_t>(stage)];
     for (const ChunkWork& chunk : own.chunks) {
-      visit_all(chunk.forward.calls, microbatches);
-      visit_all(chunk.backward.calls, microbatches);
+      visit_all(chunk.forward.calls, steps * microbatches);
+      visit_all(chunk.backward.calls, steps * microbatches);
     }
-    visit_all(own.of_step, 1);
+    visit_all(own.of_step, steps);
     if (with_making) visit_all(own.of_making, 1);
   }
 }
@@ -38,12 +38,13 @@ std::string text_of(const CallTotal& total) {
 
 }  // namespace
 
-StepTotals expected_step_totals(const ScenarioRequest& request) {
+StepTotals expected_totals(const ScenarioRequest& request, std::int64_t steps) {
   const std::int64_t ranks_of_stage = request.layout.grid_size / request.layout.pp;
   KindTraffic traffic(request.layout, request.nodes);
   StepTotals totals;
   for_each_call(
-      request, step_work(request), true, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+      request, step_work(request), steps, true,
+      [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
         const ExpectedCall& call = repeated.call;
         const bool is_message = sim::is_point_to_point(call.operation);
         const bool is_of_all = repeated.ep_rank == kAllEpRanks;
@@ -61,7 +62,7 @@ StepTotals expected_step_totals(const ScenarioRequest& request) {
 std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
                                             KindTraffic& traffic) {
   std::map<std::string, KindBytes> kinds;
-  for_each_call(request, work, false, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+  for_each_call(request, work, 1, false, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
     const sim::Traffic sent = traffic.of(repeated.call, stage, repeated.ep_rank);
     KindBytes& bytes = kinds[repeated.call.group];
     bytes.inside += times * sent.bytes_inside;

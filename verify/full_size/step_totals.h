@@ -1,7 +1,7 @@
 #pragma once
 
-/// The calls of one training step by all ranks of a world, in closed form, with the bytes that
-/// they send inside nodes and across them.
+/// The calls of training steps by all ranks of a world, in closed form, with the bytes that they send inside
+/// nodes and across them.
 ///
 /// Shapes  rows for each kind of groups, site, operation and dtype. Messages have one row for each kind and
 ///         operation: at which of its sites a schedule sends them between stages is its own choice.
@@ -36,9 +36,9 @@ struct CallTotal {
 };
 using StepTotals = std::map<TotalKey, CallTotal>;
 
-/// Returns what all ranks call in a step, from the making of the model to the loss. The work of the step must
-/// be known (step_work.h).
-StepTotals expected_step_totals(const ScenarioRequest& request);
+/// Returns what all ranks call from the making of the model to the end of so many steps. The work of a step
+/// must be known (step_work.h).
+StepTotals expected_totals(const ScenarioRequest& request, std::int64_t steps = 1);
 
 /// Returns the rows of a ledger in the same form.
 StepTotals totals_of(const std::vector<sim::LedgerRow>& ledger);

@@ -78,7 +78,9 @@ std::string guest_run_text(const GuestRequest& request, const GuestRun& run) {
   for (const sim::Finding& warning : run.report.warnings) text += "\nwarning " + sim::text_of(warning, "");
   if (!run.report.ledger.empty()) text += "\n" + ledger_table(run.report);
   text += "\n" + bound(request, run);
-  return run.layout ? text + live_layout_text(*run.layout) : text;
+  if (run.layout) text += live_layout_text(*run.layout);
+  if (run.calls) text += judged_calls_text(*run.calls);
+  return text;
 }
 
 Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
@@ -94,7 +96,8 @@ Json guest_run_json(const GuestRequest& request, const GuestRun& run) {
                    {"run_hash", fmt::format("{:016x}", run.report.run_hash)},
                    {"schedule_hash", fmt::format("{:016x}", run.report.schedule_hash)},
                    {"reproduce", request.world.reproduce},
-                   {"layout", run.layout ? judged_layout_json(*run.layout) : Json(nullptr)}};
+                   {"layout", run.layout ? judged_layout_json(*run.layout) : Json(nullptr)},
+                   {"closed_form", run.calls ? judged_calls_json(*run.calls) : Json(nullptr)}};
   for (const sim::Finding& finding : run.report.findings)
     document["findings"].push_back(finding_json(finding));
   for (const sim::Finding& warning : run.report.warnings)

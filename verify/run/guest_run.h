@@ -13,6 +13,7 @@
 #include "verify/checks/inferred_layout.h"
 #include "verify/checks/traced_run.h"
 #include "verify/run/guest_processes.h"
+#include "verify/run/live_calls.h"
 #include "verify/vocabulary/command_line.h"
 
 namespace verify {
@@ -31,6 +32,7 @@ struct GuestRun {
   std::vector<std::string> ended;         // by rank: the exit code of its process, or minus the signal
   std::vector<std::string> unmet_faults;  // those of --plant that no call had
   std::optional<TracedRun> trace;         // with GuestRequest::is_traced
+  std::optional<JudgedCalls> calls;       // of a program that tells the arguments of Megatron
   std::optional<JudgedLayout> layout;     // of a program over Megatron
   bool checks_nothing = false;            // no rank made a call or a group
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }

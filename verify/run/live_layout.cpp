@@ -1,6 +1,7 @@
 #include "verify/run/live_layout.h"
 
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/base/printable_text.h"
 #include "verify/output/phrases.h"
@@ -18,19 +19,21 @@ bool is_judged(const sim::GuestGroup& group) {
 
 }  // namespace
 
-std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& groups, int ranks) {
+std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& groups, int ranks,
+                                        std::optional<sim::Layout> given) {
   GroupDump made{.form = DumpForm::flight_recorder};
   for (const sim::GuestGroup& group : groups)
     if (is_judged(group)) made.groups.push_back({group.name, group.members});
+  if (given && !made.groups.empty()) return judged_layout(made, std::move(*given));
   return inferred_layout(made, ranks);
 }
 
 std::string live_layout_text(const JudgedLayout& judged) {
   const GroupComparison& comparison = judged.comparison;
   std::string text = fmt::format(
-      "layout  {}, from the program's groups\n        {} of {} have the members that Megatron gives them\n",
-      sizes_text(judged.layout), comparison.groups - comparison.differing,
-      counted(comparison.groups, "group"));
+      "layout  {}, from the program's {}\n        {} of {} have the members that Megatron gives them\n",
+      sizes_text(judged.layout), judged.is_inferred ? "groups" : "arguments",
+      comparison.groups - comparison.differing, counted(comparison.groups, "group"));
   std::size_t shown = 0;
   for (const GroupDifference& difference : comparison.differences) {
     if (difference.what == GroupDifference::What::missing) continue;

@@ -17,7 +17,8 @@
 namespace verify {
 
 /// Returns nothing where no group is Megatron's.
-std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& groups, int ranks);
+std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& groups, int ranks,
+                                        std::optional<sim::Layout> given);
 
 /// Says what the layout is, and which groups differ from its own.
 std::string live_layout_text(const JudgedLayout& judged);

@@ -392,6 +392,7 @@ TEST(Guests, ThatLieAreRefusedByName) {
       {R"({"do": "call", "operation": "barrier", "group": 5})", "a member of"},
       {R"({"do": "call", "operation": "broadcast", "root": 2, "output": ["f32", 0, 1]})", "call_root"},
       {R"({"do": "wait", "call": 9})", "waited for once"},
+      {R"({"do": "tell", "text": 7})", "a text"},
       {R"({"do": "batch", "calls": []})", "sends and receives"},
   };
   for (const auto& [body, part] : kLies) {

@@ -280,7 +280,7 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   const ScenarioRequest request = test::scenario_request(one_world());
   StepReport step = full_size_step(request, {2});
   ASSERT_TRUE(step.row.holds) << step.row.detail;
-  const StepTotals expected = expected_step_totals(request);
+  const StepTotals expected = expected_totals(request);
   EXPECT_EQ(difference(expected, totals_of(step.ledger)), "");
   for (sim::LedgerRow& row : step.ledger) {
     if (row.site == "row_parallel_linear.forward") row.elements += 1;

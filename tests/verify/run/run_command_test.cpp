@@ -123,6 +123,15 @@ TEST_F(RunCommand, AGroupThatIsNotMegatronsIsAWarning) {
   EXPECT_TRUE(has(run.out, "warning [0,3] of 'PIPELINE_MODEL_PARALLEL_GROUP' is no group")) << run.out;
 }
 
+TEST_F(RunCommand, WhatTheFirstRankTellsOfItsArgumentsIsJudged) {
+  const test::RunResult run = run_of(R"(
+call('barrier', 5)
+link.ask({"do": "tell", "text": '{"shardproof_run": 2}' if rank == 0 else ''})
+)");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "calls   not held against a closed form: ")) << run.out;
+}
+
 TEST_F(RunCommand, AGroupMayHaveAnyName) {
   const test::RunResult run = run_of(R"(
 for name in ("tp", "dp", "my tp", "embd"):

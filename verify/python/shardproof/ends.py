@@ -16,7 +16,7 @@ import traceback
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional
 
-from . import sites
+from . import sites, told
 from .link import Link, LinkError, Refused, WorldEnded
 
 _MOST_TEXT = 300  # characters of an exception
@@ -36,6 +36,9 @@ class _LastWord:
         """Says that the program has ended well. It waits for what the program need not wait for."""
         if not self._is_over():
             self._link.finish_sends()
+            arguments = told.arguments() if self._link.is_first else None
+            if arguments:
+                self._ask({"do": "tell", "text": arguments})
             self._say({"do": "end"})
 
     def raised(self, text: str, refused: bool = False) -> None:
@@ -48,6 +51,9 @@ class _LastWord:
 
     def _say(self, request: Dict[str, Any]) -> None:
         self._is_said = True
+        self._ask(request)
+
+    def _ask(self, request: Dict[str, Any]) -> None:
         try:
             self._link.ask(request)
         except (LinkError, WorldEnded):  # the rank is over, and the report of the run says why

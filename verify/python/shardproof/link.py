@@ -112,6 +112,11 @@ class Link:
         self._said_by_child = mmap.mmap(-1, 1)  # shared with forked processes; 1 if one has made a call
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that tells what all ranks know."""
+        return self._rank == "0"
+
     def require_own_process(self) -> None:
         """Refuses a call of a process that the rank has forked, and has the rank report it at its end."""
         if self._is_of_child:

@@ -1,0 +1,35 @@
+"""What a program over Megatron tells of itself: the arguments of its training, as they are after Megatron's parser.
+
+Shapes  the text is a document of a run (verify/run_arguments/run_document.h) of the kind "log".
+"""
+
+import json
+import os
+import sys
+from typing import Any, Dict, List, Optional
+
+_MODULES = ("megatron.training.global_vars", "megatron.global_vars")  # of which the second is older
+_MOST_CHARACTERS = 1000  # of a value that is told
+_MOST_TEXT = 500_000  # characters of the document, of which a frame has room for twice as many bytes
+
+
+def _words(value: Any) -> List[str]:
+    """Returns a value as the words of an argument."""
+    return [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
+
+
+def _document(values: Dict[str, Any]) -> str:
+    arguments = [{"name": name, "values": _words(value)} for name, value in sorted(values.items())]
+    short = [one for one in arguments if sum(map(len, one["values"])) <= _MOST_CHARACTERS]
+    world = {"ranks": int(os.environ["WORLD_SIZE"]), "from": "the ranks of this run"}
+    return json.dumps({"shardproof_run": 1, "kind": "log", "name": "the program", "arguments": short, "world": world})
+
+
+def arguments() -> Optional[str]:
+    """Returns the arguments of Megatron's training, if the program has parsed them."""
+    for name in _MODULES:
+        parsed = getattr(sys.modules.get(name), "_GLOBAL_ARGS", None)
+        if parsed is not None:
+            text = _document(vars(parsed))
+            return text if len(text) <= _MOST_TEXT else None
+    return None

@@ -1,0 +1,191 @@
+#include "verify/run/live_calls.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/checks/group_comparison.h"
+#include "verify/full_size/step_work.h"
+#include "verify/megatron_rules/run_of_file.h"
+#include "verify/output/phrases.h"
+#include "verify/requests/scenario.h"
+#include "verify/requests/scenario_request.h"
+#include "verify/run_arguments/run_document.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostFunctions = 16;  // of a row, because all subsets are tried
+
+ScenarioRequest request_of(const RunOfFile& run) {
+  return scenario_request({.name = "the program", .settings = run.settings, .run = run});
+}
+
+/// Returns the steps that the program has trained: from that of the checkpoint that it has loaded to the one
+/// in which Megatron says that it is.
+std::int64_t steps_of(const RunValues& values) {
+  const std::int64_t begun = values.number("iteration").value_or(0);
+  const std::optional<std::int64_t> last = values.number("curr-iteration");
+  return last ? *last + 1 - begun : values.number("train-iters").value_or(0) - begun;
+}
+
+bool evaluates(const RunValues& values) {
+  return values.number("eval-iters").value_or(0) != 0 && (values.has("do-valid") || values.has("do-test"));
+}
+
+/// Returns why the calls of a training are not known; "" if they are.
+std::string why_unknown(const RunOfFile& run, const ScenarioRequest& request) {
+  if (!request.model.shape || !request.placement || !request.batch.global_batch_size)
+    return "the arguments do not give the sizes of a model";
+  if (steps_of(run.values) <= 0) return "the program tells no number of steps";
+  if (evaluates(run.values))
+    return "the program evaluates, too (--eval-iters); only the calls of training are known";
+  return why_no_step_work(request);
+}
+
+/// What a program's own functions decide: how a batch reaches the ranks, and which losses it shows.
+bool is_of_program(const std::string& site) {
+  return site.starts_with("get_batch.") || site == "training_log.loss";
+}
+
+bool is_whole_number(sim::DType dtype) {
+  return dtype == sim::DType::i64 || dtype == sim::DType::i32 || dtype == sim::DType::i8 ||
+         dtype == sim::DType::u8;
+}
+
+/// Whether calls of this operation are of this row. Which whole numbers count tokens is the program's choice,
+/// and Megatron sends one of two ways between two stages over the group of the world.
+bool is_of(const CallsRow& row, const sim::LedgerRow& made) {
+  const bool has_its_group = kind_of_description(made.kind) == row.kind ||
+                             (sim::is_point_to_point(row.operation) && made.kind == "world");
+  const bool has_its_dtype =
+      row.dtype == made.dtype || (is_whole_number(row.dtype) && is_whole_number(made.dtype));
+  return row.operation == made.operation && has_its_dtype && has_its_group;
+}
+
+std::int64_t elements_of(const std::vector<sim::LedgerRow>& rows) {
+  return std::transform_reduce(rows.begin(), rows.end(), std::int64_t{0}, std::plus<>(),
+                               [](const sim::LedgerRow& row) { return row.elements; });
+}
+
+/// Returns the functions whose elements add up to those that are expected: the fewest functions, and of these
+/// the first ones; nothing if no subset does.
+std::optional<std::vector<sim::LedgerRow>> adding_up_to(std::int64_t expected,
+                                                        const std::vector<sim::LedgerRow>& rows) {
+  if (rows.size() > kMostFunctions) return std::nullopt;
+  std::optional<std::vector<sim::LedgerRow>> fewest;
+  for (std::size_t set = 0; set < std::size_t{1} << rows.size(); ++set) {
+    std::vector<sim::LedgerRow> chosen;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if ((set >> i & 1) != 0) chosen.push_back(rows[i]);
+    if (elements_of(chosen) == expected && (!fewest || chosen.size() < fewest->size()))
+      fewest = std::move(chosen);
+  }
+  return fewest;
+}
+
+void judge(CallsRow& row, const std::vector<sim::LedgerRow>& ledger) {
+  for (const sim::LedgerRow& made : ledger)
+    if (is_of(row, made)) row.made.push_back(made);
+  if (auto chosen = adding_up_to(row.expected, row.made)) {
+    row.made = std::move(*chosen);
+    row.is_equal = true;
+  }
+}
+
+/// Returns a row for each operation that the model, its gradients and parameters need.
+std::vector<CallsRow> expected_rows(const StepTotals& totals) {
+  std::vector<CallsRow> rows;
+  for (const auto& [key, total] : totals) {
+    if (is_of_program(key.site) || total.elements == 0) continue;
+    const auto same = std::ranges::find_if(rows, [&](const CallsRow& row) {
+      return row.kind == key.kind && row.operation == key.operation && row.dtype == key.dtype;
+    });
+    if (same == rows.end())
+      rows.push_back({key.kind, key.operation, key.dtype, total.elements, {}, false});
+    else
+      same->expected += total.elements;
+  }
+  return rows;
+}
+
+JudgedCalls judged(const RunOfFile& run, const std::vector<sim::LedgerRow>& ledger) {
+  const ScenarioRequest request = request_of(run);
+  JudgedCalls judged{.layout = request.layout, .unknown = why_unknown(run, request)};
+  if (!judged.unknown.empty()) return judged;
+  judged.steps = steps_of(run.values);
+  judged.beside = std::ssize(ledger);
+  judged.rows = expected_rows(expected_totals(request, judged.steps));
+  for (CallsRow& row : judged.rows) {
+    judge(row, ledger);
+    judged.beside -= std::ssize(row.made);
+  }
+  return judged;
+}
+
+/// Returns "_reduce carries 1,152, forward carries 768, 2 times as many".
+std::string made_text(const CallsRow& row) {
+  std::vector<std::string> parts;
+  for (const sim::LedgerRow& made : row.made)
+    parts.push_back(fmt::format("{} carries {}", made.site, grouped_digits(made.elements)));
+  if (parts.empty()) return "no function carries any";
+  const std::int64_t all = elements_of(row.made);
+  return fmt::format("{}{}", fmt::join(parts, ", "),
+                     all % row.expected == 0 ? fmt::format(", {} times as many", all / row.expected) : "");
+}
+
+}  // namespace
+
+bool JudgedCalls::is_equal() const {
+  return unknown.empty() && std::ranges::all_of(rows, &CallsRow::is_equal);
+}
+
+std::optional<JudgedCalls> judged_calls(const std::string& told, const std::vector<sim::LedgerRow>& ledger) {
+  if (told.empty()) return std::nullopt;
+  try {
+    return judged(run_of(read_run_document(told)), ledger);
+  } catch (const sim::Error& error) {
+    return JudgedCalls{.unknown = error.what()};
+  }
+}
+
+std::string judged_calls_text(const JudgedCalls& judged) {
+  if (!judged.unknown.empty()) return "calls   not held against a closed form: " + judged.unknown + "\n";
+  const std::int64_t equal = std::ranges::count_if(judged.rows, &CallsRow::is_equal);
+  std::string text = fmt::format(
+      "calls   {} of {} carry as many elements as {} with these arguments need\n        {} of the training "
+      "loop {} not judged\n",
+      equal, counted(std::ssize(judged.rows), "operation"), counted(judged.steps, "step"),
+      counted(judged.beside, "function"), judged.beside == 1 ? "is" : "are");
+  for (const CallsRow& row : judged.rows)
+    if (!row.is_equal)
+      text += fmt::format("warning {} of {} over {} needs {} elements; {}\n", sim::name_of(row.operation),
+                          sim::name_of(row.dtype), row.kind, grouped_digits(row.expected), made_text(row));
+  return text;
+}
+
+Json judged_calls_json(const JudgedCalls& judged) {
+  Json document = {{"steps", judged.steps},
+                   {"unknown", judged.unknown},
+                   {"equal", judged.is_equal()},
+                   {"beside", judged.beside},
+                   {"rows", Json::array()}};
+  for (const CallsRow& row : judged.rows) {
+    Json functions = Json::array();
+    for (const sim::LedgerRow& made : row.made) functions.push_back(made.site);
+    document["rows"].push_back({{"kind", row.kind},
+                                {"operation", sim::name_of(row.operation)},
+                                {"dtype", sim::name_of(row.dtype)},
+                                {"expected_elements", row.expected},
+                                {"equal", row.is_equal},
+                                {"functions", std::move(functions)}});
+  }
+  return document;
+}
+
+}  // namespace verify
