@@ -1,6 +1,8 @@
 #include "tests/support/run.h"
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
@@ -39,12 +41,13 @@ RunResult run(const std::string& command_line) {
 }
 
 RunResult run_process(const std::string& command) {
-  std::FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
-  RunResult result;
-  for (int c = std::getc(pipe); c != EOF; c = std::getc(pipe)) result.out.push_back(static_cast<char>(c));
-  const int status = pclose(pipe);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
+  static std::atomic<int> runs = 0;
+  const TemporaryFile output("output-" + std::to_string(runs++), "");
+  const int status = std::system(("(" + command + ") > '" + output.path() + "' 2>&1").c_str());
+  std::ifstream file(output.path(), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str(), ""};
 }
 
 TemporaryFile::TemporaryFile(const std::string& name, const std::string& text)

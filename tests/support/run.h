@@ -19,7 +19,8 @@ RunResult run(const std::vector<std::string>& arguments);
 /// Does the same with words separated by blanks. 'single quotes' keep blanks in a word.
 RunResult run(const std::string& command_line);
 
-/// Runs a shell command. `out` holds what it wrote to standard output and standard error.
+/// Runs a shell command. `out` holds what it wrote to standard output and standard error until its end. What
+/// it leaves behind, such as a stopped process, is not waited for.
 RunResult run_process(const std::string& command);
 
 /// A file in the temporary folder of the tests, which is removed with the object.
