@@ -31,8 +31,7 @@ RunResult run_under_mpi(int processes, const std::string& command, int most_seco
   std::filesystem::create_directories(sockets.path());
   const std::string port =
       is_hydra() ? "MASTER_PORT=" + std::to_string(kFirst + getpid() % kPorts) + " " : "";
-  return run_process(port + environment + " TMPDIR='" + sockets.path() +
-                     "' timeout --kill-after=10 " +
+  return run_process(port + environment + " TMPDIR='" + sockets.path() + "' timeout --kill-after=10 " +
                      std::to_string(most_seconds) + " '" + SHARDPROOF_MPIRUN + "' -n " +
                      std::to_string(processes) + " " + command);
 }

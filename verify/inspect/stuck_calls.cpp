@@ -111,9 +111,9 @@ class StuckCallJudge {
 
  private:
   void add_unreceived(const HoldingCall& call) {
-    if (!call.is_message || call.awaited.empty() || know_.may_have_lost(call.awaited.front())) return;
-    found_.seen = Seen::unreceived;
+    if (!call.is_message || call.awaited.empty() || !is_certain(know_, call)) return;
     const int sender = call.waiting.front();
+    found_.seen = Seen::unreceived;
     const HoldingCall* const other = know_.message_that_awaits(sender);
     if (other == nullptr)
       found_.add(call.awaited.front(), SuspectKind::order,
