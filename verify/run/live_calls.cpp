@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/checks/group_comparison.h"
 #include "verify/full_size/step_work.h"
 #include "verify/megatron_rules/run_of_file.h"
@@ -21,6 +22,7 @@ namespace verify {
 namespace {
 
 constexpr std::size_t kMostFunctions = 16;  // of a row, because all subsets are tried
+constexpr std::int64_t kMostSteps = 1'000'000;
 
 ScenarioRequest request_of(const RunOfFile& run) {
   return scenario_request({.name = "the program", .settings = run.settings, .run = run});
@@ -29,9 +31,10 @@ ScenarioRequest request_of(const RunOfFile& run) {
 /// Returns the steps that the program has trained: from that of the checkpoint that it has loaded to the one
 /// in which Megatron says that it is.
 std::int64_t steps_of(const RunValues& values) {
-  const std::int64_t begun = values.number("iteration").value_or(0);
-  const std::optional<std::int64_t> last = values.number("curr-iteration");
-  return last ? *last + 1 - begun : values.number("train-iters").value_or(0) - begun;
+  const auto number = [&](const char* name, std::int64_t otherwise) {
+    return std::clamp<std::int64_t>(values.number(name).value_or(otherwise), -1, kMostSteps);
+  };
+  return number("curr-iteration", number("train-iters", 0) - 1) + 1 - number("iteration", 0);
 }
 
 bool evaluates(const RunValues& values) {
@@ -132,7 +135,8 @@ JudgedCalls judged(const RunOfFile& run, const std::vector<sim::LedgerRow>& ledg
 std::string made_text(const CallsRow& row) {
   std::vector<std::string> parts;
   for (const sim::LedgerRow& made : row.made)
-    parts.push_back(fmt::format("{} carries {}", made.site, grouped_digits(made.elements)));
+    parts.push_back(
+        fmt::format("{} carries {}", sim::printable_text(made.site), grouped_digits(made.elements)));
   if (parts.empty()) return "no function carries any";
   const std::int64_t all = elements_of(row.made);
   return fmt::format("{}{}", fmt::join(parts, ", "),

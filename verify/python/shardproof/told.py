@@ -26,10 +26,10 @@ def _document(values: Dict[str, Any]) -> str:
 
 
 def arguments() -> Optional[str]:
-    """Returns the arguments of Megatron's training, if the program has parsed them."""
-    for name in _MODULES:
-        parsed = getattr(sys.modules.get(name), "_GLOBAL_ARGS", None)
-        if parsed is not None:
-            text = _document(vars(parsed))
-            return text if len(text) <= _MOST_TEXT else None
-    return None
+    """Returns the arguments of Megatron's training, if the program has parsed them and they can be written."""
+    parsed = [getattr(sys.modules.get(name), "_GLOBAL_ARGS", None) for name in _MODULES]
+    try:
+        text = next((_document(vars(values)) for values in parsed if values is not None), "")
+    except Exception:  # of a value of the program's own
+        return None
+    return text if 0 < len(text) <= _MOST_TEXT else None
