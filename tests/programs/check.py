@@ -114,7 +114,7 @@ def compared(layout: "Reference", expected: "Reference") -> str:
 
 def carried(training: "Reference", warnings: int = 0) -> str:
     """Returns what is wrong with what the calls of a training carry; `warnings` operations carry something else."""
-    found = re.search(r"^calls   (\d+) of (\d+) operations? carry .*\n.*\n((?:warning .*\n)*)", training.result()[1], re.M)
+    found = re.search(r"^calls   (\d+) of (\d+) operations? carr.*\n.*\n((?:warning .*\n)*)", training.result()[1], re.M)
     if found is None:
         return f"its calls are not judged\n{training.result()[1][-2000:]}"
     equal, judged, said = int(found[1]), int(found[2]), found[3]

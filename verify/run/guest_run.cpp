@@ -66,7 +66,7 @@ GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::G
   add_rank_exits(run.report, run.ended, request.world.reproduce);
   run.checks_nothing = run.report.ledger.empty() && record.groups.empty();
   run.unmet_faults = unmet_faults(faults);
-  run.calls = judged_calls(record.told, run.report.ledger);
+  run.calls = judged_calls(record.told, run.report);
   run.layout = live_layout(record.groups, request.command.ranks,
                            run.calls ? std::move(run.calls->layout) : std::nullopt);
   if (request.is_traced)

@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "verify/checks/group_comparison.h"
+#include "verify/full_size/full_size_training.h"
 #include "verify/full_size/step_work.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/phrases.h"
@@ -41,6 +42,29 @@ bool evaluates(const RunValues& values) {
   return values.number("eval-iters").value_or(0) != 0 && (values.has("do-valid") || values.has("do-test"));
 }
 
+/// Arguments that change what calls carry, and that the closed form does not have.
+constexpr const char* kNotInTheForm[] = {"ddp-num-buckets",
+                                         "ddp-pad-buckets-for-high-nccl-busbw",
+                                         "ddp-reduce-scatter-with-fp32-accumulation",
+                                         "fp32-residual-connection",
+                                         "iterations-to-skip",
+                                         "moe-expert-capacity-factor",
+                                         "rampup-batch-size",
+                                         "save-dgrads-interval",
+                                         "save-wgrads-interval",
+                                         "use-megatron-fsdp",
+                                         "use-torch-fsdp2"};
+
+/// Returns what the closed form leaves out; "" if that is nothing.
+std::string left_out(const RunValues& values, const ScenarioRequest& request) {
+  for (const char* name : kNotInTheForm)
+    if (values.has(name)) return fmt::format("--{}", name);
+  const bool has_chunks = request.schedule && request.schedule->shape.chunks() > 1;
+  if (has_chunks && request.state.is_distributed) return "the padding of a gradient buffer of each chunk";
+  const std::vector<std::string> names = left_out_of_step(request);
+  return names.empty() ? "" : names.front();
+}
+
 /// Returns why the calls of a training are not known; "" if they are.
 std::string why_unknown(const RunOfFile& run, const ScenarioRequest& request) {
   if (!request.model.shape || !request.placement || !request.batch.global_batch_size)
@@ -48,12 +72,15 @@ std::string why_unknown(const RunOfFile& run, const ScenarioRequest& request) {
   if (steps_of(run.values) <= 0) return "the program tells no number of steps";
   if (evaluates(run.values))
     return "the program evaluates, too (--eval-iters); only the calls of training are known";
-  return why_no_step_work(request);
+  const std::string left = left_out(run.values, request);
+  return left.empty() ? why_no_step_work(request) : "the closed form does not have " + left;
 }
 
-/// What a program's own functions decide: how a batch reaches the ranks, and which losses it shows.
-bool is_of_program(const std::string& site) {
-  return site.starts_with("get_batch.") || site == "training_log.loss";
+/// Whether the calls at a site of the closed form are not judged: how a batch reaches the ranks and which
+/// losses are shown is the program's choice, and Megatron counts the tokens of experts in floats.
+bool is_passed_over(const TotalKey& key) {
+  return key.site.starts_with("get_batch.") || key.site == "training_log.loss" ||
+         key.site == "expert_bias.tokens" || key.kind == "etp";  // how rows are divided is a router's choice
 }
 
 bool is_whole_number(sim::DType dtype) {
@@ -105,7 +132,7 @@ void judge(CallsRow& row, const std::vector<sim::LedgerRow>& ledger) {
 std::vector<CallsRow> expected_rows(const StepTotals& totals) {
   std::vector<CallsRow> rows;
   for (const auto& [key, total] : totals) {
-    if (is_of_program(key.site) || total.elements == 0) continue;
+    if (is_passed_over(key) || total.elements == 0) continue;
     const auto same = std::ranges::find_if(rows, [&](const CallsRow& row) {
       return row.kind == key.kind && row.operation == key.operation && row.dtype == key.dtype;
     });
@@ -117,29 +144,31 @@ std::vector<CallsRow> expected_rows(const StepTotals& totals) {
   return rows;
 }
 
-JudgedCalls judged(const RunOfFile& run, const std::vector<sim::LedgerRow>& ledger) {
+JudgedCalls judged(const RunOfFile& run, const sim::RunReport& report) {
   const ScenarioRequest request = request_of(run);
-  JudgedCalls judged{.layout = request.layout, .unknown = why_unknown(run, request)};
+  JudgedCalls judged{.layout = request.layout,
+                     .unknown = report.ok() ? why_unknown(run, request) : "the run is broken"};
   if (!judged.unknown.empty()) return judged;
   judged.steps = steps_of(run.values);
-  judged.beside = std::ssize(ledger);
+  judged.beside = std::ssize(report.ledger);
+  judged.elements_beside = elements_of(report.ledger);
   judged.rows = expected_rows(expected_totals(request, judged.steps));
   for (CallsRow& row : judged.rows) {
-    judge(row, ledger);
+    judge(row, report.ledger);
     judged.beside -= std::ssize(row.made);
+    judged.elements_beside -= elements_of(row.made);
   }
   return judged;
 }
 
-/// Returns "_reduce carries 1,152, forward carries 768, 2 times as many".
+/// Returns "found 1,152 (_reduce) and 1,152 (forward), 2 times as many".
 std::string made_text(const CallsRow& row) {
   std::vector<std::string> parts;
   for (const sim::LedgerRow& made : row.made)
-    parts.push_back(
-        fmt::format("{} carries {}", sim::printable_text(made.site), grouped_digits(made.elements)));
-  if (parts.empty()) return "no function carries any";
+    parts.push_back(fmt::format("{} ({})", grouped_digits(made.elements), sim::printable_text(made.site)));
+  if (parts.empty()) return "found none";
   const std::int64_t all = elements_of(row.made);
-  return fmt::format("{}{}", fmt::join(parts, ", "),
+  return fmt::format("found {}{}", fmt::join(parts, " and "),
                      all % row.expected == 0 ? fmt::format(", {} times as many", all / row.expected) : "");
 }
 
@@ -149,10 +178,10 @@ bool JudgedCalls::is_equal() const {
   return unknown.empty() && std::ranges::all_of(rows, &CallsRow::is_equal);
 }
 
-std::optional<JudgedCalls> judged_calls(const std::string& told, const std::vector<sim::LedgerRow>& ledger) {
+std::optional<JudgedCalls> judged_calls(const std::string& told, const sim::RunReport& report) {
   if (told.empty()) return std::nullopt;
   try {
-    return judged(run_of(read_run_document(told)), ledger);
+    return judged(run_of(read_run_document(told)), report);
   } catch (const sim::Error& error) {
     return JudgedCalls{.unknown = error.what()};
   }
@@ -162,10 +191,11 @@ std::string judged_calls_text(const JudgedCalls& judged) {
   if (!judged.unknown.empty()) return "calls   not held against a closed form: " + judged.unknown + "\n";
   const std::int64_t equal = std::ranges::count_if(judged.rows, &CallsRow::is_equal);
   std::string text = fmt::format(
-      "calls   {} of {} carry as many elements as {} with these arguments need\n        {} of the training "
-      "loop {} not judged\n",
-      equal, counted(std::ssize(judged.rows), "operation"), counted(judged.steps, "step"),
-      counted(judged.beside, "function"), judged.beside == 1 ? "is" : "are");
+      "calls   {} of {} {} as many elements as {} with these arguments need\n        {} more, with {} "
+      "elements, {} not judged\n",
+      equal, counted(std::ssize(judged.rows), "operation"), judged.rows.size() == 1 ? "carries" : "carry",
+      counted(judged.steps, "step"), counted(judged.beside, "function"),
+      grouped_digits(judged.elements_beside), judged.beside == 1 ? "is" : "are");
   for (const CallsRow& row : judged.rows)
     if (!row.is_equal)
       text += fmt::format("warning {} of {} over {} needs {} elements; {}\n", sim::name_of(row.operation),
@@ -178,6 +208,7 @@ Json judged_calls_json(const JudgedCalls& judged) {
                    {"unknown", judged.unknown},
                    {"equal", judged.is_equal()},
                    {"beside", judged.beside},
+                   {"elements_beside", judged.elements_beside},
                    {"rows", Json::array()}};
   for (const CallsRow& row : judged.rows) {
     Json functions = Json::array();

@@ -8,7 +8,8 @@
 /// Exact   the closed form has the calls of the model, its gradients and parameters. A training loop makes
 ///         others besides, for its timers and logs. So the elements of a row must be all those of some of the
 ///         program's functions; no name of a function is known. `beside` are the functions that no row has.
-///         How a batch reaches the ranks and which losses are shown is not in the rows.
+///         How a batch reaches the ranks, which losses are shown, and how rows of tokens are divided among
+///         experts is not in the rows. What another function carries too much is not seen.
 /// Errors  none: where the closed form cannot say what the arguments call, `unknown` is the reason.
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "sim/comm/ledger.h"
 #include "sim/layout/layout.h"
+#include "sim/world/simulate.h"
 #include "verify/full_size/step_totals.h"
 #include "verify/output/json.h"
 
@@ -37,16 +39,18 @@ struct JudgedCalls {
   std::string unknown;                // why the calls are not known
   std::int64_t steps = 0;
   std::vector<CallsRow> rows;
-  std::int64_t beside = 0;  // functions whose calls no row has
+  std::int64_t beside = 0;           // functions whose calls no row has
+  std::int64_t elements_beside = 0;  // that these carry
   bool is_equal() const;
 };
 
 /// Judges the calls of a program by what it has told of its arguments (sim::GuestRecord::told); nothing if it
 /// has told none.
-std::optional<JudgedCalls> judged_calls(const std::string& told, const std::vector<sim::LedgerRow>& ledger);
+std::optional<JudgedCalls> judged_calls(const std::string& told, const sim::RunReport& report);
 
 std::string judged_calls_text(const JudgedCalls& judged);
-/// steps, unknown, equal, beside and rows: kind, operation, dtype, expected_elements, equal and functions.
+/// steps, unknown, equal, beside, elements_beside and rows: kind, operation, dtype, expected_elements, equal
+/// and functions.
 Json judged_calls_json(const JudgedCalls& judged);
 
 }  // namespace verify

@@ -73,10 +73,16 @@ std::vector<sim::LedgerRow> ledger_of(const Arguments& arguments) {
   return ledger;
 }
 
+sim::RunReport report_of(std::vector<sim::LedgerRow> ledger) {
+  sim::RunReport report;
+  report.ledger = std::move(ledger);
+  return report;
+}
+
 TEST(LiveCalls, AProgramThatTellsNothingIsNotJudged) { EXPECT_FALSE(judged_calls("", {})); }
 
 TEST(LiveCalls, ThoseThatTheArgumentsAskForAreEqual) {
-  const auto judged = judged_calls(told_of(small()), ledger_of(small()));
+  const auto judged = judged_calls(told_of(small()), report_of(ledger_of(small())));
   ASSERT_TRUE(judged && judged->layout);
   EXPECT_EQ(judged->layout->tp, 2);
   EXPECT_EQ(judged->steps, 3);
@@ -88,21 +94,22 @@ TEST(LiveCalls, ThoseThatTheArgumentsAskForAreEqual) {
 
 TEST(LiveCalls, OtherFunctionsBesideAreNoDifference) {
   std::vector<sim::LedgerRow> ledger = ledger_of(small());
-  const auto before = judged_calls(told_of(small()), ledger);
+  const auto before = judged_calls(told_of(small()), report_of(ledger));
   for (const char* site : {"timers", "logs"}) {
     ledger.push_back(ledger.back());
     ledger.back().site = site;
     ledger.back().elements = 7;
   }
-  const auto judged = judged_calls(told_of(small()), ledger);
+  const auto judged = judged_calls(told_of(small()), report_of(ledger));
   EXPECT_TRUE(judged->is_equal()) << judged_calls_text(*judged);
   EXPECT_EQ(judged->beside, before->beside + 2);
+  EXPECT_EQ(judged->elements_beside, before->elements_beside + 14);
 }
 
 RC_GTEST_PROP(LiveCalls, AFunctionThatCarriesMoreOrLessIsNamed, ()) {
   std::vector<sim::LedgerRow> ledger = ledger_of(small());
   std::vector<std::size_t> judged_rows;
-  const auto healthy = judged_calls(told_of(small()), ledger);
+  const auto healthy = judged_calls(told_of(small()), report_of(ledger));
   for (std::size_t i = 0; i < ledger.size(); ++i)
     for (const CallsRow& row : healthy->rows)
       for (const sim::LedgerRow& made : row.made)
@@ -110,7 +117,7 @@ RC_GTEST_PROP(LiveCalls, AFunctionThatCarriesMoreOrLessIsNamed, ()) {
   sim::LedgerRow& changed = ledger[*rc::gen::elementOf(judged_rows)];
   const auto more = *rc::gen::distinctFrom(rc::gen::inRange<std::int64_t>(-changed.elements, 1000), 0);
   changed.elements += more;
-  const auto judged = judged_calls(told_of(small()), ledger);
+  const auto judged = judged_calls(told_of(small()), report_of(ledger));
   RC_ASSERT(!judged->is_equal());
   RC_ASSERT(has(judged_calls_text(*judged), "warning " + std::string(sim::name_of(changed.operation))));
 }
@@ -119,7 +126,7 @@ TEST(LiveCalls, AMultipleOfWhatIsAskedForIsSaid) {
   std::vector<sim::LedgerRow> ledger = ledger_of(small());
   for (sim::LedgerRow& row : ledger)
     if (row.site == "its_optimizer.gather_params") row.elements *= 2;
-  const auto judged = judged_calls(told_of(small()), ledger);
+  const auto judged = judged_calls(told_of(small()), report_of(ledger));
   const std::string text = judged_calls_text(*judged);
   EXPECT_TRUE(has(text, "warning all_gather of f32 over dp-cp needs ")) << text;
   EXPECT_TRUE(has(text, "2 times as many\n")) << text;
@@ -129,25 +136,35 @@ TEST(LiveCalls, StepsAreThoseSinceTheCheckpoint) {
   Arguments arguments = small();
   arguments["iteration"] = "5";
   arguments["curr_iteration"] = "7";
-  EXPECT_TRUE(judged_calls(told_of(arguments), ledger_of(small()))->is_equal());
+  EXPECT_TRUE(judged_calls(told_of(arguments), report_of(ledger_of(small())))->is_equal());
   arguments["curr_iteration"] = "8";
-  EXPECT_FALSE(judged_calls(told_of(arguments), ledger_of(small()))->is_equal());
+  EXPECT_FALSE(judged_calls(told_of(arguments), report_of(ledger_of(small())))->is_equal());
 }
 
 TEST(LiveCalls, WhatHasNoClosedFormIsSaid) {
   const auto unknown = [](const std::string& name, const std::string& value) {
     Arguments arguments = small();
     arguments[name] = value;
-    return judged_calls(told_of(arguments), ledger_of(small()))->unknown;
+    return judged_calls(told_of(arguments), report_of(ledger_of(small())))->unknown;
   };
   EXPECT_EQ(unknown("train_iters", "3"), "");
   EXPECT_EQ(unknown("curr_iteration", "-1"), "the program tells no number of steps");
   EXPECT_TRUE(has(unknown("fp16", "True"), "--fp16, which scales losses")) << unknown("fp16", "True");
+  EXPECT_EQ(unknown("fp32_residual_connection", "True"),
+            "the closed form does not have --fp32-residual-connection");
   Arguments evaluates = small();
   evaluates["eval_iters"] = "2";
   EXPECT_EQ(judged_calls(told_of(evaluates), {})->unknown, "");
   evaluates["do_valid"] = "True";
   EXPECT_TRUE(has(judged_calls(told_of(evaluates), {})->unknown, "--eval-iters"));
+}
+
+TEST(LiveCalls, OfABrokenRunTheLayoutAloneIsKnown) {
+  sim::RunReport report = report_of(ledger_of(small()));
+  report.findings.push_back({.code = "guest_raised"});
+  const auto judged = judged_calls(told_of(small()), report);
+  EXPECT_TRUE(judged->layout);
+  EXPECT_EQ(judged->unknown, "the run is broken");
 }
 
 TEST(LiveCalls, WhatIsNoDocumentIsSaid) {

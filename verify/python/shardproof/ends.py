@@ -36,15 +36,19 @@ class _LastWord:
         """Says that the program has ended well. It waits for what the program need not wait for."""
         if not self._is_over():
             self._link.finish_sends()
-            arguments = told.arguments() if self._link.is_first else None
-            if arguments:
-                self._ask({"do": "tell", "text": arguments})
+            self._tell_arguments()
             self._say({"do": "end"})
 
     def raised(self, text: str, refused: bool = False) -> None:
         """Says that the program has ended otherwise; `refused`: because of the call that was refused last."""
         if not self._is_over():
+            self._tell_arguments()
             self._say({"do": "raised", "text": text, "refused": refused})
+
+    def _tell_arguments(self) -> None:
+        arguments = told.arguments() if self._link.is_first else None
+        if arguments:
+            self._ask({"do": "tell", "text": arguments})
 
     def _is_over(self) -> bool:
         return self._is_said or os.getpid() != self._process
