@@ -110,8 +110,8 @@ class Served {
     refuse({.code = "guest_raised",
             .option = "its program",
             .numbers = raised.text,
-            .rule = "a program ends without an exception on every rank",
-            .hint = "see the traceback in the output of this rank"});
+            .rule = "a program ends on every rank without an exception, and with exit code 0",
+            .hint = "see the output of this rank"});
   }
 
   Rank& rank_;

@@ -11,7 +11,7 @@
 ///         world has ended, because ranks cannot go on.
 /// Errors  findings of the run: those of frames.h, segment.h and guest_request.h; a refusal by which the
 ///         guest's program has ended, as of a program in C++; and guest_raised, for a program that ends by
-///         another exception, with its text.
+///         another exception or exit code, with its text.
 
 #include <atomic>
 #include <cstdint>

@@ -55,9 +55,10 @@ std::string bound(const GuestRequest& request, const GuestRun& run) {
       "ran     {}, as {} on {}\n", text_of(request.words), counted(request.command.ranks, "rank"),
       request.command.keeps_off_gpu ? "the CPU" : "the GPU of this machine if it has one, or its CPU");
   if (run.checks_nothing) return ran;
-  return ran +
-         "proved  the order and the sizes of the calls, with these inputs. Whether values are right is not "
-         "judged.\n";
+  return fmt::format(
+      "{}{}  the order, the kinds and the sizes of the calls, with these inputs. Whether values are right is "
+      "not judged.\n",
+      ran, run.is_clean() ? "proved" : "judged");
 }
 
 }  // namespace

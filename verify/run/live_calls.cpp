@@ -172,6 +172,14 @@ std::string made_text(const CallsRow& row) {
                      all % row.expected == 0 ? fmt::format(", {} times as many", all / row.expected) : "");
 }
 
+/// Returns "all_reduce over mp, all_reduce over tp".
+std::string names_of(const std::vector<CallsRow>& rows) {
+  std::vector<std::string> names;
+  for (const CallsRow& row : rows)
+    names.push_back(fmt::format("{} over {}", sim::name_of(row.operation), row.kind));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 bool JudgedCalls::is_equal() const {
@@ -191,10 +199,10 @@ std::string judged_calls_text(const JudgedCalls& judged) {
   if (!judged.unknown.empty()) return "calls   not held against a closed form: " + judged.unknown + "\n";
   const std::int64_t equal = std::ranges::count_if(judged.rows, &CallsRow::is_equal);
   std::string text = fmt::format(
-      "calls   {} of {} {} as many elements as {} with these arguments need\n        {} more, with {} "
+      "calls   {} of {} {} as many elements as {} with these arguments need: {}\n        {} more, with {} "
       "elements, {} not judged\n",
       equal, counted(std::ssize(judged.rows), "operation"), judged.rows.size() == 1 ? "carries" : "carry",
-      counted(judged.steps, "step"), counted(judged.beside, "function"),
+      counted(judged.steps, "step"), names_of(judged.rows), counted(judged.beside, "function"),
       grouped_digits(judged.elements_beside), judged.beside == 1 ? "is" : "are");
   for (const CallsRow& row : judged.rows)
     if (!row.is_equal)
