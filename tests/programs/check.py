@@ -3,7 +3,8 @@
     check.py SHARDPROOF PYTHON [WORD...]
 
 PYTHON is an interpreter with torch, megatron-core, packaging and psutil. If words are given, only the checks whose name
-has one of them are run. Two checks run at a time. A table at the end has the seconds of each part.
+has one of them are run. Three checks run at a time, because each waits for processes at times. A table at the end has
+the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
@@ -250,7 +251,7 @@ def main() -> int:
     words, failed, begin = sys.argv[3:], 0, time.monotonic()
     seconds: Dict[str, List[float]] = {}
     chosen = [check for check in all_checks() if not words or any(word in check.name or word == check.part for word in words)]
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         for check, wrong, spent in pool.map(timed, chosen):
             seconds.setdefault(check.part, []).append(spent)
             failed += bool(wrong)
