@@ -1,6 +1,7 @@
 #include "verify/run/live_calls.h"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <functional>
@@ -24,10 +25,6 @@ namespace {
 
 constexpr std::size_t kMostFunctions = 16;  // of a row, because all subsets are tried
 constexpr std::int64_t kMostSteps = 1'000'000;
-
-ScenarioRequest request_of(const RunOfFile& run) {
-  return scenario_request({.name = "the program", .settings = run.settings, .run = run});
-}
 
 /// Returns the steps that the program has trained: from that of the checkpoint that it has loaded to the one
 /// in which Megatron says that it is.
@@ -108,15 +105,18 @@ std::int64_t elements_of(const std::vector<sim::LedgerRow>& rows) {
 std::optional<std::vector<sim::LedgerRow>> adding_up_to(std::int64_t expected,
                                                         const std::vector<sim::LedgerRow>& rows) {
   if (rows.size() > kMostFunctions) return std::nullopt;
-  std::optional<std::vector<sim::LedgerRow>> fewest;
+  std::optional<std::size_t> fewest;
   for (std::size_t set = 0; set < std::size_t{1} << rows.size(); ++set) {
-    std::vector<sim::LedgerRow> chosen;
+    std::int64_t sum = 0;
     for (std::size_t i = 0; i < rows.size(); ++i)
-      if ((set >> i & 1) != 0) chosen.push_back(rows[i]);
-    if (elements_of(chosen) == expected && (!fewest || chosen.size() < fewest->size()))
-      fewest = std::move(chosen);
+      if ((set >> i & 1) != 0) sum += rows[i].elements;
+    if (sum == expected && (!fewest || std::popcount(set) < std::popcount(*fewest))) fewest = set;
   }
-  return fewest;
+  if (!fewest) return std::nullopt;
+  std::vector<sim::LedgerRow> chosen;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if ((*fewest >> i & 1) != 0) chosen.push_back(rows[i]);
+  return chosen;
 }
 
 void judge(CallsRow& row, const std::vector<sim::LedgerRow>& ledger) {
@@ -145,7 +145,7 @@ std::vector<CallsRow> expected_rows(const StepTotals& totals) {
 }
 
 JudgedCalls judged(const RunOfFile& run, const sim::RunReport& report) {
-  const ScenarioRequest request = request_of(run);
+  const ScenarioRequest request = scenario_request({.settings = run.settings, .run = run});
   JudgedCalls judged{.layout = request.layout,
                      .unknown = report.ok() ? why_unknown(run, request) : "the run is broken"};
   if (!judged.unknown.empty()) return judged;
