@@ -1,5 +1,6 @@
 """What PyTorch builds on process groups, as programs for GPUs use it. Each part makes a step or moves some data."""
 
+import sys
 import tempfile
 from typing import Any
 
@@ -58,6 +59,18 @@ def of_checkpoints() -> None:
     assert state["weight"].tolist() == [5.0] * 3
 
 
+def of_compilers() -> None:
+    @torch.compile(fullgraph=True)
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    net = torch.nn.Linear(8, 4)
+    assert torch.compile(net) is net and torch.compile(mode="max-autotune")(net) is net
+    net.compile()
+    assert torch.equal(net(doubled(torch.ones(8))), net.forward(torch.full((8,), 2.0)))
+    assert "torch._inductor.compile_fx" not in sys.modules, "the compiler is imported"
+
+
 def of_loaders() -> None:
     data = TensorDataset(torch.arange(16.0))
     for (x,) in DataLoader(data, 2, sampler=DistributedSampler(data), pin_memory=True):
@@ -66,7 +79,7 @@ def of_loaders() -> None:
 
 if __name__ == "__main__":
     dist.init_process_group("nccl")
-    for part in (of_fsdp1, of_hooks, of_sharded_optimizer, of_checkpoints, of_loaders):
+    for part in (of_fsdp1, of_hooks, of_sharded_optimizer, of_checkpoints, of_compilers, of_loaders):
         part()
     dist.destroy_process_group()
     print("users: ok", flush=True)

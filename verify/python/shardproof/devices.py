@@ -168,8 +168,16 @@ def _move_meshes() -> None:
 
 
 def _move_fsdp() -> None:
-    """Has FullyShardedDataParallel compute on the CPU."""
+    """Has FullyShardedDataParallel compute on the CPU, also where its `device_id` is a GPU."""
     setattr(importlib.import_module("torch.distributed.fsdp._init_utils"), "_get_compute_device", lambda *a, **k: CPU)
+    kind = importlib.import_module("torch.distributed.fsdp").FullyShardedDataParallel
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def of_cpu(self: Any, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **{**named, "device_id": CPU})
+
+    setattr(kind, "__init__", of_cpu)
 
 
 def _use_exact_attention() -> None:
@@ -206,8 +214,8 @@ def _allow_capturable() -> None:
     if of_torch is None:
         return
 
-    def devices(*arguments: Any, **named: Any) -> List[str]:
-        return [*of_torch(*arguments, **named), "cpu"]
+    def devices(supports_xla: bool = True) -> List[str]:  # in words that torch.jit.script reads
+        return of_torch(supports_xla) + ["cpu"]
 
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.optim.") and getattr(module, "_get_capturable_supported_devices", None) is of_torch:

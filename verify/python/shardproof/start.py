@@ -150,8 +150,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
             from . import cuda
 
             cuda.install(rank % of_node, of_node)
-        from . import takeover
+        from . import compiled, takeover
 
+        compiled.install()
         takeover.install(link, settings["store"])
     try:
         return ends.run_to_end(link, lambda: _run_program(words))
@@ -168,7 +169,7 @@ def main() -> int:
     settings["starter"] = os.getpid()
     settings["has_gpu"] = has_torch and _has_gpu()
     if has_torch and not settings["has_gpu"]:
-        preload.parts_of_torch(words)
+        preload.parts_of_torch()
     os.environ.setdefault("MASTER_PORT", str(_free_port()))
     ranks: Dict[int, int] = {}
     for rank in range(len(settings["sockets"])):
