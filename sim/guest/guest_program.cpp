@@ -111,7 +111,7 @@ class Served {
             .option = "its program",
             .numbers = raised.text,
             .rule = "a program ends on every rank without an exception, and with exit code 0",
-            .hint = "see the output of this rank"});
+            .hint = "see what it has written"});
   }
 
   Rank& rank_;

@@ -146,12 +146,14 @@ class Diagnosis {
   /// Finds what ranks threw: first those that had a reason, then those that threw because another did.
   void find_thrown() {
     for (const bool for_another : {false, true}) {
+      std::vector<const RankState*> threw;
       for (int slot = 0; slot < slots(); ++slot) {
         const RankState& rank = rank_at(slot);
         if (rank.threw == nullptr || rank.threw_for_another != for_another) continue;
-        findings_.push_back(*rank.threw);
+        threw.push_back(&rank);
         explain({slot});
       }
+      for (Finding& finding : findings_of_thrown(threw)) findings_.push_back(std::move(finding));
     }
   }
 

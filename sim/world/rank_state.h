@@ -27,9 +27,11 @@ class VirtualWorld;
 class RankState;
 
 /// Returns a finding about an exception that left a rank's program, or about a rank that was given up, with
-/// the last call that the rank made.
+/// the last call that the rank made. Its sentence does not name the rank; findings_of_thrown() does that.
 Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
                std::string hint);
+/// Returns what these ranks threw. Ranks that threw the same are told together.
+std::vector<Finding> findings_of_thrown(const std::vector<const RankState*>& threw);
 
 /// The calls that a rank has posted since it last stopped, in their order.
 class Outbox {

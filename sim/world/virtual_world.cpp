@@ -492,12 +492,13 @@ void VirtualWorld::finish(PostedCall& call) {
 void VirtualWorld::end_the_rest() {
   ended_ = true;
   next_of_round_ = std::numeric_limits<std::size_t>::max();  // a round may have been left by an error
+  std::vector<const RankState*> threw;
   for (auto& state : ranks_) {
     RankState& rank = *state;
     if (rank.context == nullptr) continue;
     if (rank.context->started() && !rank.context->ended() && rank.threw == nullptr) {
       resume(rank);
-      if (rank.threw != nullptr) findings_.push_back(*rank.threw);
+      if (rank.threw != nullptr) threw.push_back(&rank);
     }
     if (rank.context->started() && !rank.context->ended()) {
       static_cast<void>(rank.context.release());
@@ -505,6 +506,7 @@ void VirtualWorld::end_the_rest() {
       rank.context.reset();
     }
   }
+  for (Finding& finding : findings_of_thrown(threw)) findings_.push_back(std::move(finding));
 }
 
 }  // namespace sim

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
+
+#include "sim/comm/process_group.h"
 
 namespace verify {
 
@@ -19,11 +22,15 @@ std::string how(const std::string& ended) {
 }
 
 /// Says of ranks that are gone how their processes have ended.
-void complete_gone(std::vector<sim::Finding>& findings, std::size_t rank, const std::string& ended) {
-  const std::string of_rank = fmt::format("rank {}: ", rank);
-  for (sim::Finding& finding : findings)
-    if (finding.code == "guest_gone" && finding.sentence.starts_with(of_rank) && !ended.empty())
-      finding.sentence += fmt::format("; it {}", how(ended));
+void complete_gone(sim::Finding& finding, const std::vector<std::string>& ended) {
+  std::map<std::string, std::vector<int>> ranks;  // by how they have ended
+  for (const sim::CallFacts& facts : finding.calls) {
+    const std::string& code = ended[static_cast<std::size_t>(facts.rank)];
+    if (!code.empty()) ranks[how(code)].push_back(facts.rank);
+  }
+  for (const auto& [text, alike] : ranks)
+    finding.sentence +=
+        fmt::format("; {} {}", finding.calls.size() == 1 ? "it" : sim::text_of_ranks(alike), text);
 }
 
 }  // namespace
@@ -31,8 +38,9 @@ void complete_gone(std::vector<sim::Finding>& findings, std::size_t rank, const 
 void add_rank_exits(sim::RunReport& report, const std::vector<std::string>& ended,
                     const std::string& reproduce) {
   const bool all_ended_their_calls = report.ok();
+  for (sim::Finding& finding : report.findings)
+    if (finding.code == "guest_gone") complete_gone(finding, ended);
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
-    complete_gone(report.findings, rank, ended[rank]);
     if (!all_ended_their_calls || ended[rank] == "0") continue;
     report.reproduce = reproduce;
     report.findings.push_back({.code = "rank_exit",
