@@ -535,7 +535,7 @@ TEST(Checkpoint, AnIterationThatNoLoadTakesIsRefusedBeforeAnythingIsWritten) {
   for (const std::int64_t iteration :
        {std::int64_t{-1}, kMostCheckpointCount + 1, std::numeric_limits<std::int64_t>::min()}) {
     const std::string failure = failure_of_save_at(iteration);
-    EXPECT_TRUE(failure.starts_with("checkpoint_index: rank 0: index.json: iteration ")) << failure;
+    EXPECT_TRUE(failure.starts_with("checkpoint_index: ranks 0, 1: index.json: iteration ")) << failure;
     EXPECT_NE(failure.find(std::to_string(iteration)), std::string::npos) << failure;
   }
 }

@@ -107,7 +107,7 @@ def hook(kind, error, trace):
 sys.excepthook = hook
 raise ValueError('3 heads')
 )");
-  expect_broken(run, "guest_raised: rank 0: its program: ValueError: 3 heads (");
+  expect_broken(run, "guest_raised: ranks 0, 1: its program: ValueError: 3 heads (");
   EXPECT_TRUE(has(run.out, "1| hook ValueError 3 heads 10 <module>\n")) << run.out;
 }
 
@@ -166,7 +166,7 @@ except RuntimeError:
 )";
   expect_verified(run_of(caught + "call('barrier', 9)\n"));
   const RunResult run = run_of(caught + "raise ValueError('3 heads')\n");
-  expect_broken(run, "guest_raised: rank 0: its program: ValueError: 3 heads");
+  expect_broken(run, "guest_raised: ranks 0, 1: its program: ValueError: 3 heads");
 }
 
 TEST_F(RankEnd, AFolderOfTheUserMayHaveAnyName) {
