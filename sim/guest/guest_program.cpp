@@ -81,6 +81,7 @@ class Served {
       }
       case GuestWish::publish:
         rank_.publish(request.name, calls_.tensor_of(request.tensor));
+        record_.places[static_cast<std::size_t>(rank_.id - rank_.layout.first_rank)].push_back(request.place);
         return json::object();
       case GuestWish::tell:
         if (is_first()) record_.told = request.text;
@@ -124,6 +125,7 @@ class Served {
 }  // namespace
 
 RankProgram guest_program(std::vector<GuestEnd> ends, GuestRecord& record) {
+  record.places.resize(ends.size());
   return [ends = std::move(ends), &record](Rank& rank) {
     Served(rank, ends[static_cast<std::size_t>(rank.id - rank.layout.first_rank)], record).run();
   };

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sim/comm/rank.h"
+#include "sim/guest/guest_place.h"
 
 namespace sim {
 
@@ -40,6 +41,9 @@ struct GuestRecord {
   std::atomic<std::int64_t> calls = 0;  // that were started
   std::vector<GuestGroup> groups;       // in the order in which they were made
   std::string told;                     // what the first rank's program has told last; not read here
+  /// By place of the rank in the world: where each value that it has published lies. The values themselves are
+  /// RankReport::published.
+  std::vector<std::vector<GuestPlace>> places;
 };
 
 /// Returns the program that serves the guests. The record outlives it.

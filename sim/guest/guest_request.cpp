@@ -1,5 +1,6 @@
 #include "sim/guest/guest_request.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
 #include <limits>
@@ -53,6 +54,9 @@ class Members {
     if (!has(name)) return all;
     for (const json& item : list(name)) all.push_back(static_cast<Number>(number_in(name, item, from, to)));
     return all;
+  }
+  [[noreturn]] void refuse_as(const char* name, std::string wanted) const {
+    refuse_member(name, std::move(wanted), at(name));
   }
   const json& list(const char* name) const {
     if (!at(name).is_array()) refuse_member(name, "a list", at(name));
@@ -136,6 +140,29 @@ GuestCall call_of(const Members& members) {
           .receive = members.numbers<std::int64_t>("receive", 0, kMostElements)};
 }
 
+/// Returns where a value of so many elements lies; without a place it is the whole itself.
+GuestPlace place_of(const Members& request, std::int64_t count) {
+  if (!request.has("place")) return {.whole = {count}, .offset = {0}, .shape = {count}};
+  const Members members(request.at("place"));
+  GuestPlace place = {.kind = members.text("kind"),
+                      .step = members.number("step", 0, kMostElements),
+                      .whole = members.numbers<std::int64_t>("whole", 0, kMostElements),
+                      .offset = members.numbers<std::int64_t>("offset", 0, kMostElements),
+                      .shape = members.numbers<std::int64_t>("shape", 0, kMostElements),
+                      .begin = members.number("begin", 0, kMostElements)};
+  const std::size_t dimensions = place.whole.size();
+  if (dimensions > kMostDimensions || place.offset.size() != dimensions || place.shape.size() != dimensions)
+    request.refuse_as("place", "whole, offset and shape of as many dimensions, at most 16");
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    if (place.offset[i] + place.shape[i] > place.whole[i])
+      request.refuse_as("place", "a block that lies in the whole");
+    elements = place.shape[i] == 0 ? 0 : std::min(elements * place.shape[i], kMostElements);
+  }
+  if (place.begin + count > elements) request.refuse_as("place", "a block that has all elements");
+  return place;
+}
+
 /// Fills in what the wish takes.
 void take_arguments(const Members& members, GuestRequest& request) {
   switch (request.wish) {
@@ -157,6 +184,7 @@ void take_arguments(const Members& members, GuestRequest& request) {
     case GuestWish::publish:
       request.name = members.text("name");
       request.tensor = members.tensor("tensor");
+      request.place = place_of(members, request.tensor.count);
       return;
     case GuestWish::tell:
       request.text = members.text("text");

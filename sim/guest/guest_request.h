@@ -6,7 +6,7 @@
 ///   batch      `calls` of send and recv that are started together; `site` and `group` as above
 ///   wait       for `call`, the number of the frame that has started a call or a batch
 ///   new_group  `name`, `members` (global ranks), `site`
-///   publish    `name`, `tensor`
+///   publish    `name`, `tensor`, `place` (guest_place.h): a value that other runs are compared with
 ///   tell       `text`: what the program knows of itself, for who has asked for the run (GuestRecord::told)
 ///   end        the program has ended
 ///   raised     the program has ended by an exception, whose text is `text`. `refused`: because of the call
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "sim/comm/call.h"
+#include "sim/guest/guest_place.h"
 
 namespace sim {
 
@@ -59,6 +60,7 @@ struct GuestRequest {
   std::string name = {};          // new_group and publish
   std::vector<int> members = {};  // new_group
   GuestTensor tensor = {};        // publish
+  GuestPlace place = {};          // publish
   std::string text = {};          // tell and raised
   bool is_refused = false;        // raised
 };

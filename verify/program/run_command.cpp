@@ -13,6 +13,8 @@
 #include "verify/requests/command_requests.h"
 #include "verify/run/guest_report.h"
 #include "verify/run/guest_run.h"
+#include "verify/run/layouts_report.h"
+#include "verify/run/layouts_run.h"
 
 namespace verify {
 
@@ -27,10 +29,13 @@ class RanksOutput {
     if (output_.progress) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
   }
 
-  void print(const GuestLine& line) {
+  void print(const GuestLine& line) { print("", line); }
+  /// Lines of one of several runs go to standard error, with its name in front.
+  void print(const std::string& run, const GuestLine& line) {
     const std::lock_guard lock(mutex_);
     progress_.end();
-    std::ostream& stream = line.is_error || as_json_ ? output_.err : output_.out;
+    std::ostream& stream = line.is_error || as_json_ || !run.empty() ? output_.err : output_.out;
+    if (!run.empty()) stream << run << "| ";
     if (line.rank >= 0) stream << line.rank << "| ";
     stream << line.text << "\n" << std::flush;
   }
@@ -78,9 +83,28 @@ ScenarioReport report_of(const GuestRequest& request, GuestRun& run, const Comma
   return report;
 }
 
+/// Runs the program on several layouts, and compares them.
+int compare_layouts(const Call& call) {
+  const LayoutsRequest request = layouts_request_of(call.line, call.called);
+  LayoutsRun run;
+  {
+    RanksOutput output(call);
+    run = run_layouts(
+        request, [&](const std::string& name, const GuestLine& line) { output.print(name, line); },
+        output.record());
+  }
+  if (asks_for_json(call.line)) {
+    write_json(call, layouts_json(request, run));
+  } else {
+    call.output.out << layouts_text(request, run);
+  }
+  return run.exit_code();
+}
+
 }  // namespace
 
 int run_run(const Call& call) {
+  if (asks_for_layouts(call.line)) return compare_layouts(call);
   GuestRequest request = guest_request_of(call.line, call.called);
   const ReportFiles files(call.line);
   GuestRun run;

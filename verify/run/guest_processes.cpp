@@ -26,7 +26,9 @@ std::string settings_of(const GuestCommand& command, const GuestPipes& pipes) {
                         {"store", fmt::format("/proc/self/fd/{}", pipes.store.number())},
                         {"ranks_of_node", command.ranks_of_node},
                         {"gives_local_rank", command.gives_local_rank},
-                        {"no_gpu", command.keeps_off_gpu}};
+                        {"no_gpu", command.keeps_off_gpu},
+                        {"publishes", command.publishes != Publishes::nothing},
+                        {"draws_weights", command.publishes == Publishes::with_drawn_weights}};
   for (const GuestPipes::OfRank& rank : pipes.ranks) {
     all["sockets"].push_back(rank.socket[1].number());
     all["segments"].push_back(rank.segment.number());

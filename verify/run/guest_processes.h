@@ -24,6 +24,9 @@
 
 namespace verify {
 
+/// What ranks publish of a training (verify/python/shardproof/megatron.py), in f64.
+enum class Publishes { nothing, as_it_is, with_drawn_weights };
+
 struct GuestCommand {
   PythonCommand python;
   int ranks = 1;
@@ -33,6 +36,7 @@ struct GuestCommand {
   Variables variables = {};    // of the environment: those that a launcher sets alike for all ranks
   bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
   std::string client_folder;   // where the package shardproof lies
+  Publishes publishes = Publishes::nothing;
 };
 
 class GuestProcesses {

@@ -15,17 +15,12 @@
 
 namespace verify {
 
-namespace {
-
-/// Returns a layout without groups: all but the world are those that the program makes.
-sim::Layout layout_of(int ranks) {
+sim::Layout layout_without_groups(int ranks) {
   sim::Layout layout = sim::world_of(ranks).layout;
   layout.kinds.clear();
   layout.creation.clear();
   return layout;
 }
-
-}  // namespace
 
 std::string text_of(const std::vector<std::string>& words) {
   std::vector<std::string> quoted;
@@ -33,9 +28,10 @@ std::string text_of(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(quoted, " "));
 }
 
-GuestRequest guest_request_of(const CommandLine& line, const std::string& called) {
+GuestRequest guest_request_of(const CommandLine& line, const std::string& called, std::optional<int> ranks) {
   LaunchedProgram program = launched_program(line.program);
-  const RankCounts counts = rank_counts(program, line.settings.number("ranks"));
+  const RankCounts counts =
+      ranks ? RankCounts{*ranks, *ranks} : rank_counts(program, line.settings.number("ranks"));
   GuestRequest request{
       .words = line.program,
       .command = {.python = std::move(program.python),
@@ -45,7 +41,7 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
                   .variables = program.launched ? program.launched->variables : GuestCommand::Variables{},
                   .keeps_off_gpu = line.settings.flag("no-gpu"),
                   .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
-      .world = requested_world(line.settings, layout_of(counts.ranks)),
+      .world = requested_world(line.settings, layout_without_groups(counts.ranks)),
       .faults = line.settings.texts("plant"),
       .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
   request.world.compares_lines = true;

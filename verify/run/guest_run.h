@@ -38,7 +38,11 @@ struct GuestRun {
   bool is_clean() const { return report.ok() && unmet_faults.empty(); }
 };
 
-GuestRequest guest_request_of(const CommandLine& line, const std::string& called);
+/// Returns a layout of so many ranks without groups: all but the world are those that the program makes.
+sim::Layout layout_without_groups(int ranks);
+/// `ranks` takes the place of --ranks and of what a launcher says.
+GuestRequest guest_request_of(const CommandLine& line, const std::string& called,
+                              std::optional<int> ranks = std::nullopt);
 /// Runs the program. `print` gets the lines that the ranks write; `record.calls` is the number of calls so
 /// far.
 GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record);

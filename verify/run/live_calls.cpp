@@ -195,6 +195,15 @@ std::optional<JudgedCalls> judged_calls(const std::string& told, const sim::RunR
   }
 }
 
+std::optional<std::int64_t> told_number(const std::string& told, const char* name) {
+  if (told.empty()) return std::nullopt;
+  try {
+    return run_of(read_run_document(told)).values.number(name);
+  } catch (const sim::Error&) {
+    return std::nullopt;
+  }
+}
+
 std::string judged_calls_text(const JudgedCalls& judged) {
   if (!judged.unknown.empty()) return "calls   not held against a closed form: " + judged.unknown + "\n";
   const std::int64_t equal = std::ranges::count_if(judged.rows, &CallsRow::is_equal);

@@ -47,6 +47,8 @@ struct JudgedCalls {
 /// Judges the calls of a program by what it has told of its arguments (sim::GuestRecord::told); nothing if it
 /// has told none.
 std::optional<JudgedCalls> judged_calls(const std::string& told, const sim::RunReport& report);
+/// Returns an argument that the program has told, if it is a whole number.
+std::optional<std::int64_t> told_number(const std::string& told, const char* name);
 
 std::string judged_calls_text(const JudgedCalls& judged);
 /// steps, unknown, equal, beside, elements_beside and rows: kind, operation, dtype, expected_elements, equal

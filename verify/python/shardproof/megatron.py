@@ -1,0 +1,207 @@
+"""What a training over Megatron computes, by the names of Megatron's checkpoints, which are the same on every layout:
+the loss of a step, the parameters that it begins with, their gradients, and the norm.
+
+Calls   install() once in a rank's process, before the program imports Megatron. Models are found when they are given to
+        Megatron's DistributedDataParallel, and a step ends with the step of Megatron's optimizer.
+Shapes  a gradient is `main_grad` when the optimizer begins. Of a ZeRO-1 buffer it is the part that the rank owns.
+"""
+
+import functools
+import importlib
+import sys
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import torch
+
+from . import values
+from .after_import import after_import
+from .link import Link
+from .values import Block
+
+_SCHEDULES = (
+    "forward_backward_no_pipelining",
+    "forward_backward_pipelining_with_interleaving",
+    "forward_backward_pipelining_without_interleaving",
+)
+
+
+class _View(NamedTuple):
+    """A parameter, or a part of it that has a name of its own, such as a half of a gated layer."""
+
+    parameter: torch.Tensor
+    begin: int  # elements of the parameter before it
+    block: Block
+
+    def of(self, flat: torch.Tensor) -> torch.Tensor:
+        """Returns its elements among all of the parameter's."""
+        return flat.reshape(-1)[self.begin : self.begin + self.size]
+
+    @property
+    def size(self) -> int:
+        return functools.reduce(lambda x, y: x * y, self.block.shape, 1)
+
+
+def _tensors_of(states: Any) -> Iterator[Any]:
+    """Returns the sharded tensors of a nested state."""
+    if hasattr(states, "global_offset"):
+        yield states
+    elif hasattr(states, "build_fn"):
+        yield from _tensors_of(states.build())
+    elif isinstance(states, (dict, list, tuple)):
+        for state in states.values() if isinstance(states, dict) else states:
+            yield from _tensors_of(state)
+
+
+def _views_of(module: Any) -> List[_View]:
+    """Returns the parameters of a model as Megatron names and places them in checkpoints."""
+    begins = {parameter.data_ptr(): parameter for parameter in module.parameters()}
+    views = []
+    for state in _tensors_of(module.sharded_state_dict()):
+        data = state.data
+        if not isinstance(data, torch.Tensor) or not data.is_contiguous():
+            continue
+        address = data.data_ptr()
+        for first, parameter in begins.items():
+            before = (address - first) // parameter.element_size()
+            if 0 <= before and before + data.numel() <= parameter.numel() and state.flattened_range is None:
+                stacked = state.prepend_axis_num  # axes of layers and experts, of which it is one
+                which = "".join(f"[{place}]" for place in state.global_offset[:stacked])
+                whole, offset = state.global_shape[stacked:], state.global_offset[stacked:]
+                views.append(_View(parameter, before, Block(state.key + which, whole, offset, list(data.shape))))
+    return views
+
+
+def _owned(model: Any) -> Dict[torch.Tensor, Tuple[int, int]]:
+    """Returns which elements of a gradient this rank owns, for parameters in buffers of ZeRO-1."""
+    owned = {}
+    for buffer in [*getattr(model, "buffers", ()), *getattr(model, "expert_parallel_buffers", ())]:
+        if not buffer.ddp_config.use_distributed_optimizer:
+            continue
+        group = buffer.data_parallel_group
+        for bucket in buffer.buckets:
+            shard = bucket.grad_data.numel() // group.size()
+            for parameter in bucket.params:
+                begin = (parameter.main_grad.data_ptr() - bucket.grad_data.data_ptr()) // bucket.grad_data.element_size()
+                first = group.rank() * shard - begin
+                owned[parameter] = (max(0, first), min(parameter.numel(), first + shard))
+    return owned
+
+
+class _Training:
+    """The models of a program, and the step that it is in."""
+
+    def __init__(self, link: Link, draws: bool) -> None:
+        self._link = link
+        self._draws = draws
+        self._models: List[Tuple[Any, List[_View]]] = []
+        self._step = 0
+        self._depth = 0  # of optimizers that call others
+
+    def add(self, model: Any, module: Any) -> None:
+        views = _views_of(module)
+        if self._draws:
+            with torch.no_grad():
+                for view in views:
+                    axes = view.parameter.dim()
+                    part = view.of(view.parameter.detach())
+                    part.copy_(values.drawn(view.block, part.view(list(view.block.shape)), axes).reshape(-1))
+        self._models.append((model, views))
+
+    def _publish(self, kind: str, block: Block, elements: torch.Tensor, begin: int = 0) -> None:
+        values.publish(self._link, kind, self._step, block, elements, begin)
+
+    def end_forward(self, losses: Any) -> None:
+        """Publishes the losses of the last stage. Those of other microbatches are with other ranks."""
+        if self._step >= values.STEPS or not isinstance(losses, list):
+            return
+        state = sys.modules["megatron.core.parallel_state"]
+        rank, size = (f(with_context_parallel=True) for f in (state.get_data_parallel_rank, state.get_data_parallel_world_size))
+        for name, parts in values.sums(losses).items():
+            self._publish("loss", Block(name, [size, 2], [rank, 0], [1, 2]), torch.tensor(parts, dtype=torch.float64))
+
+    def _begin_step(self) -> None:
+        for model, views in self._models:
+            owned = _owned(model)
+            for view in views:
+                self._publish("parameter", view.block, view.of(view.parameter.detach()))
+                gradient = getattr(view.parameter, "main_grad", None)
+                gradient = view.parameter.grad if gradient is None else gradient
+                if gradient is None:
+                    continue
+                first, end = owned.get(view.parameter, (0, view.parameter.numel()))
+                first, end = max(first, view.begin), min(end, view.begin + view.size)
+                if first < end:
+                    self._publish("gradient", view.block, gradient.reshape(-1)[first:end], first - view.begin)
+
+    def step(self, optimizer: Any, step: Callable[..., Any], arguments: Any, named: Any) -> Any:
+        """Makes a step of the outermost optimizer."""
+        if self._depth > 0 or self._step >= values.STEPS:
+            return step(optimizer, *arguments, **named)
+        self._begin_step()
+        self._depth += 1
+        try:
+            made = step(optimizer, *arguments, **named)
+        finally:
+            self._depth -= 1
+        if isinstance(made, tuple) and len(made) > 1 and made[1] is not None:
+            norm = torch.as_tensor(made[1], dtype=torch.float64).reshape(1)
+            self._publish("norm", Block("norm of the gradients", [1], [0], [1]), norm)
+        self._step += 1
+        return made
+
+
+def _change_models(module: Any, training: _Training) -> None:
+    kind = module.DistributedDataParallel
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def init_and_add(self: Any, config: Any, ddp_config: Any, module: Any, *arguments: Any, **named: Any) -> None:
+        training.add(self, module)
+        init(self, config, ddp_config, module, *arguments, **named)
+
+    setattr(kind, "__init__", init_and_add)
+
+
+def _kinds_of(kind: type) -> Iterator[type]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds_of(below)
+
+
+def _change_optimizers(_: Any, training: _Training) -> None:
+    for kind in set(_kinds_of(importlib.import_module("megatron.core.optimizer.optimizer").MegatronOptimizer)):
+        of_kind = vars(kind).get("step")
+        if of_kind is None:
+            continue
+
+        @functools.wraps(of_kind)
+        def step(self: Any, *arguments: Any, of_kind: Any = of_kind, **named: Any) -> Any:
+            return training.step(self, of_kind, arguments, named)
+
+        setattr(kind, "step", step)
+
+
+def _change_schedules(module: Any, training: _Training) -> None:
+    for name in _SCHEDULES:
+        of_megatron = getattr(module, name)
+
+        @functools.wraps(of_megatron)
+        def schedule(*arguments: Any, of_megatron: Any = of_megatron, **named: Any) -> Any:
+            losses = of_megatron(*arguments, **named)
+            if not named.get("forward_only"):
+                training.end_forward(losses)
+            return losses
+
+        setattr(module, name, schedule)
+
+
+def install(link: Link, draws: bool) -> None:
+    """Has what a training computes told. `draws`: its weights are drawn from their names first."""
+    training = _Training(link, draws)
+    changes: Sequence[Tuple[str, Callable[[Any, _Training], None]]] = (
+        ("megatron.core.distributed.distributed_data_parallel", _change_models),
+        ("megatron.core.optimizer", _change_optimizers),
+        ("megatron.core.pipeline_parallel.schedules", _change_schedules),
+    )
+    for name, change in changes:
+        after_import(name, functools.partial(change, training=training))

@@ -1,0 +1,127 @@
+#include "verify/run/compared_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <tuple>
+
+#include "verify/output/phrases.h"
+#include "verify/run/wrong_value.h"
+
+namespace verify {
+
+namespace {
+
+constexpr double kOfTensor = 1e-9, kOfAll = 1e-13;
+
+/// The largest elements of all values of a kind in a step.
+using Largest = std::map<std::pair<std::int64_t, PublishedKind>, double>;
+
+double largest_of(const GlobalValue& value) {
+  double most = 0;
+  for (const Piece& piece : value.pieces)
+    for (const double x : piece.elements) most = std::max(most, std::abs(x));
+  return most;
+}
+
+/// Returns the keys in the order in which a training computes their values: gradients backwards.
+std::vector<ValueKey> in_order(const GlobalValues& reference) {
+  std::map<std::string, std::int64_t> number;
+  for (const std::string& name : reference.parameters) number.emplace(name, std::ssize(number));
+  std::vector<std::tuple<std::int64_t, PublishedKind, std::int64_t, ValueKey>> ordered;
+  for (const auto& [key, value] : reference.values) {
+    const auto known = number.find(key.name);
+    const std::int64_t place = known == number.end() ? 0 : known->second;
+    ordered.emplace_back(key.step, key.kind, key.kind == PublishedKind::gradient ? -place : place, key);
+  }
+  std::ranges::sort(ordered);
+  std::vector<ValueKey> keys;
+  for (const auto& each : ordered) keys.push_back(std::get<ValueKey>(each));
+  return keys;
+}
+
+std::string text_of_shape(const GlobalValue& value) {
+  return fmt::format("[{}]", fmt::join(value.whole, ", "));
+}
+
+/// Returns why the numbers of two runs cannot be compared; "" if they can.
+std::string why_incomparable(const GlobalValues& layout, const GlobalValues& reference) {
+  std::vector<std::string> reasons;
+  for (const auto& [key, value] : reference.values) {
+    const auto own = layout.values.find(key);
+    if (own == layout.values.end() || key.step > 0) continue;
+    if (!own->second.disagreement.empty())
+      reasons.push_back(fmt::format("{} is {}", text_of(key), own->second.disagreement));
+    else if (own->second.whole != value.whole)
+      reasons.push_back(fmt::format("{} is {} here and {} in the reference", text_of(key),
+                                    text_of_shape(own->second), text_of_shape(value)));
+  }
+  if (reasons.empty()) return "";
+  const std::string more =
+      reasons.size() > 1 ? fmt::format("; {} differ, too", counted(std::ssize(reasons) - 1, "other value"))
+                         : "";
+  return reasons.front() + more;
+}
+
+/// Compares one value. What is right raises the worst slack.
+WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vector<double>& serial,
+                    double largest_of_all, double& worst_slack) {
+  double largest = 0;
+  for (const double x : serial) largest = std::max(largest, std::abs(x));
+  const double bound = kOfTensor * largest + kOfAll * largest_of_all;
+  std::set<std::int64_t> wrong, present;
+  WrongValue value{.key = key, .elements = std::ssize(serial)};
+  for (const Piece& piece : got.pieces) {
+    for (std::size_t i = 0; i < piece.places.size(); ++i) {
+      const std::int64_t place = piece.places[i];
+      const double error = std::abs(piece.elements[i] - serial[static_cast<std::size_t>(place)]);
+      present.insert(place);
+      if (error <= bound) {
+        if (bound > 0) worst_slack = std::max(worst_slack, error / bound);
+        continue;
+      }
+      wrong.insert(place);
+      value.ranks.insert(piece.rank);
+    }
+  }
+  value.wrong = std::ssize(wrong);
+  const std::int64_t absent = value.elements - std::ssize(present);
+  if (absent > 0) {
+    value.wrong += absent;
+    value.what = fmt::format("no rank has {} of its {}", absent, counted(value.elements, "element"));
+  }
+  return value;
+}
+
+}  // namespace
+
+ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& reference,
+                               const NamesOfLayout& names) {
+  ComparedValues result{.incomparable = why_incomparable(layout, reference)};
+  if (!result.incomparable.empty()) return result;
+  Largest largest;
+  for (const auto& [key, value] : reference.values) {
+    double& most = largest[{key.step, key.kind}];
+    most = std::max(most, largest_of(value));
+  }
+  for (const ValueKey& key : in_order(reference)) {
+    const GlobalValue& right = reference.values.at(key);
+    const auto own = layout.values.find(key);
+    ++result.values;
+    result.elements += right.count();
+    if (own == layout.values.end()) {
+      result.wrong.push_back({key, right.count(), right.count(), {}, "no rank has it"});
+      continue;
+    }
+    WrongValue value =
+        compared(key, own->second, right.elements(), largest[{key.step, key.kind}], result.worst_slack);
+    if (value.wrong == 0) continue;
+    if (value.what.empty()) value.what = explained_value(value, own->second, reference, names);
+    result.wrong.push_back(std::move(value));
+  }
+  return result;
+}
+
+}  // namespace verify

@@ -1,0 +1,49 @@
+#pragma once
+
+/// A training on a layout, held against the same training on another one, such as one rank: every element that
+/// any rank has published, in the order in which a step computes them.
+///
+/// Exact   values are f64. An element is right if it differs by at most 1e-9 of the largest element of its
+///         tensor, and 1e-13 of the largest of all tensors of its kind in the step. Both numbers are chosen: in
+///         f64 rounding leaves some 1e-15, and a term that is wrong leaves far more. A gradient that is zero
+///         but for rounding, such as that of the bias of keys, has the second part alone.
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verify/run/global_values.h"
+
+namespace verify {
+
+/// A value that is not what the reference has.
+struct WrongValue {
+  ValueKey key;
+  std::int64_t wrong = 0;  // elements, of which copies on several ranks count once
+  std::int64_t elements = 0;
+  std::set<int> ranks;  // that hold a wrong element
+  std::string what;     // "it is 2 times that of the reference, as many as tp and dp"
+};
+
+/// What explanations may name.
+struct NamesOfLayout {
+  std::vector<std::pair<std::string, std::int64_t>> sizes;  // ("tp", 2); those above 1
+  std::vector<sim::GuestGroup> groups;                      // of the program
+};
+
+struct ComparedValues {
+  std::int64_t values = 0;    // that were compared
+  std::int64_t elements = 0;  // of them
+  double worst_slack = 0;     // the largest share of its bound that the error of a right element takes
+  std::vector<WrongValue> wrong = {};
+  std::string incomparable = {};  // why no numbers were compared; "" if they were
+  bool holds() const { return wrong.empty() && incomparable.empty() && values > 0; }
+};
+
+ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& reference,
+                               const NamesOfLayout& names);
+
+}  // namespace verify

@@ -1,0 +1,20 @@
+#pragma once
+
+/// What is said of runs that are compared: the verdict first, a row for each layout, what is wrong with each
+/// that does not hold, and what was compared.
+
+#include <string>
+
+#include "verify/output/json.h"
+#include "verify/run/layouts_run.h"
+
+namespace verify {
+
+std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run);
+/// verdict ("verified", "falsified", "broken" or "nothing compared"); program; reference, the program's words;
+/// steps; layouts, each with name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values,
+/// worst_slack, incomparable, wrong (step, kind and name as text, ranks, elements, what) and findings;
+/// reproduce.
+Json layouts_json(const LayoutsRequest& request, const LayoutsRun& run);
+
+}  // namespace verify

@@ -1,0 +1,144 @@
+#include "verify/run/layouts_run.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <sstream>
+#include <utility>
+
+#include "verify/output/output.h"
+#include "verify/output/refusal_table.h"
+#include "verify/run/layout_words.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kOfOneRun[] = {"trace", "flight-recorder", "report", "junit"};
+
+/// Returns the request for a run with more words behind the program's own.
+GuestRequest with_words(GuestRequest request, int ranks, const std::vector<std::string>& words) {
+  request.command.ranks = request.command.ranks_of_node = ranks;
+  request.command.keeps_off_gpu = true;
+  for (std::vector<std::string>* each : {&request.words, &request.command.python.program})
+    each->insert(each->end(), words.begin(), words.end());
+  request.world.layout = layout_without_groups(ranks);
+  return request;
+}
+
+LayoutRequest request_of(const GuestRequest& base, const LayoutInWords& layout) {
+  LayoutRequest made{.name = layout.name,
+                     .sizes = {},
+                     .request = with_words(base, static_cast<int>(layout.ranks()), megatron_options(layout))};
+  const std::pair<const char*, std::int64_t> all[] = {
+      {"tp", layout.tp}, {"pp", layout.pp},   {"cp", layout.cp},  {"dp", layout.dp},
+      {"ep", layout.ep}, {"etp", layout.etp}, {"vpp", layout.vpp}};
+  for (const auto& [name, size] : all)
+    if (size > 1) made.sizes.emplace_back(name, size);
+  return made;
+}
+
+/// Returns the words of a text with blanks between them.
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+void require_no_other(const CommandLine& line) {
+  const std::string given = line.settings.has("layouts") ? "layouts" : "against";
+  for (const char* other : kOfOneRun)
+    if (line.settings.has(other))
+      refuse_by("option_without_effect", fmt::format("--{}", other), fmt::format("run --{}", given),
+                fmt::format("run without --{}", given));
+  if (given == "against") return;
+  for (const char* other : {"ranks", "against", "against-ranks"})
+    if (line.settings.has(other))
+      refuse_by("option_without_effect", fmt::format("--{}", other), "run --layouts",
+                "--layouts alone, which says the ranks of each layout; the reference is one rank");
+}
+
+GuestRun run_and_keep(const LayoutRequest& each, const PrintOfRun& print, sim::GuestRecord& record) {
+  record.groups.clear();
+  record.told.clear();
+  record.places.clear();
+  return run_guests(
+      each.request, [&](const GuestLine& line) { print(each.name, line); }, record);
+}
+
+/// Returns what the programs of two runs say of the same data, and say differently; "" if they do not.
+std::string other_data(const std::string& told, const std::string& reference) {
+  for (const char* name : {"global-batch-size", "padded-vocab-size", "seq-length", "micro-batch-size"}) {
+    const auto own = told_number(told, name), right = told_number(reference, name);
+    if (own && right && *own != *right)
+      return fmt::format("--{} is {} here and {} in the reference", name, *own, *right);
+  }
+  return "";
+}
+
+std::int64_t steps_of(const GlobalValues& values) {
+  return values.values.empty() ? 0 : values.values.rbegin()->first.step + 1;
+}
+
+}  // namespace
+
+int LayoutsRun::exit_code() const {
+  if (!reference.is_clean() || std::ranges::any_of(layouts, &LayoutRun::is_broken)) return kBroken;
+  if (layouts.empty()) return kUnavailable;
+  const bool all_hold =
+      std::ranges::all_of(layouts, [](const LayoutRun& run) { return run.compared.holds(); });
+  return all_hold ? kVerified : kFalsified;
+}
+
+bool asks_for_layouts(const CommandLine& line) {
+  if (line.settings.has("layouts") || line.settings.has("against")) return true;
+  for (const char* option : {"against-ranks", "weights"})
+    if (line.settings.has(option))
+      refuse_by("option_without_effect", fmt::format("--{}", option), "run of one layout",
+                "--layouts or --against beside it");
+  return false;
+}
+
+LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& called) {
+  require_no_other(line);
+  const Settings& settings = line.settings;
+  const bool draws = settings.choice("weights") != "program";
+  std::vector<LayoutInWords> layouts;
+  if (settings.has("layouts")) layouts = layouts_in_words(settings.text("layouts", ""));
+  GuestRequest base = guest_request_of(line, called, layouts.empty() ? std::nullopt : std::optional(1));
+  base.command.publishes = draws ? Publishes::with_drawn_weights : Publishes::as_it_is;
+  GuestRequest faultless = base;
+  faultless.faults.clear();
+  if (layouts.empty()) {
+    const int ranks = static_cast<int>(settings.number("against-ranks").value_or(1));
+    const std::vector<std::string> words = words_of(settings.text("against", ""));
+    return {.reference = {"the reference", {}, with_words(faultless, ranks, words)},
+            .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
+            .draws_weights = draws};
+  }
+  LayoutsRequest all{.reference = request_of(faultless, layout_in_words("dp1")), .draws_weights = draws};
+  all.reference.name = "1 rank";
+  for (const LayoutInWords& layout : layouts) all.layouts.push_back(request_of(base, layout));
+  return all;
+}
+
+LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, sim::GuestRecord& record) {
+  LayoutsRun all;
+  all.reference = run_and_keep(request.reference, print, record);
+  const GlobalValues right = global_values(all.reference.report, record);
+  const std::string told = record.told;
+  all.steps = steps_of(right);
+  if (!all.reference.is_clean() || right.values.empty()) return all;
+  for (const LayoutRequest& each : request.layouts) {
+    LayoutRun one{.name = each.name, .run = run_and_keep(each, print, record), .compared = {}};
+    one.compared.incomparable = other_data(record.told, told);
+    if (!one.is_broken() && one.compared.incomparable.empty())
+      one.compared =
+          compared_values(global_values(one.run.report, record), right, {each.sizes, record.groups});
+    for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
+    all.layouts.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace verify

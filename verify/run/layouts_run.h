@@ -1,0 +1,60 @@
+#pragma once
+
+/// A training program, run on several layouts and on a reference, whose values are compared:
+///
+///   --layouts "tp2; pp2 zero"      Megatron's options are given for each layout, and for one rank
+///   --against "--tp 1 --pp 1"      the program as it is, and with these words behind its own
+///
+/// Shapes  the reference has one rank, unless --against-ranks says another number. All runs are in f64 on the
+///         CPU, with weights drawn from their names, or with --weights program those of the program. Faults of
+///         --plant are planted on the layouts alone.
+/// Errors  those of guest_run.h and layout_words.h; option_without_effect: an option of one run alone, or
+///         --layouts beside --against or --ranks.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/run/compared_values.h"
+#include "verify/run/guest_run.h"
+
+namespace verify {
+
+struct LayoutRequest {
+  std::string name;                                         // "tp2 zero", or "the program"
+  std::vector<std::pair<std::string, std::int64_t>> sizes;  // ("tp", 2); as far as they are known
+  GuestRequest request;
+};
+
+struct LayoutsRequest {
+  LayoutRequest reference;
+  std::vector<LayoutRequest> layouts = {};
+  bool draws_weights = true;
+};
+
+/// What came of a layout.
+struct LayoutRun {
+  std::string name;
+  GuestRun run;
+  ComparedValues compared;
+  bool is_broken() const { return !run.is_clean(); }
+};
+
+struct LayoutsRun {
+  GuestRun reference;
+  std::int64_t steps = 0;          // of the reference that have values
+  std::vector<LayoutRun> layouts;  // none where the reference is broken or has no values
+  int exit_code() const;
+};
+
+/// Whether a command line asks for runs that are compared.
+bool asks_for_layouts(const CommandLine& line);
+LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& called);
+
+/// Runs all. `print` gets the lines of ranks with the name of their run; `record` has the calls so far.
+using PrintOfRun = std::function<void(const std::string& run, const GuestLine& line)>;
+LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, sim::GuestRecord& record);
+
+}  // namespace verify

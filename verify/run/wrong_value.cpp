@@ -1,0 +1,212 @@
+#include "verify/run/wrong_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <utility>
+
+#include "sim/comm/process_group.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+constexpr double kEqual = 1e-8;   // of the largest element; chosen
+constexpr double kCounts = 1e-4;  // of the largest element: a smaller one says nothing of a factor; chosen
+constexpr double kSameFactor = 1e-7;  // of two quotients; chosen
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double x : values) most = std::max(most, std::abs(x));
+  return most;
+}
+
+/// A wrong value beside the right one.
+struct Seen {
+  const WrongValue& wrong;
+  const GlobalValue& got;
+  const GlobalValues& reference;
+  const NamesOfLayout& names;
+  std::vector<double> serial;
+  double scale = 0;
+
+  bool is(double x, double wanted) const { return std::abs(x - wanted) <= kEqual * scale; }
+  /// Whether every element on wrong ranks is what `wanted` says of its number in the whole.
+  template <typename Wanted>
+  bool all(const Wanted& wanted) const {
+    for (const Piece& piece : got.pieces) {
+      if (!wrong.ranks.contains(piece.rank)) continue;
+      for (std::size_t i = 0; i < piece.places.size(); ++i)
+        if (!is(piece.elements[i], wanted(static_cast<std::size_t>(piece.places[i])))) return false;
+    }
+    return true;
+  }
+};
+
+std::string no_number(const Seen& seen) {
+  for (const Piece& piece : seen.got.pieces)
+    if (std::ranges::any_of(piece.elements, [](double x) { return !std::isfinite(x); }))
+      return "it has elements that are no numbers";
+  return "";
+}
+
+std::string zero(const Seen& seen) {
+  return seen.all([](std::size_t) { return 0.0; }) ? "it is zero" : "";
+}
+
+bool is_whole(double x) {
+  return std::abs(x) > 1.5 && std::abs(x - std::round(x)) <= kSameFactor * std::abs(x);
+}
+
+/// Returns "2 times" or "1/2 of", and the names of sizes that are the number.
+std::string text_of_factor(double factor, const NamesOfLayout& names) {
+  const bool is_part = std::abs(factor) < 1;
+  const double times = is_part ? 1 / factor : factor;
+  const double whole = std::round(times);
+  if (std::abs(times - whole) > kSameFactor * std::abs(times))
+    return fmt::format("it is {:.6g} times ", factor);
+  std::vector<std::string> called;
+  for (const auto& [name, size] : names.sizes)
+    if (static_cast<double>(size) == whole) called.push_back(name);
+  const std::string of = called.empty() ? "" : fmt::format(" ({} is {})", fmt::join(called, ", "), whole);
+  return is_part ? fmt::format("it is 1/{}{} of ", whole, of) : fmt::format("it is {}{} times ", whole, of);
+}
+
+std::string factor(const Seen& seen) {
+  std::optional<double> found;
+  for (const Piece& piece : seen.got.pieces) {
+    if (!seen.wrong.ranks.contains(piece.rank)) continue;
+    for (std::size_t i = 0; i < piece.places.size(); ++i) {
+      const double right = seen.serial[static_cast<std::size_t>(piece.places[i])];
+      if (std::abs(right) < kCounts * seen.scale) continue;
+      const double own = piece.elements[i] / right;
+      if (!found) found = own;
+      if (std::abs(own - *found) > kSameFactor * std::max(1.0, std::abs(*found))) return "";
+    }
+  }
+  if (!found || !seen.all([&](std::size_t i) { return *found * seen.serial[i]; })) return "";
+  if (seen.serial.size() == 1 && !is_whole(*found) && !is_whole(1 / *found)) return "";
+  return text_of_factor(*found, seen.names) + "the right one";
+}
+
+/// Ranks that hold the same elements of a value, and the different copies that they have of them.
+struct Copies {
+  std::vector<std::int64_t> places;
+  std::vector<std::vector<double>> values;
+  std::vector<std::vector<int>> holders;  // of each copy
+};
+
+std::vector<Copies> copies_of(const GlobalValue& value) {
+  std::map<std::vector<std::int64_t>, Copies> by_places;
+  for (const Piece& piece : value.pieces) {
+    Copies& copies = by_places[piece.places];
+    copies.places = piece.places;
+    const auto known = std::ranges::find(copies.values, piece.elements);
+    if (known == copies.values.end()) {
+      copies.values.push_back(piece.elements);
+      copies.holders.push_back({piece.rank});
+    } else {
+      copies.holders[static_cast<std::size_t>(known - copies.values.begin())].push_back(piece.rank);
+    }
+  }
+  std::vector<Copies> all;
+  for (auto& [places, copies] : by_places) all.push_back(std::move(copies));
+  return all;
+}
+
+/// Returns the dimensions of a layout, in Megatron's order, along which these ranks lie: "tp".
+std::string dimensions_of(const std::vector<int>& ranks, const NamesOfLayout& names) {
+  std::vector<std::string> found;
+  std::int64_t stride = 1;
+  for (const char* name : {"tp", "cp", "dp", "pp"}) {
+    const auto size = std::ranges::find(names.sizes, name, &std::pair<std::string, std::int64_t>::first);
+    if (size == names.sizes.end()) continue;
+    bool lie_along = size->second == std::ssize(ranks);
+    for (std::size_t i = 1; i < ranks.size(); ++i) lie_along = lie_along && ranks[i] - ranks[i - 1] == stride;
+    if (lie_along) found.emplace_back(name);
+    stride *= size->second;
+  }
+  return found.size() == 1 ? found.front() : "";
+}
+
+/// Returns a name of the ranks over which copies differ, one rank of each: "tp (ranks 0, 1)".
+std::string group_over(const Copies& copies, const NamesOfLayout& names) {
+  std::vector<int> ranks;
+  for (const std::vector<int>& holders : copies.holders) ranks.push_back(holders.front());
+  std::ranges::sort(ranks);
+  const std::string text = sim::text_of_ranks(ranks);
+  const std::string dimension = dimensions_of(ranks, names);
+  if (!dimension.empty()) return fmt::format("{} ({})", dimension, text);
+  for (const sim::GuestGroup& group : names.groups)
+    if (group.members == ranks && names.sizes.empty()) return fmt::format("{} ({})", group.name, text);
+  return text;
+}
+
+/// Whether the copies add up to the right values, or are such in the mean.
+bool add_up(const Copies& copies, double divisor, const Seen& seen) {
+  for (std::size_t i = 0; i < copies.places.size(); ++i) {
+    double sum = 0;
+    for (const std::vector<double>& copy : copies.values) sum += copy[i];
+    if (!seen.is(sum / divisor, seen.serial[static_cast<std::size_t>(copies.places[i])])) return false;
+  }
+  return true;
+}
+
+std::string missing_sum(const Seen& seen) {
+  const std::vector<Copies> all = copies_of(seen.got);
+  if (all.empty() || std::ranges::any_of(all, [](const Copies& each) { return each.values.size() < 2; }))
+    return "";
+  const auto mean = [](const Copies& each) { return static_cast<double>(each.values.size()); };
+  const std::string over = group_over(all.front(), seen.names);
+  if (std::ranges::all_of(all, [&](const Copies& each) { return add_up(each, 1, seen); }))
+    return fmt::format("each rank holds its own term: the sum over {} is missing", over);
+  if (std::ranges::all_of(all, [&](const Copies& each) { return add_up(each, mean(each), seen); }))
+    return fmt::format("each rank holds its own term: the mean over {} is missing", over);
+  return "";
+}
+
+std::string another_tensor(const Seen& seen) {
+  for (const auto& [key, value] : seen.reference.values) {
+    if (key.kind != seen.wrong.key.kind || key == seen.wrong.key || value.whole != seen.got.whole) continue;
+    const std::vector<double> other = value.elements();
+    if (largest(other) < kCounts * seen.scale) continue;
+    if (seen.all([&](std::size_t i) { return other[i]; })) return "it is " + text_of(key);
+    const bool is_step_before = key.name == seen.wrong.key.name && key.step + 1 == seen.wrong.key.step;
+    if (is_step_before && seen.all([&](std::size_t i) { return seen.serial[i] + other[i]; }))
+      return fmt::format("{} is added to it", text_of(key));
+  }
+  return "";
+}
+
+/// What holds of some elements alone, and names no cause.
+std::string extent(const Seen& seen) {
+  if (seen.serial.size() == 1)
+    return fmt::format("it is {:.8g} in place of {:.8g}", seen.got.elements().front(), seen.serial.front());
+  double error = 0;
+  for (const Piece& piece : seen.got.pieces)
+    for (std::size_t i = 0; i < piece.places.size(); ++i)
+      error = std::max(error,
+                       std::abs(piece.elements[i] - seen.serial[static_cast<std::size_t>(piece.places[i])]));
+  return fmt::format("it differs in {} of {} elements, by {:.2g} of the largest at most",
+                     grouped_digits(seen.wrong.wrong), grouped_digits(seen.wrong.elements),
+                     error / seen.scale);
+}
+
+}  // namespace
+
+std::string explained_value(const WrongValue& wrong, const GlobalValue& got, const GlobalValues& reference,
+                            const NamesOfLayout& names) {
+  Seen seen{wrong, got, reference, names, reference.values.at(wrong.key).elements()};
+  seen.scale = largest(seen.serial);
+  for (std::string (*const recogniser)(const Seen&) :
+       {no_number, zero, factor, missing_sum, another_tensor, extent}) {
+    std::string what = recogniser(seen);
+    if (!what.empty()) return what;
+  }
+  return "";
+}
+
+}  // namespace verify
