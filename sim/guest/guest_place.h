@@ -2,9 +2,9 @@
 
 /// Where a value that a guest publishes lies in the whole one, which ranks hold in parts.
 ///
-/// Shapes  what is published are the elements from `begin` on, row by row, of a block. The block has the shape
-///         `shape`, and lies at `offset` in a tensor of the shape `whole`. All three have a number for each
-///         dimension, at most kMostDimensions.
+/// Shapes  what is published are the elements from `begin` on, row by row, of a block. The block has the
+///         shape `shape`, and lies at `offset` in a tensor of the shape `whole`. All three have a number for
+///         each dimension, at most kMostDimensions.
 
 #include <cstddef>
 #include <cstdint>

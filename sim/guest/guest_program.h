@@ -41,8 +41,8 @@ struct GuestRecord {
   std::atomic<std::int64_t> calls = 0;  // that were started
   std::vector<GuestGroup> groups;       // in the order in which they were made
   std::string told;                     // what the first rank's program has told last; not read here
-  /// By place of the rank in the world: where each value that it has published lies. The values themselves are
-  /// RankReport::published.
+  /// By place of the rank in the world: where each value that it has published lies. The values themselves
+  /// are RankReport::published.
   std::vector<std::vector<GuestPlace>> places;
 };
 

@@ -21,6 +21,7 @@ constexpr std::string_view kWishes[] = {"call",    "batch", "wait", "new_group",
                                         "publish", "tell",  "end",  "raised"};
 constexpr std::string_view kReduceOps[] = {"sum", "max", "min", "product", "average"};
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostOfWhole = std::int64_t{1} << 28;  // elements of a value that is put together
 
 /// Reads the members of one object, and refuses what is not of their kind.
 class Members {
@@ -140,26 +141,34 @@ GuestCall call_of(const Members& members) {
           .receive = members.numbers<std::int64_t>("receive", 0, kMostElements)};
 }
 
+/// Returns how many elements a tensor has, or a number above kMostOfWhole.
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape)
+    elements = size == 0 ? 0 : std::min(elements, kMostOfWhole + 1) * size;
+  return elements;
+}
+
 /// Returns where a value of so many elements lies; without a place it is the whole itself.
 GuestPlace place_of(const Members& request, std::int64_t count) {
   if (!request.has("place")) return {.whole = {count}, .offset = {0}, .shape = {count}};
   const Members members(request.at("place"));
   GuestPlace place = {.kind = members.text("kind"),
                       .step = members.number("step", 0, kMostElements),
-                      .whole = members.numbers<std::int64_t>("whole", 0, kMostElements),
-                      .offset = members.numbers<std::int64_t>("offset", 0, kMostElements),
-                      .shape = members.numbers<std::int64_t>("shape", 0, kMostElements),
+                      .whole = members.numbers<std::int64_t>("whole", 0, kMostOfWhole),
+                      .offset = members.numbers<std::int64_t>("offset", 0, kMostOfWhole),
+                      .shape = members.numbers<std::int64_t>("shape", 0, kMostOfWhole),
                       .begin = members.number("begin", 0, kMostElements)};
   const std::size_t dimensions = place.whole.size();
   if (dimensions > kMostDimensions || place.offset.size() != dimensions || place.shape.size() != dimensions)
     request.refuse_as("place", "whole, offset and shape of as many dimensions, at most 16");
-  std::int64_t elements = 1;
-  for (std::size_t i = 0; i < dimensions; ++i) {
+  for (std::size_t i = 0; i < dimensions; ++i)
     if (place.offset[i] + place.shape[i] > place.whole[i])
       request.refuse_as("place", "a block that lies in the whole");
-    elements = place.shape[i] == 0 ? 0 : std::min(elements * place.shape[i], kMostElements);
-  }
-  if (place.begin + count > elements) request.refuse_as("place", "a block that has all elements");
+  if (elements_of(place.whole) > kMostOfWhole)
+    request.refuse_as("place", fmt::format("a whole of at most {} elements", kMostOfWhole));
+  if (place.begin + count > elements_of(place.shape))
+    request.refuse_as("place", "a block that has all elements");
   return place;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -14,7 +15,8 @@ namespace verify {
 
 namespace {
 
-constexpr double kOfTensor = 1e-9, kOfAll = 1e-13;
+constexpr double kRounding = std::numeric_limits<double>::epsilon();
+constexpr double kOfTensor = (1 << 22) * kRounding, kOfAll = (1 << 9) * kRounding;
 
 /// The largest elements of all values of a kind in a step.
 using Largest = std::map<std::pair<std::int64_t, PublishedKind>, double>;

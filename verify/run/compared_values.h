@@ -1,12 +1,12 @@
 #pragma once
 
-/// A training on a layout, held against the same training on another one, such as one rank: every element that
-/// any rank has published, in the order in which a step computes them.
+/// A training on a layout, held against the same training on another one, such as one rank: every element
+/// that any rank has published, in the order in which a step computes them.
 ///
-/// Exact   values are f64. An element is right if it differs by at most 1e-9 of the largest element of its
-///         tensor, and 1e-13 of the largest of all tensors of its kind in the step. Both numbers are chosen: in
-///         f64 rounding leaves some 1e-15, and a term that is wrong leaves far more. A gradient that is zero
-///         but for rounding, such as that of the bias of keys, has the second part alone.
+/// Exact   values are f64. An element is right if it differs by at most 2^22 roundings of the largest
+///         element of its tensor, which is the worst that a sum of as many terms can do, and 2^9 roundings of
+///         the largest of all tensors of its kind in the step. Both numbers are chosen. A gradient that is
+///         zero but for rounding, such as that of the bias of keys, has the second part alone.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What a program has published of its training, by name, with the parts of each value that ranks hold. Runs of
-/// one program on several layouts have the same names.
+/// What a program has published of its training, by name, with the parts of each value that ranks hold. Runs
+/// of one program on several layouts have the same names.
 ///
 /// Shapes  elements are numbered row by row in the whole. A loss is one number: the sum of what all replicas
 ///         give, divided by the sum of their weights.

@@ -11,10 +11,10 @@
 namespace verify {
 
 std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run);
-/// verdict ("verified", "falsified", "broken" or "nothing compared"); program; reference, the program's words;
-/// steps; layouts, each with name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values,
-/// worst_slack, incomparable, wrong (step, kind and name as text, ranks, elements, what) and findings;
-/// reproduce.
+/// verdict ("verified", "falsified", "broken" or "nothing compared"); program; reference, its words; steps;
+/// layouts, each with name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values,
+/// worst_slack, incomparable, wrong (step, name, value, ranks, elements, what) and findings; findings of the
+/// reference; reproduce.
 Json layouts_json(const LayoutsRequest& request, const LayoutsRun& run);
 
 }  // namespace verify

@@ -5,9 +5,9 @@
 ///   --layouts "tp2; pp2 zero"      Megatron's options are given for each layout, and for one rank
 ///   --against "--tp 1 --pp 1"      the program as it is, and with these words behind its own
 ///
-/// Shapes  the reference has one rank, unless --against-ranks says another number. All runs are in f64 on the
-///         CPU, with weights drawn from their names, or with --weights program those of the program. Faults of
-///         --plant are planted on the layouts alone.
+/// Shapes  the reference has one rank, unless --against-ranks says another number. All runs are in f64 on
+///         the CPU, with weights drawn from their names, or with --weights program those of the program.
+///         Faults of --plant are planted on the layouts alone.
 /// Errors  those of guest_run.h and layout_words.h; option_without_effect: an option of one run alone, or
 ///         --layouts beside --against or --ranks.
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -14,9 +16,10 @@ namespace verify {
 
 namespace {
 
-constexpr double kEqual = 1e-8;   // of the largest element; chosen
-constexpr double kCounts = 1e-4;  // of the largest element: a smaller one says nothing of a factor; chosen
-constexpr double kSameFactor = 1e-7;  // of two quotients; chosen
+constexpr double kUnit = std::numeric_limits<double>::epsilon();
+constexpr double kEqual = (1 << 25) * kUnit;  // of the largest element; chosen
+constexpr double kCounts = 1.0 / (1 << 13);   // of it: a smaller element says nothing of a factor; chosen
+constexpr double kSameFactor = (1 << 29) * kUnit;  // of two quotients; chosen
 
 double largest(const std::vector<double>& values) {
   double most = 0;

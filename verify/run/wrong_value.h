@@ -3,11 +3,10 @@
 /// What a wrong value is, by the first relation with the right ones that all of its elements have: no number,
 /// zero, a factor, terms of ranks whose sum is missing, another tensor, the value of a step before.
 ///
-/// Exact   a relation holds up to 1e-8 of the largest element. It is stated as it is, without its cause.
+/// Exact   a relation holds up to 2^25 roundings of the largest element. It is stated as it is, without its
+///         cause.
 
-#include <map>
 #include <string>
-#include <vector>
 
 #include "verify/run/compared_values.h"
 

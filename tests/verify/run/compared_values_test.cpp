@@ -1,0 +1,324 @@
+// Values that ranks publish in parts, held against those of another run.
+
+#include "verify/run/compared_values.h"
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <rapidcheck/gtest.h>
+
+#include "tests/support/refusal_code.h"
+#include "tests/verify/run/guest_test.h"
+#include "verify/run/layout_words.h"
+
+namespace {
+
+using test::has;
+using verify::ComparedValues;
+using verify::GlobalValues;
+
+/// What ranks have published, as a run keeps it.
+struct Publications {
+  sim::RunReport report;
+  sim::GuestRecord record;
+
+  explicit Publications(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank)
+      report.ranks.push_back({.rank = rank, .published = {}, .calls = {}});
+    record.places.resize(static_cast<std::size_t>(ranks));
+  }
+  void add(int rank, const std::string& name, const sim::GuestPlace& place,
+           const std::vector<double>& elements) {
+    sim::Published published{.name = name, .dtype = sim::DType::f64, .shape = {}, .values = {}};
+    published.values.resize(elements.size() * sizeof(double));
+    std::memcpy(published.values.data(), elements.data(), published.values.size());
+    report.ranks[static_cast<std::size_t>(rank)].published.push_back(std::move(published));
+    record.places[static_cast<std::size_t>(rank)].push_back(place);
+  }
+  GlobalValues values() const { return verify::global_values(report, record); }
+};
+
+sim::GuestPlace vector_of(std::int64_t count, const std::string& kind = "gradient", std::int64_t step = 0) {
+  return {.kind = kind, .step = step, .whole = {count}, .offset = {0}, .shape = {count}};
+}
+
+std::vector<double> drawn_elements(std::int64_t count) {
+  std::vector<double> elements;
+  for (std::int64_t i = 0; i < count; ++i)
+    elements.push_back(static_cast<double>(*rc::gen::inRange(1, 1000)) / 64);
+  return elements;
+}
+
+/// A matrix, cut by rows or columns into parts of `tp` ranks, each of which is divided among `dp` ranks.
+struct Cut {
+  std::int64_t rows, columns, tp, dp;
+  bool by_rows;
+  std::vector<double> whole;
+
+  void publish(Publications& all, const std::function<double(int, double)>& seen) const {
+    for (int rank = 0; rank < tp * dp; ++rank) {
+      const std::int64_t part = rank % tp, shard = rank / tp;
+      const std::int64_t height = by_rows ? rows / tp : rows, width = by_rows ? columns : columns / tp;
+      const std::int64_t top = by_rows ? part * height : 0, left = by_rows ? 0 : part * width;
+      std::vector<double> block;
+      for (std::int64_t i = 0; i < height; ++i)
+        for (std::int64_t k = 0; k < width; ++k)
+          block.push_back(seen(rank, whole[static_cast<std::size_t>((top + i) * columns + left + k)]));
+      const std::int64_t begin = std::ssize(block) * shard / dp, end = std::ssize(block) * (shard + 1) / dp;
+      if (begin == end) continue;
+      const sim::GuestPlace place{.kind = "gradient",
+                                  .whole = {rows, columns},
+                                  .offset = {top, left},
+                                  .shape = {height, width},
+                                  .begin = begin};
+      all.add(rank, "weight", place, {block.begin() + begin, block.begin() + end});
+    }
+  }
+};
+
+Cut drawn_cut() {
+  Cut cut{.rows = 0,
+          .columns = 0,
+          .tp = *rc::gen::inRange(1, 4),
+          .dp = *rc::gen::inRange(1, 4),
+          .by_rows = *rc::gen::arbitrary<bool>(),
+          .whole = {}};
+  cut.rows = cut.tp * *rc::gen::inRange(1, 4);
+  cut.columns = cut.tp * *rc::gen::inRange(1, 4);
+  cut.whole = drawn_elements(cut.rows * cut.columns);
+  return cut;
+}
+
+GlobalValues of_one_rank(const Cut& cut) {
+  Publications one(1);
+  one.add(0, "weight",
+          {.kind = "gradient",
+           .whole = {cut.rows, cut.columns},
+           .offset = {0, 0},
+           .shape = {cut.rows, cut.columns}},
+          cut.whole);
+  return one.values();
+}
+
+RC_GTEST_PROP(ComparedValues, PartsThatAreRightHoldHoweverTheyAreCut, ()) {
+  const Cut cut = drawn_cut();
+  Publications parts(static_cast<int>(cut.tp * cut.dp));
+  cut.publish(parts, [](int, double x) { return x; });
+  const ComparedValues compared = verify::compared_values(parts.values(), of_one_rank(cut), {});
+  RC_ASSERT(compared.holds());
+  RC_ASSERT(compared.values == 1);
+  RC_ASSERT(compared.elements == cut.rows * cut.columns);
+}
+
+RC_GTEST_PROP(ComparedValues, ARankWhosePartIsAMultipleIsNamed, ()) {
+  const Cut cut = drawn_cut();
+  const auto ranks = static_cast<int>(cut.tp * cut.dp);
+  const int wrong = *rc::gen::inRange(0, ranks);
+  Publications parts(ranks);
+  cut.publish(parts, [&](int rank, double x) { return rank == wrong ? 3 * x : x; });
+  const ComparedValues compared =
+      verify::compared_values(parts.values(), of_one_rank(cut), {{{"tp", 3}}, {}});
+  if (parts.report.ranks[static_cast<std::size_t>(wrong)].published.empty()) {
+    RC_ASSERT(compared.holds());
+    return;
+  }
+  RC_ASSERT(compared.wrong.size() == 1U);
+  RC_ASSERT(compared.wrong.front().ranks == std::set<int>{wrong});
+  RC_ASSERT(compared.wrong.front().what == "it is 3 (tp is 3) times the right one");
+}
+
+RC_GTEST_PROP(ComparedValues, APartThatNoRankHasIsMissed, ()) {
+  Cut cut = drawn_cut();
+  cut.tp += 1;
+  cut.rows = cut.columns = cut.tp * 2;
+  cut.whole = drawn_elements(cut.rows * cut.columns);
+  const int absent = *rc::gen::inRange(0, static_cast<int>(cut.tp * cut.dp));
+  Publications parts(static_cast<int>(cut.tp * cut.dp));
+  cut.publish(parts, [](int, double x) { return x; });
+  parts.report.ranks[static_cast<std::size_t>(absent)].published.clear();
+  const ComparedValues compared = verify::compared_values(parts.values(), of_one_rank(cut), {});
+  RC_ASSERT(compared.wrong.size() == 1U);
+  RC_ASSERT(has(compared.wrong.front().what, "no rank has "));
+}
+
+/// What is said of two ranks that have these copies of a gradient, where {1, 2, 4} is right.
+std::string said(const std::vector<double>& first, const std::vector<double>& second,
+                 const verify::NamesOfLayout& names = {{{"tp", 2}}, {}}) {
+  Publications one(1), two(2);
+  one.add(0, "x", vector_of(3), {1, 2, 4});
+  one.add(0, "y", vector_of(3), {5, 1, 3});
+  one.add(0, "x", vector_of(3, "gradient", 1), {2, 2, 1});
+  two.add(0, "x", vector_of(3), first);
+  two.add(1, "x", vector_of(3), second);
+  for (const int rank : {0, 1}) {
+    two.add(rank, "y", vector_of(3), {5, 1, 3});
+    two.add(rank, "x", vector_of(3, "gradient", 1), {2, 2, 1});
+  }
+  const ComparedValues compared = verify::compared_values(two.values(), one.values(), names);
+  return compared.wrong.empty() ? "right" : compared.wrong.front().what;
+}
+
+TEST(ComparedValues, WhatAWrongValueIsIsSaid) {
+  const std::vector<double> right = {1, 2, 4}, half = {0.5, 1, 2}, nan = {1, std::nan(""), 4};
+  EXPECT_EQ(said(right, right), "right");
+  EXPECT_EQ(said({2, 4, 8}, {2, 4, 8}), "it is 2 (tp is 2) times the right one");
+  EXPECT_EQ(said(half, half), "it is 1/2 (tp is 2) of the right one");
+  EXPECT_EQ(said({7, 14, 28}, {7, 14, 28}), "it is 7 times the right one");
+  EXPECT_EQ(said({0, 0, 0}, right), "it is zero");
+  EXPECT_EQ(said({1, 0, 1}, {0, 2, 3}),
+            "each rank holds its own term: the sum over tp (ranks 0, 1) is missing");
+  EXPECT_EQ(said({2, 0, 2}, {0, 4, 6}),
+            "each rank holds its own term: the mean over tp (ranks 0, 1) is missing");
+  EXPECT_EQ(said({1, 0, 1}, {0, 2, 3}, {{}, {{"TENSOR", {0, 1}}}}),
+            "each rank holds its own term: the sum over TENSOR (ranks 0, 1) is missing");
+  EXPECT_EQ(said({5, 1, 3}, {5, 1, 3}), "it is the gradient of y in step 0");
+  EXPECT_EQ(said(nan, right), "it has elements that are no numbers");
+  EXPECT_EQ(said({1, 2, 4.5}, right), "it differs in 1 of 3 elements, by 0.12 of the largest at most");
+}
+
+TEST(ComparedValues, AGradientOfTheStepBeforeIsFound) {
+  Publications one(1), other(1);
+  for (Publications* each : {&one, &other}) each->add(0, "x", vector_of(2), {1, 3});
+  one.add(0, "x", vector_of(2, "gradient", 1), {4, 5});
+  other.add(0, "x", vector_of(2, "gradient", 1), {5, 8});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "the gradient of x in step 0 is added to it");
+}
+
+/// The first wrong value is the first that a step computes: gradients come backwards.
+TEST(ComparedValues, ValuesAreToldInTheOrderInWhichTheyAreComputed) {
+  Publications one(1), other(1);
+  const std::vector<std::string> names = {"a.first", "b.last"};
+  for (const std::string& name : names) {
+    one.add(0, name, vector_of(2, "parameter"), {1, 2});
+    other.add(0, name, vector_of(2, "parameter"), {1, 2});
+    one.add(0, name, vector_of(2), {1, 2});
+    other.add(0, name, vector_of(2), {3, 4});
+  }
+  one.add(0, "norm of the gradients", vector_of(1, "norm"), {1});
+  other.add(0, "norm of the gradients", vector_of(1, "norm"), {2});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 3U);
+  EXPECT_EQ(verify::text_of(compared.wrong[0].key), "the gradient of b.last in step 0");
+  EXPECT_EQ(verify::text_of(compared.wrong[1].key), "the gradient of a.first in step 0");
+  EXPECT_EQ(verify::text_of(compared.wrong[2].key), "the norm of the gradients in step 0");
+}
+
+/// Replicas of different weights: 3 samples with the mean 1, and one sample with the mean 5.
+TEST(ComparedValues, ALossIsTheSumOfAllReplicasOverTheirWeights) {
+  Publications one(1), two(2);
+  const auto of_replica = [](std::int64_t replica, std::int64_t replicas) {
+    return sim::GuestPlace{.kind = "loss", .whole = {replicas, 2}, .offset = {replica, 0}, .shape = {1, 2}};
+  };
+  one.add(0, "lm loss", of_replica(0, 1), {8, 4});
+  two.add(0, "lm loss", of_replica(0, 2), {3, 3});
+  two.add(1, "lm loss", of_replica(1, 2), {5, 1});
+  EXPECT_TRUE(verify::compared_values(two.values(), one.values(), {}).holds());
+  Publications wrong(2);
+  wrong.add(0, "lm loss", of_replica(0, 2), {3, 3});
+  wrong.add(1, "lm loss", of_replica(1, 2), {5, 2});
+  const ComparedValues compared = verify::compared_values(wrong.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "it is 1.6 in place of 2");
+}
+
+TEST(ComparedValues, OtherShapesAreToldBeforeNumbers) {
+  Publications one(1), other(1);
+  one.add(0, "embedding", vector_of(2, "parameter"), {1, 2});
+  other.add(0, "embedding", vector_of(3, "parameter"), {9, 9, 9});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  EXPECT_EQ(compared.incomparable,
+            "the parameter embedding before step 0 is [3] here and [2] in the reference");
+  EXPECT_FALSE(compared.holds());
+}
+
+// ---- layouts in words
+
+std::string ranks_and_options(const std::string& words) {
+  const verify::LayoutInWords layout = verify::layout_in_words(words);
+  std::string text = std::to_string(layout.ranks());
+  for (const std::string& option : verify::megatron_options(layout))
+    if (option != "1") text += " " + option;
+  return text;
+}
+
+TEST(LayoutWords, RanksAreAsFewAsTheExpertsNeed) {
+  EXPECT_EQ(verify::layout_in_words("tp2 pp2").ranks(), 4);
+  EXPECT_EQ(verify::layout_in_words("tp2 ep2").ranks(), 4);
+  EXPECT_EQ(verify::layout_in_words("tp2 sp ep2 etp1 zero").ranks(), 2);
+  EXPECT_EQ(verify::layout_in_words("dp2 pp2 cp2").ranks(), 8);
+  EXPECT_EQ(verify::layouts_in_words("tp2; pp2;dp4").size(), 3U);
+  EXPECT_EQ(
+      ranks_and_options("vpp2 pp2 sp --moe-token-dispatcher-type alltoall"),
+      "2 --tensor-model-parallel-size --pipeline-model-parallel-size 2 --context-parallel-size "
+      "--expert-model-parallel-size --expert-tensor-parallel-size "
+      "--num-virtual-stages-per-pipeline-rank 2 --sequence-parallel --moe-token-dispatcher-type alltoall");
+}
+
+TEST(LayoutWords, OtherWordsAreRefused) {
+  for (const char* words : {"tq2", "tp0", "tp", "tp2 tp4", "tp-1", "tp99999", "2", "", " ", "sp sp", "tp2x"})
+    EXPECT_EQ(test::refusal_code([&] { verify::layout_in_words(words); }), "layout_words") << words;
+  EXPECT_EQ(test::refusal_code([] { verify::layouts_in_words("tp2; ; pp2"); }), "layout_words");
+}
+
+// ---- the whole way, of programs that publish what they compute themselves
+
+class Layouts : public test::WithPython {};
+
+constexpr const char* kPublishes = R"(
+import array
+def publish(kind, step, values):
+    data = array.array('d', values)
+    at = link.memory.take(8 * len(data))
+    link.memory.map[at:at + 8 * len(data)] = data.tobytes()
+    place = {'kind': kind, 'step': step, 'whole': [len(data)], 'offset': [0], 'shape': [len(data)], 'begin': 0}
+    link.ask({'do': 'publish', 'name': 'weight', 'tensor': ['f64', at, len(data)], 'place': place})
+)";
+
+TEST_F(Layouts, AProgramIsHeldAgainstItselfWithOtherWords) {
+  const std::string program = std::string(kPublishes) +
+                              "factor = 2 if '--twice' in sys.argv else 1\n"
+                              "publish('gradient', 0, [1 * factor, 5 * factor])\n";
+  const test::RunResult right = test::run_of(program, "--ranks 2 --against=--as-it-is");
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_TRUE(has(right.out, "verified: 1 of 1 layouts compute what the reference computes")) << right.out;
+  const test::RunResult wrong = test::run_of(program, "--ranks 2 --against=--twice");
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+  EXPECT_TRUE(has(wrong.out, "the gradient of weight in step 0 on ranks 0, 1: it is 1/2 of the right one"))
+      << wrong.out;
+}
+
+TEST_F(Layouts, WithoutValuesNothingIsCompared) {
+  const test::RunResult run = test::run_of("call('barrier', 7)\n", "--layouts 'tp2; pp2'");
+  EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "nothing compared: ")) << run.out;
+}
+
+TEST_F(Layouts, ALayoutThatDoesNotRunIsBroken) {
+  const std::string program = std::string(kPublishes) +
+                              "publish('gradient', 0, [1, 2])\n"
+                              "if int(os.environ['WORLD_SIZE']) == 2 and rank == 1:\n"
+                              "    raise ValueError('3 heads')\n";
+  const test::RunResult run = test::run_of(program, "--layouts 'dp4; tp2'");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "broken: 1 of 2 layouts compute what the reference computes")) << run.out;
+  EXPECT_TRUE(has(run.out, "guest_raised: rank 1: its program: ValueError: 3 heads")) << run.out;
+  const test::RunResult json = test::run_of(program, "--layouts 'dp4; tp2' --format json");
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["verdict"], "broken");
+  EXPECT_EQ(document["layouts"][0]["verdict"], "holds");
+  EXPECT_EQ(document["layouts"][1]["findings"][0]["code"], "guest_raised");
+}
+
+TEST_F(Layouts, OptionsOfOneRunAreRefused) {
+  for (const char* options :
+       {"--layouts tp2 --ranks 2", "--layouts tp2 --trace /tmp/t.json", "--weights program",
+        "--ranks 2 --against-ranks 2", "--layouts tp2 --against '--tp 1'"}) {
+    const test::RunResult run = test::run_of("call('barrier', 7)\n", options);
+    EXPECT_EQ(run.exit_code, 2) << options << run.out;
+    EXPECT_TRUE(has(run.err, "option_without_effect")) << run.err;
+  }
+}
+
+}  // namespace
