@@ -280,10 +280,10 @@ TEST_F(Layouts, AProgramIsHeldAgainstItselfWithOtherWords) {
   const std::string program = std::string(kPublishes) +
                               "factor = 2 if '--twice' in sys.argv else 1\n"
                               "publish('gradient', 0, [1 * factor, 5 * factor])\n";
-  const test::RunResult right = test::run_of(program, "--ranks 2 --against=--as-it-is");
+  const test::RunResult right = test::run_of(program, "--ranks 2 --against ' --as-it-is'");
   EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
   EXPECT_TRUE(has(right.out, "verified: 1 of 1 layouts compute what the reference computes")) << right.out;
-  const test::RunResult wrong = test::run_of(program, "--ranks 2 --against=--twice");
+  const test::RunResult wrong = test::run_of(program, "--ranks 2 --against ' --twice'");
   EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
   EXPECT_TRUE(has(wrong.out, "the gradient of weight in step 0 on ranks 0, 1: it is 1/2 of the right one"))
       << wrong.out;
