@@ -3,13 +3,14 @@
     check.py SHARDPROOF PYTHON [WORD...]
 
 PYTHON is an interpreter with torch, megatron-core, packaging and psutil. If words are given, only the checks whose name
-has one of them are run. Three checks run at a time, because each waits for processes at times. A table at the end has
+has one of them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for processes at times. A table at the end has
 the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
+  compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
 
@@ -48,6 +49,12 @@ TRAININGS = (
 )
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
 OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-reduce --overlap-param-gather"
+OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+COMPARED = (
+    ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
+    ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
+)
+IN_CI = "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts".split()  # of mistakes.py
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
@@ -176,6 +183,34 @@ def hang(kind: str, line: int) -> str:
     return "no warning" if is_warning and "warning other_lines" not in output else ""
 
 
+def compared_values(layouts: str, words: str) -> Tuple[int, str]:
+    """Runs a program on layouts, whose values are compared with those of one rank."""
+    command = [*sys.argv[1:2], "run", "--layouts", layouts, "--", sys.argv[2], *program(words)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=LONGEST)
+    return done.returncode, done.stdout + (done.stderr[-4000:] if done.returncode not in (0, 1) else "")
+
+
+def same_values(layouts: str, words: str) -> str:
+    code, output = compared_values(layouts, words)
+    return "" if code == 0 and "left out" not in output else f"exit code {code}\n{output}"
+
+
+def mistakes(all_of_them: bool, of_experts: bool) -> str:
+    """Returns what is wrong with what is said of the mistakes in Megatron."""
+    listed = subprocess.run([sys.argv[2], *program("mistakes --list")], stdout=subprocess.PIPE, text=True, check=True)
+    rows = [line.split("\t") for line in listed.stdout.splitlines()]
+    rows = [row for row in rows if (all_of_them or row[0] in IN_CI) and ("experts" in row[0]) == of_experts]
+    layouts = [f"{layout} --mistake {name}" for name, layout, _, _ in rows]
+    code, output = compared_values("; ".join(layouts), "mistakes " + (OF_EXPERTS if of_experts else ""))
+    said = {line.split(": ")[0]: line for line in output.splitlines() if " --mistake " in line.split(": ")[0]}
+    wrong = [
+        said.get(words, words + ": not found")
+        for words, (_, _, value, what) in zip(layouts, rows)
+        if value not in said.get(words, "") or what not in said.get(words, "")
+    ]
+    return "\n".join(wrong) if code == 1 else f"exit code {code}\n{output}"
+
+
 def silent(ranks: int, words: str) -> str:
     """Returns what is wrong with the report of a program in which nothing is wrong."""
     code, output = run(ranks, words)
@@ -231,6 +266,11 @@ def all_checks() -> List[Check]:
     for ranks, words, warnings in ((4, OVERLAPPED, 0), (4, EXPERTS, 2)):
         one = Reference(ranks, "pretrain " + words)
         checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
+    for words, layouts in COMPARED:
+        checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w)))
+    for of_experts in (False, True):
+        name = "mistakes of experts" if of_experts else "mistakes"
+        checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
     for kind, line in lines_of_mistakes().items():
         checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))

@@ -72,7 +72,7 @@ def forward_step(data: Any, model: torch.nn.Module) -> Any:
     return losses, loss_of
 
 
-if __name__ == "__main__":
+def main() -> None:
     sys.argv[1:1] = OPTIONS.split()
     setattr(provide_data, "is_distributed", True)
     datasets.compile_helpers = lambda: None  # they are compiled in the wheel, which lacks their Makefile
@@ -80,3 +80,7 @@ if __name__ == "__main__":
     pretrain(
         pretrain_cfg_container_from_args(args), provide_data, ModelType.encoder_or_decoder, forward_step, provide_model
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -65,6 +65,7 @@ void divide(GlobalValue& loss) {
 }
 
 void add(GlobalValues& all, int rank, const sim::Published& published, const sim::GuestPlace& place) {
+  if (place.kind == "left out") all.left_out.insert(published.name);
   const std::optional<PublishedKind> kind = kind_of(place.kind);
   if (!kind || published.dtype != sim::DType::f64) return;
   GlobalValue& value = all.values[{place.step, *kind, published.name}];

@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct GlobalValue {
 struct GlobalValues {
   std::map<ValueKey, GlobalValue> values;
   std::vector<std::string> parameters;  // in the order of the model: that in which ranks publish them
+  std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
 };
 
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record);

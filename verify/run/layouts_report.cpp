@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/comm/process_group.h"
 #include "verify/output/output.h"
@@ -73,11 +74,15 @@ std::string told(const LayoutRun& layout, const GuestRequest& request) {
 
 /// Says what the verdict is about.
 std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
-  return fmt::format(
-      "\ncompared  parameters, losses, gradients and norms of {}, in f64 on the CPU, with weights {}\n"
-      "reference {}, as {}\n",
+  std::string text = fmt::format(
+      "\ncompared   parameters, losses, gradients and norms of {}, in f64 on the CPU, with weights {}\n"
+      "reference  {}, as {}\n",
       counted(run.steps, "step"), request.draws_weights ? "drawn from their names" : "of the program",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
+  if (!run.left_out.empty())
+    text += fmt::format("left out   {}, whose place in the model is not known: {}\n",
+                        counted(std::ssize(run.left_out), "parameter"), fmt::join(run.left_out, ", "));
+  return text;
 }
 
 std::string first_line(const LayoutsRun& run) {
@@ -130,11 +135,13 @@ Json layouts_json(const LayoutsRequest& request, const LayoutsRun& run) {
                    {"program", text_of(request.layouts.front().request.words)},
                    {"reference", text_of(request.reference.request.words)},
                    {"steps", run.steps},
+                   {"left_out", Json::array()},
                    {"layouts", Json::array()},
                    {"findings", Json::array()},
                    {"reproduce", request.reference.request.world.reproduce}};
   for (std::size_t i = 0; i < run.layouts.size(); ++i)
     document["layouts"].push_back(json_of(run.layouts[i], request.layouts[i].request.command.ranks));
+  for (const std::string& name : run.left_out) document["left_out"].push_back(name);
   for (const sim::Finding& finding : run.reference.report.findings)
     document["findings"].push_back(finding_json(finding));
   return document;

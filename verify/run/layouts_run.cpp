@@ -30,8 +30,9 @@ LayoutRequest request_of(const GuestRequest& base, const LayoutInWords& layout) 
                      .sizes = {},
                      .request = with_words(base, static_cast<int>(layout.ranks()), megatron_options(layout))};
   const std::pair<const char*, std::int64_t> all[] = {
-      {"tp", layout.tp}, {"pp", layout.pp},   {"cp", layout.cp},  {"dp", layout.dp},
-      {"ep", layout.ep}, {"etp", layout.etp}, {"vpp", layout.vpp}};
+      {"tp", layout.tp},  {"pp", layout.pp}, {"cp", layout.cp},
+      {"dp", layout.dp},  {"ep", layout.ep}, {"etp", layout.etp == layout.tp ? 1 : layout.etp},
+      {"vpp", layout.vpp}};
   for (const auto& [name, size] : all)
     if (size > 1) made.sizes.emplace_back(name, size);
   return made;
@@ -128,13 +129,15 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
   const GlobalValues right = global_values(all.reference.report, record);
   const std::string told = record.told;
   all.steps = steps_of(right);
+  all.left_out = right.left_out;
   if (!all.reference.is_clean() || right.values.empty()) return all;
   for (const LayoutRequest& each : request.layouts) {
     LayoutRun one{.name = each.name, .run = run_and_keep(each, print, record), .compared = {}};
     one.compared.incomparable = other_data(record.told, told);
+    const GlobalValues own = global_values(one.run.report, record);
+    all.left_out.insert(own.left_out.begin(), own.left_out.end());
     if (!one.is_broken() && one.compared.incomparable.empty())
-      one.compared =
-          compared_values(global_values(one.run.report, record), right, {each.sizes, record.groups});
+      one.compared = compared_values(own, right, {each.sizes, record.groups});
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
     all.layouts.push_back(std::move(one));
   }

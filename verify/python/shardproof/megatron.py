@@ -99,6 +99,9 @@ class _Training:
 
     def add(self, model: Any, module: Any) -> None:
         views = _views_of(module)
+        for name, parameter in module.named_parameters():
+            if sum(view.size for view in views if view.parameter is parameter) < parameter.numel():
+                self._publish("left out", Block(name, [0], [0], [0]), torch.empty(0))
         if self._draws:
             with torch.no_grad():
                 for view in views:

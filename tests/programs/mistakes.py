@@ -1,0 +1,257 @@
+"""Mistakes in Megatron, each put into a training of pretrain.py by its name, so that `shardproof run --layouts` finds it.
+
+    mistakes.py [--mistake NAME] [OPTION...]      without a mistake it is pretrain.py
+    mistakes.py --list                            a line for each mistake: its layout, and what has to be said of it
+"""
+
+import functools
+import importlib
+import sys
+from typing import Any, Callable, Dict, NamedTuple
+
+import torch
+
+
+class Mistake(NamedTuple):
+    layout: str
+    value: str  # that is wrong first
+    what: str  # that is said of it; "" where only the value is asked for
+    make: Callable[[], None]
+
+
+def replace(module: str, name: str, make: Callable[[Any], Any]) -> None:
+    """Puts what `make` makes of a function, or of a method of a class, in its place."""
+    holder: Any = importlib.import_module("megatron.core." + module)
+    *outer, last = name.split(".")
+    for part in outer:
+        holder = getattr(holder, part)
+    setattr(holder, last, make(getattr(holder, last)))
+
+
+def no_mark() -> None:
+    import tiny_gpt
+
+    init = tiny_gpt.Norm.__init__
+
+    def without_mark(self: Any, config: Any, *arguments: Any, **named: Any) -> None:
+        init(self, config, *arguments, **named)
+        self.weight.sequence_parallel = self.bias.sequence_parallel = False
+
+    setattr(tiny_gpt.Norm, "__init__", without_mark)
+
+
+def nothing(_: Any) -> Any:
+    return lambda *arguments, **named: None
+
+
+def scaled_gradients(factor: float) -> Callable[[Any], Any]:
+    """Scales the gradients of a model before its step, as a wrong divisor does."""
+
+    def make(finish: Any) -> Any:
+        @functools.wraps(finish)
+        def finish_and_scale(self: Any, *arguments: Any, **named: Any) -> Any:
+            made = finish(self, *arguments, **named)
+            self.scale_gradients(factor)
+            return made
+
+        return finish_and_scale
+
+    return make
+
+
+def only_experts(finish: Any) -> Any:
+    @functools.wraps(finish)
+    def finish_and_scale(self: Any, *arguments: Any, **named: Any) -> Any:
+        made = finish(self, *arguments, **named)
+        for buffer in self.expert_parallel_buffers:
+            buffer.scale_gradients(0.5)
+        return made
+
+    return finish_and_scale
+
+
+def reversed_experts(forward: Any) -> Any:
+    def with_reversed(self: Any, *arguments: Any, **named: Any) -> Any:
+        kept = list(self.local_experts)
+        self.local_experts = torch.nn.ModuleList(reversed(kept))
+        try:
+            return forward(self, *arguments, **named)
+        finally:
+            self.local_experts = torch.nn.ModuleList(kept)
+
+    return with_reversed
+
+
+def bias_of_every_rank(forward: Any) -> Any:
+    def with_bias(self: Any, x: Any) -> Any:
+        output, bias = forward(self, x)
+        return (output, bias * self.tp_group.size()) if bias is not None else (output, bias)
+
+    return with_bias
+
+
+def without_mask(forward: Any) -> Any:
+    def looked_up(self: Any, tokens: Any) -> Any:
+        return forward(self, torch.clamp(tokens, self.vocab_start_index, self.vocab_end_index - 1))
+
+    return looked_up
+
+
+def own_norm(norm: Any) -> Any:
+    def of_this_rank(grads: Any, norm_type: Any = 2, grad_stats_parallel_group: Any = None) -> Any:
+        alone = torch.distributed.group.WORLD if torch.distributed.get_world_size() == 1 else ONLY_ME[0]
+        return norm(grads, norm_type, alone)
+
+    return of_this_rank
+
+
+ONLY_ME = [None]
+
+
+def groups_of_one() -> None:
+    """Computes the norm over the gradients of one stage alone."""
+
+    def make(initialize: Any) -> Any:
+        def and_own(*arguments: Any, **named: Any) -> Any:
+            made = initialize(*arguments, **named)
+            for rank in range(torch.distributed.get_world_size()):
+                group = torch.distributed.new_group([rank])
+                ONLY_ME[0] = group if rank == torch.distributed.get_rank() else ONLY_ME[0]
+            return made
+
+        return and_own
+
+    replace("parallel_state", "initialize_model_parallel", make)
+    replace("optimizer.optimizer", "get_grad_norm_fp32", own_norm)
+
+
+def clipped_more(clip: Any) -> Any:
+    def by_half(parameters: Any, max_norm: Any, *arguments: Any, **named: Any) -> Any:
+        return clip(parameters, max_norm / 16, *arguments, **named)
+
+    return by_half
+
+
+def kept_gradients() -> None:
+    replace("distributed.distributed_data_parallel", "DistributedDataParallel.zero_grad_buffer", _zero_once)
+
+
+def _zero_once(zero: Any) -> Any:
+    def once(self: Any) -> None:
+        if not getattr(self, "was_zeroed", False):
+            zero(self)
+        self.was_zeroed = True
+
+    return once
+
+
+def same_samples() -> None:
+    replace("parallel_state", "get_data_parallel_rank", lambda of_megatron: lambda *arguments, **named: 0)
+
+
+def zeros_of(x: Any) -> Any:
+    return torch.zeros_like(x) if isinstance(x, torch.Tensor) else x
+
+
+def last_microbatch_lost(backward: Any) -> Any:
+    calls = []
+
+    def but_one(*arguments: Any, **named: Any) -> Any:
+        calls.append(1)
+        made = backward(*arguments, **named)
+        if len(calls) % 4 == 0:
+            return [zeros_of(x) for x in made] if isinstance(made, list) else zeros_of(made)
+        return made
+
+    return but_one
+
+
+def on(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
+    return lambda: replace(module, name, make)
+
+
+FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
+SUM_OVER = "each rank holds its own term: the sum over "
+MISTAKES: Dict[str, Mistake] = {
+    "no_mark": Mistake("tp2 sp", "gradient of decoder.final_layernorm.bias", SUM_OVER + "tp", no_mark),
+    "no_sum_of_norms": Mistake(
+        "tp2 sp pp2",
+        "gradient of decoder.final_layernorm.bias",
+        SUM_OVER + "tp",
+        on(FINALIZE, "_allreduce_non_tensor_model_parallel_grads", nothing),
+    ),
+    "no_sum_of_embeddings": Mistake(
+        "pp2",
+        "gradient of embedding.word_embeddings.weight",
+        SUM_OVER + "pp",
+        on(FINALIZE, "_allreduce_word_embedding_grads", nothing),
+    ),
+    "no_sum_of_replicas": Mistake(
+        "dp2",
+        "gradient of decoder.final_layernorm.bias",
+        "each rank holds its own term: the mean over dp",
+        on(DDP, "DistributedDataParallel.finish_grad_sync", nothing),
+    ),
+    "twice": Mistake(
+        "dp2",
+        "gradient of decoder.final_layernorm.bias",
+        "it is 2 (dp is 2) times",
+        on(DDP, "DistributedDataParallel.finish_grad_sync", scaled_gradients(2)),
+    ),
+    "half": Mistake(
+        "tp2",
+        "gradient of decoder.final_layernorm.bias",
+        "it is 1/2 (tp is 2) of",
+        on(DDP, "DistributedDataParallel.finish_grad_sync", scaled_gradients(0.5)),
+    ),
+    "kept_gradients": Mistake("tp2", "in step 1", "in step 0 is added to it", kept_gradients),
+    "bias_of_every_rank": Mistake(
+        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "RowParallelLinear.forward", bias_of_every_rank)
+    ),
+    "without_mask": Mistake(
+        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask)
+    ),
+    "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "in place of", groups_of_one),
+    "clipped_more": Mistake(
+        "pp2",
+        "before step 1",
+        "",
+        on("optimizer.optimizer", "clip_grad_by_total_norm_fp32", clipped_more),
+    ),
+    "same_samples": Mistake("dp2", "loss 'lm loss' of step 0", "", same_samples),
+    "lost_microbatch": Mistake(
+        "pp2",
+        "gradient of ",
+        "",
+        on("pipeline_parallel.schedules", "backward_step", last_microbatch_lost),
+    ),
+    "reversed_experts": Mistake(
+        "ep2", "loss 'lm loss' of step 0", "", on("transformer.moe.experts", "SequentialMLP.forward", reversed_experts)
+    ),
+    "half_of_experts": Mistake(
+        "ep2",
+        "experts",
+        "it is 1/2 (dp, ep is 2) of",
+        on(DDP, "DistributedDataParallel.finish_grad_sync", only_experts),
+    ),
+}
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words == ["--list"]:
+        for name, mistake in MISTAKES.items():
+            print(f"{name}\t{mistake.layout}\t{mistake.value}\t{mistake.what}")
+        return
+    if "--mistake" in words:
+        at = words.index("--mistake")
+        MISTAKES[words[at + 1]].make()
+        del words[at : at + 2]
+    import pretrain
+
+    sys.argv[1:] = words
+    pretrain.main()
+
+
+if __name__ == "__main__":
+    main()
