@@ -34,7 +34,7 @@ void require_cut_of_sequences(const Rank& rank, const GptConfig& config) {
 }
 
 void require_layers_of_experts(const GptConfig& config) {
-  const std::vector<bool>& layers = config.experts.moe_layer_freq;
+  const std::vector<std::int64_t>& layers = config.experts.moe_layer_freq.entries;
   if (layers.empty() || std::ssize(layers) == config.num_layers) return;
   refuse({.code = "moe_freq_length",
           .option = "--moe-layer-freq",
@@ -53,72 +53,7 @@ void require_cp_comm_types(const GptConfig& config) {
           .hint = "one entry, or as many as --num-layers"});
 }
 
-/// The experts of a layer, or nothing if it has an MLP.
-std::optional<MoeLayerConfig> experts_config(const GptConfig& config, int number) {
-  const GptExperts& experts = config.experts;
-  if (!experts.are_in(number)) return std::nullopt;
-  const std::string name = fmt::format("decoder.layers.{}.mlp", number);
-  const GatedActivation activation{.function = config.activation, .gated = config.gated};
-  MoeLayerConfig layer{.router = {.name = name + ".router",
-                                  .dtype = config.dtype,
-                                  .hidden_size = config.hidden_size,
-                                  .num_experts = experts.num_experts,
-                                  .routing = experts.routing,
-                                  .expert_bias = experts.expert_bias,
-                                  .aux_losses = experts.aux_losses,
-                                  .z_loss_coefficient = experts.z_loss_coefficient,
-                                  .per_token_loss = config.per_token_loss,
-                                  .token_dropping = experts.token_dropping,
-                                  .sequence_parallel = config.sequence_parallel,
-                                  .initial = config.initial},
-                       .experts = {.name = name + ".experts",
-                                   .dtype = config.dtype,
-                                   .hidden_size = config.hidden_size,
-                                   .ffn_hidden_size = experts.moe_ffn_hidden_size,
-                                   .activation = activation,
-                                   .bias = config.bias,
-                                   .initial = config.initial},
-                       .dispatcher = experts.dispatcher};
-  if (experts.shared_expert_intermediate_size == 0) return layer;
-  layer.shared_experts = {.mlp = {.name = name + ".shared_experts",
-                                  .dtype = config.dtype,
-                                  .hidden_size = config.hidden_size,
-                                  .ffn_hidden_size = experts.shared_expert_intermediate_size,
-                                  .activation = config.activation,
-                                  .gated = config.gated,
-                                  .bias = false,
-                                  .sequence_parallel = config.sequence_parallel,
-                                  .initial = config.initial},
-                          .gate = experts.shared_expert_gate};
-  return layer;
-}
-
-TransformerLayerConfig layer_config(const GptConfig& config, int number) {
-  return {.name = fmt::format("decoder.layers.{}", number),
-          .dtype = config.dtype,
-          .hidden_size = config.hidden_size,
-          .ffn_hidden_size = config.ffn_hidden_size,
-          .num_attention_heads = config.num_attention_heads,
-          .num_query_groups = config.num_query_groups,
-          .kv_channels = config.kv_channels,
-          .sequence_length = config.seq_length,
-          .cu_seqlens = config.cu_seqlens,
-          .cp_comm_type = config.cp_comm_type_of(number),
-          .rotary_base = config.rotary_base,
-          .norm = config.normalization,
-          .epsilon = config.norm_epsilon,
-          .activation = config.activation,
-          .gated = config.gated,
-          .bias = config.bias,
-          .add_qkv_bias = config.add_qkv_bias,
-          .qk_layernorm = config.qk_layernorm,
-          .latent = config.latent,
-          .window = config.window_of(number),
-          .sequence_parallel = config.sequence_parallel,
-          .experts = experts_config(config, number),
-          .initial = config.initial,
-          .norm_initial = config.norm_initial};
-}
+LayerPlace place_of_layer(int number) { return {fmt::format("decoder.layers.{}", number), number}; }
 
 ParallelNormConfig final_norm_config(const GptConfig& config) {
   return {.name = "decoder.final_layernorm",
@@ -164,7 +99,7 @@ GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
     embedding_->word_embeddings().attributes.shared_embedding = is_tied() && !chunk_.post_process;
   }
   for (int i = 0; i < chunk_.num_layers; ++i)
-    layers_.emplace_back(rank, layer_config(config_, chunk_.first_layer + i));
+    layers_.emplace_back(rank, config_, place_of_layer(chunk_.first_layer + i));
   if (!chunk_.post_process) return;
   final_layernorm_.emplace(rank, final_norm_config(config_));
   if (is_tied() && !chunk_.pre_process) tied_copy_ = copy_of_embedding(rank, config_);

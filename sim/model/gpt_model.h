@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "sim/model/language_model_embedding.h"
+#include "sim/model/transformer_layer.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 
 namespace sim {

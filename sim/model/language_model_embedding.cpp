@@ -7,14 +7,12 @@ namespace sim {
 
 namespace {
 
-bool has_learned_positions(const GptConfig& config) { return config.rotary_base == 0; }
-
 VocabParallelEmbeddingConfig words_config(const GptConfig& config) {
   return {.name = "embedding.word_embeddings",
           .dtype = config.dtype,
           .vocabulary = config.padded_vocab_size,
           .hidden_size = config.hidden_size,
-          .sequence_parallel = config.sequence_parallel && !has_learned_positions(config),
+          .sequence_parallel = config.sequence_parallel && !config.has_learned_positions(),
           .initial = config.initial};
 }
 
@@ -30,11 +28,11 @@ Tensor places_of_rows(Rank& rank, const GptConfig& config) {
 
 LanguageModelEmbedding::LanguageModelEmbedding(Rank& rank, const GptConfig& config)
     : tp_(rank.groups.get("tp")),
-      scatters_(config.sequence_parallel && has_learned_positions(config)),
+      scatters_(config.sequence_parallel && config.has_learned_positions()),
       words_(rank, words_config(config)) {
-  if (!has_learned_positions(config)) return;
+  if (!config.has_learned_positions()) return;
   positions_ = make_parameter(rank, "embedding.position_embeddings.weight", config.dtype,
-                              {config.seq_length, config.hidden_size}, {}, config.initial);
+                              {config.positions(), config.hidden_size}, {}, config.initial);
   places_ = places_of_rows(rank, config);
 }
 

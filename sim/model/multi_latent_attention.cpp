@@ -6,7 +6,6 @@
 
 #include "sim/base/error.h"
 #include "sim/model/own_rotary_tables.h"
-#include "sim/model/self_attention.h"
 #include "sim/parallel/mappings.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
@@ -17,16 +16,16 @@ namespace sim {
 
 namespace {
 
-MultiLatentAttentionConfig checked(const MultiLatentAttentionConfig& config, int tp) {
-  const LatentSizes& sizes = config.latent;
+const GptConfig& checked_latent(const GptConfig& config, const std::string& name, int tp) {
+  const LatentSizes& sizes = *config.latent;
   const std::int64_t heads = config.num_attention_heads;
   const bool fits = std::min({heads, sizes.kv_lora_rank, sizes.qk_head_dim, sizes.qk_pos_emb_head_dim,
-                              sizes.v_head_dim, sizes.rotary_base, config.sequence_length}) > 0 &&
+                              sizes.v_head_dim, sizes.rotary_base, config.seq_length}) > 0 &&
                     sizes.q_lora_rank >= 0 && heads % tp == 0;
   if (fits) return config;
   refuse(
       {.code = "attention_heads",
-       .option = config.name,
+       .option = name,
        .numbers = fmt::format("{} heads, latent states of {} and {}, heads of {} + {} and {} channels, tp {}",
                               heads, sizes.q_lora_rank, sizes.kv_lora_rank, sizes.qk_head_dim,
                               sizes.qk_pos_emb_head_dim, sizes.v_head_dim, tp),
@@ -35,17 +34,8 @@ MultiLatentAttentionConfig checked(const MultiLatentAttentionConfig& config, int
        .hint = "a tp that divides the heads"});
 }
 
-RotarySizes rotary_sizes_of_latent(const MultiLatentAttentionConfig& config) {
-  return {.dtype = config.dtype,
-          .sequence_length = config.sequence_length,
-          .cu_seqlens = config.cu_seqlens,
-          .channels = config.latent.qk_pos_emb_head_dim,
-          .base = config.latent.rotary_base};
-}
-
-DuplicatedLinearConfig down_config(const MultiLatentAttentionConfig& config, const char* name,
-                                   std::int64_t outputs) {
-  return {.name = config.name + name,
+DuplicatedLinearConfig down_config(const GptConfig& config, const std::string& name, std::int64_t outputs) {
+  return {.name = name,
           .dtype = config.dtype,
           .input_size = config.hidden_size,
           .output_size = outputs,
@@ -53,26 +43,27 @@ DuplicatedLinearConfig down_config(const MultiLatentAttentionConfig& config, con
           .initial = config.initial};
 }
 
-std::optional<DuplicatedLinear> query_down(Rank& rank, const MultiLatentAttentionConfig& config) {
-  if (config.latent.q_lora_rank == 0) return std::nullopt;
-  return DuplicatedLinear(rank, down_config(config, ".linear_q_down_proj", config.latent.q_lora_rank));
+std::optional<DuplicatedLinear> query_down(Rank& rank, const GptConfig& config, const std::string& name) {
+  if (config.latent->q_lora_rank == 0) return std::nullopt;
+  return DuplicatedLinear(rank,
+                          down_config(config, name + ".linear_q_down_proj", config.latent->q_lora_rank));
 }
 
-std::optional<ParallelNorm> latent_norm(Rank& rank, const MultiLatentAttentionConfig& config,
-                                        const char* name, std::int64_t size) {
+std::optional<ParallelNorm> latent_norm(Rank& rank, const GptConfig& config, const std::string& name,
+                                        std::int64_t size) {
   if (!config.qk_layernorm || size == 0) return std::nullopt;
-  return ParallelNorm(rank, {.name = config.name + name,
+  return ParallelNorm(rank, {.name = name,
                              .dtype = config.dtype,
                              .hidden_size = size,
-                             .norm = config.norm,
-                             .epsilon = config.epsilon,
+                             .norm = config.normalization,
+                             .epsilon = config.norm_epsilon,
                              .sequence_parallel = config.sequence_parallel,
                              .initial = config.norm_initial});
 }
 
-ColumnParallelLinearConfig up_config(const MultiLatentAttentionConfig& config, const char* name,
-                                     std::int64_t inputs, std::int64_t channels) {
-  return {.name = config.name + name,
+ColumnParallelLinearConfig up_config(const GptConfig& config, const std::string& name, std::int64_t inputs,
+                                     std::int64_t channels) {
+  return {.name = name,
           .dtype = config.dtype,
           .input_size = inputs,
           .output_size = config.num_attention_heads * channels,
@@ -81,17 +72,17 @@ ColumnParallelLinearConfig up_config(const MultiLatentAttentionConfig& config, c
           .initial = config.initial};
 }
 
-ColumnParallelLinearConfig query_up_config(const MultiLatentAttentionConfig& config) {
-  const LatentSizes& sizes = config.latent;
+ColumnParallelLinearConfig query_up_config(const GptConfig& config, const std::string& name) {
+  const LatentSizes& sizes = *config.latent;
   return sizes.q_lora_rank == 0
-             ? up_config(config, ".linear_q_proj", config.hidden_size, sizes.query_channels())
-             : up_config(config, ".linear_q_up_proj", sizes.q_lora_rank, sizes.query_channels());
+             ? up_config(config, name + ".linear_q_proj", config.hidden_size, sizes.query_channels())
+             : up_config(config, name + ".linear_q_up_proj", sizes.q_lora_rank, sizes.query_channels());
 }
 
-RowParallelLinearConfig latent_proj_config(const MultiLatentAttentionConfig& config) {
-  return {.name = config.name + ".linear_proj",
+RowParallelLinearConfig latent_proj_config(const GptConfig& config, const std::string& name) {
+  return {.name = name + ".linear_proj",
           .dtype = config.dtype,
-          .input_size = config.num_attention_heads * config.latent.v_head_dim,
+          .input_size = config.num_attention_heads * config.latent->v_head_dim,
           .output_size = config.hidden_size,
           .bias = config.bias,
           .sequence_parallel = config.sequence_parallel,
@@ -122,25 +113,26 @@ const Mapping& shared_keys_mapping(bool sequence_parallel) {
 
 }  // namespace
 
-MultiLatentAttention::MultiLatentAttention(Rank& rank, const MultiLatentAttentionConfig& config)
-    : config_(checked(config, rank.groups.get("tp").size())),
+MultiLatentAttention::MultiLatentAttention(Rank& rank, const GptConfig& config, const LayerPlace& place)
+    : config_(checked_latent(config, place.name, rank.groups.get("tp").size())),
+      sizes_(*config_.latent),
       tp_(rank.groups.get("tp")),
-      cut_(sequence_cut_of(config.sequence_length, config.cu_seqlens, rank.groups.get("cp").size())),
-      rotary_(own_rotary_tables(rank, rotary_sizes_of_latent(config_), cut_)),
+      cut_(config.sequence_cut(rank.groups.get("cp").size())),
+      rotary_(own_rotary_tables(rank, config_, {sizes_.qk_pos_emb_head_dim, sizes_.rotary_base}, cut_)),
       core_(make_core_attention(rank,
-                                {.name = config.name + ".core_attention",
-                                 .keys = {.causal = config.causal, .window = config.window},
+                                {.name = place.name + ".core_attention",
+                                 .keys = {.causal = config.causal, .window = config.window_of(place.number)},
                                  .dropout = config.attention_dropout},
-                                cut_, config.cp_comm_type)),
-      q_down_(query_down(rank, config_)),
-      kv_down_(rank, down_config(config_, ".linear_kv_down_proj",
-                                 config.latent.kv_lora_rank + config.latent.qk_pos_emb_head_dim)),
-      q_norm_(latent_norm(rank, config_, ".q_layernorm", config.latent.q_lora_rank)),
-      kv_norm_(latent_norm(rank, config_, ".kv_layernorm", config.latent.kv_lora_rank)),
-      q_up_(rank, query_up_config(config_)),
-      kv_up_(rank, up_config(config_, ".linear_kv_up_proj", config.latent.kv_lora_rank,
-                             config.latent.qk_head_dim + config.latent.v_head_dim)),
-      proj_(rank, latent_proj_config(config_)) {}
+                                cut_, config.cp_comm_type_of(place.number))),
+      q_down_(query_down(rank, config_, place.name)),
+      kv_down_(rank, down_config(config_, place.name + ".linear_kv_down_proj",
+                                 sizes_.kv_lora_rank + sizes_.qk_pos_emb_head_dim)),
+      q_norm_(latent_norm(rank, config_, place.name + ".q_layernorm", sizes_.q_lora_rank)),
+      kv_norm_(latent_norm(rank, config_, place.name + ".kv_layernorm", sizes_.kv_lora_rank)),
+      q_up_(rank, query_up_config(config_, place.name)),
+      kv_up_(rank, up_config(config_, place.name + ".linear_kv_up_proj", sizes_.kv_lora_rank,
+                             sizes_.qk_head_dim + sizes_.v_head_dim)),
+      proj_(rank, latent_proj_config(config_, place.name)) {}
 
 std::vector<Parameter*> MultiLatentAttention::parameters() {
   return joined({q_down_ ? q_down_->parameters() : std::vector<Parameter*>{}, parameters_of(q_norm_),
@@ -175,10 +167,9 @@ Tensor MultiLatentAttention::turned_back(const Tensor& grad) const {
 MultiLatentAttention::Heads MultiLatentAttention::heads_of(const Tensor& queries,
                                                            const Tensor& keys_and_values,
                                                            const Tensor& shared_keys) const {
-  const LatentSizes& sizes = config_.latent;
-  const std::int64_t d_n = sizes.qk_head_dim, d_r = sizes.qk_pos_emb_head_dim, d = sizes.query_channels();
+  const std::int64_t d_n = sizes_.qk_head_dim, d_r = sizes_.qk_pos_emb_head_dim, d = sizes_.query_channels();
   const std::int64_t tokens = queries.shape()[0], rows = cut_.local_length();
-  const Tensor q = in_rows(queries, d), kv = in_rows(keys_and_values, d_n + sizes.v_head_dim);
+  const Tensor q = in_rows(queries, d), kv = in_rows(keys_and_values, d_n + sizes_.v_head_dim);
   const Tensor q_turned = turned(of_heads(columns(q, d_n, d_r)));
   const Tensor k_turned = turned(shared_keys.reshaped({rows, tokens / rows, 1, d_r})).reshaped({tokens, d_r});
 
@@ -188,28 +179,28 @@ MultiLatentAttention::Heads MultiLatentAttention::heads_of(const Tensor& queries
   put_columns(columns(kv, 0, d_n), keys_by_head, 0);
   return {.queries = of_heads(side_by_side(columns(q, 0, d_n), in_rows(q_turned, d_r))),
           .keys = of_heads(keys_by_head),
-          .values = of_heads(columns(kv, d_n, sizes.v_head_dim))};
+          .values = of_heads(columns(kv, d_n, sizes_.v_head_dim))};
 }
 
 /// Returns the gradient of the output of the up-projection of queries from that of [S, B, heads, d].
 Tensor MultiLatentAttention::queries_back(const Tensor& grad) const {
-  const LatentSizes& sizes = config_.latent;
-  const Tensor rows = in_rows(grad, sizes.query_channels());
-  const Tensor positions = turned_back(of_heads(columns(rows, sizes.qk_head_dim, sizes.qk_pos_emb_head_dim)));
+  const Tensor rows = in_rows(grad, sizes_.query_channels());
+  const Tensor positions =
+      turned_back(of_heads(columns(rows, sizes_.qk_head_dim, sizes_.qk_pos_emb_head_dim)));
   return in_rows(
-      side_by_side(columns(rows, 0, sizes.qk_head_dim), in_rows(positions, sizes.qk_pos_emb_head_dim)),
-      own_heads() * sizes.query_channels());
+      side_by_side(columns(rows, 0, sizes_.qk_head_dim), in_rows(positions, sizes_.qk_pos_emb_head_dim)),
+      own_heads() * sizes_.query_channels());
 }
 
 /// Returns the gradient of the shared part of keys, [T, d_r], that this rank's heads give.
 Tensor MultiLatentAttention::shared_keys_back(const Tensor& grad_keys) const {
-  const LatentSizes& sizes = config_.latent;
-  const std::int64_t d_r = sizes.qk_pos_emb_head_dim, d = sizes.query_channels(), rows = cut_.local_length();
+  const std::int64_t d_r = sizes_.qk_pos_emb_head_dim, d = sizes_.query_channels(),
+                     rows = cut_.local_length();
   const Tensor flat = in_rows(grad_keys, own_heads() * d);
   const std::int64_t tokens = flat.shape()[0];
   Tensor sum = filled(flat.device(), sum_dtype(flat.dtype()), {tokens, d_r}, 0);
   for (std::int64_t head = 0; head < own_heads(); ++head)
-    add_to(sum, cast(columns(flat, head * d + sizes.qk_head_dim, d_r), sum.dtype()));
+    add_to(sum, cast(columns(flat, head * d + sizes_.qk_head_dim, d_r), sum.dtype()));
   const Tensor stored = cast(sum, flat.dtype());
   return turned_back(stored.reshaped({rows, tokens / rows, 1, d_r})).reshaped({tokens, d_r});
 }
@@ -217,7 +208,6 @@ Tensor MultiLatentAttention::shared_keys_back(const Tensor& grad_keys) const {
 // ---- forward and backward ---------------------------------------------------------------------------------
 
 MultiLatentAttention::Forward MultiLatentAttention::forward(const Tensor& input, std::uint64_t pass) {
-  const LatentSizes& sizes = config_.latent;
   Saved saved;
   const auto normalized = [](std::optional<ParallelNorm>& norm, const Tensor& x,
                              ParallelNorm::Saved& of_norm) {
@@ -236,9 +226,9 @@ MultiLatentAttention::Forward MultiLatentAttention::forward(const Tensor& input,
   saved.kv_down = std::move(kv_down.saved);
   const Tensor shared_keys =
       shared_keys_mapping(config_.sequence_parallel)
-          .forward(columns(kv_down.output, sizes.kv_lora_rank, sizes.qk_pos_emb_head_dim), tp_,
+          .forward(columns(kv_down.output, sizes_.kv_lora_rank, sizes_.qk_pos_emb_head_dim), tp_,
                    "multi_latent_attention.k_pos_emb");
-  const Tensor latent = columns(kv_down.output, 0, sizes.kv_lora_rank);
+  const Tensor latent = columns(kv_down.output, 0, sizes_.kv_lora_rank);
   latent_queries = normalized(q_norm_, latent_queries, saved.q_norm);
   auto q_up = q_up_.forward(latent_queries);
   auto kv_up = kv_up_.forward(normalized(kv_norm_, latent, saved.kv_norm));
@@ -251,23 +241,22 @@ MultiLatentAttention::Forward MultiLatentAttention::forward(const Tensor& input,
   const auto heads_first = [](const Tensor& x) { return permuted(x, {1, 2, 0, 3}); };
   auto core =
       core_->forward(heads_first(heads.queries), heads_first(heads.keys), heads_first(heads.values), pass);
-  auto proj = proj_.forward(in_rows(permuted(core.context, {2, 0, 1, 3}), own_heads() * sizes.v_head_dim));
+  auto proj = proj_.forward(in_rows(permuted(core.context, {2, 0, 1, 3}), own_heads() * sizes_.v_head_dim));
   saved.core = std::move(core.saved);
   saved.proj = std::move(proj.saved);
   return {proj.output, std::move(saved)};
 }
 
 Tensor MultiLatentAttention::backward(const Saved& saved, const Tensor& grad_output) {
-  const LatentSizes& sizes = config_.latent;
   const auto sequence_first = [](const Tensor& x) { return permuted(x, {2, 0, 1, 3}); };
   const Tensor grad_flat = proj_.backward(saved.proj, grad_output);
-  const Tensor grad_context = permuted(of_heads(in_rows(grad_flat, sizes.v_head_dim)), {1, 2, 0, 3});
+  const Tensor grad_context = permuted(of_heads(in_rows(grad_flat, sizes_.v_head_dim)), {1, 2, 0, 3});
   const CoreAttention::Gradients grads = core_->backward(saved.core, grad_context);
 
   const Tensor grad_keys = sequence_first(grads.keys);
   const Tensor grad_kv =
-      side_by_side(columns(in_rows(grad_keys, sizes.query_channels()), 0, sizes.qk_head_dim),
-                   in_rows(sequence_first(grads.values), sizes.v_head_dim));
+      side_by_side(columns(in_rows(grad_keys, sizes_.query_channels()), 0, sizes_.qk_head_dim),
+                   in_rows(sequence_first(grads.values), sizes_.v_head_dim));
   const auto norm_back = [](std::optional<ParallelNorm>& norm, const ParallelNorm::Saved& of_norm,
                             const Tensor& grad) { return norm ? norm->backward(of_norm, grad) : grad; };
   const Tensor grad_latent =

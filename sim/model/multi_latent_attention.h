@@ -28,6 +28,7 @@
 #include <optional>
 
 #include "sim/context/core_attention.h"
+#include "sim/model/gpt_config.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/duplicated_linear.h"
 #include "sim/parallel/parallel_norm.h"
@@ -37,41 +38,9 @@
 namespace sim {
 
 /// The sizes of latent attention, under the names of Megatron's flags.
-struct LatentSizes {
-  std::int64_t q_lora_rank = 0;  // 0: queries come from the hidden state itself
-  std::int64_t kv_lora_rank = 0;
-  std::int64_t qk_head_dim = 0;
-  std::int64_t qk_pos_emb_head_dim = 0;
-  std::int64_t v_head_dim = 0;
-  std::int64_t rotary_base = 10000;
-
-  std::int64_t query_channels() const { return qk_head_dim + qk_pos_emb_head_dim; }
-};
-
-struct MultiLatentAttentionConfig {
-  std::string name;  // such as "self_attention"
-  DType dtype = DType::f32;
-  std::int64_t hidden_size = 0;
-  std::int64_t num_attention_heads = 0;
-  LatentSizes latent = {};
-  std::int64_t sequence_length = 0;           // of whole sequences
-  std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
-  CpCommType cp_comm_type = CpCommType::p2p;
-  bool causal = true;
-  std::int64_t window = -1;          // of a causal layer: a token sees so many before it, and itself; -1: all
-  Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
-  bool bias = true;                  // of linear_proj; the other linear layers have none
-  bool qk_layernorm = false;         // latent states have a norm
-  Norm norm = Norm::rms_norm;        // of latent states
-  Ratio epsilon = {1, 100000};       // of that norm
-  bool sequence_parallel = false;
-  Initial initial = {};
-  Initial norm_initial = {};
-};
-
 class MultiLatentAttention {
  public:
-  MultiLatentAttention(Rank& rank, const MultiLatentAttentionConfig& config);
+  MultiLatentAttention(Rank& rank, const GptConfig& config, const LayerPlace& place);
 
   struct Saved {
     DuplicatedLinear::Saved q_down, kv_down;  // q_down is empty without q_lora_rank
@@ -103,7 +72,8 @@ class MultiLatentAttention {
   Tensor queries_back(const Tensor& grad) const;
   Tensor shared_keys_back(const Tensor& grad_keys) const;
 
-  MultiLatentAttentionConfig config_;
+  GptConfig config_;
+  LatentSizes sizes_;
   Communicator& tp_;
   SequenceCut cut_;
   RotaryTables rotary_;

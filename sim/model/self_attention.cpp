@@ -15,35 +15,35 @@ namespace sim {
 
 namespace {
 
-SelfAttentionConfig checked(const SelfAttentionConfig& config, int tp) {
+const GptConfig& checked(const GptConfig& config, const std::string& name, int tp) {
   const std::int64_t n = config.num_attention_heads, g = config.num_query_groups;
-  const bool fits = n > 0 && g > 0 && config.kv_channels > 0 && config.sequence_length > 0 && n % g == 0 &&
+  const bool fits = n > 0 && g > 0 && config.head_size() > 0 && config.seq_length > 0 && n % g == 0 &&
                     n % tp == 0 && (g % tp == 0 || tp % g == 0);
   if (fits) return config;
   refuse(
       {.code = "attention_heads",
-       .option = config.name,
+       .option = name,
        .numbers =
-           fmt::format("{} heads of {} channels, {} query groups, tp {}", n, config.kv_channels, g, tp),
+           fmt::format("{} heads of {} channels, {} query groups, tp {}", n, config.head_size(), g, tp),
        .rule =
            "heads are a multiple of query groups and of tp; query groups are a multiple of tp, or tp of them",
        .hint = "as many query groups as heads, and a tp that divides both"});
 }
 
-ColumnParallelLinearConfig qkv_config(const SelfAttentionConfig& config) {
-  return {.name = config.name + ".linear_qkv",
+ColumnParallelLinearConfig qkv_config(const GptConfig& config, const std::string& name) {
+  return {.name = name + ".linear_qkv",
           .dtype = config.dtype,
           .input_size = config.hidden_size,
-          .output_size = (config.num_attention_heads + 2 * config.num_query_groups) * config.kv_channels,
+          .output_size = (config.num_attention_heads + 2 * config.num_query_groups) * config.head_size(),
           .bias = config.bias || config.add_qkv_bias,
           .sequence_parallel = config.sequence_parallel,
           .initial = config.initial};
 }
 
-RowParallelLinearConfig proj_config(const SelfAttentionConfig& config) {
-  return {.name = config.name + ".linear_proj",
+RowParallelLinearConfig proj_config(const GptConfig& config, const std::string& name) {
+  return {.name = name + ".linear_proj",
           .dtype = config.dtype,
-          .input_size = config.num_attention_heads * config.kv_channels,
+          .input_size = config.num_attention_heads * config.head_size(),
           .output_size = config.hidden_size,
           .bias = config.bias,
           .sequence_parallel = config.sequence_parallel,
@@ -51,23 +51,15 @@ RowParallelLinearConfig proj_config(const SelfAttentionConfig& config) {
 }
 
 /// The norm of queries or of keys. Each rank normalizes its own heads.
-std::optional<ParallelNorm> head_norm(Rank& rank, const SelfAttentionConfig& config, const char* name) {
+std::optional<ParallelNorm> head_norm(Rank& rank, const GptConfig& config, const std::string& name) {
   if (!config.qk_layernorm) return std::nullopt;
-  return ParallelNorm(rank, {.name = config.name + name,
+  return ParallelNorm(rank, {.name = name,
                              .dtype = config.dtype,
-                             .hidden_size = config.kv_channels,
-                             .norm = config.norm,
-                             .epsilon = config.epsilon,
+                             .hidden_size = config.head_size(),
+                             .norm = config.normalization,
+                             .epsilon = config.norm_epsilon,
                              .sequence_parallel = true,
                              .initial = config.norm_initial});
-}
-
-RotarySizes rotary_sizes(const SelfAttentionConfig& config) {
-  return {.dtype = config.dtype,
-          .sequence_length = config.sequence_length,
-          .cu_seqlens = config.cu_seqlens,
-          .channels = config.kv_channels,
-          .base = config.rotary_base};
 }
 
 /// Permutes [S, B, n, d] to [B, n, S, d].
@@ -77,25 +69,20 @@ Tensor sequence_first(const Tensor& x) { return permuted(x, {2, 0, 1, 3}); }
 
 }  // namespace
 
-SequenceCut sequence_cut_of(std::int64_t length, const std::vector<std::int64_t>& cu_seqlens, int ranks) {
-  return cu_seqlens.empty() ? SequenceCut::of_sequence(length, ranks)
-                            : SequenceCut::of_documents(cu_seqlens, {}, ranks);
-}
-
-SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
-    : config_(checked(config, rank.groups.get("tp").size())),
+SelfAttention::SelfAttention(Rank& rank, const GptConfig& config, const LayerPlace& place)
+    : config_(checked(config, place.name, rank.groups.get("tp").size())),
       tp_(rank.groups.get("tp")),
-      cut_(sequence_cut_of(config.sequence_length, config.cu_seqlens, rank.groups.get("cp").size())),
-      rotary_(own_rotary_tables(rank, rotary_sizes(config_), cut_)),
+      cut_(config.sequence_cut(rank.groups.get("cp").size())),
+      rotary_(own_rotary_tables(rank, config_, {config.head_size(), config.rotary_base}, cut_)),
       core_(make_core_attention(rank,
-                                {.name = config.name + ".core_attention",
-                                 .keys = {.causal = config.causal, .window = config.window},
+                                {.name = place.name + ".core_attention",
+                                 .keys = {.causal = config.causal, .window = config.window_of(place.number)},
                                  .dropout = config.attention_dropout},
-                                cut_, config.cp_comm_type)),
-      qkv_(rank, qkv_config(config_)),
-      q_norm_(head_norm(rank, config_, ".q_layernorm")),
-      k_norm_(head_norm(rank, config_, ".k_layernorm")),
-      proj_(rank, proj_config(config_)) {}
+                                cut_, config.cp_comm_type_of(place.number))),
+      qkv_(rank, qkv_config(config_, place.name)),
+      q_norm_(head_norm(rank, config_, place.name + ".q_layernorm")),
+      k_norm_(head_norm(rank, config_, place.name + ".k_layernorm")),
+      proj_(rank, proj_config(config_, place.name)) {}
 
 std::vector<Parameter*> SelfAttention::parameters() {
   if (!q_norm_) return joined({qkv_.parameters(), proj_.parameters()});
@@ -107,7 +94,7 @@ std::vector<Parameter*> SelfAttention::parameters() {
 /// Returns the first column of this rank's heads in one of its groups. It counts from the rank's own
 /// columns, or, if ranks share groups, from the columns of all ranks.
 std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   const std::int64_t queries = config_.num_attention_heads / config_.num_query_groups * d;
   const std::int64_t ranks_a_group = shares_groups() ? tp_.size() / config_.num_query_groups : 1;
   const std::int64_t first = (shares_groups() ? tp_.rank() / ranks_a_group : group) * (queries + 2 * d);
@@ -124,7 +111,7 @@ std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
 
 /// Copies this rank's heads of all its groups out of mixed [T, ..]. Returns [S, B, heads, d].
 Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   const std::int64_t heads = part == Part::queries ? own_heads() : own_groups();
   const std::int64_t width = heads / own_groups() * d;
   Tensor out = mixed.device().empty(mixed.dtype(), {mixed.shape()[0], heads * d});
@@ -151,7 +138,7 @@ Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
 /// Normalizes each head of [S, B, heads, d] by itself, if the layer has norms of queries and keys.
 Tensor SelfAttention::normalized(HeadNorm& norm, const Tensor& heads, ParallelNorm::Saved& saved) const {
   if (!norm) return heads;
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   auto result = norm->forward(heads.reshaped({heads.count() / d, d}));
   saved = std::move(result.saved);
   return result.output.reshaped(heads.shape());
@@ -159,14 +146,14 @@ Tensor SelfAttention::normalized(HeadNorm& norm, const Tensor& heads, ParallelNo
 Tensor SelfAttention::normalized_back(HeadNorm& norm, const ParallelNorm::Saved& saved,
                                       const Tensor& grad) const {
   if (!norm) return grad;
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   return norm->backward(saved, grad.reshaped({grad.count() / d, d})).reshaped(grad.shape());
 }
 
 // ---- forward and backward ---------------------------------------------------------------------------------
 
 SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t pass) {
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   const auto qkv = qkv_.forward(input);
   const Tensor mixed =
       shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
@@ -186,7 +173,7 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
 }
 
 Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
-  const std::int64_t d = config_.kv_channels;
+  const std::int64_t d = config_.head_size();
   const Tensor grad_flat = proj_.backward(saved.proj, grad_output);
   const std::int64_t tokens = grad_flat.shape()[0], rows = cut_.local_length();
   const Tensor grad_context = heads_first(grad_flat.reshaped({rows, tokens / rows, own_heads(), d}));

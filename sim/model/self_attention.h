@@ -24,6 +24,7 @@
 #include <optional>
 
 #include "sim/context/core_attention.h"
+#include "sim/model/gpt_config.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/parallel_norm.h"
 #include "sim/parallel/row_parallel_linear.h"
@@ -31,36 +32,9 @@
 
 namespace sim {
 
-struct SelfAttentionConfig {
-  std::string name;  // such as "self_attention"
-  DType dtype = DType::f32;
-  std::int64_t hidden_size = 0;
-  std::int64_t num_attention_heads = 0;       // n
-  std::int64_t num_query_groups = 0;          // g
-  std::int64_t kv_channels = 0;               // d
-  std::int64_t sequence_length = 0;           // of whole sequences
-  std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
-  CpCommType cp_comm_type = CpCommType::p2p;
-  std::int64_t rotary_base = 0;  // 0: no rotary positions
-  bool causal = true;
-  std::int64_t window = -1;          // of a causal layer: a token sees so many before it, and itself; -1: all
-  Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
-  bool bias = true;                  // of both linear layers
-  bool add_qkv_bias = false;         // linear_qkv has a bias even without `bias`
-  bool qk_layernorm = false;         // queries and keys have a norm
-  Norm norm = Norm::layer_norm;      // of queries and keys
-  Ratio epsilon = {1, 100000};       // of that norm
-  bool sequence_parallel = false;
-  Initial initial = {};
-  Initial norm_initial = {};
-};
-
-/// Returns how sequences are cut over the ranks: each document by itself, where they are packed.
-SequenceCut sequence_cut_of(std::int64_t length, const std::vector<std::int64_t>& cu_seqlens, int ranks);
-
 class SelfAttention {
  public:
-  SelfAttention(Rank& rank, const SelfAttentionConfig& config);
+  SelfAttention(Rank& rank, const GptConfig& config, const LayerPlace& place);
 
   struct Saved {
     ColumnParallelLinear::Saved qkv;
@@ -97,7 +71,7 @@ class SelfAttention {
   Tensor normalized(HeadNorm& norm, const Tensor& heads, ParallelNorm::Saved& saved) const;
   Tensor normalized_back(HeadNorm& norm, const ParallelNorm::Saved& saved, const Tensor& grad) const;
 
-  SelfAttentionConfig config_;
+  GptConfig config_;
   Communicator& tp_;
   SequenceCut cut_;
   RotaryTables rotary_;

@@ -9,63 +9,18 @@ namespace sim {
 
 namespace {
 
-ParallelNormConfig norm_config(const TransformerLayerConfig& config, const char* name) {
-  return {.name = config.name + name,
+ParallelNormConfig norm_config(const GptConfig& config, const std::string& name) {
+  return {.name = name,
           .dtype = config.dtype,
           .hidden_size = config.hidden_size,
-          .norm = config.norm,
-          .epsilon = config.epsilon,
+          .norm = config.normalization,
+          .epsilon = config.norm_epsilon,
           .sequence_parallel = config.sequence_parallel,
           .initial = config.norm_initial};
 }
 
-SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
-  return {.name = config.name + ".self_attention",
-          .dtype = config.dtype,
-          .hidden_size = config.hidden_size,
-          .num_attention_heads = config.num_attention_heads,
-          .num_query_groups = config.num_query_groups,
-          .kv_channels = config.kv_channels,
-          .sequence_length = config.sequence_length,
-          .cu_seqlens = config.cu_seqlens,
-          .cp_comm_type = config.cp_comm_type,
-          .rotary_base = config.rotary_base,
-          .causal = config.causal,
-          .window = config.window,
-          .attention_dropout = config.attention_dropout,
-          .bias = config.bias,
-          .add_qkv_bias = config.add_qkv_bias,
-          .qk_layernorm = config.qk_layernorm,
-          .norm = config.norm,
-          .epsilon = config.epsilon,
-          .sequence_parallel = config.sequence_parallel,
-          .initial = config.initial,
-          .norm_initial = config.norm_initial};
-}
-
-MultiLatentAttentionConfig latent_config(const TransformerLayerConfig& config) {
-  return {.name = config.name + ".self_attention",
-          .dtype = config.dtype,
-          .hidden_size = config.hidden_size,
-          .num_attention_heads = config.num_attention_heads,
-          .latent = *config.latent,
-          .sequence_length = config.sequence_length,
-          .cu_seqlens = config.cu_seqlens,
-          .cp_comm_type = config.cp_comm_type,
-          .causal = config.causal,
-          .window = config.window,
-          .attention_dropout = config.attention_dropout,
-          .bias = config.bias,
-          .qk_layernorm = config.qk_layernorm,
-          .norm = config.norm,
-          .epsilon = config.epsilon,
-          .sequence_parallel = config.sequence_parallel,
-          .initial = config.initial,
-          .norm_initial = config.norm_initial};
-}
-
-MlpConfig mlp_config(const TransformerLayerConfig& config) {
-  return {.name = config.name + ".mlp",
+MlpConfig mlp_config(const GptConfig& config, const std::string& name) {
+  return {.name = name,
           .dtype = config.dtype,
           .hidden_size = config.hidden_size,
           .ffn_hidden_size = config.ffn_hidden_size,
@@ -76,22 +31,62 @@ MlpConfig mlp_config(const TransformerLayerConfig& config) {
           .initial = config.initial};
 }
 
+/// The experts of a layer, or nothing if it has an MLP.
+std::optional<MoeLayerConfig> experts_config(const GptConfig& config, const LayerPlace& place) {
+  const GptExperts& experts = config.experts;
+  if (!experts.are_in(place.number)) return std::nullopt;
+  const std::string name = place.name + ".mlp";
+  const GatedActivation activation{.function = config.activation, .gated = config.gated};
+  MoeLayerConfig layer{.router = {.name = name + ".router",
+                                  .dtype = config.dtype,
+                                  .hidden_size = config.hidden_size,
+                                  .num_experts = experts.num_experts,
+                                  .routing = experts.routing,
+                                  .expert_bias = experts.expert_bias,
+                                  .aux_losses = experts.aux_losses,
+                                  .z_loss_coefficient = experts.z_loss_coefficient,
+                                  .per_token_loss = config.per_token_loss,
+                                  .token_dropping = experts.token_dropping,
+                                  .sequence_parallel = config.sequence_parallel,
+                                  .initial = config.initial},
+                       .experts = {.name = name + ".experts",
+                                   .dtype = config.dtype,
+                                   .hidden_size = config.hidden_size,
+                                   .ffn_hidden_size = experts.moe_ffn_hidden_size,
+                                   .activation = activation,
+                                   .bias = config.bias,
+                                   .initial = config.initial},
+                       .dispatcher = experts.dispatcher};
+  if (experts.shared_expert_intermediate_size == 0) return layer;
+  layer.shared_experts = {.mlp = {.name = name + ".shared_experts",
+                                  .dtype = config.dtype,
+                                  .hidden_size = config.hidden_size,
+                                  .ffn_hidden_size = experts.shared_expert_intermediate_size,
+                                  .activation = config.activation,
+                                  .gated = config.gated,
+                                  .bias = false,
+                                  .sequence_parallel = config.sequence_parallel,
+                                  .initial = config.initial},
+                          .gate = experts.shared_expert_gate};
+  return layer;
+}
+
 /// Returns the dropout of a residual branch. Its tensor is replicated, or split by tokens with
 /// sequence_parallel.
-ParallelDropoutConfig dropout_config(const TransformerLayerConfig& config, const char* name) {
-  return {.name = config.name + name,
+ParallelDropoutConfig dropout_config(const GptConfig& config, const std::string& name) {
+  return {.name = name,
           .probability = config.hidden_dropout,
           .region = config.sequence_parallel ? Region::sharded : Region::replicated};
 }
 
 /// Returns the number of tokens of a sequence that each rank has. A router needs to know which of its tokens
 /// are of one sequence.
-std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp, int cp) {
-  const std::int64_t length = config.sequence_length / cp;
+std::int64_t rows_of_sequence(const GptConfig& config, const LayerPlace& place, int tp, int cp) {
+  const std::int64_t length = config.seq_length / cp;
   if (!config.sequence_parallel) return length;
-  if (!config.experts || length % tp == 0) return length / tp;
+  if (!config.experts.are_in(place.number) || length % tp == 0) return length / tp;
   refuse({.code = "sequence_split",
-          .option = config.name,
+          .option = place.name,
           .numbers = fmt::format("{} tokens of each sequence over {} tensor-parallel ranks", length, tp),
           .rule = "with experts and sequence parallelism, each rank has the same part of every sequence",
           .hint = fmt::format("--seq-length {}", (length / tp + 1) * tp * cp)});
@@ -99,20 +94,22 @@ std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp, int 
 
 }  // namespace
 
-TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& config)
-    : input_norm_(rank, norm_config(config, ".input_layernorm")),
-      attention_dropout_(rank, dropout_config(config, ".self_attn_bda")),
-      mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
-      rows_of_sequence_(rows_of_sequence(config, rank.groups.get("tp").size(), rank.groups.get("cp").size())),
-      mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {
+TransformerLayer::TransformerLayer(Rank& rank, const GptConfig& config, const LayerPlace& place)
+    : input_norm_(rank, norm_config(config, place.name + ".input_layernorm")),
+      attention_dropout_(rank, dropout_config(config, place.name + ".self_attn_bda")),
+      mlp_norm_(rank, norm_config(config, place.name + ".pre_mlp_layernorm")),
+      rows_of_sequence_(
+          rows_of_sequence(config, place, rank.groups.get("tp").size(), rank.groups.get("cp").size())),
+      mlp_dropout_(rank, dropout_config(config, place.name + ".mlp_bda")) {
+  const LayerPlace of_attention{place.name + ".self_attention", place.number};
   if (config.latent)
-    latent_.emplace(rank, latent_config(config));
+    latent_.emplace(rank, config, of_attention);
   else
-    attention_.emplace(rank, attention_config(config));
-  if (config.experts)
-    experts_.emplace(rank, *config.experts);
+    attention_.emplace(rank, config, of_attention);
+  if (const auto experts = experts_config(config, place))
+    experts_.emplace(rank, *experts);
   else
-    mlp_.emplace(rank, mlp_config(config));
+    mlp_.emplace(rank, mlp_config(config, place.name + ".mlp"));
 }
 
 std::vector<Parameter*> TransformerLayer::parameters() {

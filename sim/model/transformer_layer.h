@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "sim/experts/moe_layer.h"
+#include "sim/model/gpt_config.h"
 #include "sim/model/multi_latent_attention.h"
 #include "sim/model/self_attention.h"
 #include "sim/parallel/mlp.h"
@@ -23,37 +24,6 @@
 #include "sim/parallel/parallel_norm.h"
 
 namespace sim {
-
-struct TransformerLayerConfig {
-  std::string name;  // such as "layers.0"
-  DType dtype = DType::f32;
-  std::int64_t hidden_size = 0;
-  std::int64_t ffn_hidden_size = 0;
-  std::int64_t num_attention_heads = 0;
-  std::int64_t num_query_groups = 0;
-  std::int64_t kv_channels = 0;
-  std::int64_t sequence_length = 0;           // of whole sequences
-  std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
-  CpCommType cp_comm_type = CpCommType::p2p;
-  std::int64_t rotary_base = 0;  // 0: no rotary positions
-  Norm norm = Norm::layer_norm;
-  Ratio epsilon = {1, 100000};
-  Activation activation = Activation::gelu_tanh;
-  bool gated = false;
-  bool bias = true;
-  bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
-  bool qk_layernorm = false;  // queries and keys, or latent states, have a norm of the layer's kind
-  std::optional<LatentSizes> latent = std::nullopt;  // of latent attention, instead of self-attention
-  bool causal = true;
-  std::int64_t window = -1;  // of a causal layer: a token sees so many before it, and itself; -1: all
-  Ratio attention_dropout = {0, 1};
-  /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.
-  Ratio hidden_dropout = {0, 1};
-  bool sequence_parallel = false;
-  std::optional<MoeLayerConfig> experts = std::nullopt;  // instead of the MLP
-  Initial initial = {};
-  Initial norm_initial = {};
-};
 
 /// One run of a layer.
 struct LayerPass {
@@ -65,7 +35,7 @@ struct LayerPass {
 
 class TransformerLayer {
  public:
-  TransformerLayer(Rank& rank, const TransformerLayerConfig& config);
+  TransformerLayer(Rank& rank, const GptConfig& config, const LayerPlace& place);
 
   struct Saved {
     ParallelNorm::Saved input_norm;

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "tests/defects/faulty_communicator.h"
-#include "tests/defects/faulty_device.h"
 #include "tests/defects/with_program.h"
+#include "tests/defects/wrong_calls.h"
 #include "tests/defects/wrong_context.h"
 #include "tests/defects/wrong_context_attention.h"
 #include "tests/defects/wrong_context_training.h"
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
+#include "tests/defects/wrong_kernels.h"
 #include "tests/defects/wrong_latent_attention.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_routing.h"
@@ -48,19 +48,17 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
       the_case, [=](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
         FaultyCall call{site, fault, group};
         if (fault == left_out_where_full) call.full = verify::DataParallelPlan{s}.bucket_size().value_or(-1);
-        FaultyGroups groups(rank, std::move(call));
-        sim::Rank at_fault{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-        right.run(at_fault, s);
+        run_with_fault(call, rank, [&](sim::Rank& at_fault) { right.run(at_fault, s); });
       });
   return {std::move(name), std::move(source), std::move(property), std::move(wrong),
           std::make_shared<sim::CpuDevice>()};
 }
 
 /// Plants a fault in one kernel of a layer that is otherwise correct.
-Defect in_kernel(std::string name, std::string source, const std::string& the_case, KernelFault fault,
+Defect in_kernel(std::string name, std::string source, const std::string& the_case, WrongKernel wrong,
                  std::string property) {
   return {std::move(name), std::move(source), std::move(property),
-          std::make_shared<WithProgram>(the_case, run_right), std::make_shared<FaultyDevice>(fault)};
+          std::make_shared<WithProgram>(the_case, run_right), device_with(wrong)};
 }
 
 /// Plants a layer that is written wrongly.
@@ -95,7 +93,6 @@ Defect in_training_call(std::string name, std::string source, const std::string&
 }
 
 std::vector<Defect> defects_that_need_code() {
-  using Kernel = KernelFault;
   const std::string row = "row_parallel_linear", column = "column_parallel_linear";
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
@@ -161,48 +158,41 @@ std::vector<Defect> defects_that_need_code() {
                  borders_of_documents_ignored, "serial"),
 
       // ---- A kernel ----
-      in_kernel("row: a little added on one rank", "TrainVerify", row,
-                Kernel::bias_is_a_little_larger_on_one_rank, "agree"),
-      in_kernel("row: a little added on all ranks", "TrainVerify", row,
-                Kernel::bias_is_a_little_larger_on_all_ranks, "serial"),
-      in_kernel("norm: another epsilon on one rank", "TrainVerify", norm, Kernel::epsilon_differs_on_one_rank,
+      in_kernel("row: a little added on one rank", "TrainVerify", row, bias_is_a_little_larger_on_one_rank,
+                "agree"),
+      in_kernel("row: a little added on all ranks", "TrainVerify", row, bias_is_a_little_larger_on_all_ranks,
                 "serial"),
-      in_kernel("mlp: another activation on one rank", "TrainVerify", "mlp",
-                Kernel::activation_differs_on_one_rank, "serial"),
-      in_kernel("mlp: derivative of another activation", "TrainVerify", "mlp",
-                Kernel::derivative_of_other_function, "serial"),
-      in_kernel("column: weight gradient added twice", "TE#1054", column, Kernel::weight_gradient_twice,
-                "adjoint"),
+      in_kernel("norm: another epsilon on one rank", "TrainVerify", norm, epsilon_differs_on_one_rank,
+                "serial"),
+      in_kernel("mlp: another activation on one rank", "TrainVerify", "mlp", activation_differs_on_one_rank,
+                "serial"),
+      in_kernel("mlp: derivative of another activation", "TrainVerify", "mlp", derivative_of_other_function,
+                "serial"),
+      in_kernel("column: weight gradient added twice", "TE#1054", column, weight_gradient_twice, "adjoint"),
       in_kernel("attention: positions off by one on a rank", "MLM bbfbd6c18d", attention,
-                Kernel::rotary_from_position_one, "serial"),
-      in_kernel("attention: gradient not turned back", "TrainVerify", attention,
-                Kernel::rotary_not_turned_back, "serial"),
-      in_kernel("attention: causal mask dropped", "axolotl#3608", attention, Kernel::causal_mask_dropped,
+                rotary_from_position_one, "serial"),
+      in_kernel("attention: gradient not turned back", "TrainVerify", attention, rotary_not_turned_back,
                 "serial"),
-      in_kernel("attention: window one token wider", "", attention, Kernel::window_one_token_wider, "serial"),
-      in_kernel("attention: scores not scaled", "TrainVerify", attention, Kernel::scores_not_scaled,
-                "serial"),
+      in_kernel("attention: causal mask dropped", "axolotl#3608", attention, causal_mask_dropped, "serial"),
+      in_kernel("attention: window one token wider", "", attention, window_one_token_wider, "serial"),
+      in_kernel("attention: scores not scaled", "TrainVerify", attention, scores_not_scaled, "serial"),
       in_kernel("attention: gradient of scores not scaled", "TrainVerify", attention,
-                Kernel::gradient_of_scores_not_scaled, "serial"),
-      in_kernel("attention: two heads exchanged", "MLM e1b8454330", attention, Kernel::heads_permuted,
+                gradient_of_scores_not_scaled, "serial"),
+      in_kernel("attention: two heads exchanged", "MLM e1b8454330", attention, heads_permuted, "serial"),
+      in_kernel("latent attention: scores scaled by half a head", "", latent, scores_scaled_by_half,
                 "serial"),
-      in_kernel("latent attention: scores scaled by half a head", "", latent, Kernel::scores_scaled_by_half,
+      in_kernel("latent attention: pairs of positions not sorted", "", latent, pairs_not_sorted, "serial"),
+      in_kernel("embedding: vocabulary range off by one", "MLM#1754", embedding, first_id_off_by_one,
                 "serial"),
-      in_kernel("latent attention: pairs of positions not sorted", "", latent, Kernel::pairs_not_sorted,
+      in_kernel("embedding: mask of foreign ids dropped", "MLM#1754", embedding, foreign_ids_are_the_first,
                 "serial"),
-      in_kernel("embedding: vocabulary range off by one", "MLM#1754", embedding, Kernel::first_id_off_by_one,
-                "serial"),
-      in_kernel("embedding: mask of foreign ids dropped", "MLM#1754", embedding,
-                Kernel::foreign_ids_are_the_first, "serial"),
       in_kernel("embedding: gradient's range off by one", "MLM#1754", embedding,
-                Kernel::gradient_of_first_id_off_by_one, "adjoint"),
-      in_kernel("loss: target range off by one", "MLM#1754", loss, Kernel::target_off_by_one, "serial"),
-      in_kernel("loss: ignored tokens counted", "MLM adfa873d96", loss, Kernel::ignored_tokens_counted,
-                "serial"),
-      in_kernel("loss: padded vocabulary counted", "MLM#1754", loss, Kernel::padding_counted, "serial"),
-      in_kernel("loss: smoothing by the local width", "", loss, Kernel::smoothing_by_local_width, "serial"),
-      in_kernel("loss: gradient of the padding kept", "MLM#1754", loss, Kernel::gradient_of_padding_kept,
-                "serial"),
+                gradient_of_first_id_off_by_one, "adjoint"),
+      in_kernel("loss: target range off by one", "MLM#1754", loss, target_off_by_one, "serial"),
+      in_kernel("loss: ignored tokens counted", "MLM adfa873d96", loss, ignored_tokens_counted, "serial"),
+      in_kernel("loss: padded vocabulary counted", "MLM#1754", loss, padding_counted, "serial"),
+      in_kernel("loss: smoothing by the local width", "", loss, smoothing_by_local_width, "serial"),
+      in_kernel("loss: gradient of the padding kept", "MLM#1754", loss, gradient_of_padding_kept, "serial"),
 
       // ---- A program ----
       in_program("latent attention: positions on the first channels", "", latent,
@@ -239,16 +229,14 @@ std::vector<Defect> defects_that_need_code() {
                        "data_parallel.reduce_scatter", without_last),
       in_training_call("training: gradients over half of the group", "MLM abf04f46e3",
                        "data_parallel.reduce_scatter", over_half),
-      in_kernel("training: vectors decay, too", "MLM ce8a8a736f", training, Kernel::every_parameter_decays,
+      in_kernel("training: vectors decay, too", "MLM ce8a8a736f", training, every_parameter_decays, "serial"),
+      in_kernel("training: decay coupled where it is not", "", training, decay_of_the_other_kind, "serial"),
+      in_kernel("training: step counter stands still", "MLM ce8a8a736f", training, every_step_is_the_first,
                 "serial"),
-      in_kernel("training: decay coupled where it is not", "", training, Kernel::decay_of_the_other_kind,
+      in_kernel("training: one rank does not clip", "DeepSpeed#1801", training, one_rank_does_not_clip,
                 "serial"),
-      in_kernel("training: step counter stands still", "MLM ce8a8a736f", training,
-                Kernel::every_step_is_the_first, "serial"),
-      in_kernel("training: one rank does not clip", "DeepSpeed#1801", training,
-                Kernel::one_rank_does_not_clip, "serial"),
-      in_kernel("training: clipped by the square of the norm", "DeepSpeed#2695", training,
-                Kernel::norm_is_not_rooted, "serial"),
+      in_kernel("training: clipped by the square of the norm", "DeepSpeed#2695", training, norm_is_not_rooted,
+                "serial"),
       in_program("training: gradients not zeroed", "", training, gradients_not_zeroed, "serial"),
       in_program("training: reduced before the last gradient", "MLM 3548385ac3", training,
                  reduced_before_the_last_gradient, "serial"),
@@ -396,7 +384,7 @@ std::vector<Defect> defects_that_need_code() {
       in_program("context: labels of documents cut as a sequence", "", cp,
                  labels_of_documents_cut_as_a_sequence, "serial"),
       in_kernel("context: positions of the first half again", "MLM 13722647f3, MLM 28778d1283", cp,
-                Kernel::positions_of_the_first_half_again, "serial"),
+                positions_of_the_first_half_again, "serial"),
   };
 }
 

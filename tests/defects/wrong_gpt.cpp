@@ -152,14 +152,16 @@ void flag_of_the_query_norms_lost(sim::Rank& rank, const CaseSetting& s) {
 /// Each stage counts its layers from 1 to find those without a window, as if it were the whole model.
 void window_by_the_layer_of_the_stage(sim::Rank& rank, const CaseSetting& s) {
   train_with(rank, s, {.config = [](const GptPlan& plan, sim::GptTrainingConfig& config) {
-               std::vector<bool>& layers = config.model.window_layers;
-               if (layers.empty()) return;
+               if (!config.model.window.attn_skip_freq) return;
+               std::vector<std::int64_t> layers(static_cast<std::size_t>(config.model.num_layers));
                for (const auto& chunks : config.placement.stages) {
                  for (const auto& own : chunks) {
                    for (int i = 0; i < own.count; ++i)
-                     layers[static_cast<std::size_t>(own.offset + i)] = (i + 1) % plan.window_pattern() != 0;
+                     layers[static_cast<std::size_t>(own.offset + i)] =
+                         (i + 1) % plan.window_pattern() != 0 ? 1 : 0;
                  }
                }
+               config.model.window.attn_skip_freq->entries = layers;
              }});
 }
 

@@ -4,7 +4,7 @@
 #include "sim/experts/row_operations.h"
 #include "sim/experts/token_permutation.h"
 #include "sim/tensor/ops.h"
-#include "tests/defects/faulty_communicator.h"
+#include "tests/defects/wrong_calls.h"
 #include "verify/cases/router_plan.h"
 #include "verify/cases/token_dispatch.h"
 
@@ -18,9 +18,8 @@ using verify::CaseSetting;
 /// The gathered counts are those of [ep][etp][E].
 void counts_read_in_the_order_of_etp(sim::Rank& rank, const CaseSetting& s) {
   if (verify::MoePlan{s}.etp() != 2) return verify::run_token_dispatch(rank, s);
-  FaultyGroups groups(rank, {"token_dispatcher.counts", CallFault::halves_interleaved, "tp-ep"});
-  sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-  verify::run_token_dispatch(other, s);
+  run_with_fault({"token_dispatcher.counts", CallFault::halves_interleaved, "tp-ep"}, rank,
+                 [&](sim::Rank& other) { verify::run_token_dispatch(other, s); });
 }
 
 /// Rows arrive by the sender's etp rank, then by its ep rank, then by expert. They were sorted by expert, and

@@ -121,25 +121,26 @@ class AttentionCase : public CaseOf<AttentionCase> {
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Sizes sizes(s);
-    sim::SelfAttention layer(rank, {.name = "attention",
-                                    .dtype = s.dtype,
-                                    .hidden_size = sizes.hidden,
-                                    .num_attention_heads = sizes.heads,
-                                    .num_query_groups = sizes.groups,
-                                    .kv_channels = sizes.channels,
-                                    .sequence_length = sizes.sequence,
-                                    .rotary_base = s["rotary"] == 1 ? kBase : 0,
-                                    .causal = s["causal"] == 1,
-                                    .window = s["window"] - 1,
-                                    .attention_dropout = dropout_of(s),
-                                    .bias = s["bias"] == 1,
-                                    .add_qkv_bias = s["bias"] == 2,
-                                    .qk_layernorm = s["head_norm"] != 0,
-                                    .norm = is_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                    .epsilon = kEpsilon,
-                                    .sequence_parallel = s["sequence_parallel"] == 1,
-                                    .initial = {kScale},
-                                    .norm_initial = {kScale}});
+    sim::SelfAttention layer(rank,
+                             {.dtype = s.dtype,
+                              .hidden_size = sizes.hidden,
+                              .num_attention_heads = sizes.heads,
+                              .num_query_groups = sizes.groups,
+                              .kv_channels = sizes.channels,
+                              .seq_length = sizes.sequence,
+                              .rotary_base = s["rotary"] == 1 ? kBase : 0,
+                              .normalization = is_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                              .norm_epsilon = kEpsilon,
+                              .bias = s["bias"] == 1,
+                              .add_qkv_bias = s["bias"] == 2,
+                              .qk_layernorm = s["head_norm"] != 0,
+                              .causal = s["causal"] == 1,
+                              .window = {.size = s["window"] - 1},
+                              .attention_dropout = dropout_of(s),
+                              .sequence_parallel = s["sequence_parallel"] == 1,
+                              .initial = {kScale},
+                              .norm_initial = {kScale}},
+                             {.name = "attention"});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     rank.publish("qkv.weight_grad", layer.linear_qkv().weight().main_grad);
     rank.publish("proj.weight_grad", layer.linear_proj().weight().main_grad);

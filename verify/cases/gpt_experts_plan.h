@@ -54,6 +54,11 @@ struct GptExpertsPlan {
     for (std::int64_t i = 0; i < layers; ++i) all.push_back(are_in(i));
     return all;
   }
+  sim::LayerPattern moe_layer_freq() const {
+    if (s["dense_layers"] == 0) return {};
+    const std::vector<bool> all = layers_with_experts();
+    return {.entries = {all.begin(), all.end()}};
+  }
   /// Whether the gradients of experts are reduced in buffers of their own.
   bool have_own_buffers(int tp) const { return ep() > 1 || etp() != tp; }
 
@@ -118,7 +123,7 @@ struct GptExpertsPlan {
 
   sim::GptExperts config() const {
     sim::GptExperts config{.num_experts = number(),
-                           .moe_layer_freq = layers_with_experts(),
+                           .moe_layer_freq = moe_layer_freq(),
                            .moe_ffn_hidden_size = ffn(),
                            .routing = {.topk = topk(),
                                        .score_function = score_function(),

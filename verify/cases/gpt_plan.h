@@ -242,8 +242,7 @@ struct GptPlan {
             .bias = s["bias"] == 1,
             .add_qkv_bias = s["bias"] == 2,
             .qk_layernorm = s.fixed("qk_layernorm", 0) == 1,
-            .window_size = window_size(),
-            .window_layers = window_layers(),
+            .window = window(),
             .latent = latent(),
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
@@ -255,13 +254,11 @@ struct GptPlan {
   /// The window of attention: 0 is none, 1 is one in all layers, and N one in all but every N-th layer.
   /// Latent attention has none.
   std::int64_t window_pattern() const { return s.fixed("latent", 0) == 0 ? s.fixed("window", 0) : 0; }
-  std::int64_t window_size() const { return window_pattern() == 0 ? -1 : s.fixed("window_size", 1); }
-  std::vector<bool> window_layers() const {
-    std::vector<bool> all;
-    if (window_pattern() < 2) return all;
-    for (std::int64_t layer = 0; layer < num_layers(); ++layer)
-      all.push_back(layer % window_pattern() + 1 < window_pattern());
-    return all;
+  sim::AttentionWindow window() const {
+    if (window_pattern() == 0) return {};
+    sim::AttentionWindow window{.size = s.fixed("window_size", 1)};
+    if (window_pattern() > 1) window.attn_skip_freq = sim::LayerPattern{.every = window_pattern()};
+    return window;
   }
   /// Latent attention, with a latent state of queries or without one. All sizes differ.
   std::optional<sim::LatentSizes> latent() const {

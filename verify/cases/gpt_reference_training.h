@@ -30,7 +30,7 @@ inline std::vector<std::int64_t> windows_by_layer(const GptPlan& plan, const sim
   const std::int64_t pattern = plan.window_pattern();
   std::vector<std::int64_t> all;
   for (std::int64_t number = 1; number <= model.num_layers; ++number)
-    all.push_back(pattern > 1 && number % pattern == 0 ? -1 : plan.window_size());
+    all.push_back(pattern > 1 && number % pattern == 0 ? -1 : model.window.size);
   return all;
 }
 

@@ -176,22 +176,23 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
 
 void run_latent_attention(sim::Rank& rank, const CaseSetting& s, const LatentHooks& hooks) {
   const LatentCaseSizes sizes(s);
-  sim::MultiLatentAttention layer(rank,
-                                  {.name = "attention",
-                                   .dtype = s.dtype,
-                                   .hidden_size = sizes.hidden,
-                                   .num_attention_heads = sizes.heads,
-                                   .latent = sizes.latent,
-                                   .sequence_length = sizes.sequence,
-                                   .causal = s["causal"] == 1,
-                                   .attention_dropout = dropout_of(s),
-                                   .bias = s["bias"] == 1,
-                                   .qk_layernorm = s["head_norm"] != 0,
-                                   .norm = has_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                   .epsilon = kEpsilonOfLatent,
-                                   .sequence_parallel = s["sequence_parallel"] == 1,
-                                   .initial = {kScaleOfLatent},
-                                   .norm_initial = {kScaleOfLatent}});
+  sim::MultiLatentAttention layer(
+      rank,
+      {.dtype = s.dtype,
+       .hidden_size = sizes.hidden,
+       .num_attention_heads = sizes.heads,
+       .seq_length = sizes.sequence,
+       .normalization = has_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+       .norm_epsilon = kEpsilonOfLatent,
+       .bias = s["bias"] == 1,
+       .qk_layernorm = s["head_norm"] != 0,
+       .causal = s["causal"] == 1,
+       .attention_dropout = dropout_of(s),
+       .latent = sizes.latent,
+       .sequence_parallel = s["sequence_parallel"] == 1,
+       .initial = {kScaleOfLatent},
+       .norm_initial = {kScaleOfLatent}},
+      {.name = "attention"});
   if (hooks.made) hooks.made(layer);
   run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
   if (hooks.after) hooks.after(layer);

@@ -15,35 +15,35 @@ Value size_above_one(int size) { return size > 1 ? Value(std::min(size, kMostOfA
 }  // namespace
 
 Value sequence_parallel(const ScenarioTraits& traits) {
-  return flag(traits.sequence_parallel && traits.tp > 1);
+  return flag(traits.model.sequence_parallel && traits.tp > 1);
 }
-Value bias(const ScenarioTraits& traits) { return flag(traits.linear_bias); }
+Value bias(const ScenarioTraits& traits) { return flag(traits.model.bias); }
 Value biases(const ScenarioTraits& traits) {
-  return !traits.linear_bias && traits.add_qkv_bias ? 2 : bias(traits);
+  return !traits.model.bias && traits.model.add_qkv_bias ? 2 : bias(traits);
 }
-Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.rms_norm); }
-Value rms_norm(const ScenarioTraits& traits) { return flag(traits.rms_norm); }
-Value rotary(const ScenarioTraits& traits) { return flag(traits.rotary); }
-Value window(const ScenarioTraits& traits) { return traits.window ? 2 : 0; }
-Value qk_layernorm(const ScenarioTraits& traits) { return flag(traits.qk_layernorm); }
+Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.model.has_rms_norm()); }
+Value rms_norm(const ScenarioTraits& traits) { return flag(traits.model.has_rms_norm()); }
+Value rotary(const ScenarioTraits& traits) { return flag(!traits.model.has_learned_positions()); }
+Value window(const ScenarioTraits& traits) { return traits.model.window.size >= 0 ? 2 : 0; }
+Value qk_layernorm(const ScenarioTraits& traits) { return flag(traits.model.qk_layernorm); }
 Value head_norm(const ScenarioTraits& traits) {
-  if (!traits.qk_layernorm) return 0;
-  return traits.rms_norm ? 1 : 2;
+  if (!traits.model.qk_layernorm) return 0;
+  return traits.model.has_rms_norm() ? 1 : 2;
 }
 Value latent(const ScenarioTraits& traits) {
-  if (!traits.latent_attention) return 0;
-  return traits.latent_queries ? 2 : 1;
+  if (!traits.model.latent) return 0;
+  return traits.model.latent->q_lora_rank > 0 ? 2 : 1;
 }
-Value gated(const ScenarioTraits& traits) { return flag(traits.gated_mlp); }
-Value activation(const ScenarioTraits& traits) { return traits.gated_mlp ? 2 : 0; }
-Value tied(const ScenarioTraits& traits) { return flag(!traits.untied_output); }
+Value gated(const ScenarioTraits& traits) { return flag(traits.model.gated); }
+Value activation(const ScenarioTraits& traits) { return traits.model.gated ? 2 : 0; }
+Value tied(const ScenarioTraits& traits) { return flag(!traits.model.untie_embeddings_and_output_weights); }
 Value on(const ScenarioTraits&) { return 1; }
 Value queries(const ScenarioTraits& traits) {
-  return traits.num_attention_heads > traits.num_query_groups ? 2 : 1;
+  return traits.model.num_attention_heads > traits.model.num_query_groups ? 2 : 1;
 }
 
 Value ranks_a_group(const ScenarioTraits& traits) {
-  const std::int64_t groups = traits.num_query_groups;
+  const std::int64_t groups = traits.model.num_query_groups;
   const std::int64_t ranks = groups < traits.tensor_parallel ? traits.tensor_parallel / groups : 1;
   return traits.tp % ranks == 0 ? ranks : traits.tp;
 }

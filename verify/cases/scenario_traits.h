@@ -1,14 +1,14 @@
 #pragma once
 
-/// The traits of a scenario from which cases are set up like it: its parallel sizes, and the flags of its
-/// model. Each function of at_scenario returns the value of one dimension (case.h) for a scenario. A
-/// dimension without such a function is drawn, and so is one whose function returns nothing.
+/// The traits of a scenario from which cases are set up like it: its parallel sizes, and its model. A
+/// function of at_scenario returns the value of one dimension (case.h). A dimension without one is drawn.
 ///
-/// Calls   A new layer with a flag of its own adds a field here, and a function to which its dimension
-///         points.
+/// Calls   A new layer with a flag of its own adds a function here, to which its dimension points.
 
 #include <cstdint>
 #include <optional>
+
+#include "sim/model/gpt_config.h"
 
 namespace verify {
 
@@ -22,19 +22,7 @@ struct ScenarioTraits {
   int expert_tensor_parallel = 1;
   int optimizer_instances = 1;
   bool is_interleaved = false;
-  std::int64_t num_attention_heads = 1;
-  std::int64_t num_query_groups = 1;
-  bool sequence_parallel = false;
-  bool gated_mlp = false;
-  bool linear_bias = true;
-  bool add_qkv_bias = false;
-  bool qk_layernorm = false;
-  bool window = false;  // some layers have a sliding window
-  bool latent_attention = false;
-  bool latent_queries = false;  // latent attention with a latent state of queries
-  bool untied_output = false;
-  bool rms_norm = false;
-  bool rotary = false;
+  sim::GptConfig model = {};  // its heads are as many as tp if the scenario does not give them
 };
 
 /// The most ranks along one axis with which cases run whole models.

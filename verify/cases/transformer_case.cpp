@@ -114,29 +114,30 @@ class TransformerCase : public CaseOf<TransformerCase> {
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const LayerSizes sizes(s);
-    sim::TransformerLayer layer(rank,
-                                {.name = "layer",
-                                 .dtype = s.dtype,
-                                 .hidden_size = sizes.hidden,
-                                 .ffn_hidden_size = sizes.ffn,
-                                 .num_attention_heads = sizes.heads,
-                                 .num_query_groups = sizes.groups,
-                                 .kv_channels = sizes.channels,
-                                 .sequence_length = sizes.sequence,
-                                 .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                 .epsilon = epsilon_of(s),
-                                 .activation = static_cast<sim::Activation>(s["activation"]),
-                                 .gated = s["gated"] == 1,
-                                 .bias = s["bias"] == 1,
-                                 .add_qkv_bias = s["bias"] == 2,
-                                 .qk_layernorm = s["qk_layernorm"] == 1,
-                                 .causal = s["causal"] == 1,
-                                 .window = s["window"] - 1,
-                                 .attention_dropout = dropout_of(s),
-                                 .hidden_dropout = dropout_of(s),
-                                 .sequence_parallel = s["sequence_parallel"] == 1,
-                                 .initial = {scale_of(s)},
-                                 .norm_initial = {scale_of(s)}});
+    sim::TransformerLayer layer(
+        rank,
+        {.dtype = s.dtype,
+         .hidden_size = sizes.hidden,
+         .ffn_hidden_size = sizes.ffn,
+         .num_attention_heads = sizes.heads,
+         .num_query_groups = sizes.groups,
+         .kv_channels = sizes.channels,
+         .seq_length = sizes.sequence,
+         .normalization = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+         .norm_epsilon = epsilon_of(s),
+         .activation = static_cast<sim::Activation>(s["activation"]),
+         .gated = s["gated"] == 1,
+         .bias = s["bias"] == 1,
+         .add_qkv_bias = s["bias"] == 2,
+         .qk_layernorm = s["qk_layernorm"] == 1,
+         .causal = s["causal"] == 1,
+         .window = {.size = s["window"] - 1},
+         .attention_dropout = dropout_of(s),
+         .hidden_dropout = dropout_of(s),
+         .sequence_parallel = s["sequence_parallel"] == 1,
+         .initial = {scale_of(s)},
+         .norm_initial = {scale_of(s)}},
+        {.name = "layer"});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     for (const sim::Parameter* parameter : layer.parameters())
       rank.publish(parameter->name, parameter->main_grad);

@@ -30,12 +30,12 @@
 
 namespace verify {
 
-std::int64_t parameter_count(const ModelShape& shape);
+std::int64_t parameter_count(const sim::GptConfig& shape);
 
 /// Returns the parameters of the routed experts of all layers; 0 for a dense model.
-std::int64_t expert_parameter_count(const ModelShape& shape);
+std::int64_t expert_parameter_count(const sim::GptConfig& shape);
 
 /// Returns the parameters that act on one token: all but those of the experts that it does not choose.
-std::int64_t active_parameter_count(const ModelShape& shape);
+std::int64_t active_parameter_count(const sim::GptConfig& shape);
 
 }  // namespace verify

@@ -30,11 +30,8 @@ int reduced_dp(const sim::Layout& layout) { return std::min(layout.dp * layout.c
 /// Returns the traits of the scenario from which the dimensions of cases are set.
 ScenarioTraits traits_of(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
-  const ModelOptions& model = request.model;
-  const std::int64_t heads = model.num_attention_heads.value_or(layout.tp);
-  const std::int64_t groups = model.num_query_groups.value_or(heads);
-  const std::optional<sim::CpCommType> kind = kind_of_all_layers(model.cp_comm_types);
-  return {
+  const std::optional<sim::CpCommType> kind = kind_of_all_layers(request.model.config.cp_comm_types);
+  ScenarioTraits traits{
       .tensor_parallel = layout.tp,
       .tp = reduced_tp(layout),
       .context_parallel = layout.cp,
@@ -44,19 +41,11 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
       .expert_tensor_parallel = layout.etp,
       .optimizer_instances = layout.instances,
       .is_interleaved = request.pipeline.virtual_size.has_value(),
-      .num_attention_heads = heads,
-      .num_query_groups = groups,
-      .sequence_parallel = model.sequence_parallel,
-      .gated_mlp = model.gated_mlp,
-      .linear_bias = model.linear_bias,
-      .add_qkv_bias = model.add_qkv_bias,
-      .qk_layernorm = model.qk_layernorm,
-      .window = model.window.size >= 0,
-      .latent_attention = model.latent.has_value(),
-      .latent_queries = model.latent && model.latent->q_lora_rank > 0,
-      .untied_output = model.untied_output,
-      .rms_norm = model.rms_norm,
-      .rotary = model.rotary};
+      .model = request.model.config};
+  sim::GptConfig& model = traits.model;
+  if (model.num_attention_heads == 0) model.num_attention_heads = layout.tp;
+  if (model.num_query_groups == 0) model.num_query_groups = model.num_attention_heads;
+  return traits;
 }
 
 int ranks_of(const Case& the_case, const sim::Layout& layout) {
@@ -102,7 +91,7 @@ CampaignRequest requested(const ScenarioRequest& scenario) {
     std::erase_if(request.properties,
                   [](const Property* p) { return std::strcmp(p->name, "schedules") == 0; });
   }
-  if (scenario.cases.cases.empty() && scenario.model.untied_output) {
+  if (scenario.cases.cases.empty() && scenario.model.config.untie_embeddings_and_output_weights) {
     std::erase_if(request.cases, [](const Case* c) { return c->name() == "tied_embedding"; });
   }
   return request;
@@ -129,7 +118,7 @@ std::string text_of_world(const ScenarioRequest& request, const ScenarioTraits& 
   if (layout.ep > 1)
     text += ", " + reduced_size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);
   if (layout.instances > 1) text += ", " + reduced_size("optimizer instances", instances, layout.instances);
-  if (request.model.sequence_parallel && layout.tp > 1) text += ", sequence parallel";
+  if (request.model.config.sequence_parallel && layout.tp > 1) text += ", sequence parallel";
   return text;
 }
 
@@ -216,14 +205,14 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
 
 /// Returns a phrase about the values that the loss sends per token, from the closed form that the property
 /// "calls" has confirmed. It is empty without a vocabulary, or at tp 1.
-std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vocabulary, int tp) {
-  if (!vocabulary || tp == 1) return "";
+std::string loss_traffic(const Case& loss, std::int64_t vocabulary, int tp) {
+  if (vocabulary == 0 || tp == 1) return "";
   CaseSetting setting{.group_size = tp};
   setting.dimensions = {{"tokens", 1}, {"vocabulary", 1}, {"padding", 0}, {"ignored", 1}, {"smoothing", 0}};
   std::int64_t values = 0;
   for (const ExpectedCall& call : loss.calls(setting)) values += call.elements;
   return fmt::format("; the loss moves {} values per token, where gathered logits would be {}", values,
-                     *vocabulary);
+                     vocabulary);
 }
 
 CheckResult result_of(const Row& row, const std::string& world) {
@@ -245,7 +234,7 @@ std::vector<CheckResult> results_of(const std::vector<Row>& rows, const Campaign
     results.push_back(result_of(row, text_of_world(scenario, traits)));
     const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
     if (is_calls && has_loss && row.failure.empty())
-      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
+      results.back().detail += loss_traffic(loss, scenario.model.config.vocab_size, scenario.layout.tp);
   }
   if (results.empty()) refuse_nothing_to_check();
   return results;

@@ -79,10 +79,10 @@ std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes
 }
 
 bool is_sequence_parallel(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  return (request.model.sequence_parallel || trains_experts(request)) && sizes.tp > 1;
+  return (request.model.config.sequence_parallel || trains_experts(request)) && sizes.tp > 1;
 }
 
-bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const ModelShape& shape) {
+bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const sim::GptConfig& shape) {
   const sim::Layout& layout = request.layout;
   const std::int64_t stages = sizes.pp * chunks_of(request, sizes);
   const bool is_even = shape.num_layers % stages == 0 && request.placement->mode == "even";
@@ -90,7 +90,7 @@ bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const Model
                        shape.num_attention_heads % shape.num_query_groups == 0 && shape.head_size() % 2 == 0;
   const bool is_folded = sizes.world() != layout.world_size || layout.cp > 1 || layout.ep > 1;
   const bool sp_divides = !is_sequence_parallel(request, sizes) || shape.seq_length % sizes.tp == 0;
-  const bool has_more_positions = shape.learned_positions && shape.positions() != shape.seq_length;
+  const bool has_more_positions = shape.has_learned_positions() && shape.positions() != shape.seq_length;
   return is_even && divides && !is_folded && sp_divides && !has_more_positions;
 }
 
@@ -120,21 +120,21 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
 }
 
 /// Whether a list says which layers have the window. A trained model has it in all layers but every N-th.
-bool has_listed_window(const ModelOptions& model) {
-  return model.window.pattern && !model.window.pattern->entries.empty();
+bool has_listed_window(const sim::GptConfig& model) {
+  return model.window.attn_skip_freq && !model.window.attn_skip_freq->entries.empty();
 }
 
 /// Whether the scenario has features that the trained model does not have.
 bool has_more(const ScenarioRequest& request) {
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
-  return request.model.latent || request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
-         request.layout.instances > 1 || has_one_chunk || has_listed_window(request.model) ||
-         request.pipeline.overlap_moe_expert_parallel_comm;
+  return request.model.config.latent || request.model.config.mtp_num_layers > 0 ||
+         request.model.config.experts.num_experts > 0 || request.layout.instances > 1 || has_one_chunk ||
+         has_listed_window(request.model.config) || request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted
 /// in the same unit.
-double training_work(const ModelShape& shape, std::int64_t batch) {
+double training_work(const sim::GptConfig& shape, std::int64_t batch) {
   constexpr double kWorkOfAScore = 16;
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const double scores = number(shape.num_layers) * number(shape.seq_length) *
@@ -143,23 +143,25 @@ double training_work(const ModelShape& shape, std::int64_t batch) {
 }
 
 bool is_trained_whole(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  if (!request.model.shape || !has_batch(request, sizes) || has_more(request)) return false;
-  const ModelShape& shape = *request.model.shape;
+  if (!request.model.has_shape || !has_batch(request, sizes) || has_more(request)) return false;
+  const sim::GptConfig& shape = request.model.config;
   if (shape.vocab_size != sim::kByteVocabulary || !fits(request, sizes, shape)) return false;
   return training_work(shape, *request.batch.global_batch_size) <= kMostTrainingWork;
 }
 
 /// The window of a trained model: none, one in all layers, or one in all but every N-th layer, where a list
 /// counts as every second layer.
-std::int64_t window_pattern(const AttentionWindow& window) {
-  if (window.size < 0 || (window.pattern && window.pattern->every == 1)) return 0;
-  if (!window.pattern) return 1;
-  return window.pattern->entries.empty() ? window.pattern->every : 2;
+std::int64_t window_pattern(const sim::AttentionWindow& window) {
+  if (window.size < 0) return 0;
+  if (!window.attn_skip_freq) return 1;
+  if (!window.attn_skip_freq->entries.empty()) return 2;
+  const std::int64_t every = window.attn_skip_freq->every;
+  return every == 1 ? 0 : every;
 }
 
 /// The attention of the trained model: 0 is self-attention, 1 latent attention, 2 that with a latent state of
 /// queries.
-std::int64_t latent_of(const ModelOptions& model) {
+std::int64_t latent_of(const sim::GptConfig& model) {
   if (!model.latent) return 0;
   return model.latent->q_lora_rank > 0 ? 2 : 1;
 }
@@ -170,7 +172,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
   const bool is_interleaved = chunks_of(request, sizes) > 1;
   const bool sp = is_sequence_parallel(request, sizes);
   const std::int64_t unit = (sp ? sizes.tp : 1) * (sizes.cp > 1 ? 2 * sizes.cp : 1);
-  const ModelOptions& model = request.model;
+  const sim::GptConfig& model = request.model.config;
   const std::int64_t loss = request.training.calculate_per_token_loss ? 2 : 0;
   return {.group_size = sizes.world(),
           .ranks = Ranks::world,
@@ -192,15 +194,15 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"steps", train_iters(request.training)},
                          {"loss", loss},
                          {"ignored", 0},
-                         {"tied", model.untied_output ? 0 : 1},
+                         {"tied", model.untie_embeddings_and_output_weights ? 0 : 1},
                          {"sequence_parallel", sp ? 1 : 0},
-                         {"rotary", model.rotary ? 1 : 0},
-                         {"rms_norm", model.rms_norm ? 1 : 0},
+                         {"rotary", model.has_learned_positions() ? 0 : 1},
+                         {"rms_norm", model.has_rms_norm() ? 1 : 0},
                          {"qk_layernorm", model.qk_layernorm ? 1 : 0},
                          {"window", window_pattern(model.window)},
                          {"latent", latent_of(model)},
-                         {"gated", model.gated_mlp ? 1 : 0},
-                         {"bias", model.linear_bias    ? 1
+                         {"gated", model.gated ? 1 : 0},
+                         {"bias", model.bias           ? 1
                                   : model.add_qkv_bias ? 2
                                                        : 0},
                          {"recompute", request.training.recompute ? 1 : 0},
@@ -251,7 +253,7 @@ void bound_steps(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
 
 /// Replaces the reduced sizes by those of the scenario's own model.
 void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseSetting& setting) {
-  const ModelShape& shape = *request.model.shape;
+  const sim::GptConfig& shape = request.model.config;
   auto& dimensions = setting.dimensions;
   dimensions["num_layers"] = shape.num_layers;
   dimensions["micro_batch"] = request.batch.micro_batch_size;
@@ -262,7 +264,7 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
   dimensions["queries"] = shape.num_attention_heads / shape.num_query_groups;
   dimensions["half_channels"] = shape.head_size() / 2;
-  dimensions["window_size"] = request.model.window.size;
+  dimensions["window_size"] = request.model.config.window.size;
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
@@ -271,7 +273,7 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
 void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
   if (sizes.cp == 1) return;
   constexpr std::int64_t kInTurn = 4;
-  const std::optional<sim::CpCommType> kind = kind_of_all_layers(request.model.cp_comm_types);
+  const std::optional<sim::CpCommType> kind = kind_of_all_layers(request.model.config.cp_comm_types);
   const std::vector<std::int64_t>& levels = request.model.hierarchical_context_parallel_sizes;
   trained.setting.dimensions.insert({{"cp", sizes.cp},
                                      {"cp_comm_type", kind ? static_cast<std::int64_t>(*kind) : kInTurn},

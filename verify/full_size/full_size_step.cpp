@@ -174,7 +174,7 @@ std::int64_t step_calls(const ScenarioRequest& request, const StepPart& part) {
   const std::int64_t microbatches = part.folds_microbatches ? 3 * microbatches_of_a_period(request)
                                                             : microbatches_of_batch(request.batch, layout.dp);
   return sim::capped_product({part.folds_tp ? 1 : layout.tp, layout.cp, part.replicas,
-                              request.model.shape->num_layers, microbatches, calls_of_a_layer(request)});
+                              request.model.config.num_layers, microbatches, calls_of_a_layer(request)});
 }
 
 StepPart running_part(const ScenarioRequest& request) {

@@ -12,47 +12,19 @@ namespace verify {
 
 namespace {
 
-/// The base of rotary positions. No call depends on it.
-constexpr std::int64_t kRotaryBase = 10'000;
-
-std::optional<sim::LatentSizes> latent_sizes(const ModelShape& shape) {
-  if (!shape.latent) return std::nullopt;
-  return sim::LatentSizes{.q_lora_rank = shape.latent->q_lora_rank,
-                          .kv_lora_rank = shape.latent->kv_lora_rank,
-                          .qk_head_dim = shape.latent->qk_head_dim,
-                          .qk_pos_emb_head_dim = shape.latent->qk_pos_emb_head_dim,
-                          .v_head_dim = shape.latent->v_head_dim,
-                          .rotary_base = kRotaryBase};
-}
-
+/// A window changes no call.
 sim::GptConfig model_of(const ScenarioRequest& request) {
-  const ModelShape& shape = *request.model.shape;
   const int tp = request.layout.tp;
-  return {.dtype = request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32,
-          .num_layers = shape.num_layers,
-          .hidden_size = shape.hidden_size,
-          .ffn_hidden_size = shape.ffn_hidden_size,
-          .num_attention_heads = shape.num_attention_heads,
-          .num_query_groups = shape.num_query_groups,
-          .kv_channels = shape.head_size(),
-          .seq_length = shape.seq_length,
-          .micro_batch_size = request.batch.micro_batch_size,
-          .context_parallel_size = request.layout.cp,
-          .cp_comm_types = request.model.cp_comm_types,
-          .vocab_size = shape.vocab_size,
-          .padded_vocab_size = *padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by),
-          .rotary_base = shape.learned_positions ? 0 : kRotaryBase,
-          .normalization = shape.rms_norm ? sim::Norm::rms_norm : sim::Norm::layer_norm,
-          .activation = shape.gated_mlp ? sim::Activation::silu : sim::Activation::gelu_tanh,
-          .gated = shape.gated_mlp,
-          .bias = shape.linear_bias,
-          .add_qkv_bias = shape.add_qkv_bias,
-          .qk_layernorm = shape.qk_norm,
-          .latent = latent_sizes(shape),
-          .untie_embeddings_and_output_weights = shape.untied_output,
-          .sequence_parallel = request.model.sequence_parallel && tp > 1,
-          .recompute = request.training.recompute,
-          .experts = full_size_experts(request)};
+  sim::GptConfig model = request.model.config;
+  model.dtype = request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32;
+  model.micro_batch_size = request.batch.micro_batch_size;
+  model.context_parallel_size = request.layout.cp;
+  model.padded_vocab_size = *padded_vocabulary(model.vocab_size, tp, model.make_vocab_size_divisible_by);
+  model.window = {};
+  model.sequence_parallel = model.sequence_parallel && tp > 1;
+  model.recompute = request.training.recompute;
+  model.experts = full_size_experts(request);
+  return model;
 }
 
 }  // namespace
@@ -63,7 +35,7 @@ int inner_cp(const ScenarioRequest& request) {
 }
 
 FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
-  if (!request.model.shape || !request.batch.global_batch_size || !request.placement) return {};
+  if (!request.model.has_shape || !request.batch.global_batch_size || !request.placement) return {};
   if (request.pipeline.forward_only || !request.not_proved.training.empty()) return {};
   if (std::string reason = why_no_step_work(request); !reason.empty()) return {true, std::move(reason)};
   if (request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty())
@@ -73,7 +45,7 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
 
 std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
   std::vector<std::string> names;
-  if (has_experts(request) && request.model.shape->linear_bias) names.emplace_back("the biases of routers");
+  if (has_experts(request) && request.model.config.bias) names.emplace_back("the biases of routers");
   if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
     names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
   names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());

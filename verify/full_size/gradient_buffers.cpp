@@ -46,7 +46,7 @@ bool has_expert_buffers(const ScenarioRequest& request) {
 std::vector<HeldParameter> parameters_at_full_size(const ScenarioRequest& request, int pipeline_rank) {
   const sim::Layout& layout = request.layout;
   std::vector<HeldParameter> held = held_parameters(
-      *request.model.shape, stage_of(request, pipeline_rank),
+      request.model.config, stage_of(request, pipeline_rank),
       {.tp = layout.tp, .ep = layout.ep, .etp = has_experts(request) ? layout.etp : layout.tp});
   std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_router_bias; });
   return held;

@@ -41,12 +41,12 @@ class StepWork {
   explicit StepWork(const ScenarioRequest& request)
       : request_(request),
         layout_(request.layout),
-        shape_(*request.model.shape),
+        shape_(request.model.config),
         tokens_(shape_.seq_length / layout_.cp * request.batch.micro_batch_size),
         dtype_(request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32),
         layer_{.all = tokens_ * shape_.hidden_size,
                .tp = layout_.tp,
-               .sequence_parallel = request.model.sequence_parallel && layout_.tp > 1} {
+               .sequence_parallel = request.model.config.sequence_parallel && layout_.tp > 1} {
     if (has_experts(request)) experts_ = balanced_rows(request);
   }
 
@@ -117,13 +117,9 @@ class StepWork {
     auto operator<=>(const LayerKind&) const = default;
   };
   std::map<LayerKind, std::int64_t> layers_by_kind(const sim::StageLayers& layers) const {
-    const auto& types = request_.model.cp_comm_types;
     std::map<LayerKind, std::int64_t> counts;
     for (std::int64_t layer = layers.offset; layer < layers.offset + layers.count; ++layer) {
-      LayerKind kind{.has_experts = request_.model.experts.are_in(layer)};
-      if (!types.empty())
-        kind.attention = types.size() == 1 ? types[0] : types[static_cast<std::size_t>(layer)];
-      ++counts[kind];
+      ++counts[{.attention = shape_.cp_comm_type_of(layer), .has_experts = shape_.experts.are_in(layer)}];
     }
     return counts;
   }
@@ -131,7 +127,7 @@ class StepWork {
   void add_layers(const LayerKind& kind, std::int64_t layers, ChunkWork& work) const {
     const CpCalls attention = attention_calls(kind.attention);
     const AttentionProducts products = attention_products(kind.attention);
-    const bool has_mlp = !kind.has_experts || request_.model.experts.shared_expert_intermediate_size > 0;
+    const bool has_mlp = !kind.has_experts || shape_.experts.shared_expert_intermediate_size > 0;
     Calls forward, backward;
     heads_forward(forward);
     attention.forward(forward);
@@ -192,9 +188,7 @@ class StepWork {
   LatentCalls latent_calls() const {
     return {.tokens = tokens_,
             .hidden = shape_.hidden_size,
-            .sizes = {.q_lora_rank = shape_.latent->q_lora_rank,
-                      .kv_lora_rank = shape_.latent->kv_lora_rank,
-                      .qk_pos_emb_head_dim = shape_.latent->qk_pos_emb_head_dim},
+            .sizes = *shape_.latent,
             .tp = layout_.tp,
             .sequence_parallel = layer_.sequence_parallel};
   }
@@ -230,7 +224,7 @@ class StepWork {
     return tokens_ * shape_.hidden_size * channels / layout_.tp;
   }
   /// Those of latent attention. Each rank computes the latent states of its own tokens.
-  std::int64_t latent_products(const LatentAttention& latent) const {
+  std::int64_t latent_products(const sim::LatentSizes& latent) const {
     const std::int64_t down = latent.q_lora_rank + latent.kv_lora_rank + latent.qk_pos_emb_head_dim;
     const std::int64_t own_tokens = tokens_ / (layer_.sequence_parallel ? layout_.tp : 1);
     const std::int64_t queries =
@@ -242,12 +236,12 @@ class StepWork {
   }
   /// Those of an MLP with `inside` features inside for rows of tokens, in all its shards.
   std::int64_t products_of_mlp(std::int64_t rows, std::int64_t inside) const {
-    return rows * shape_.hidden_size * (shape_.gated_mlp ? 3 : 2) * inside;
+    return rows * shape_.hidden_size * (shape_.gated ? 3 : 2) * inside;
   }
   std::int64_t mlp_products() const { return products_of_mlp(tokens_, shape_.ffn_hidden_size) / layout_.tp; }
   /// Those of a router, the experts of a rank that has most rows, and the shared experts with their gate.
   std::int64_t expert_products() const {
-    const ExpertOptions& experts = request_.model.experts;
+    const sim::GptExperts& experts = shape_.experts;
     const std::int64_t shared = experts.shared_expert_intermediate_size;
     const std::int64_t of_own_tokens = experts.num_experts + (experts.shared_expert_gate ? 1 : 0);
     return tokens_ / layout_.tp * shape_.hidden_size * of_own_tokens +
@@ -286,9 +280,9 @@ class StepWork {
     Calls forward, backward;
     get_batch("get_batch.tokens", forward);
     TokenCalls embedding = layer_;
-    embedding.sequence_parallel = layer_.sequence_parallel && !shape_.learned_positions;
+    embedding.sequence_parallel = layer_.sequence_parallel && !shape_.has_learned_positions();
     embedding.embedding_forward(forward);
-    if (layer_.sequence_parallel && shape_.learned_positions)
+    if (layer_.sequence_parallel && shape_.has_learned_positions())
       backward.push_back(
           {"language_model_embedding.backward", Operation::all_gather, layer_.all / layout_.tp});
     embedding.embedding_backward(backward);
@@ -327,7 +321,7 @@ class StepWork {
     for (const HeldParameter& parameter : held) {
       const bool sees_a_part = layer_.sequence_parallel || parameter.is_head_norm;
       const bool is_replicated = parameter.shards == 1 && !parameter.is_expert;
-      const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
+      const bool is_position = shape_.has_learned_positions() && rank == 0 && &parameter == &held[1];
       if (sees_a_part && is_replicated && !is_position) ++partial[parameter.elements];
     }
     for (const auto& [elements, times] : partial) {
@@ -363,7 +357,7 @@ class StepWork {
 
   /// The tokens of each expert, by which the biases of all routers of a rank move.
   void add_biases_of_experts(int rank, std::vector<RepeatedCall>& calls) const {
-    const ExpertOptions& experts = request_.model.experts;
+    const sim::GptExperts& experts = shape_.experts;
     if (!experts.expert_bias || layout_.grid_size == layout_.pp) return;
     std::int64_t routers = 0;
     for (const sim::StageLayers& chunk : request_.placement->stages[static_cast<std::size_t>(rank)])
@@ -381,7 +375,7 @@ class StepWork {
   /// The embedding and its copy on the last stage are tied when they are made, and summed in every step.
   void add_tied_embedding(int rank, RankWork& work) const {
     const bool has_one = rank == 0 || rank + 1 == layout_.pp;
-    if (shape_.untied_output || layout_.pp == 1 || !has_one) return;
+    if (shape_.untie_embeddings_and_output_weights || layout_.pp == 1 || !has_one) return;
     ExpectedCall call{.site = "tied_embeddings.tie",
                       .operation = Operation::all_reduce,
                       .elements = vocabulary() / layout_.tp * shape_.hidden_size,
@@ -421,7 +415,7 @@ class StepWork {
 
   const ScenarioRequest& request_;
   const sim::Layout& layout_;
-  const ModelShape& shape_;
+  const sim::GptConfig& shape_;
   std::int64_t tokens_;  // of a microbatch on a rank
   sim::DType dtype_;
   TokenCalls layer_;
@@ -429,15 +423,15 @@ class StepWork {
 };
 
 /// The channels of a head that rotary positions turn in pairs.
-std::int64_t rotated_channels(const ModelShape& shape) {
+std::int64_t rotated_channels(const sim::GptConfig& shape) {
   return shape.latent ? shape.latent->qk_pos_emb_head_dim : shape.head_size();
 }
 
 /// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
 bool exchanges_heads(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
-  const std::int64_t groups = request.model.shape->num_query_groups / layout.tp;
-  const auto& types = request.model.cp_comm_types;
+  const std::int64_t groups = request.model.config.num_query_groups / layout.tp;
+  const auto& types = request.model.config.cp_comm_types;
   return std::all_of(types.begin(), types.end(), [&](sim::CpCommType type) {
     return groups % exchanging_ranks(type, layout.cp, inner_cp(request)) == 0;
   });
@@ -456,7 +450,7 @@ struct Reason {
   const char* sentence;
 };
 constexpr Reason kReasons[] = {
-    {[](const ScenarioRequest& r) { return r.model.mtp_num_layers > 0; },
+    {[](const ScenarioRequest& r) { return r.model.config.mtp_num_layers > 0; },
      "multi-token-prediction layers are not run at full size"},
     {[](const ScenarioRequest& r) { return r.placement->encoder_ranks > 0; },
      "encoder-decoder models are not run at full size"},
@@ -465,7 +459,7 @@ constexpr Reason kReasons[] = {
     {[](const ScenarioRequest& r) { return r.layout.world_size != r.layout.grid_size; },
      "a grid of a part of the world is not run at full size"},
     {[](const ScenarioRequest& r) {
-       return r.model.shape->seq_length % (r.layout.cp > 1 ? 2 * r.layout.cp : 1) != 0;
+       return r.model.config.seq_length % (r.layout.cp > 1 ? 2 * r.layout.cp : 1) != 0;
      },
      "the length of a sequence is not a multiple of 2 cp"},
     {[](const ScenarioRequest& r) {
@@ -477,22 +471,23 @@ constexpr Reason kReasons[] = {
     {[](const ScenarioRequest& r) { return r.state.parameter == 2 && r.state.gradient != 4; },
      "gradients of 16 bits are not reduced at full size"},
     {[](const ScenarioRequest& r) {
-       return r.model.shape->learned_positions && r.model.shape->positions() != r.model.shape->seq_length;
+       return r.model.config.has_learned_positions() &&
+              r.model.config.positions() != r.model.config.seq_length;
      },
      "--max-position-embeddings is not the length of a sequence"},
     {[](const ScenarioRequest& r) {
-       return r.model.shape->num_query_groups % r.layout.tp != 0 ||
-              r.model.shape->num_attention_heads % r.layout.tp != 0;
+       return r.model.config.num_query_groups % r.layout.tp != 0 ||
+              r.model.config.num_attention_heads % r.layout.tp != 0;
      },
      "ranks that share a query group are not run at full size"},
-    {[](const ScenarioRequest& r) { return r.model.shape->ffn_hidden_size % r.layout.tp != 0; },
+    {[](const ScenarioRequest& r) { return r.model.config.ffn_hidden_size % r.layout.tp != 0; },
      "the sizes of the model are not multiples of tp"},
-    {[](const ScenarioRequest& r) { return rotated_channels(*r.model.shape) % 2 != 0; },
+    {[](const ScenarioRequest& r) { return rotated_channels(r.model.config) % 2 != 0; },
      "an odd number of channels has rotary positions"},
     {[](const ScenarioRequest& r) { return !exchanges_heads(r); },
      "the query groups of a rank are not a multiple of those that exchange heads"},
     {[](const ScenarioRequest& r) {
-       return r.model.sequence_parallel && r.model.shape->seq_length / r.layout.cp % r.layout.tp != 0;
+       return r.model.config.sequence_parallel && r.model.config.seq_length / r.layout.cp % r.layout.tp != 0;
      },
      "the length of a sequence is not a multiple of tp"}};
 

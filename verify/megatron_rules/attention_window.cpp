@@ -6,6 +6,7 @@
 
 #include "verify/output/refusal_table.h"
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/vocabulary/layer_pattern.h"
 
 namespace verify {
 
@@ -19,20 +20,13 @@ std::int64_t size_of(const std::string& text) {
   refuse_by("window_size", "--window-size", text.substr(0, 100));
 }
 
-void require_entries(const LayerPattern& pattern, std::optional<std::int64_t> layers) {
+void require_entries(const sim::LayerPattern& pattern, std::optional<std::int64_t> layers) {
   const auto entries = std::ssize(pattern.entries);
   if (entries != 0 && layers && entries < *layers)
     refuse_by("window_layers", "--window-attn-skip-freq", entries, *layers);
 }
 
 }  // namespace
-
-bool AttentionWindow::is_in(std::int64_t layer) const {
-  if (size < 0) return false;
-  if (!pattern) return true;
-  if (pattern->entries.empty()) return (layer + 1) % pattern->every != 0;
-  return layer < std::ssize(pattern->entries) && pattern->entries[static_cast<std::size_t>(layer)] != 0;
-}
 
 /// Reads "L,R", "(L,R)" or "[L,R]".
 std::optional<WindowPair> window_pair(std::string_view text) {
@@ -45,13 +39,13 @@ std::optional<WindowPair> window_pair(std::string_view text) {
   return left && right ? std::optional(WindowPair{*left, *right}) : std::nullopt;
 }
 
-AttentionWindow attention_window(std::optional<std::string> size, std::optional<std::string> layers,
-                                 std::optional<std::int64_t> num_layers) {
-  AttentionWindow window;
-  if (layers) window.pattern = parse_layer_pattern(*layers, "--window-attn-skip-freq");
+sim::AttentionWindow attention_window(std::optional<std::string> size, std::optional<std::string> layers,
+                                      std::optional<std::int64_t> num_layers) {
+  sim::AttentionWindow window;
+  if (layers) window.attn_skip_freq = parse_layer_pattern(*layers, "--window-attn-skip-freq");
   if (size) window.size = size_of(*size);
   if (window.size < 0) return {};
-  if (window.pattern) require_entries(*window.pattern, num_layers);
+  if (window.attn_skip_freq) require_entries(*window.attn_skip_freq, num_layers);
   return window;
 }
 

@@ -16,25 +16,17 @@
 #include <string>
 #include <string_view>
 
-#include "verify/vocabulary/layer_pattern.h"
+#include "sim/layout/layer_pattern.h"
 
 namespace verify {
 
-struct AttentionWindow {
-  std::int64_t size = -1;  // L; -1: no layer has a window
-  /// Which layers have it, where not all have it.
-  std::optional<LayerPattern> pattern = std::nullopt;
-
-  bool is_in(std::int64_t layer) const;
-};
-
 /// Reads what the options say; of absent ones nothing.
-AttentionWindow attention_window(std::optional<std::string> size, std::optional<std::string> layers,
-                                 std::optional<std::int64_t> num_layers);
+sim::AttentionWindow attention_window(std::optional<std::string> size, std::optional<std::string> layers,
+                                      std::optional<std::int64_t> num_layers);
 
 /// Does the same for options (settings.h) or for what a rule sees (rule_facts.h).
 template <typename Values>
-AttentionWindow attention_window(const Values& values) {
+sim::AttentionWindow attention_window(const Values& values) {
   const auto text = [&](const char* name) {
     return values.has(name) ? std::optional(values.text(name, "")) : std::nullopt;
   };

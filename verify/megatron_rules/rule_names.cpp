@@ -108,27 +108,27 @@ RuleValue smallest_of_schedule(const RuleFacts& facts) {
 // ---- patterns of layers
 
 /// Nothing where the pattern cannot be read, which another rule refuses.
-std::optional<LayerPattern> readable_pattern(const std::string& text) {
+std::optional<sim::LayerPattern> readable_pattern(const std::string& text) {
   try {
     return parse_layer_pattern(text);
   } catch (const sim::Error&) {
     return std::nullopt;
   }
 }
-std::optional<LayerPattern> expert_layers(const RuleFacts& facts) {
+std::optional<sim::LayerPattern> expert_layers(const RuleFacts& facts) {
   const std::string given = facts.text("moe-layer-freq");
   return readable_pattern(given.empty() ? "1" : given);
 }
 RuleValue leaves_dense_layers(const RuleFacts& facts) {
-  const std::optional<LayerPattern> layers = expert_layers(facts);
-  return layers ? RuleValue(verify::leaves_dense_layers(*layers)) : RuleValue(Unknown{});
+  const std::optional<sim::LayerPattern> layers = expert_layers(facts);
+  return layers ? RuleValue(layers->leaves_layers_out()) : RuleValue(Unknown{});
 }
 RuleValue expert_entries(const RuleFacts& facts) {
-  const std::optional<LayerPattern> layers = expert_layers(facts);
+  const std::optional<sim::LayerPattern> layers = expert_layers(facts);
   return layers ? RuleValue(static_cast<double>(layers->entries.size())) : RuleValue(Unknown{});
 }
 RuleValue wrong_expert_entry(const RuleFacts& facts) {
-  const std::optional<LayerPattern> layers = expert_layers(facts);
+  const std::optional<sim::LayerPattern> layers = expert_layers(facts);
   if (!layers) return Unknown{};
   const auto wrong =
       std::ranges::find_if(layers->entries, [](std::int64_t entry) { return entry != 0 && entry != 1; });
@@ -139,7 +139,7 @@ RuleValue do_layers_without_rope_fit(const RuleFacts& facts) {
   const std::string given = facts.text("no-rope-freq");
   const std::optional<double> layers = number_of(facts.derived("num_layers"));
   if (given.empty() || given == "0") return true;
-  const std::optional<LayerPattern> pattern = readable_pattern(given);
+  const std::optional<sim::LayerPattern> pattern = readable_pattern(given);
   if (!pattern || !layers) return false;
   const auto count = static_cast<std::int64_t>(*layers);
   return pattern->entries.empty() ? count % pattern->every == 0 : std::ssize(pattern->entries) == count;
@@ -202,7 +202,7 @@ RuleValue side_of_window(const RuleFacts& facts) {
 }
 /// The first layer with a window whose keys would go around a ring, counted from 1, and its kind.
 std::optional<std::pair<std::int64_t, std::string>> window_on_a_ring(const RuleFacts& facts) {
-  const AttentionWindow window = attention_window(facts);
+  const sim::AttentionWindow window = attention_window(facts);
   const std::vector<std::string> kinds = words_of(facts.argument("cp-comm-type"));
   const std::vector<std::string> levels = words_of(facts.argument("hierarchical-context-parallel-sizes"));
   const bool has_outer_ring = levels.size() < 2 || levels[1] != "1";

@@ -13,11 +13,10 @@ namespace {
 
 constexpr std::int64_t kMask = 1, kFloat = 4;  // bytes
 
-std::int64_t layers_with_experts(const ModelShape& model, const sim::StageLayers& chunk) {
+std::int64_t layers_with_experts(const sim::GptConfig& model, const sim::StageLayers& chunk) {
   if (model.experts.num_experts == 0) return 0;
-  const LayerPattern& pattern = model.experts.moe_layer_freq;
-  return layers_with_experts(pattern, chunk.offset + chunk.count) -
-         layers_with_experts(pattern, chunk.offset);
+  const sim::LayerPattern& pattern = model.experts.moe_layer_freq;
+  return pattern.count(chunk.offset + chunk.count) - pattern.count(chunk.offset);
 }
 
 /// The layers of a chunk by their kind, those that predict further tokens among them.
@@ -29,7 +28,7 @@ struct Kinds {
   }
 };
 
-Kinds kinds_of(const ModelShape& model, const sim::StageLayers& chunk, bool predicts) {
+Kinds kinds_of(const sim::GptConfig& model, const sim::StageLayers& chunk, bool predicts) {
   const std::int64_t with_experts = layers_with_experts(model, chunk);
   Kinds kinds{.dense = chunk.count - with_experts, .with_experts = with_experts};
   if (predicts)
@@ -83,7 +82,7 @@ class Counter {
       add_output(chunk);
       chunk.layer_needed = std::max(chunk.layer_needed, needed_by_a_prediction());
     }
-    if (is_first && is_last && !shape_.model.untied_output) add_waiting(chunk);
+    if (is_first && is_last && !shape_.model.untie_embeddings_and_output_weights) add_waiting(chunk);
     return chunk;
   }
 
@@ -158,7 +157,7 @@ class Counter {
   }
   /// Of a layer that predicts further tokens, whose inputs are among the states of add_output().
   std::int64_t needed_by_a_prediction() const {
-    const ModelShape& model = shape_.model;
+    const sim::GptConfig& model = shape_.model;
     if (model.mtp_num_layers == 0 || shape_.options.recompute != RecomputeMethod::uniform) return 0;
     return backward_bytes_of_prediction(shape_, model.experts.are_in(model.num_layers - 1));
   }
@@ -183,11 +182,11 @@ class Counter {
   std::int64_t statistics_around_output() const {
     const std::int64_t predictions =
         shape_.options.recompute == RecomputeMethod::uniform ? 0 : shape_.model.mtp_num_layers;
-    return (1 + 3 * predictions) * (shape_.model.rms_norm ? 1 : 2) * kFloat * shape_.own_tokens();
+    return (1 + 3 * predictions) * (shape_.model.has_rms_norm() ? 1 : 2) * kFloat * shape_.own_tokens();
   }
 
   void add_output(Chunk& chunk) const {
-    const ModelShape& model = shape_.model;
+    const sim::GptConfig& model = shape_.model;
     const std::int64_t losses = 1 + model.mtp_num_layers;
     const std::int64_t columns = shape_.padded_vocab_size / shape_.tp;
     const std::int64_t logits = columns * shape_.tokens;
@@ -288,10 +287,10 @@ class Walk {
 
 bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline) {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
-  const ModelShape& model = shape.model;
+  const sim::GptConfig& model = shape.model;
   constexpr double kMostOfAnElement = 32, kMost = std::int64_t{1} << 53;
   const double heads = number(model.num_attention_heads);
-  double of_head = number(model.kv_channels.value_or(0));
+  double of_head = number(model.kv_channels);
   if (const auto& latent = model.latent) {
     of_head = 2 * number(latent->qk_head_dim + latent->qk_pos_emb_head_dim + latent->v_head_dim);
     of_head += number(latent->q_lora_rank + latent->kv_lora_rank);
@@ -301,9 +300,10 @@ bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipe
   const double of_layers =
       kMostOfAnElement * layers *
       (std::max(number(model.hidden_size), heads * of_head) + number(model.ffn_hidden_size) + scores);
-  const ExpertOptions& experts = model.experts;
-  const double rows = number(experts.num_experts == 0 ? 0 : experts.moe_router_topk) * shape.etp *
-                      std::max(1.0, experts.capacity_factor.value_or(1)) * 2;
+  const sim::GptExperts& experts = model.experts;
+  const double rows = number(experts.num_experts == 0 ? 0 : experts.routing.topk) * shape.etp *
+                      (experts.token_dropping ? std::max(1.0, experts.token_dropping->capacity_factor) : 1) *
+                      2;
   const double of_experts = kMostOfAnElement * layers *
                             (rows * (number(model.hidden_size) + number(experts.moe_ffn_hidden_size)) +
                              number(experts.num_experts) + number(experts.shared_expert_intermediate_size));

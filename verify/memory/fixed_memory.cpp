@@ -15,15 +15,17 @@ constexpr std::int64_t kOfProducts =
 /// The allgather dispatcher gathers the tokens of all ranks that share experts, into the buffer of sequence
 /// parallelism. `own` are the bytes of a rank's own tokens.
 std::int64_t gathered_for_experts(const ActivationShape& shape, std::int64_t own) {
-  const ExpertOptions& experts = shape.model.experts;
+  const sim::GptExperts& experts = shape.model.experts;
   const int ranks = shape.ep * shape.etp;
-  return experts.num_experts > 0 && experts.dispatcher == "allgather" && ranks > 1 ? ranks * own : 0;
+  return experts.num_experts > 0 && experts.dispatcher == sim::TokenDispatcherType::allgather && ranks > 1
+             ? ranks * own
+             : 0;
 }
 
 }  // namespace
 
 std::int64_t key_and_value_bytes(const ActivationShape& shape) {
-  const ModelShape& model = shape.model;
+  const sim::GptConfig& model = shape.model;
   std::int64_t elements =
       2 * std::max<std::int64_t>(model.num_query_groups / shape.tp, 1) * model.head_size();
   if (const auto& latent = model.latent) {

@@ -32,7 +32,7 @@ class StepsOfLayer {
   std::int64_t forward_of_experts() const {
     const Rows rows = rows_of_a_layer();
     std::int64_t bytes = rows.own + rows.computed + output_of_shared_experts();
-    if (experts().dispatcher == "allgather") return bytes;
+    if (experts().dispatcher == sim::TokenDispatcherType::allgather) return bytes;
     if (shape_.ep > 1 && (rows.are_sorted || shape_.etp > 1)) bytes += rows.own;
     if (rows.are_sorted) bytes += rows.computed;
     if (shape_.etp > 1) bytes += rows.own;
@@ -48,7 +48,7 @@ class StepsOfLayer {
   std::int64_t width() const { return e_ * shape_.model.hidden_size * shape_.own_tokens(); }
 
  private:
-  const ExpertOptions& experts() const { return shape_.model.experts; }
+  const sim::GptExperts& experts() const { return shape_.model.experts; }
   bool recomputes(const char* module) const { return shape_.options.recomputes(module); }
   PartBytes of(LayerPart part) const { return part_bytes(shape_, has_experts_, part); }
 
@@ -86,10 +86,12 @@ class StepsOfLayer {
   Rows rows_of_a_layer() const {
     const int ranks = shape_.ep * shape_.etp;
     const std::int64_t row = e_ * shape_.model.hidden_size, computed = row * rows_of_experts(shape_);
-    if (experts().dispatcher == "allgather") return {.own = ranks * width(), .computed = computed};
-    return {.own = computed / shape_.etp,
-            .computed = computed,
-            .are_sorted = experts().num_experts / shape_.ep > 1 && (ranks > 1 || !experts().pad_to_capacity)};
+    if (experts().dispatcher == sim::TokenDispatcherType::allgather)
+      return {.own = ranks * width(), .computed = computed};
+    return {
+        .own = computed / shape_.etp,
+        .computed = computed,
+        .are_sorted = experts().num_experts / shape_.ep > 1 && (ranks > 1 || !experts().pad_to_capacity())};
   }
 
   /// The output of shared experts waits for that of the others. Where both overlap, it is the whole one,
@@ -125,7 +127,7 @@ class StepsOfLayer {
   /// The most that the backward step of an MLP holds beyond what it has given back by then: in its second
   /// product, in its activation, which has given back that product's input, or in its first product.
   std::int64_t gradients_of(const Inside& mlp) const {
-    const std::int64_t up = shape_.model.gated_mlp ? 2 : 1;
+    const std::int64_t up = shape_.model.gated ? 2 : 1;
     const std::int64_t weight = of_weight(mlp.weight);
     return std::max(
         {mlp.output + mlp.inside + weight, up * mlp.inside, mlp.input + up * weight - mlp.inside});
@@ -144,7 +146,7 @@ class StepsOfLayer {
     std::int64_t inputs = 0, output = 0;
   };
   Core core() const {
-    const ModelShape& model = shape_.model;
+    const sim::GptConfig& model = shape_.model;
     const std::int64_t heads = model.num_attention_heads / shape_.tp, of_head = e_ * shape_.tokens;
     if (const auto& latent = model.latent) {
       const std::int64_t head = latent->qk_head_dim + latent->qk_pos_emb_head_dim;

@@ -10,22 +10,24 @@
 #include "verify/memory/activation_memory.h"
 #include "verify/memory/fixed_memory.h"
 #include "verify/output/phrases.h"
+#include "verify/vocabulary/padded_vocabulary.h"
 
 namespace verify {
 
 namespace {
 
-std::int64_t vocabulary_of(const ModelShape& shape, int tp) {
+std::int64_t vocabulary_of(const sim::GptConfig& shape, int tp) {
   return *verify::padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by);
 }
 
 /// Whether the embedding is on the first stage and, as a copy, on the last one.
-bool has_two_embeddings(const ModelShape& shape, const Stage& stage) {
-  return (!shape.untied_output || shape.mtp_num_layers > 0) && stage.is_first != stage.is_last;
+bool has_two_embeddings(const sim::GptConfig& shape, const Stage& stage) {
+  return (!shape.untie_embeddings_and_output_weights || shape.mtp_num_layers > 0) &&
+         stage.is_first != stage.is_last;
 }
 
 /// Whether the norm after the layers is on a stage.
-bool has_final_norm(const ModelShape& shape, const Stage& stage) {
+bool has_final_norm(const sim::GptConfig& shape, const Stage& stage) {
   if (shape.mtp_num_layers == 0) return stage.is_last;
   return std::ranges::any_of(stage.layers, [&](const sim::StageLayers& chunk) {
     return chunk.count > 0 && chunk.offset + chunk.count == shape.num_layers;
@@ -88,13 +90,13 @@ void add_activations(const ActivationShape& shape, const sim::LayerPlacement& pl
 /// Lists the parameters of a stage, in the order of the model.
 class Holder {
  public:
-  Holder(const ModelShape& shape, const ShardSizes& sizes) : shape_(shape), sizes_(sizes) {}
+  Holder(const sim::GptConfig& shape, const ShardSizes& sizes) : shape_(shape), sizes_(sizes) {}
 
   /// `is_output`: the output layer has no weight but this one.
   void embedding(bool is_tied, bool is_output) {
     sharded("embedding of words", vocabulary() * shape_.hidden_size, is_tied);
     if (is_output) multiplies(shape_.hidden_size);
-    if (shape_.learned_positions) replicated(shape_.positions() * shape_.hidden_size);
+    if (shape_.has_learned_positions()) replicated(shape_.positions() * shape_.hidden_size);
   }
   void layer(std::int64_t number) {
     norm();
@@ -107,7 +109,7 @@ class Holder {
     if (shape_.experts.are_in(number)) {
       experts();
     } else {
-      mlp(shape_.ffn_hidden_size, shape_.linear_bias);
+      mlp(shape_.ffn_hidden_size, shape_.bias);
     }
   }
   void final_norm() { norm(); }
@@ -127,10 +129,10 @@ class Holder {
     const auto copy = [&](bool is_shared) {
       sharded("copy of the embedding of words", words, is_shared);
       held_.back().is_copy = true;
-      if (!shape_.untied_output) multiplies(shape_.hidden_size);
+      if (!shape_.untie_embeddings_and_output_weights) multiplies(shape_.hidden_size);
     };
     if (has_copy) copy(true);
-    if (shape_.untied_output) {
+    if (shape_.untie_embeddings_and_output_weights) {
       sharded("output layer", words);
       multiplies(shape_.hidden_size);
     } else if (has_copy && shape_.mtp_num_layers > 0) {
@@ -141,7 +143,7 @@ class Holder {
 
  private:
   std::int64_t vocabulary() const { return vocabulary_of(shape_, sizes_.tp); }
-  std::int64_t up(std::int64_t inside) const { return (shape_.gated_mlp ? 2 : 1) * inside; }
+  std::int64_t up(std::int64_t inside) const { return (shape_.gated ? 2 : 1) * inside; }
 
   void replicated(std::int64_t elements) { held_.push_back({.elements = elements}); }
   void sharded(const char* name, std::int64_t elements, bool is_shared = false) {
@@ -153,31 +155,31 @@ class Holder {
   void norm() { norm(shape_.hidden_size); }
   void norm(std::int64_t width) {
     replicated(width);
-    if (!shape_.rms_norm) replicated(width);
+    if (!shape_.has_rms_norm()) replicated(width);
   }
   void attention() {
     const std::int64_t h = shape_.hidden_size;
     const std::int64_t attended = shape_.num_attention_heads * shape_.head_size();
     const std::int64_t qkv = attended + 2 * shape_.num_query_groups * shape_.head_size();
-    linear("matrix of queries, keys and values", qkv, h, true, shape_.linear_bias || shape_.add_qkv_bias);
-    if (shape_.qk_norm) {
+    linear("matrix of queries, keys and values", qkv, h, true, shape_.bias || shape_.add_qkv_bias);
+    if (shape_.qk_layernorm) {
       const std::size_t first = held_.size();
       for (int norms = 0; norms < 2; ++norms) norm(shape_.head_size());
       for (std::size_t i = first; i < held_.size(); ++i) held_[i].is_head_norm = true;
     }
-    linear("matrix after attention", h, attended, false, shape_.linear_bias);
+    linear("matrix after attention", h, attended, false, shape_.bias);
   }
-  void latent_attention(const LatentAttention& latent) {
+  void latent_attention(const sim::LatentSizes& latent) {
     const std::int64_t h = shape_.hidden_size, heads = shape_.num_attention_heads, rank = latent.q_lora_rank;
     const std::int64_t queries = heads * (latent.qk_head_dim + latent.qk_pos_emb_head_dim);
     if (rank > 0) down("down-projection of queries", rank);
-    if (rank > 0 && shape_.qk_norm) norm(rank);
+    if (rank > 0 && shape_.qk_layernorm) norm(rank);
     linear("up-projection of queries", queries, rank > 0 ? rank : h, true, false);
     down("down-projection of keys and values", latent.kv_lora_rank + latent.qk_pos_emb_head_dim);
-    if (shape_.qk_norm) norm(latent.kv_lora_rank);
+    if (shape_.qk_layernorm) norm(latent.kv_lora_rank);
     linear("up-projection of keys and values", heads * (latent.qk_head_dim + latent.v_head_dim),
            latent.kv_lora_rank, true, false);
-    linear("matrix after attention", h, heads * latent.v_head_dim, false, shape_.linear_bias);
+    linear("matrix after attention", h, heads * latent.v_head_dim, false, shape_.bias);
   }
   /// A matrix into a narrow hidden state, which Transformer Engine's layers have whole on every rank.
   void down(const char* name, std::int64_t outputs) {
@@ -214,15 +216,15 @@ class Holder {
     };
     cut("first matrix of an expert", up(f) * h);
     multiplies(h);
-    if (shape_.linear_bias) cut("bias", up(f));
+    if (shape_.bias) cut("bias", up(f));
     cut("second matrix of an expert", h * f);
     multiplies(f / sizes_.etp);
-    if (shape_.linear_bias) cut("bias", h);
+    if (shape_.bias) cut("bias", h);
   }
   void experts() {
-    const ExpertOptions& experts = shape_.experts;
+    const sim::GptExperts& experts = shape_.experts;
     replicated(experts.num_experts * shape_.hidden_size);
-    if (shape_.linear_bias) {
+    if (shape_.bias) {
       replicated(experts.num_experts);
       held_.back().is_router_bias = true;
     }
@@ -232,7 +234,7 @@ class Holder {
     if (experts.shared_expert_gate) replicated(shape_.hidden_size);
   }
 
-  const ModelShape& shape_;
+  const sim::GptConfig& shape_;
   ShardSizes sizes_;
   std::vector<HeldParameter> held_;
 };
@@ -260,11 +262,11 @@ StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryRepor
 
 }  // namespace
 
-std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
+std::vector<HeldParameter> held_parameters(const sim::GptConfig& shape, const Stage& stage,
                                            const ShardSizes& sizes) {
   Holder holder(shape, sizes);
   const bool two = has_two_embeddings(shape, stage);
-  if (stage.is_first) holder.embedding(two, stage.is_last && !shape.untied_output);
+  if (stage.is_first) holder.embedding(two, stage.is_last && !shape.untie_embeddings_and_output_weights);
   for (const sim::StageLayers& chunk : stage.layers)
     for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) holder.layer(layer);
   if (has_final_norm(shape, stage)) holder.final_norm();
@@ -323,8 +325,9 @@ std::optional<bool> MemoryReport::fits() const {
 
 bool MemoryReport::fits_as_asked() const { return !gpu_memory || fits().value_or(false); }
 
-ActivationShape activation_shape(const ModelShape& shape, const sim::Layout& layout, const ActivationRun& run,
-                                 const StateBytes& state, const MemoryOptions& options) {
+ActivationShape activation_shape(const sim::GptConfig& shape, const sim::Layout& layout,
+                                 const ActivationRun& run, const StateBytes& state,
+                                 const MemoryOptions& options) {
   return {.model = shape,
           .options = options,
           .padded_vocab_size = vocabulary_of(shape, layout.tp),
@@ -338,7 +341,7 @@ ActivationShape activation_shape(const ModelShape& shape, const sim::Layout& lay
           .sequence_parallel = run.sequence_parallel};
 }
 
-MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
+MemoryReport check_memory(const sim::GptConfig& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const ActivationRun& run,
                           const StateBytes& state, const MemoryOptions& options) {
   const ShardSizes sizes{
@@ -378,7 +381,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
   }
   if (run.schedule != nullptr) add_activations(activations, placement, run, report);
   const std::int64_t padding = (vocabulary_of(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
-                               (shape.untied_output ? 2 : 1);
+                               (shape.untie_embeddings_and_output_weights ? 2 : 1);
   const std::int64_t expected = parameter_count(shape) + padding;
   report.row = elements == expected
                    ? CheckResult{"memory", report.fits_as_asked(), text_of_most(report, has_experts)}

@@ -67,7 +67,7 @@ struct Stage {
 };
 
 /// Returns the parameters that a rank of a stage holds, in the order of the model.
-std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
+std::vector<HeldParameter> held_parameters(const sim::GptConfig& shape, const Stage& stage,
                                            const ShardSizes& sizes);
 
 /// The parameters of a stage by the buffers that they are in.
@@ -117,10 +117,11 @@ struct ActivationRun {
 };
 
 /// Returns what the activations of a microbatch on a rank depend on.
-ActivationShape activation_shape(const ModelShape& shape, const sim::Layout& layout, const ActivationRun& run,
-                                 const StateBytes& state, const MemoryOptions& options);
+ActivationShape activation_shape(const sim::GptConfig& shape, const sim::Layout& layout,
+                                 const ActivationRun& run, const StateBytes& state,
+                                 const MemoryOptions& options);
 
-MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
+MemoryReport check_memory(const sim::GptConfig& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const ActivationRun& run,
                           const StateBytes& state = {}, const MemoryOptions& options = {});
 

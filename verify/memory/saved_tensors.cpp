@@ -10,10 +10,9 @@ namespace {
 
 constexpr std::int64_t kMaskBytes = 1, kFloatBytes = 4, kIndexBytes = 8;  // bytes
 
-bool has_loss_of_balance(const ExpertOptions& experts) {
-  return std::ranges::any_of(experts.load_balancing, [](const LoadBalancing& loss) {
-    return loss.type.ends_with("aux_loss") && loss.coefficient.numerator > 0;
-  });
+bool has_loss_of_balance(const sim::GptExperts& experts) {
+  return std::ranges::any_of(experts.aux_losses,
+                             [](const sim::AuxLoss& loss) { return loss.coefficient.numerator > 0; });
 }
 
 class Layer {
@@ -38,13 +37,13 @@ class Layer {
     } else {
       const std::int64_t heads = model_.num_attention_heads / shape_.tp, head = model_.head_size();
       const std::int64_t groups = std::max<std::int64_t>(model_.num_query_groups / shape_.tp, 1);
-      if (model_.qk_norm) {
+      if (model_.qk_layernorm) {
         add("queries and keys before their norms", e_ * (heads + groups) * head * n_);
         add("query and key norm statistics", statistics_of((heads + groups) * n_));
       }
       one("queries, keys, values", n_, (heads + 2 * groups) * head);
       add("queries and keys beside their product", e_ * beside_product(heads, groups) * head * n_);
-      if (!model_.learned_positions) rotary_tables(head);
+      if (!model_.has_learned_positions()) rotary_tables(head);
       core(heads * head);
     }
     dropout("attention dropout mask");
@@ -55,7 +54,7 @@ class Layer {
     if (has_factors()) add("factors of an unfused gate", 2 * e_ * inside * n_ / shape_.tp, act_module);
   }
   void experts() {
-    const ExpertOptions& experts = model_.experts;
+    const sim::GptExperts& experts = model_.experts;
     const std::int64_t rows = rows_of_experts(shape_);
     const std::int64_t columns = experts.moe_ffn_hidden_size / shape_.etp;
     router(experts);
@@ -85,7 +84,7 @@ class Layer {
   std::int64_t router_bytes() const {
     return shape_.options.router_bytes > 0 ? shape_.options.router_bytes : e_;
   }
-  void router(const ExpertOptions& experts) {
+  void router(const sim::GptExperts& experts) {
     const std::int64_t all = experts.num_experts;
     add("probabilities and map", (router_bytes() + kMaskBytes) * all * own_, "moe");
     add("choice of experts", bytes_of_choice(experts) * own_, "moe");
@@ -93,22 +92,23 @@ class Layer {
     if (experts.z_loss_coefficient) add("logits for the z-loss", router_bytes() * all * own_, "moe");
   }
   /// Of one token: the scores, which are computed in fp32, and the indices of the experts.
-  std::int64_t bytes_of_choice(const ExpertOptions& experts) const {
-    const std::int64_t all = experts.num_experts, chosen = experts.moe_router_topk;
+  std::int64_t bytes_of_choice(const sim::GptExperts& experts) const {
+    const std::int64_t all = experts.num_experts, chosen = experts.routing.topk;
     if (shape_.options.fused_router) return kFloatBytes * all;
     const std::int64_t indices = kIndexBytes * chosen;
-    if (experts.score_function == "softmax")
-      return indices + kFloatBytes * (experts.pre_softmax ? all : chosen);
-    const std::int64_t of_function = experts.score_function == "sqrtsoftplus" ? 2 * all : all;
+    const sim::ScoreFunction function = experts.routing.score_function;
+    if (function == sim::ScoreFunction::softmax)
+      return indices + kFloatBytes * (experts.routing.pre_softmax ? all : chosen);
+    const std::int64_t of_function = function == sim::ScoreFunction::sqrtsoftplus ? 2 * all : all;
     return indices + kFloatBytes * (of_function + chosen + 1);  // the scores that are chosen, and their sum
   }
   /// What says how rows are ordered by their experts, and the probabilities in that order. Without a kernel
   /// of its own, all pairs of an expert and a token are sorted, unless each expert has as many rows.
-  std::int64_t order_of_rows(const ExpertOptions& experts, std::int64_t rows) const {
+  std::int64_t order_of_rows(const sim::GptExperts& experts, std::int64_t rows) const {
     const bool is_fused = shape_.options.fused_permutation;
     const std::int64_t local = experts.num_experts / shape_.ep, probabilities = router_bytes() * rows;
     const auto map_of_kernel = [](std::int64_t of_experts) { return kFloatBytes * (2 * of_experts + 1); };
-    if (experts.dispatcher == "allgather") {
+    if (experts.dispatcher == sim::TokenDispatcherType::allgather) {
       const std::int64_t tokens = own_ * shape_.ep * shape_.etp;
       return tokens * (kMaskBytes * local + (is_fused ? map_of_kernel(local) : 0)) +
              (is_fused ? 0 : kIndexBytes * rows) + probabilities;
@@ -116,18 +116,18 @@ class Layer {
     const std::int64_t sorted_chunks = local > 1 && is_fused ? 2 * kFloatBytes * rows : 0;
     if (is_fused) return own_ * map_of_kernel(experts.num_experts) + sorted_chunks + probabilities;
     const std::int64_t chosen = rows / shape_.etp;
-    if (experts.pad_to_capacity) return 2 * kIndexBytes * chosen + probabilities;
+    if (experts.pad_to_capacity()) return 2 * kIndexBytes * chosen + probabilities;
     return kIndexBytes * (experts.num_experts * own_ + chosen) + probabilities;
   }
-  std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
+  std::int64_t up() const { return model_.gated ? 2 : 1; }
   /// Whether an activation keeps both factors of its product, for which it has no kernel of its own.
   bool has_factors() const {
-    return model_.gated_mlp && !shape_.options.fused_gate && !shape_.options.te_activation;
+    return model_.gated && !shape_.options.fused_gate && !shape_.options.te_activation;
   }
   /// Whether a kernel of its own multiplies what experts have activated by the probabilities.
   bool multiplies_apart() const {
     const MemoryOptions& options = shape_.options;
-    return options.te_activation || !(model_.gated_mlp ? options.fused_gate : options.fused_squared_relu);
+    return options.te_activation || !(model_.gated ? options.fused_gate : options.fused_squared_relu);
   }
   const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
   /// The module moe has the shared experts, too.
@@ -155,20 +155,20 @@ class Layer {
   }
   /// Of a norm of so many rows.
   std::int64_t statistics_of(std::int64_t rows) const {
-    return (model_.rms_norm ? 1 : 2) * kFloatBytes * rows;
+    return (model_.has_rms_norm() ? 1 : 2) * kFloatBytes * rows;
   }
   /// The heads of queries and keys that are apart from the product which made them with the values, where a
   /// view of the values keeps that product whole. A flash kernel copies the values, and keeps it no longer.
   std::int64_t beside_product(std::int64_t heads, std::int64_t groups) const {
-    const bool rotates = !model_.learned_positions;
+    const bool rotates = !model_.has_learned_positions();
     if (shape_.options.recomputes("core_attn")) {
-      if (rotates || model_.qk_norm) return heads + groups;
+      if (rotates || model_.qk_layernorm) return heads + groups;
       return groups < heads ? heads : 0;
     }
     if (!shape_.options.local_layers) return 0;
     // Grouped keys and values are repeated for each query, and norms have kept the product already.
     if (groups < heads) return 2 * (heads - groups);
-    return rotates && !model_.qk_norm ? heads + groups : 0;
+    return rotates && !model_.qk_layernorm ? heads + groups : 0;
   }
   /// Without a kernel of its own a rotation keeps the cosines and sines by which it multiplies queries and
   /// keys.
@@ -176,12 +176,12 @@ class Layer {
     if (shape_.options.fused_rope) return;
     add("rotary tables", 2 * 2 * e_ * width * (n_ / std::max<std::int64_t>(shape_.micro_batch_size, 1)));
   }
-  void latent(const LatentAttention& latent) {
+  void latent(const sim::LatentSizes& latent) {
     const std::int64_t heads = model_.num_attention_heads / shape_.tp;
     const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
     if (latent.q_lora_rank > 0) one("latent states of queries", own_, latent.q_lora_rank);
     one("latent states of keys and values", own_, latent.kv_lora_rank);
-    if (model_.qk_norm) {
+    if (model_.qk_layernorm) {
       // Transformer Engine fuses the norms into the up-projections.
       const char* module = shape_.options.local_layers ? "" : "mla_up_proj";
       if (latent.q_lora_rank > 0) one("norm output of latent queries", own_, latent.q_lora_rank, module);
@@ -192,7 +192,7 @@ class Layer {
     one("latent queries", n_, heads * head, "mla_up_proj");
     one("latent keys", n_, heads * head, "mla_up_proj");
     one("latent values", n_, heads * latent.v_head_dim, "mla_up_proj");
-    if (!model_.learned_positions) rotary_tables(latent.qk_pos_emb_head_dim);
+    if (!model_.has_learned_positions()) rotary_tables(latent.qk_pos_emb_head_dim);
     core(heads * latent.v_head_dim);
   }
   /// Megatron's own kernel of a softmax takes sequences of up to 4096 tokens, in fours as heads are.
@@ -228,7 +228,7 @@ class Layer {
   }
 
   const ActivationShape& shape_;
-  const ModelShape& model_;
+  const sim::GptConfig& model_;
   std::int64_t e_, n_, own_, h_;
   LayerPart part_ = LayerPart::attention;
   std::vector<SavedTensor> saved_;
@@ -253,13 +253,13 @@ std::int64_t score_bytes(const ActivationShape& shape) {
 }
 
 std::int64_t rows_of_experts(const ActivationShape& shape) {
-  const ExpertOptions& experts = shape.model.experts;
-  const std::int64_t chosen = shape.own_tokens() * experts.moe_router_topk;
-  if (!experts.capacity_factor) return chosen * shape.etp;
+  const sim::GptExperts& experts = shape.model.experts;
+  const std::int64_t chosen = shape.own_tokens() * experts.routing.topk;
+  if (!experts.token_dropping) return chosen * shape.etp;
   const double even = static_cast<double>(chosen) / static_cast<double>(experts.num_experts);
-  const auto capacity = static_cast<std::int64_t>(std::ceil(even * *experts.capacity_factor));
+  const auto capacity = static_cast<std::int64_t>(std::ceil(even * experts.token_dropping->capacity_factor));
   const std::int64_t most = capacity * experts.num_experts;
-  return (experts.pad_to_capacity ? most : std::min(chosen, most)) * shape.etp;
+  return (experts.token_dropping->pad_to_capacity ? most : std::min(chosen, most)) * shape.etp;
 }
 
 std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts) {

@@ -81,7 +81,7 @@
 namespace verify {
 
 struct ActivationShape {
-  ModelShape model;
+  sim::GptConfig model;
   MemoryOptions options;
   std::int64_t padded_vocab_size = 0;
   std::int64_t tokens = 0;            // n

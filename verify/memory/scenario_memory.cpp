@@ -14,7 +14,7 @@ namespace verify {
 namespace {
 
 /// Refuses a model that holds too many parameters to be listed one by one.
-void require_listable(const ModelShape& shape, const sim::Layout& layout) {
+void require_listable(const sim::GptConfig& shape, const sim::Layout& layout) {
   constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
   constexpr std::int64_t kMostLayers = 10'000, kMostMatrices = 2'000'000;
   const std::int64_t experts = shape.experts.num_experts / layout.ep;
@@ -42,7 +42,7 @@ std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request
 /// not those of the placement.
 ActivationRun activation_run(const ScenarioRequest& request) {
   ActivationRun run{.micro_batch_size = request.batch.micro_batch_size,
-                    .sequence_parallel = request.model.sequence_parallel && request.layout.tp > 1};
+                    .sequence_parallel = request.model.config.sequence_parallel && request.layout.tp > 1};
   if (request.layout.pp == 1) {
     run.schedule = sim::no_pipelining;
   } else if (const auto schedule = schedule_in_flight(request)) {
@@ -75,19 +75,20 @@ std::string with_predictions_last(std::string layout, std::int64_t predictions) 
 }
 
 std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest& request) {
-  if (request.model.shape && request.pipeline.forward_only) return "leave --forward-only out";
-  if (request.model.shape && request.placement->encoder_ranks > 0) return "leave --encoder-and-decoder out";
-  if (request.model.shape)
-    return fmt::format(
-        "--pipeline-model-parallel-layout '{}'",
-        with_predictions_last(*request.layers->pipeline_model_parallel_layout, request.model.mtp_num_layers));
+  if (request.model.has_shape && request.pipeline.forward_only) return "leave --forward-only out";
+  if (request.model.has_shape && request.placement->encoder_ranks > 0)
+    return "leave --encoder-and-decoder out";
+  if (request.model.has_shape)
+    return fmt::format("--pipeline-model-parallel-layout '{}'",
+                       with_predictions_last(*request.layers->pipeline_model_parallel_layout,
+                                             request.model.config.mtp_num_layers));
   return megatron_hint(scenario.settings, scenario.run);
 }
 
 }  // namespace
 
 std::string why_no_memory(const ScenarioRequest& request) {
-  if (!request.model.shape) return request.model.no_shape;
+  if (!request.model.has_shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
   if (predicts_before_the_last_stage(*request.placement))
@@ -107,12 +108,12 @@ std::string why_no_activations(const ScenarioRequest& request) {
 }
 
 ActivationShape activation_shape(const ScenarioRequest& request) {
-  return activation_shape(*request.model.shape, request.layout, activation_run(request), request.state,
+  return activation_shape(request.model.config, request.layout, activation_run(request), request.state,
                           request.memory);
 }
 
 MemoryReport scenario_memory(const ScenarioRequest& request) {
-  const ModelShape& shape = *request.model.shape;
+  const sim::GptConfig& shape = request.model.config;
   require_listable(shape, request.layout);
   return check_memory(shape, request.layout, *request.placement, activation_run(request), request.state,
                       request.memory);

@@ -128,7 +128,7 @@ class Lister {
 
   void on_the_way_to_experts() {
     const std::int64_t width = shape_.model.hidden_size;
-    if (shape_.model.experts.dispatcher == "allgather") {
+    if (shape_.model.experts.dispatcher == sim::TokenDispatcherType::allgather) {
       add("the tokens of all ranks that share experts",
           shape_.shape_of(shape_.own_tokens() * shape_.ep * shape_.etp, width), e_, Phase::step);
     } else {

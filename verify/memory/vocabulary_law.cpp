@@ -11,7 +11,7 @@ namespace {
 
 MemoryReport with_entries(const ScenarioRequest& request, std::int64_t entries) {
   ScenarioRequest changed = request;
-  changed.model.shape->vocab_size = entries;
+  changed.model.config.vocab_size = entries;
   return scenario_memory(changed);
 }
 
@@ -33,7 +33,7 @@ std::optional<bool> VocabularyLaw::fits() const {
 }
 
 VocabularyLaw vocabulary_law(const ScenarioRequest& request) {
-  const ModelShape& shape = *request.model.shape;
+  const sim::GptConfig& shape = request.model.config;
   const auto padded = [&](std::int64_t entries) {
     return *padded_vocabulary(entries, request.layout.tp, shape.make_vocab_size_divisible_by);
   };

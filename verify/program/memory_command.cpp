@@ -108,7 +108,7 @@ std::vector<sim::Warning> warnings_of(const MemoryAnswer& answer) {
   std::ranges::move(option_warnings(scenario.settings, "memory"), std::back_inserter(warnings));
   if (scenario.run.is_given())
     std::ranges::move(context_warnings(scenario.settings), std::back_inserter(warnings));
-  if (request.model.shape->experts.num_experts > 0) {
+  if (request.model.config.experts.num_experts > 0) {
     warnings.push_back({"routing_is_even",
                         "the rows of experts are those of a router that spreads tokens evenly; a rank with "
                         "more popular experts holds more"});

@@ -87,7 +87,7 @@ std::string text_of_largest_part(const StageMemory& memory) {
 std::string text_of_too_few_gpus(const ScenarioRequest& request, const MemoryReport& report) {
   const StateBytes& state = report.state;
   const std::int64_t of_one = state.parameter + state.gradient + state.optimizer - state.copied_gradient;
-  const std::int64_t parameters = parameter_count(*request.model.shape), memory = *report.gpu_memory;
+  const std::int64_t parameters = parameter_count(request.model.config), memory = *report.gpu_memory;
   const std::int64_t states = parameters * of_one;
   const std::int64_t least = states / memory + (states % memory == 0 ? 0 : 1);
   if (least <= request.layout.grid_size) return "";

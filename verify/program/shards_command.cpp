@@ -156,7 +156,7 @@ std::string as_text(const sim::BufferLayout& layout) {
 }
 
 /// Refuses a model whose list of parameters is too long to read.
-void require_listed(const ModelShape& shape) {
+void require_listed(const sim::GptConfig& shape) {
   constexpr std::int64_t kMostLayers = 10'000;
   if (shape.num_layers <= kMostLayers) return;
   refuse_by("too_many_layers", "--num-layers", shape.num_layers, kMostLayers);
@@ -164,7 +164,7 @@ void require_listed(const ModelShape& shape) {
 
 /// Returns the parameters that a rank holds of a whole GPT, in the order of the model. Experts that are
 /// reduced over other ranks lie in other buffers, and are left out.
-std::vector<sim::BufferParameter> parameters_of(const ModelShape& shape, const ShardSizes& sizes) {
+std::vector<sim::BufferParameter> parameters_of(const sim::GptConfig& shape, const ShardSizes& sizes) {
   require_listed(shape);
   parameter_count(shape);  // refuses a bad shape
   std::vector<sim::BufferParameter> parameters;

@@ -117,8 +117,8 @@ Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& 
                 const BeforeStep& before_step, ProvedSettings& proved) {
   Replayed replayed{.report = report_on(scenario), .request = std::move(request), .model = {}};
   try {
-    if (replayed.request->model.shape)
-      parameter_count(*replayed.request->model.shape);  // refuses a bad shape before any work
+    if (replayed.request->model.has_shape)
+      parameter_count(replayed.request->model.config);  // refuses a bad shape before any work
     if (trains(*replayed.request)) replayed.model = trained_model(*replayed.request);
     prove(*replayed.request, replayed.model, device, before_step, proved, replayed.report);
   } catch (const sim::Error& error) {

@@ -77,7 +77,7 @@ Missing missing_placement(const Replaying& scenario) {
 Missing missing_memory(const Replaying& scenario) {
   std::string reason = scenario.request.not_proved.memory;
   if (reason.empty()) reason = why_no_memory(scenario.request);
-  if (scenario.request.model.shape && reason.empty()) return {};
+  if (scenario.request.model.has_shape && reason.empty()) return {};
   return reason;
 }
 
@@ -176,12 +176,12 @@ void run_schedule(Replaying& scenario) {
 
 void run_parameters(Replaying& scenario) {
   const std::string& published = *scenario.request.expected.parameters;
-  const std::int64_t parameters = parameter_count(*scenario.request.model.shape);
+  const std::int64_t parameters = parameter_count(scenario.request.model.config);
   const bool agrees = agrees_with(parse_figure(published), parameters);
   const std::string active =
-      scenario.request.model.experts.num_experts == 0
+      scenario.request.model.config.experts.num_experts == 0
           ? ""
-          : fmt::format(" ({} act on a token)", active_parameter_count(*scenario.request.model.shape));
+          : fmt::format(" ({} act on a token)", active_parameter_count(scenario.request.model.config));
   scenario.add({"parameters", agrees,
                 fmt::format("{} from the shape{}, {} {}", parameters, active, published,
                             agrees ? "as published" : "published")});

@@ -57,7 +57,7 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
 }
 
 /// Returns the model whose parameters are shown.
-ModelShape requested_model(const Settings& settings) {
+sim::GptConfig requested_model(const Settings& settings) {
   const std::vector<std::string> missing = missing_of_model_shape(settings);
   if (missing == missing_of_model_shape({}))
     refuse_by("missing_option/sizes", "--param-sizes", fmt::join(missing, ", --"));

@@ -60,7 +60,7 @@ ScheduleCommandRequest schedule_request(const CommandLine& line);
 /// The parameters of the buffer: given one by one, or those of a GPT of this shape on one rank.
 struct ShardsRequest {
   std::vector<sim::BufferParameter> parameters;  // empty where `model` is present
-  std::optional<ModelShape> model;
+  std::optional<sim::GptConfig> model;
   int tensor_model_parallel_size = 1;  // of the model
   int expert_model_parallel_size = 1;
   int expert_tensor_parallel_size = 1;

@@ -1,11 +1,16 @@
 #include "verify/requests/expert_options.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "verify/output/refusal_table.h"
-#include "verify/requests/requests.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
@@ -25,24 +30,42 @@ sim::Ratio coefficient(const Settings& settings, const std::string& option, sim:
   return settings.has(option) ? coefficient_of(option, settings.text(option, "")) : fallback;
 }
 
+template <typename Value>
+std::optional<Value> named(std::string_view name, const auto& names) {
+  const auto known = std::ranges::find(names, name);
+  if (known == names.end()) return std::nullopt;
+  return static_cast<Value>(known - names.begin());
+}
+
+constexpr std::array kLosses = {"aux_loss", "seq_aux_loss", "global_aux_loss"};
+constexpr std::array kScoreFunctions = {"softmax", "sigmoid", "sqrtsoftplus"};
+constexpr std::array kDispatchers = {"allgather", "alltoall", "flex"};
+
 /// Every type has its coefficient. Megatron refuses lists of different lengths.
-std::vector<LoadBalancing> load_balancing(const Settings& settings) {
+std::vector<sim::AuxLoss> aux_losses(const Settings& settings) {
   constexpr const char* kTypes = "moe-router-load-balancing-type";
   constexpr const char* kCoefficients = "moe-aux-loss-coeff";
-  std::vector<LoadBalancing> all;
-  for (const std::string& type :
-       settings.has(kTypes) ? settings.texts(kTypes) : std::vector<std::string>{"aux_loss"})
-    all.push_back({.type = type});
+  const std::vector<std::string> types =
+      settings.has(kTypes) ? settings.texts(kTypes) : std::vector<std::string>{"aux_loss"};
   const std::vector<std::string> words = settings.texts(kCoefficients);
-  for (std::size_t i = 0; i < std::min(all.size(), words.size()); ++i)
-    all[i].coefficient = coefficient_of(kCoefficients, words[i]);
-  return all;
+  std::vector<sim::AuxLoss> losses;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const sim::Ratio coefficient =
+        i < words.size() ? coefficient_of(kCoefficients, words[i]) : sim::Ratio{0, 1};
+    if (const auto kind = named<sim::AuxLossKind>(types[i], kLosses)) losses.push_back({*kind, coefficient});
+  }
+  return losses;
 }
 
 /// A factor below 0 is none.
-std::optional<double> capacity_factor(const Settings& settings) {
+std::optional<sim::TokenDroppingConfig> token_dropping(const Settings& settings) {
   const auto factor = decimal_number(settings.text("moe-expert-capacity-factor", ""));
-  return factor && *factor >= 0 ? factor : std::nullopt;
+  if (!factor || *factor < 0) return std::nullopt;
+  const bool is_by_place = settings.choice("moe-token-drop-policy") == "position";
+  return sim::TokenDroppingConfig{
+      .capacity_factor = *factor,
+      .drop_policy = is_by_place ? sim::DropPolicy::position : sim::DropPolicy::probs,
+      .pad_to_capacity = settings.flag("moe-pad-expert-input-to-capacity")};
 }
 
 /// A layout alone may have a grid of experts whose number it does not say.
@@ -54,25 +77,25 @@ bool may_have_experts(const Settings& settings) {
 
 }  // namespace
 
-ExpertOptions expert_options(const Settings& settings) {
+sim::GptExperts expert_options(const Settings& settings) {
   const sim::Ratio z_loss = coefficient(settings, "moe-z-loss-coeff", {0, 1});
-  ExpertOptions options{
+  sim::GptExperts options{
       .num_experts = settings.number("num-experts").value_or(0),
       .moe_ffn_hidden_size =
           settings.number("moe-ffn-hidden-size").value_or(ffn_hidden_size(settings).value_or(0)),
-      .moe_router_topk = settings.number("moe-router-topk").value_or(2),
-      .score_function = settings.choice("moe-router-score-function"),
-      .pre_softmax = settings.flag("moe-router-pre-softmax"),
-      .topk_scaling_factor = coefficient(settings, "moe-router-topk-scaling-factor", {1, 1}),
-      .num_groups = settings.number("moe-router-num-groups").value_or(0),
-      .group_topk = settings.number("moe-router-group-topk").value_or(0),
+      .routing = {.topk = settings.number("moe-router-topk").value_or(2),
+                  .score_function = *named<sim::ScoreFunction>(settings.choice("moe-router-score-function"),
+                                                               kScoreFunctions),
+                  .pre_softmax = settings.flag("moe-router-pre-softmax"),
+                  .scaling_factor = coefficient(settings, "moe-router-topk-scaling-factor", {1, 1}),
+                  .num_groups = settings.number("moe-router-num-groups").value_or(0),
+                  .group_topk = settings.number("moe-router-group-topk").value_or(0)},
       .expert_bias = settings.flag("moe-router-enable-expert-bias"),
-      .bias_update_rate = coefficient(settings, "moe-router-bias-update-rate", {1, 1000}),
-      .load_balancing = load_balancing(settings),
-      .capacity_factor = capacity_factor(settings),
-      .token_drop_policy = settings.choice("moe-token-drop-policy"),
-      .pad_to_capacity = settings.flag("moe-pad-expert-input-to-capacity"),
-      .dispatcher = settings.choice("moe-token-dispatcher-type"),
+      .expert_bias_update_rate = coefficient(settings, "moe-router-bias-update-rate", {1, 1000}),
+      .aux_losses = aux_losses(settings),
+      .token_dropping = token_dropping(settings),
+      .dispatcher =
+          *named<sim::TokenDispatcherType>(settings.choice("moe-token-dispatcher-type"), kDispatchers),
       .shared_expert_intermediate_size = settings.number("moe-shared-expert-intermediate-size").value_or(0),
       .shared_expert_gate = settings.flag("moe-shared-expert-gate")};
   if (settings.has("moe-layer-freq"))

@@ -177,15 +177,6 @@ sim::NodePlacement node_placement(const Settings& settings) {
 
 namespace {
 
-/// Refuses a divisor that makes the multiple of all ranks larger than any vocabulary.
-std::int64_t vocabulary_divisor(const Settings& settings) {
-  const auto divisor = settings.number("make-vocab-size-divisible-by");
-  const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
-  if (divisor)
-    sim::require_size("--make-vocab-size-divisible-by times tp", sim::capped_product({*divisor, tp}));
-  return divisor.value_or(kVocabularyDivisor);
-}
-
 sim::SchedulePolicy schedule_policy(const std::string& word) {
   if (word == "uniform") return sim::SchedulePolicy::uniform;
   return word == "pct" ? sim::SchedulePolicy::pct : sim::SchedulePolicy::round_robin;
@@ -197,42 +188,6 @@ sim::ReductionOrderKind reduction_order(const std::string& word) {
 }
 
 }  // namespace
-
-std::optional<LatentAttention> latent_attention(const Settings& settings) {
-  if (!settings.flag("multi-latent-attention")) return std::nullopt;
-  const LatentAttention usual;
-  const auto size = [&](const char* name, std::int64_t fallback) {
-    return settings.number(name).value_or(fallback);
-  };
-  return LatentAttention{.q_lora_rank = size("q-lora-rank", usual.q_lora_rank),
-                         .kv_lora_rank = size("kv-lora-rank", usual.kv_lora_rank),
-                         .qk_head_dim = size("qk-head-dim", usual.qk_head_dim),
-                         .qk_pos_emb_head_dim = size("qk-pos-emb-head-dim", usual.qk_pos_emb_head_dim),
-                         .v_head_dim = size("v-head-dim", usual.v_head_dim)};
-}
-
-ModelShape model_shape(const Settings& settings) {
-  return {.num_layers = required_number(settings, "num-layers"),
-          .hidden_size = required_number(settings, "hidden-size"),
-          .ffn_hidden_size = *ffn_hidden_size(settings),
-          .num_attention_heads = required_number(settings, "num-attention-heads"),
-          .num_query_groups = *query_groups(settings),
-          .kv_channels = settings.number("kv-channels"),
-          .vocab_size = required_number(settings, "vocab-size"),
-          .seq_length = required_number(settings, "seq-length"),
-          .gated_mlp = settings.flag("swiglu"),
-          .linear_bias = !settings.flag("disable-bias-linear"),
-          .add_qkv_bias = settings.flag("add-qkv-bias"),
-          .untied_output = settings.flag("untie-embeddings-and-output-weights"),
-          .rms_norm = settings.choice("normalization") == "RMSNorm",
-          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
-          .make_vocab_size_divisible_by = vocabulary_divisor(settings),
-          .max_position_embeddings = settings.number("max-position-embeddings"),
-          .experts = expert_options(settings),
-          .qk_norm = settings.flag("qk-layernorm"),
-          .latent = latent_attention(settings),
-          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
-}
 
 sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layout) {
   const auto seed = static_cast<std::uint64_t>(settings.number("schedule-seed").value_or(0));

@@ -18,7 +18,6 @@
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
 #include "sim/world/world_spec.h"
-#include "verify/requests/model_options.h"
 #include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/settings.h"
 
@@ -55,11 +54,5 @@ sim::NodePlacement node_placement(const Settings& settings);
 /// Returns the world of virtual ranks that the options ask for: schedule, schedule-seed, pct-depth, threads,
 /// ranks-as, reduction-order, eager-bytes, stack-bytes and gpus-per-node.
 sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layout);
-
-/// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
-/// down to a multiple of 64.
-ModelShape model_shape(const Settings& settings);
-/// Returns the latent attention of the model; nothing if it has plain attention.
-std::optional<LatentAttention> latent_attention(const Settings& settings);
 
 }  // namespace verify

@@ -9,6 +9,7 @@
 #include "sim/base/refusals.h"
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
+#include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/megatron_validation.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/refusal_table.h"
@@ -191,7 +192,7 @@ std::string failure_of_a_step(const Scenario& scenario) {
 ModelOptions model_of(const Scenario& scenario) {
   ModelOptions model = model_options(scenario.settings);
   if (std::string failure = failure_of_a_step(scenario); !failure.empty()) {
-    model.shape.reset();
+    model.has_shape = false;
     model.no_shape = std::move(failure);
   }
   return model;
@@ -262,7 +263,10 @@ ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
                           .arguments = settings.as_command_line()};
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);
-  if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
+  if (request.expected.parameters) {
+    request.model.config = model_shape(settings);  // refuses missing sizes
+    request.model.has_shape = true;
+  }
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }

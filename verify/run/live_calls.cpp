@@ -64,7 +64,7 @@ std::string left_out(const RunValues& values, const ScenarioRequest& request) {
 
 /// Returns why the calls of a training are not known; "" if they are.
 std::string why_unknown(const RunOfFile& run, const ScenarioRequest& request) {
-  if (!request.model.shape || !request.placement || !request.batch.global_batch_size)
+  if (!request.model.has_shape || !request.placement || !request.batch.global_batch_size)
     return "the arguments do not give the sizes of a model";
   if (steps_of(run.values) <= 0) return "the program tells no number of steps";
   if (evaluates(run.values))

@@ -23,7 +23,7 @@ std::int64_t nanoseconds(double seconds) {
 
 void require_counted(const ScenarioRequest& request) {
   std::string reason = request.model.no_shape;
-  if (reason.empty() && !request.model.shape) reason = "the shape of the model is not given";
+  if (reason.empty() && !request.model.has_shape) reason = "the shape of the model is not given";
   if (reason.empty() && !request.batch.global_batch_size) reason = "--global-batch-size is not given";
   if (reason.empty() && !request.placement) reason = "no layers are placed";
   if (reason.empty() && request.pipeline.forward_only) reason = "--forward-only has no backward pass";

@@ -120,7 +120,7 @@ class PatternReader {
 
 }  // namespace
 
-LayerPattern parse_layer_pattern(const std::string& text, const char* option) {
+sim::LayerPattern parse_layer_pattern(const std::string& text, const char* option) {
   if (text.find('[') != std::string::npos)
     return {.every = 0, .entries = PatternReader(option, text).whole()};
   std::int64_t every = 0;
@@ -128,22 +128,6 @@ LayerPattern parse_layer_pattern(const std::string& text, const char* option) {
   if (error != std::errc() || end != text.data() + text.size() || every < 1)
     refuse_pattern(option, text, "it is neither a number above 0 nor a list");
   return {.every = every, .entries = {}};
-}
-
-bool has_experts(const LayerPattern& pattern, std::int64_t layer) {
-  if (pattern.entries.empty()) return layer % pattern.every == 0;
-  return layer < std::ssize(pattern.entries) && pattern.entries[static_cast<std::size_t>(layer)] != 0;
-}
-
-std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layers) {
-  if (pattern.entries.empty()) return (layers + pattern.every - 1) / pattern.every;
-  const auto listed = std::min(layers, static_cast<std::int64_t>(pattern.entries.size()));
-  return listed - std::count(pattern.entries.begin(), pattern.entries.begin() + listed, 0);
-}
-
-bool leaves_dense_layers(const LayerPattern& pattern) {
-  return pattern.every > 1 ||
-         std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();
 }
 
 std::int64_t HybridPattern::layers() const {

@@ -18,24 +18,11 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/layout/layer_pattern.h"
+
 namespace verify {
 
-/// A list with an entry for each layer, or the N of every N-th layer.
-struct LayerPattern {
-  std::int64_t every = 0;             // 0 if a list is given
-  std::vector<std::int64_t> entries;  // empty if a number is given
-};
-
-LayerPattern parse_layer_pattern(const std::string& text, const char* option = "--moe-layer-freq");
-
-/// Whether the layer of this number has experts; a layer after those of the list has none.
-bool has_experts(const LayerPattern& pattern, std::int64_t layer);
-
-/// Returns how many of the model's first layers have experts.
-std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layers);
-
-/// Whether the pattern leaves layers without experts.
-bool leaves_dense_layers(const LayerPattern& pattern);
+sim::LayerPattern parse_layer_pattern(const std::string& text, const char* option = "--moe-layer-freq");
 
 struct HybridPattern {
   std::vector<std::string> segments;     // of the layers of the model; empty without a pattern

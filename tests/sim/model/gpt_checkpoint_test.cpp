@@ -66,7 +66,7 @@ GptTrainingConfig config_of(const Grid& grid, const Model& model) {
                     .untie_embeddings_and_output_weights = !model.tied,
                     .sequence_parallel = grid.tp > 1,
                     .experts = {.num_experts = 4,
-                                .moe_layer_freq = {false, true},
+                                .moe_layer_freq = {.entries = {0, 1}},
                                 .moe_ffn_hidden_size = 4,
                                 .routing = {.topk = 2,
                                             .score_function = model.biased ? ScoreFunction::sigmoid

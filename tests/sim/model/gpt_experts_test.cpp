@@ -65,7 +65,7 @@ GptExperts experts_of(const Grid& grid, const Kind& kind) {
       .dispatcher = static_cast<TokenDispatcherType>(grid.dispatcher),
       .shared_expert_intermediate_size = kind.shared ? 2 : 0,
       .shared_expert_gate = true};
-  if (kind.every_second_layer) experts.moe_layer_freq = {false, true};
+  if (kind.every_second_layer) experts.moe_layer_freq = {.entries = {0, 1}};
   if (kind.balance == 1) experts.aux_losses = {{AuxLossKind::aux_loss, {1, 8}}};
   if (kind.balance == 2) experts.aux_losses = {{AuxLossKind::seq_aux_loss, {1, 8}}};
   if (kind.balance == 3) experts.z_loss_coefficient = {1, 8};
@@ -138,7 +138,7 @@ TEST(GptWithExperts, RefusesAListForOtherLayers) {
   const RunReport report =
       simulate({.layout = make_layout({.world_size = 1}, RuleBook::megatron)}, device, [](Rank& rank) {
         GptTrainingConfig config = config_of({}, {});
-        config.model.experts.moe_layer_freq = {true};
+        config.model.experts.moe_layer_freq = {.entries = {1}};
         GptTraining(rank, config, sample_of);
       });
   EXPECT_EQ(report.findings.front().code, "moe_freq_length") << report.failure();

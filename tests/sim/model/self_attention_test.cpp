@@ -13,36 +13,32 @@ namespace {
 using namespace sim;
 
 /// Returns the code with which an attention layer on two tensor-parallel ranks is refused, or "none".
-std::string refused(const SelfAttentionConfig& config) {
+std::string refused(const GptConfig& config) {
   CpuDevice device;
   const WorldSpec spec{
       .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
   const RunReport report = simulate(spec, device, [&](Rank& rank) {
-    SelfAttention layer(rank, config);
+    SelfAttention layer(rank, config, {.name = "self_attention"});
     layer.forward(filled(rank.device, DType::f32, {6, config.hidden_size}, 1));
   });
   return report.ok() ? "none" : report.findings.front().code;
 }
 
-SelfAttentionConfig fitting() {
-  return {.name = "self_attention",
-          .hidden_size = 4,
-          .num_attention_heads = 4,
-          .num_query_groups = 2,
-          .kv_channels = 2,
-          .sequence_length = 3};
+GptConfig fitting() {
+  return {
+      .hidden_size = 4, .num_attention_heads = 4, .num_query_groups = 2, .kv_channels = 2, .seq_length = 3};
 }
 
 TEST(SelfAttention, HeadsThatDoNotDivideAreRefused) {
   EXPECT_EQ(refused(fitting()), "none");
-  SelfAttentionConfig odd_heads = fitting();
+  GptConfig odd_heads = fitting();
   odd_heads.num_attention_heads = 3;
   odd_heads.num_query_groups = 3;
   EXPECT_EQ(refused(odd_heads), "attention_heads");
-  SelfAttentionConfig groups = fitting();
+  GptConfig groups = fitting();
   groups.num_query_groups = 3;
   EXPECT_EQ(refused(groups), "attention_heads");
-  SelfAttentionConfig none = fitting();
+  GptConfig none = fitting();
   none.num_query_groups = 0;
   EXPECT_EQ(refused(none), "attention_heads");
 }
@@ -52,10 +48,10 @@ TEST(SelfAttention, QueriesKeysAndValuesMayHaveABiasAlone) {
   const WorldSpec spec{
       .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
   const RunReport report = simulate(spec, device, [&](Rank& rank) {
-    SelfAttentionConfig config = fitting();
+    GptConfig config = fitting();
     config.bias = false;
     config.add_qkv_bias = true;
-    SelfAttention layer(rank, config);
+    SelfAttention layer(rank, config, {.name = "self_attention"});
     std::string names;
     for (const Parameter* parameter : layer.parameters()) names += parameter->name + " ";
     EXPECT_EQ(names,
@@ -67,13 +63,13 @@ TEST(SelfAttention, QueriesKeysAndValuesMayHaveABiasAlone) {
 }
 
 TEST(SelfAttention, TokensThatAreNoWholeSequencesAreRefused) {
-  SelfAttentionConfig longer = fitting();
-  longer.sequence_length = 4;
+  GptConfig longer = fitting();
+  longer.seq_length = 4;
   EXPECT_EQ(refused(longer), "shape_mismatch");
 }
 
 TEST(SelfAttention, RotaryPositionsNeedAnEvenHead) {
-  SelfAttentionConfig odd = fitting();
+  GptConfig odd = fitting();
   odd.kv_channels = 3;
   odd.rotary_base = 10000;
   EXPECT_EQ(refused(odd), "bad_rotary");

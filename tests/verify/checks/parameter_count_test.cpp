@@ -17,47 +17,47 @@ RC_GTEST_PROP(ParameterCount, IsTheClosedFormOfTheGptFamily, ()) {
   const std::int64_t l = *rc::gen::inRange(1, 129);
   const std::int64_t vocab = *rc::gen::inRange(1, 100000);
   const std::int64_t s = *rc::gen::inRange(1, 10000);
-  const verify::ModelShape shape{.num_layers = l,
-                                 .hidden_size = h,
-                                 .ffn_hidden_size = 4 * h,
-                                 .num_attention_heads = heads,
-                                 .num_query_groups = heads,
-                                 .vocab_size = vocab,
-                                 .seq_length = s};
+  const sim::GptConfig shape{.num_layers = l,
+                             .hidden_size = h,
+                             .ffn_hidden_size = 4 * h,
+                             .num_attention_heads = heads,
+                             .num_query_groups = heads,
+                             .seq_length = s,
+                             .vocab_size = vocab};
   RC_ASSERT(verify::parameter_count(shape) - 2 * h == 12 * l * h * h + 13 * l * h + (vocab + s) * h);
 }
 
 TEST(ParameterCount, Llama3405B) {
-  const verify::ModelShape shape{.num_layers = 126,
-                                 .hidden_size = 16384,
-                                 .ffn_hidden_size = 53248,
-                                 .num_attention_heads = 128,
-                                 .num_query_groups = 8,
-                                 .vocab_size = 128000,
-                                 .seq_length = 8192,
-                                 .gated_mlp = true,
-                                 .linear_bias = false,
-                                 .untied_output = true,
-                                 .rms_norm = true,
-                                 .learned_positions = false};
+  const sim::GptConfig shape{.num_layers = 126,
+                             .hidden_size = 16384,
+                             .ffn_hidden_size = 53248,
+                             .num_attention_heads = 128,
+                             .num_query_groups = 8,
+                             .seq_length = 8192,
+                             .vocab_size = 128000,
+                             .rotary_base = 10'000,
+                             .normalization = sim::Norm::rms_norm,
+                             .gated = true,
+                             .bias = false,
+                             .untie_embeddings_and_output_weights = true};
   // 126 (2 * 16384^2 + 2 * 16384 * 1024 + 3 * 16384 * 53248 + 2 * 16384) + 2 * 128000 * 16384 + 16384
   EXPECT_EQ(verify::parameter_count(shape), 405'845'000'192);
 }
 
 // Their model cards give these counts (Qwen3 without the norms of queries and keys, 2 * 128 a layer).
 TEST(ParameterCount, HeadsOfASizeOfTheirOwn) {
-  verify::ModelShape shape{.num_layers = 28,
-                           .hidden_size = 1024,
-                           .ffn_hidden_size = 3072,
-                           .num_attention_heads = 16,
-                           .num_query_groups = 8,
-                           .kv_channels = 128,
-                           .vocab_size = 151936,
-                           .seq_length = 4096,
-                           .gated_mlp = true,
-                           .linear_bias = false,
-                           .rms_norm = true,
-                           .learned_positions = false};
+  sim::GptConfig shape{.num_layers = 28,
+                       .hidden_size = 1024,
+                       .ffn_hidden_size = 3072,
+                       .num_attention_heads = 16,
+                       .num_query_groups = 8,
+                       .kv_channels = 128,
+                       .seq_length = 4096,
+                       .vocab_size = 151936,
+                       .rotary_base = 10'000,
+                       .normalization = sim::Norm::rms_norm,
+                       .gated = true,
+                       .bias = false};
   EXPECT_EQ(verify::parameter_count(shape), 596'049'920 - 28 * 2 * 128);
   shape.num_attention_heads = shape.num_query_groups = 24;  // it does not divide H
   EXPECT_NO_THROW(verify::parameter_count(shape));
@@ -66,50 +66,51 @@ TEST(ParameterCount, HeadsOfASizeOfTheirOwn) {
 }
 
 /// A model whose layers all have experts, with the sizes that its configuration gives.
-verify::ModelShape of_experts(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
-                              std::int64_t groups, std::int64_t channels, std::int64_t vocabulary,
-                              const verify::ExpertOptions& experts) {
+sim::GptConfig of_experts(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t groups,
+                          std::int64_t channels, std::int64_t vocabulary, const sim::GptExperts& experts) {
   return {.num_layers = layers,
           .hidden_size = hidden,
           .ffn_hidden_size = experts.moe_ffn_hidden_size,
           .num_attention_heads = heads,
           .num_query_groups = groups,
           .kv_channels = channels,
-          .vocab_size = vocabulary,
           .seq_length = 4096,
-          .gated_mlp = true,
-          .linear_bias = false,
-          .untied_output = true,
-          .rms_norm = true,
-          .learned_positions = false,
+          .vocab_size = vocabulary,
+          .rotary_base = 10'000,
+          .normalization = sim::Norm::rms_norm,
+          .gated = true,
+          .bias = false,
+          .untie_embeddings_and_output_weights = true,
           .experts = experts};
 }
 
 // The counts of all elements of the published weights. Those of Qwen3 have two norms of 128 in each layer,
 // for queries and keys; those of gpt-oss have 64 sinks of attention in each layer.
 TEST(ParameterCount, PublishedModelsWithExperts) {
-  const auto mixtral_7b =
-      of_experts(32, 4096, 32, 8, 128, 32000, {.num_experts = 8, .moe_ffn_hidden_size = 14336});
+  const auto mixtral_7b = of_experts(
+      32, 4096, 32, 8, 128, 32000, {.num_experts = 8, .moe_ffn_hidden_size = 14336, .routing = {.topk = 2}});
   EXPECT_EQ(verify::parameter_count(mixtral_7b), 46'702'792'704);
   EXPECT_EQ(verify::active_parameter_count(mixtral_7b), 12'879'925'248);
   EXPECT_EQ(verify::expert_parameter_count(mixtral_7b), 32LL * 8 * 3 * 4096 * 14336);
-  const auto mixtral_22b =
-      of_experts(56, 6144, 48, 8, 128, 32768, {.num_experts = 8, .moe_ffn_hidden_size = 16384});
+  const auto mixtral_22b = of_experts(
+      56, 6144, 48, 8, 128, 32768, {.num_experts = 8, .moe_ffn_hidden_size = 16384, .routing = {.topk = 2}});
   EXPECT_EQ(verify::parameter_count(mixtral_22b), 140'630'071'296);
   const auto qwen = of_experts(94, 4096, 64, 4, 128, 151936,
-                               {.num_experts = 128, .moe_ffn_hidden_size = 1536, .moe_router_topk = 8});
+                               {.num_experts = 128, .moe_ffn_hidden_size = 1536, .routing = {.topk = 8}});
   EXPECT_EQ(verify::parameter_count(qwen), 235'093'634'560 - 94 * 2 * 128);
   EXPECT_EQ(verify::active_parameter_count(qwen) / 100'000'000, 221);  // "22B activated"
   auto gpt_oss = of_experts(36, 2880, 64, 8, 64, 201088,
-                            {.num_experts = 128, .moe_ffn_hidden_size = 2880, .moe_router_topk = 4});
-  gpt_oss.linear_bias = true;
+                            {.num_experts = 128, .moe_ffn_hidden_size = 2880, .routing = {.topk = 4}});
+  gpt_oss.bias = true;
   EXPECT_EQ(verify::parameter_count(gpt_oss), 116'829'156'672 - 36 * 64);
 }
 
 TEST(ParameterCount, CountsExpertsInTheLayersThatHaveThem) {
-  verify::ModelShape shape = of_experts(
-      3, 8, 2, 2, 4, 16,
-      {.num_experts = 4, .moe_layer_freq = verify::parse_layer_pattern("[0,1,0]"), .moe_ffn_hidden_size = 6});
+  sim::GptConfig shape = of_experts(3, 8, 2, 2, 4, 16,
+                                    {.num_experts = 4,
+                                     .moe_layer_freq = {.entries = {0, 1, 0}},
+                                     .moe_ffn_hidden_size = 6,
+                                     .routing = {.topk = 2}});
   const std::int64_t listed = verify::parameter_count(shape);
   EXPECT_EQ(verify::expert_parameter_count(shape), 4 * 3 * 8 * 6);
   EXPECT_EQ(verify::active_parameter_count(shape), listed - 2 * 3 * 8 * 6);
@@ -117,7 +118,7 @@ TEST(ParameterCount, CountsExpertsInTheLayersThatHaveThem) {
   EXPECT_EQ(verify::parameter_count(shape), listed + 3 * 8 * 10);
   shape.experts.shared_expert_gate = true;
   EXPECT_EQ(verify::parameter_count(shape), listed + 3 * 8 * 10 + 8);
-  shape.experts.moe_layer_freq = verify::parse_layer_pattern("2");  // layers 0 and 2
+  shape.experts.moe_layer_freq = {.every = 2};  // layers 0 and 2
   EXPECT_EQ(verify::expert_parameter_count(shape), 2 * 4 * 3 * 8 * 6);
   shape.experts.num_experts = 1 << 24;
   shape.experts.moe_ffn_hidden_size = 1 << 24;
@@ -126,18 +127,18 @@ TEST(ParameterCount, CountsExpertsInTheLayersThatHaveThem) {
 }
 
 TEST(ParameterCount, ABiasOfQueriesKeysAndValuesAlone) {
-  const verify::ModelShape qwen2{.num_layers = 24,
-                                 .hidden_size = 896,
-                                 .ffn_hidden_size = 4864,
-                                 .num_attention_heads = 14,
-                                 .num_query_groups = 2,
-                                 .vocab_size = 151936,
-                                 .seq_length = 4096,
-                                 .gated_mlp = true,
-                                 .linear_bias = false,
-                                 .add_qkv_bias = true,
-                                 .rms_norm = true,
-                                 .learned_positions = false};
+  const sim::GptConfig qwen2{.num_layers = 24,
+                             .hidden_size = 896,
+                             .ffn_hidden_size = 4864,
+                             .num_attention_heads = 14,
+                             .num_query_groups = 2,
+                             .seq_length = 4096,
+                             .vocab_size = 151936,
+                             .rotary_base = 10'000,
+                             .normalization = sim::Norm::rms_norm,
+                             .gated = true,
+                             .bias = false,
+                             .add_qkv_bias = true};
   EXPECT_EQ(verify::parameter_count(qwen2), 494'032'768);
 }
 

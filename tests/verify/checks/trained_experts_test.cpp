@@ -58,7 +58,7 @@ TEST(TrainedExperts, AreThoseOfTheScenario) {
   EXPECT_EQ(experts.dispatcher, sim::TokenDispatcherType::alltoall);
   EXPECT_GT(experts.shared_expert_intermediate_size, 0);
   EXPECT_FALSE(experts.shared_expert_gate);
-  EXPECT_EQ(experts.moe_layer_freq, (std::vector<bool>{false, true}));
+  EXPECT_EQ(experts.moe_layer_freq, (sim::LayerPattern{.entries = {0, 1}}));
 }
 
 TEST(TrainedExperts, AnExpertGridHasExpertsWhoseNumberIsNotGiven) {

@@ -104,7 +104,7 @@ TEST(TrainedModel, AWindowIsTrainedWithGatheredKeys) {
   options["context-parallel-size"] = "2";
   options["window-size"] = "5,0";
   options["cp-comm-type"] = "all_gather";
-  EXPECT_EQ(GptPlan{trained(options).setting}.model().window_size, 1);
+  EXPECT_EQ(GptPlan{trained(options).setting}.model().window.size, 1);
 }
 
 TEST(TrainedModel, AnyOtherIsReduced) {
@@ -137,11 +137,11 @@ TEST(TrainedModel, AnyOtherIsReduced) {
 TEST(TrainedModel, WhatDoesNotDivideIsReduced) {
   const Options small = small_model();
   ScenarioRequest wide = test::scenario_request({small.begin(), small.end()});
-  wide.model.shape->ffn_hidden_size = 3;
+  wide.model.config.ffn_hidden_size = 3;
   EXPECT_FALSE(trained_model(wide).is_whole);
   ScenarioRequest odd = test::scenario_request({small.begin(), small.end()});
-  odd.model.shape->seq_length = 15;
-  odd.model.sequence_parallel = true;
+  odd.model.config.seq_length = 15;
+  odd.model.config.sequence_parallel = true;
   EXPECT_FALSE(trained_model(odd).is_whole);
 }
 

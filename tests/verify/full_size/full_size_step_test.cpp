@@ -265,7 +265,7 @@ TEST(FullSizeStep, MemoryCountsWhatAStepHolds) {
     for (int stage = 0; stage < request.layout.pp; ++stage) {
       const StageMemory& counted = memory.stages[static_cast<std::size_t>(stage)];
       const StaticBytes held = static_bytes(request, stage);
-      if (!is_dense && request.model.shape->linear_bias) continue;  // the biases of routers are not run
+      if (!is_dense && request.model.config.bias) continue;  // the biases of routers are not run
       EXPECT_EQ(counted.parameters, held.parameters);
       EXPECT_EQ(counted.gradients, held.gradients);
       if (is_dense) {

@@ -18,8 +18,8 @@ namespace {
 
 using namespace verify;
 
-AttentionWindow window_of(const std::string& size, const std::string& layers = "",
-                          const std::string& num_layers = "4") {
+sim::AttentionWindow window_of(const std::string& size, const std::string& layers = "",
+                               const std::string& num_layers = "4") {
   Settings settings;
   settings.append("window-size", {size});
   settings.append("num-layers", {num_layers});
@@ -28,7 +28,7 @@ AttentionWindow window_of(const std::string& size, const std::string& layers = "
 }
 
 /// Returns a 1 for each of four layers that has a window, and else a 0.
-std::string layers_of(const AttentionWindow& window) {
+std::string layers_of(const sim::AttentionWindow& window) {
   std::string all;
   for (std::int64_t layer = 0; layer < 4; ++layer) all += window.is_in(layer) ? '1' : '0';
   return all;

@@ -206,12 +206,12 @@ TEST(MegatronValidation, DerivesWhatMegatronDerives) {
     }
     if (request.batch.global_batch_size)
       expect("num_microbatches", verify::microbatches_of_batch(request.batch, request.layout.dp));
-    if (!request.model.shape) continue;
-    expect("ffn_hidden_size", request.model.shape->ffn_hidden_size);
-    if (theirs.contains("kv_channels")) expect("kv_channels", request.model.shape->head_size());
+    if (!request.model.has_shape) continue;
+    expect("ffn_hidden_size", request.model.config.ffn_hidden_size);
+    if (theirs.contains("kv_channels")) expect("kv_channels", request.model.config.head_size());
     if (line["flags"].contains("num-query-groups") && !line["flags"].contains("group-query-attention"))
       continue;
-    expect("num_query_groups", request.model.shape->num_query_groups);
+    expect("num_query_groups", request.model.config.num_query_groups);
   }
   EXPECT_EQ(checked, 378);
 }

@@ -39,7 +39,7 @@ std::int64_t of_the_paper(const ActivationShape& shape) {
 }
 
 /// A model whose layers are 8 wide and have two heads, and 32 in their MLP.
-ModelShape narrow_model(std::int64_t layers) {
+sim::GptConfig narrow_model(std::int64_t layers) {
   return {.num_layers = layers,
           .hidden_size = 8,
           .ffn_hidden_size = 32,
@@ -177,9 +177,9 @@ TEST(ActivationMemory, KernelsKeepWhatTheyReadAgain) {
                                   .num_attention_heads = 2,
                                   .num_query_groups = 2},
                         .tokens = 4};
-  shape.model.gated_mlp = true;
+  shape.model.gated = true;
   shape.model.experts.num_experts = 2;
-  shape.model.experts.moe_router_topk = 1;
+  shape.model.experts.routing.topk = 1;
   shape.model.experts.moe_ffn_hidden_size = 16;
   const auto kept = [&] { return layer_activation_bytes(shape, true); };
   const std::int64_t inside = 2 * 4 * 16;  // e r F
@@ -189,7 +189,7 @@ TEST(ActivationMemory, KernelsKeepWhatTheyReadAgain) {
   shape.options.te_activation = true;
   EXPECT_EQ(kept() - fused, inside);
   shape.options.te_activation = false;
-  shape.model.gated_mlp = false;
+  shape.model.gated = false;
   const std::int64_t squared = kept();
   shape.options.fused_squared_relu = true;
   EXPECT_EQ(squared - kept(), inside);
@@ -230,7 +230,7 @@ TEST(ActivationMemory, AViewOfTheValuesKeepsTheirProduct) {
   EXPECT_EQ(beside(), 0) << "queries, keys and values are views of it";
   shape.model.num_query_groups = 2;
   EXPECT_EQ(beside(), 4 * kHead) << "grouped queries are copied";
-  shape.model.learned_positions = false;
+  shape.model.rotary_base = 10'000;
   EXPECT_EQ(beside(), 6 * kHead) << "rotated queries and keys are tensors of their own";
   EXPECT_EQ(kept_by("rotary tables"), -1);
   shape.options.fused_rope = false;
@@ -241,7 +241,7 @@ TEST(ActivationMemory, AViewOfTheValuesKeepsTheirProduct) {
   EXPECT_EQ(beside(), 4 * kHead) << "keys and values are repeated";
   shape.model.num_query_groups = 4;
   EXPECT_EQ(beside(), 8 * kHead);
-  shape.model.qk_norm = true;
+  shape.model.qk_layernorm = true;
   EXPECT_EQ(beside(), 0) << "the norms keep it already";
 }
 
@@ -285,7 +285,7 @@ TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
 
 /// What the final norm keeps, which is given back before the backward step of a layer.
 std::int64_t of_final_norm(const ActivationShape& shape) {
-  return (2 * 2 * shape.model.hidden_size + (shape.model.rms_norm ? 4 : 8)) * shape.own_tokens();
+  return (2 * 2 * shape.model.hidden_size + (shape.model.has_rms_norm() ? 4 : 8)) * shape.own_tokens();
 }
 
 /// The activations of a moment, and those of the final norm if they are gone by then.
@@ -319,7 +319,7 @@ TEST(ActivationMemory, LayersThatAreComputedAgainComeBeforeTheOthers) {
 // An MLP gives back what its second product has read before its activation makes the gradient of its input.
 TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
   ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6};
-  shape.model.untied_output = true;
+  shape.model.untie_embeddings_and_output_weights = true;
   const std::int64_t width = 2 * 8 * 6, inside = 2 * 32 * 6, weight = 2 * 32 * 8;
   const auto needed = [&] {
     const LargestMoment moment = moment_of_one_layer(shape);
@@ -327,7 +327,7 @@ TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
     return moment.temporary;
   };
   EXPECT_EQ(needed(), width + inside);
-  shape.model.gated_mlp = true;
+  shape.model.gated = true;
   EXPECT_EQ(needed(), width + 2 * inside);
   shape.options.fused_weight_gradient = false;
   EXPECT_EQ(needed(), width + inside + weight) << "in the second product";
@@ -340,7 +340,7 @@ TEST(ActivationMemory, AnMlpNeedsTheLargestOfItsGradients) {
 TEST(ActivationMemory, ALayerOfTheLastStageFindsTheFinalNormGivenBack) {
   for (const bool is_rms : {false, true}) {
     ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6};
-    shape.model.rms_norm = is_rms;
+    shape.model.normalization = is_rms ? sim::Norm::rms_norm : sim::Norm::layer_norm;
     shape.options.hidden_dropout = false;
     const LargestMoment moment = moment_of_one_layer(shape);
     EXPECT_EQ(moment.step, "backward of microbatch 0, in a layer");
@@ -354,7 +354,7 @@ TEST(ActivationMemory, ATiedGradientWaitsForThatOfTheEmbedding) {
   ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1 << 10, .tokens = 1};
   const std::int64_t words = 2 * 8 << 10;
   const auto temporary = [&](bool is_untied, bool is_fused) {
-    shape.model.untied_output = is_untied;
+    shape.model.untie_embeddings_and_output_weights = is_untied;
     shape.options.fused_weight_gradient = is_fused;
     const LargestMoment moment = moment_of_one_layer(shape);
     EXPECT_EQ(moment.step, "backward of microbatch 0, in the embedding");
@@ -366,10 +366,10 @@ TEST(ActivationMemory, ATiedGradientWaitsForThatOfTheEmbedding) {
   // Narrow words, and a layer that holds the gradient meanwhile.
   shape.padded_vocab_size = 1;
   shape.tokens = 100;
-  shape.model.untied_output = true;
+  shape.model.untie_embeddings_and_output_weights = true;
   shape.options.fused_weight_gradient = false;
   const std::int64_t untied = moment_of_one_layer(shape).temporary;
-  shape.model.untied_output = false;
+  shape.model.untie_embeddings_and_output_weights = false;
   EXPECT_EQ(moment_of_one_layer(shape).temporary, untied + 2 * 8);
 }
 
@@ -382,25 +382,27 @@ TEST(ActivationMemory, TokensOnTheirWayToExpertsAreHeldInTheForwardStep) {
                                   .num_query_groups = 2},
                         .padded_vocab_size = 1,
                         .tokens = 8};
-  ExpertOptions& experts = shape.model.experts;
-  experts = {.num_experts = 4, .moe_ffn_hidden_size = 2, .moe_router_topk = 4, .dispatcher = "alltoall"};
+  sim::GptExperts& experts = shape.model.experts;
+  experts = {.num_experts = 4,
+             .moe_ffn_hidden_size = 2,
+             .routing = {.topk = 4},
+             .dispatcher = sim::TokenDispatcherType::alltoall};
   const std::int64_t width = 2 * 64 * 8, rows = 4 * width;
   EXPECT_EQ(moment_of_one_layer(shape).step, "forward of microbatch 0, in its experts");
   EXPECT_EQ(moment_of_one_layer(shape).temporary, 3 * rows) << "chosen, computed, sorted";
   shape.ep = 2;
   EXPECT_EQ(moment_of_one_layer(shape).temporary, 4 * rows) << "and received";
   shape.ep = 1;
-  experts.capacity_factor = 1;
-  experts.pad_to_capacity = true;
+  experts.token_dropping = {.capacity_factor = 1, .pad_to_capacity = true};
   EXPECT_EQ(moment_of_one_layer(shape).temporary, width + 2 * rows) << "padded rows are sorted already";
-  experts.pad_to_capacity = false;
+  experts.token_dropping->pad_to_capacity = false;
   shape.ep = 4;
   EXPECT_EQ(moment_of_one_layer(shape).step, "backward of microbatch 0, in a layer");
   EXPECT_EQ(moment_of_one_layer(shape).temporary, width + 2 * rows) << "nothing is sorted";
   shape.ep = 1;
-  experts.dispatcher = "allgather";
+  experts.dispatcher = sim::TokenDispatcherType::allgather;
   EXPECT_EQ(moment_of_one_layer(shape).temporary, width + width + rows) << "all tokens, and the rows of them";
-  experts.dispatcher = "alltoall";
+  experts.dispatcher = sim::TokenDispatcherType::alltoall;
   shape.etp = shape.tp = 2;
   shape.sequence_parallel = true;
   EXPECT_EQ(moment_of_one_layer(shape).temporary, 3 * rows)
@@ -421,7 +423,7 @@ TEST(ActivationMemory, TokensOnTheirWayToExpertsAreHeldInTheForwardStep) {
 /// and its part of the joined outputs; computed again, what the norms read, and its part.
 TEST(ActivationMemory, PredictionsKeepTheStatesAroundTheirLayers) {
   ActivationShape shape{.model = narrow_model(2), .padded_vocab_size = 1, .tokens = 6};
-  shape.model.rms_norm = true;
+  shape.model.normalization = sim::Norm::rms_norm;
   const auto activations = [&](std::int64_t predictions) {
     shape.model.mtp_num_layers = predictions;
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
@@ -506,7 +508,7 @@ RC_GTEST_PROP(ActivationMemory, TheFirstLayersOfAChunkAreComputedAgain, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   shape.model.num_layers = 4;
   shape.model.mtp_num_layers = *rc::gen::inRange(0, 2);
-  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .routing = {.topk = 1}};
   shape.model.experts.moe_layer_freq = {.every = 2};
   const auto activations = [&] {
     const sim::LayerPlacement placement = sim::place_layers({.num_layers = 4});
@@ -549,7 +551,7 @@ RC_GTEST_PROP(ActivationMemory, AFusedNormIsNotComputedAgain, ()) {
   RC_ASSERT(recomputed_bytes(shape) == norm + 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
   RC_ASSERT(recomputed_bytes(shape, true) == 0);
   shape.options.modules = {"layernorm"};
-  shape.model.latent = LatentAttention{};
+  shape.model.latent = sim::LatentSizes{};
   RC_ASSERT(recomputed_bytes(shape) == norm);
   RC_ASSERT(recomputed_bytes(shape, true) == 2 * norm);
 }
@@ -570,7 +572,7 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
                                   .ffn_hidden_size = 6,
                                   .num_attention_heads = 4,
                                   .num_query_groups = 2,
-                                  .gated_mlp = true},
+                                  .gated = true},
                         .tokens = 1,
                         .tp = 1};
   const auto layer_activation_bytes = of_the_paper;
@@ -591,10 +593,10 @@ RC_GTEST_PROP(ActivationMemory, NormsOfQueriesAndKeysKeepTheirInputs, ()) {
   shape.model.kv_channels = *rc::gen::inRange(1, 9);
   shape.model.num_query_groups = shape.tp;
   const std::int64_t without = layer_activation_bytes(shape);
-  shape.model.qk_norm = true;
+  shape.model.qk_layernorm = true;
   const std::int64_t heads = shape.model.num_attention_heads / shape.tp + 1;
   RC_ASSERT(layer_activation_bytes(shape) - without ==
-            heads * shape.tokens * (2 * *shape.model.kv_channels + 2 * 4));
+            heads * shape.tokens * (2 * shape.model.kv_channels + 2 * 4));
   RC_ASSERT(recomputed_bytes(shape) == 0);
 }
 
@@ -602,10 +604,10 @@ RC_GTEST_PROP(ActivationMemory, NormsOfQueriesAndKeysKeepTheirInputs, ()) {
 // up-projections are computed again with them; others are before the up-projections, and are kept.
 RC_GTEST_PROP(ActivationMemory, NormsOfLatentStatesAreComputedAgainWithTheirProjections, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
-  shape.model.latent = LatentAttention{.q_lora_rank = *rc::gen::inRange(0, 9), .kv_lora_rank = 5};
-  const LatentAttention& latent = *shape.model.latent;
+  shape.model.latent = sim::LatentSizes{.q_lora_rank = *rc::gen::inRange(0, 9), .kv_lora_rank = 5};
+  const sim::LatentSizes& latent = *shape.model.latent;
   const auto bytes = [&](bool has_norms, std::vector<std::string> modules) {
-    shape.model.qk_norm = has_norms;
+    shape.model.qk_layernorm = has_norms;
     shape.options.recompute = RecomputeMethod::modules;
     shape.options.modules = std::move(modules);
     return std::pair(layer_activation_bytes(shape), recomputed_bytes(shape));
@@ -625,7 +627,7 @@ RC_GTEST_PROP(ActivationMemory, NormsOfLatentStatesAreComputedAgainWithTheirProj
 // which the probabilities multiply.
 RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
-  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .routing = {.topk = 1}};
   const auto difference = [&](bool has_experts) {
     shape.options.fused_gate = true;
     const std::int64_t fused = layer_activation_bytes(shape, has_experts);
@@ -634,7 +636,7 @@ RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
   };
   RC_ASSERT(difference(false) == 0);
   RC_ASSERT(difference(true) == 0);
-  shape.model.gated_mlp = true;
+  shape.model.gated = true;
   RC_ASSERT(difference(false) == 2 * 2 * shape.model.ffn_hidden_size * shape.tokens / shape.tp);
   RC_ASSERT(difference(true) == 3 * 2 * 6 * shape.tokens);
 }
@@ -645,11 +647,11 @@ RC_GTEST_PROP(ActivationMemory, AnUnfusedGateKeepsItsFactors, ()) {
 // rows, an index and the probability (10).
 RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
-  shape.model.gated_mlp = *rc::gen::arbitrary<bool>();
+  shape.model.gated = *rc::gen::arbitrary<bool>();
   shape.model.experts = {
-      .num_experts = 1, .moe_ffn_hidden_size = shape.model.ffn_hidden_size, .moe_router_topk = 1};
+      .num_experts = 1, .moe_ffn_hidden_size = shape.model.ffn_hidden_size, .routing = {.topk = 1}};
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
-  const std::int64_t multiplied = shape.model.gated_mlp ? 0 : 2 * shape.model.ffn_hidden_size * shape.tokens;
+  const std::int64_t multiplied = shape.model.gated ? 0 : 2 * shape.model.ffn_hidden_size * shape.tokens;
   RC_ASSERT(layer_activation_bytes(shape, true) ==
             layer_activation_bytes(shape) + 2 * hn + 26 * shape.tokens + multiplied);
 }
@@ -660,8 +662,8 @@ TEST(ActivationMemory, SharedExpertsThatOverlapKeepTheirGatheredInput) {
   ActivationShape shape{.model = narrow_model(1), .padded_vocab_size = 1, .tokens = 6, .tp = 2};
   shape.model.experts = {.num_experts = 2,
                          .moe_ffn_hidden_size = 1,
-                         .moe_router_topk = 1,
-                         .dispatcher = "alltoall",
+                         .routing = {.topk = 1},
+                         .dispatcher = sim::TokenDispatcherType::alltoall,
                          .shared_expert_intermediate_size = 2};
   const auto more = [&] {
     shape.options.overlaps_shared_experts = false;
@@ -676,7 +678,7 @@ TEST(ActivationMemory, SharedExpertsThatOverlapKeepTheirGatheredInput) {
 
 RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
-  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .routing = {.topk = 1}};
   shape.etp = shape.tp;
   shape.options.recompute = RecomputeMethod::modules;
   shape.options.modules = {"moe"};
@@ -692,8 +694,8 @@ RC_GTEST_PROP(ActivationMemory, AllExpertsAreComputedAgainWithTheirLayer, ()) {
 /// The bytes that a router and the order of its rows keep of each of 8 tokens.
 TEST(ActivationMemory, ARouterKeepsItsScoresAndTheOrderOfRows) {
   ActivationShape shape = shape_of_heads(4);
-  ExpertOptions& experts = shape.model.experts;
-  const auto of_a_token = [&](const ExpertOptions& options) {
+  sim::GptExperts& experts = shape.model.experts;
+  const auto of_a_token = [&](const sim::GptExperts& options) {
     experts = options;
     std::int64_t bytes = 0;
     for (const SavedTensor& tensor : saved_tensors(shape, true)) {
@@ -705,20 +707,26 @@ TEST(ActivationMemory, ARouterKeepsItsScoresAndTheOrderOfRows) {
     }
     return bytes / 8;
   };
-  const ExpertOptions usual{
-      .num_experts = 64, .moe_ffn_hidden_size = 2, .moe_router_topk = 8, .dispatcher = "alltoall"};
+  const sim::GptExperts usual{.num_experts = 64,
+                              .moe_ffn_hidden_size = 2,
+                              .routing = {.topk = 8},
+                              .dispatcher = sim::TokenDispatcherType::alltoall};
   const auto with = [&](auto change) {
-    ExpertOptions options = usual;
+    sim::GptExperts options = usual;
     change(options);
     return of_a_token(options);
   };
   const std::int64_t plain = of_a_token(usual);
   EXPECT_EQ(plain, 3 * 64 + 12 * 8 + 8 * 64 + 10 * 8);
-  EXPECT_EQ(with([](auto& o) { o.pre_softmax = true; }) - plain, 4 * (64 - 8));
-  EXPECT_EQ(with([](auto& o) { o.score_function = "sigmoid"; }) - plain, 4 * (64 + 1));
-  EXPECT_EQ(with([](auto& o) { o.load_balancing = {{"seq_aux_loss", {1, 100}}}; }) - plain, 4 * 64);
+  EXPECT_EQ(with([](auto& o) { o.routing.pre_softmax = true; }) - plain, 4 * (64 - 8));
+  EXPECT_EQ(with([](auto& o) { o.routing.score_function = sim::ScoreFunction::sigmoid; }) - plain,
+            4 * (64 + 1));
+  EXPECT_EQ(with([](auto& o) {
+              o.aux_losses = {{sim::AuxLossKind::seq_aux_loss, {1, 100}}};
+            }) - plain,
+            4 * 64);
   EXPECT_EQ(with([](auto& o) { o.z_loss_coefficient = {1, 1000}; }) - plain, 2 * 64);
-  const auto gathered = [](auto& o) { o.dispatcher = "allgather"; };
+  const auto gathered = [](auto& o) { o.dispatcher = sim::TokenDispatcherType::allgather; };
   EXPECT_EQ(with(gathered) - plain, 64 - 8 * 64);
   shape.ep = 2;
   EXPECT_EQ(with(gathered) - plain, 64 - 8 * 64) << "a map of twice the tokens, and half the experts";
@@ -734,26 +742,30 @@ TEST(ActivationMemory, ARouterKeepsItsScoresAndTheOrderOfRows) {
 
 RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
-  ExpertOptions& experts = shape.model.experts;
-  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .moe_router_topk = 2, .dispatcher = "alltoall"};
+  sim::GptExperts& experts = shape.model.experts;
+  experts = {.num_experts = 8,
+             .moe_ffn_hidden_size = 6,
+             .routing = {.topk = 2},
+             .dispatcher = sim::TokenDispatcherType::alltoall};
   shape.tokens = 8 * *rc::gen::inRange(1, 50);
   // A row has an index and a probability; padded rows have two indices, and no pairs are sorted then.
   const std::int64_t order = 10, padded_order = 18, sorted = 8 * 8 * shape.tokens, choice = 12;
   const std::int64_t row = 2 * (shape.model.hidden_size + 3 * 6);
   const std::int64_t whole = layer_activation_bytes(shape, true);
   const auto beyond = [&] { return layer_activation_bytes(shape, true) - whole; };
-  experts.moe_router_topk = 3;
+  experts.routing.topk = 3;
   RC_ASSERT(beyond() == shape.tokens * (row + order + choice));
-  experts.moe_router_topk = 2;
-  experts.capacity_factor = 2;
+  experts.routing.topk = 2;
+  experts.token_dropping = {.capacity_factor = 2};
   RC_ASSERT(beyond() == 0);  // nothing is dropped, and nothing is padded
-  experts.pad_to_capacity = true;
+  experts.token_dropping->pad_to_capacity = true;
   RC_ASSERT(beyond() == 2 * shape.tokens * row + (4 * padded_order - 2 * order) * shape.tokens - sorted);
-  experts.capacity_factor = 0.5;
+  experts.token_dropping->capacity_factor = 0.5;
   RC_ASSERT(beyond() == -shape.tokens * row + (padded_order - 2 * order) * shape.tokens - sorted);
   experts = {.num_experts = 8,
              .moe_ffn_hidden_size = 6,
-             .dispatcher = "alltoall",
+             .routing = {.topk = 2},
+             .dispatcher = sim::TokenDispatcherType::alltoall,
              .shared_expert_intermediate_size = 5};
   RC_ASSERT(beyond() == 2 * 2 * 5 * shape.tokens);
 }
@@ -762,8 +774,8 @@ RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
 // computed again, and its gradient.
 TEST(ActivationMemory, ExpertsThatAreComputedAgainLeaveTheirInputsAndGradients) {
   ActivationShape shape{.model = narrow_model(4), .padded_vocab_size = 1 << 10, .tokens = 1};
-  shape.model.untied_output = true;
-  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .moe_router_topk = 1};
+  shape.model.untie_embeddings_and_output_weights = true;
+  shape.model.experts = {.num_experts = 1, .moe_ffn_hidden_size = 6, .routing = {.topk = 1}};
   const auto moment = [&] {
     return largest_moments(shape, sim::place_layers({.num_layers = 4}), sim::no_pipelining, {}).front();
   };
@@ -842,7 +854,7 @@ TEST(LayerSteps, LatentProjectionsHoldWhatTheyComputeAgain) {
   ActivationShape shape = narrow_layer({"mla_up_proj", "mlp"});
   shape.model.ffn_hidden_size = 1;
   shape.model.latent =
-      LatentAttention{.kv_lora_rank = 3, .qk_head_dim = 16, .qk_pos_emb_head_dim = 8, .v_head_dim = 16};
+      sim::LatentSizes{.kv_lora_rank = 3, .qk_head_dim = 16, .qk_pos_emb_head_dim = 8, .v_head_dim = 16};
   const std::int64_t of_head = 2 * kTokens, inputs = 2 * (2 * 24 + 16) * of_head, output = 2 * 16 * of_head,
                      projected = 2 * (16 + 16) * of_head;
   const std::int64_t again = recomputed(shape, LayerPart::attention);
@@ -861,8 +873,8 @@ TEST(LayerSteps, SharedExpertsComeWhenTheOthersAreGone) {
   ActivationShape shape = narrow_layer({"shared_experts"});
   shape.model.experts = {.num_experts = 2,
                          .moe_ffn_hidden_size = 32,
-                         .moe_router_topk = 2,
-                         .dispatcher = "alltoall",
+                         .routing = {.topk = 2},
+                         .dispatcher = sim::TokenDispatcherType::alltoall,
                          .shared_expert_intermediate_size = 16};
   const std::int64_t in_routed = backward_bytes(shape, true), rows = 2 * kTokens;
   EXPECT_EQ(in_routed, kWidth + 2 * 8 * rows + 2 * 32 * rows) << "nothing of shared experts";

@@ -14,7 +14,7 @@ namespace {
 using namespace verify;
 
 struct Setting {
-  ModelShape shape;
+  sim::GptConfig shape;
   int tp = 1, pp = 1, dp = 1;
   std::int64_t chunks = 1;
   bool sequence_parallel = false;
@@ -47,21 +47,21 @@ Setting drawn() {
                             .ffn_hidden_size = 128 * *rc::gen::inRange(1, 8),
                             .num_attention_heads = heads,
                             .num_query_groups = *rc::gen::element<std::int64_t>(4, heads),
-                            .vocab_size = 512 * *rc::gen::inRange(1, 9),
                             .seq_length = 16 * *rc::gen::inRange(1, 9),
-                            .gated_mlp = *rc::gen::arbitrary<bool>(),
-                            .linear_bias = *rc::gen::arbitrary<bool>(),
-                            .untied_output = *rc::gen::arbitrary<bool>(),
-                            .rms_norm = *rc::gen::arbitrary<bool>(),
-                            .qk_norm = *rc::gen::arbitrary<bool>(),
+                            .vocab_size = 512 * *rc::gen::inRange(1, 9),
+                            .normalization = *rc::gen::element(sim::Norm::layer_norm, sim::Norm::rms_norm),
+                            .gated = *rc::gen::arbitrary<bool>(),
+                            .bias = *rc::gen::arbitrary<bool>(),
+                            .qk_layernorm = *rc::gen::arbitrary<bool>(),
+                            .untie_embeddings_and_output_weights = *rc::gen::arbitrary<bool>(),
                             .mtp_num_layers = *rc::gen::inRange(0, 3)}};
   if (*rc::gen::arbitrary<bool>()) {
     setting.shape.num_query_groups = heads;
-    setting.shape.latent = LatentAttention{.q_lora_rank = 8 * *rc::gen::inRange(0, 3),
-                                           .kv_lora_rank = 16,
-                                           .qk_head_dim = 16,
-                                           .qk_pos_emb_head_dim = 8,
-                                           .v_head_dim = 16};
+    setting.shape.latent = sim::LatentSizes{.q_lora_rank = 8 * *rc::gen::inRange(0, 3),
+                                            .kv_lora_rank = 16,
+                                            .qk_head_dim = 16,
+                                            .qk_pos_emb_head_dim = 8,
+                                            .v_head_dim = 16};
   }
   setting.tp = *rc::gen::element(1, 2);
   setting.pp = *rc::gen::element(1, 2);
@@ -173,8 +173,8 @@ Setting small_setting() {
                     .ffn_hidden_size = 256,
                     .num_attention_heads = 4,
                     .num_query_groups = 4,
-                    .vocab_size = 512,
-                    .seq_length = 16}};
+                    .seq_length = 16,
+                    .vocab_size = 512}};
 }
 
 TEST(MemoryLaws, AGivenWorkspaceReplacesTheUsualOne) {

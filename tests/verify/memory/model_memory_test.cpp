@@ -14,34 +14,31 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/model/gpt_model.h"
 #include "sim/world/simulate.h"
+#include "verify/vocabulary/layer_pattern.h"
+#include "verify/vocabulary/padded_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
 namespace {
 
 using namespace verify;
 
-std::optional<std::int64_t> drawn_channels() {
-  const std::int64_t channels = *rc::gen::inRange(0, 9);
-  return channels == 0 ? std::nullopt : std::optional(channels);
-}
-
-ModelShape drawn_shape(int tp, std::int64_t layers) {
+sim::GptConfig drawn_shape(int tp, std::int64_t layers) {
   const std::int64_t heads = tp * *rc::gen::inRange(1, 4);
   return {.num_layers = layers,
           .hidden_size = heads * *rc::gen::inRange(1, 5) * 2,
           .ffn_hidden_size = tp * *rc::gen::inRange(1, 20),
           .num_attention_heads = heads,
           .num_query_groups = *rc::gen::arbitrary<bool>() ? heads : tp,
-          .kv_channels = drawn_channels(),
-          .vocab_size = *rc::gen::inRange(1, 2000),
+          .kv_channels = *rc::gen::inRange(0, 9),
           .seq_length = *rc::gen::inRange(1, 50),
-          .gated_mlp = *rc::gen::arbitrary<bool>(),
-          .linear_bias = *rc::gen::arbitrary<bool>(),
+          .vocab_size = *rc::gen::inRange(1, 2000),
+          .rotary_base = *rc::gen::element<std::int64_t>(0, 10'000),
+          .normalization = *rc::gen::element(sim::Norm::layer_norm, sim::Norm::rms_norm),
+          .gated = *rc::gen::arbitrary<bool>(),
+          .bias = *rc::gen::arbitrary<bool>(),
           .add_qkv_bias = *rc::gen::arbitrary<bool>(),
-          .untied_output = *rc::gen::arbitrary<bool>(),
-          .rms_norm = *rc::gen::arbitrary<bool>(),
-          .learned_positions = *rc::gen::arbitrary<bool>(),
-          .qk_norm = *rc::gen::arbitrary<bool>()};
+          .qk_layernorm = *rc::gen::arbitrary<bool>(),
+          .untie_embeddings_and_output_weights = *rc::gen::arbitrary<bool>()};
 }
 
 RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
@@ -88,16 +85,17 @@ Grid drawn_grid(int most_replicas) {
 }
 
 /// A model with layers of experts. Experts that are cut over etp have no bias, nor have shared experts.
-ModelShape drawn_with_experts(const Grid& grid, std::int64_t layers) {
-  ModelShape shape = drawn_shape(2, layers);
+sim::GptConfig drawn_with_experts(const Grid& grid, std::int64_t layers) {
+  sim::GptConfig shape = drawn_shape(2, layers);
   shape.make_vocab_size_divisible_by = *rc::gen::inRange(1, 5);
-  ExpertOptions& experts = shape.experts;
+  sim::GptExperts& experts = shape.experts;
   experts.num_experts = 4;
+  experts.routing.topk = 2;
   experts.moe_ffn_hidden_size = 2 * *rc::gen::inRange(1, 9);
   experts.moe_layer_freq = parse_layer_pattern(*rc::gen::element<std::string>("1", "2", "[0,1]", "[1,1,0]"));
   experts.shared_expert_intermediate_size = 2 * *rc::gen::inRange(0, 3);
   experts.shared_expert_gate = *rc::gen::arbitrary<bool>();
-  if (grid.etp > 1 || experts.shared_expert_intermediate_size > 0) shape.linear_bias = false;
+  if (grid.etp > 1 || experts.shared_expert_intermediate_size > 0) shape.bias = false;
   return shape;
 }
 
@@ -105,7 +103,7 @@ RC_GTEST_PROP(ModelMemory, ExpertsOfAllRanksAddUpToTheModel, ()) {
   Grid grid = drawn_grid(8);
   grid.cp = *rc::gen::element(1, 2);
   const std::int64_t layers = grid.pp * *rc::gen::inRange(1, 4);
-  const ModelShape shape = drawn_with_experts(grid, layers);
+  const sim::GptConfig shape = drawn_with_experts(grid, layers);
   const sim::LayerPlacement placement =
       sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = grid.pp});
   const sim::Layout layout = grid.layout();
@@ -115,32 +113,14 @@ RC_GTEST_PROP(ModelMemory, ExpertsOfAllRanksAddUpToTheModel, ()) {
   RC_ASSERT(report.expert_owners == (grid.shards().has_expert_grid() ? layout.edp : 0));
 }
 
-sim::GptConfig config_of(const ModelShape& shape, const Grid& grid) {
-  sim::GptConfig config{
-      .num_layers = shape.num_layers,
-      .hidden_size = shape.hidden_size,
-      .ffn_hidden_size = shape.ffn_hidden_size,
-      .num_attention_heads = shape.num_attention_heads,
-      .num_query_groups = shape.num_query_groups,
-      .kv_channels = shape.head_size(),
-      .seq_length = shape.seq_length,
-      .vocab_size = shape.vocab_size,
-      .padded_vocab_size = *padded_vocabulary(shape.vocab_size, grid.tp, shape.make_vocab_size_divisible_by),
-      .rotary_base = shape.learned_positions ? 0 : 10000,
-      .normalization = shape.rms_norm ? sim::Norm::rms_norm : sim::Norm::layer_norm,
-      .gated = shape.gated_mlp,
-      .bias = shape.linear_bias,
-      .add_qkv_bias = shape.add_qkv_bias,
-      .qk_layernorm = shape.qk_norm,
-      .untie_embeddings_and_output_weights = shape.untied_output,
-      .sequence_parallel = grid.tp > 1,
-      .experts = {.num_experts = shape.experts.num_experts,
-                  .moe_ffn_hidden_size = shape.experts.moe_ffn_hidden_size,
-                  .routing = {.topk = 2},
-                  .shared_expert_intermediate_size = shape.experts.shared_expert_intermediate_size,
-                  .shared_expert_gate = shape.experts.shared_expert_gate}};
+sim::GptConfig config_of(const sim::GptConfig& shape, const Grid& grid) {
+  sim::GptConfig config = shape;
+  config.padded_vocab_size =
+      *padded_vocabulary(shape.vocab_size, grid.tp, shape.make_vocab_size_divisible_by);
+  config.sequence_parallel = grid.tp > 1;
+  config.experts.moe_layer_freq.entries.clear();
   for (std::int64_t layer = 0; layer < shape.num_layers; ++layer)
-    config.experts.moe_layer_freq.push_back(shape.experts.are_in(layer));
+    config.experts.moe_layer_freq.entries.push_back(shape.experts.are_in(layer) ? 1 : 0);
   return config;
 }
 
@@ -154,14 +134,14 @@ Sizes sorted(Sizes sizes) {
   return sizes;
 }
 
-Sizes counted_sizes(const ModelShape& shape, const Stage& stage, const Grid& grid) {
+Sizes counted_sizes(const sim::GptConfig& shape, const Stage& stage, const Grid& grid) {
   Sizes sizes;
   for (const HeldParameter& held : held_parameters(shape, stage, grid.shards()))
     (held.is_expert && grid.shards().has_expert_grid() ? sizes.second : sizes.first).push_back(held.elements);
   // Megatron's router has a bias where linear layers have one; that of the simulator has none.
   for (const sim::StageLayers& layers : stage.layers) {
     for (int layer = layers.offset; layer < layers.offset + layers.count; ++layer) {
-      if (!shape.linear_bias || !shape.experts.are_in(layer)) continue;
+      if (!shape.bias || !shape.experts.are_in(layer)) continue;
       sizes.first.erase(std::ranges::find(sizes.first, shape.experts.num_experts));
     }
   }
@@ -178,7 +158,7 @@ Sizes sizes_of(sim::GptModel& model) {
 RC_GTEST_PROP(ModelMemory, RanksHoldTheParametersOfTheSimulatedModel, ()) {
   const Grid grid = drawn_grid(4);
   const std::int64_t layers = grid.pp * *rc::gen::inRange(1, 3);
-  ModelShape shape = drawn_with_experts(grid, layers);
+  sim::GptConfig shape = drawn_with_experts(grid, layers);
   shape.kv_channels = 2 * *rc::gen::inRange(1, 3);  // rotary positions turn pairs
   shape.seq_length = 2 * *rc::gen::inRange(1, 5);
   const sim::LayerPlacement placement =
@@ -208,18 +188,18 @@ RC_GTEST_PROP(ModelMemory, RanksHoldTheParametersOfTheSimulatedModel, ()) {
 
 TEST(ModelMemory, ExpertsHaveTheirStatesFromTheirOwnReplicas) {
   const Grid grid{.tp = 2, .dp = 4, .ep = 2, .etp = 1};  // edp is 4
-  const ModelShape shape{.num_layers = 1,
-                         .hidden_size = 64,
-                         .ffn_hidden_size = 64,
-                         .num_attention_heads = 2,
-                         .num_query_groups = 2,
-                         .vocab_size = 256,
-                         .seq_length = 4,
-                         .linear_bias = false,
-                         .untied_output = true,
-                         .rms_norm = true,
-                         .learned_positions = false,
-                         .experts = {.num_experts = 4, .moe_ffn_hidden_size = 64}};
+  const sim::GptConfig shape{.num_layers = 1,
+                             .hidden_size = 64,
+                             .ffn_hidden_size = 64,
+                             .num_attention_heads = 2,
+                             .num_query_groups = 2,
+                             .seq_length = 4,
+                             .vocab_size = 256,
+                             .rotary_base = 10'000,
+                             .normalization = sim::Norm::rms_norm,
+                             .bias = false,
+                             .untie_embeddings_and_output_weights = true,
+                             .experts = {.num_experts = 4, .moe_ffn_hidden_size = 64}};
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
   const MemoryReport report = check_memory(shape, grid.layout(), placement, {});
   const std::int64_t experts = 2 * 2 * 64 * 64;  // 2 experts on a rank
@@ -238,26 +218,26 @@ TEST(ModelMemory, ALayerTooFewIsFound) {
   const sim::Layout layout =
       sim::make_layout({.world_size = 2, .pipeline_model_parallel_size = 2}, sim::RuleBook::megatron);
   sim::LayerPlacement placement = sim::place_layers({.num_layers = 4, .pipeline_model_parallel_size = 2});
-  const ModelShape shape{.num_layers = 4,
-                         .hidden_size = 8,
-                         .ffn_hidden_size = 32,
-                         .num_attention_heads = 2,
-                         .num_query_groups = 2,
-                         .vocab_size = 128,
-                         .seq_length = 4};
+  const sim::GptConfig shape{.num_layers = 4,
+                             .hidden_size = 8,
+                             .ffn_hidden_size = 32,
+                             .num_attention_heads = 2,
+                             .num_query_groups = 2,
+                             .seq_length = 4,
+                             .vocab_size = 128};
   EXPECT_TRUE(check_memory(shape, layout, placement, {}).row.holds);
   placement.stages[1][0].count = 1;
   EXPECT_FALSE(check_memory(shape, layout, placement, {}).row.holds);
 }
 
 TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
-  const ModelShape shape{.num_layers = 1,
-                         .hidden_size = 8,
-                         .ffn_hidden_size = 32,
-                         .num_attention_heads = 2,
-                         .num_query_groups = 2,
-                         .vocab_size = 128,
-                         .seq_length = 4};
+  const sim::GptConfig shape{.num_layers = 1,
+                             .hidden_size = 8,
+                             .ffn_hidden_size = 32,
+                             .num_attention_heads = 2,
+                             .num_query_groups = 2,
+                             .seq_length = 4,
+                             .vocab_size = 128};
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
   for (const int instances : {1, 2, 4}) {
     const sim::Layout layout = sim::make_layout(
@@ -319,12 +299,12 @@ TEST(ModelMemory, CountsTheBytesThatDtypesGive) {
 // Megatron leaves out the weight of a tied output layer only on the first stage. Elsewhere the layers that
 // predict further tokens have an embedding beside it.
 TEST(ModelMemory, PredictionsHaveAnEmbeddingBesideATiedOutputLayer) {
-  ModelShape shape{.num_layers = 2,
-                   .hidden_size = 8,
-                   .ffn_hidden_size = 32,
-                   .num_attention_heads = 2,
-                   .num_query_groups = 2,
-                   .vocab_size = 256};
+  sim::GptConfig shape{.num_layers = 2,
+                       .hidden_size = 8,
+                       .ffn_hidden_size = 32,
+                       .num_attention_heads = 2,
+                       .num_query_groups = 2,
+                       .vocab_size = 256};
   const auto matrices = [&](bool is_first) {
     std::int64_t elements = 0;
     const auto held =
@@ -338,22 +318,22 @@ TEST(ModelMemory, PredictionsHaveAnEmbeddingBesideATiedOutputLayer) {
   shape.mtp_num_layers = 1;
   EXPECT_EQ(matrices(true), 1);
   EXPECT_EQ(matrices(false), 2);
-  shape.untied_output = true;
+  shape.untie_embeddings_and_output_weights = true;
   EXPECT_EQ(matrices(true), 2);
   EXPECT_EQ(matrices(false), 2);
 }
 
 // A layout may have a last stage that only predicts: the norm behind the layers is not there.
 TEST(ModelMemory, PredictionsLeaveTheFinalNormWithTheLastLayer) {
-  ModelShape shape{.num_layers = 2,
-                   .hidden_size = 8,
-                   .ffn_hidden_size = 32,
-                   .num_attention_heads = 2,
-                   .num_query_groups = 2,
-                   .vocab_size = 256,
-                   .linear_bias = false,
-                   .untied_output = true,
-                   .rms_norm = true};
+  sim::GptConfig shape{.num_layers = 2,
+                       .hidden_size = 8,
+                       .ffn_hidden_size = 32,
+                       .num_attention_heads = 2,
+                       .num_query_groups = 2,
+                       .vocab_size = 256,
+                       .normalization = sim::Norm::rms_norm,
+                       .bias = false,
+                       .untie_embeddings_and_output_weights = true};
   const auto norms = [&](const Stage& stage) {
     return std::ranges::count(held_parameters(shape, stage, {}), 8, &HeldParameter::elements);
   };
@@ -367,16 +347,16 @@ TEST(ModelMemory, PredictionsLeaveTheFinalNormWithTheLastLayer) {
 
 // Of ranks 24 and 32 + 4: whole on each rank, or half of each.
 TEST(ModelMemory, LayersWithoutTransformerEngineCutTheDownProjections) {
-  const ModelShape shape{.num_layers = 1,
-                         .hidden_size = 8,
-                         .ffn_hidden_size = 32,
-                         .num_attention_heads = 2,
-                         .num_query_groups = 2,
-                         .latent = LatentAttention{.q_lora_rank = 24,
-                                                   .kv_lora_rank = 32,
-                                                   .qk_head_dim = 4,
-                                                   .qk_pos_emb_head_dim = 4,
-                                                   .v_head_dim = 4}};
+  const sim::GptConfig shape{.num_layers = 1,
+                             .hidden_size = 8,
+                             .ffn_hidden_size = 32,
+                             .num_attention_heads = 2,
+                             .num_query_groups = 2,
+                             .latent = sim::LatentSizes{.q_lora_rank = 24,
+                                                        .kv_lora_rank = 32,
+                                                        .qk_head_dim = 4,
+                                                        .qk_pos_emb_head_dim = 4,
+                                                        .v_head_dim = 4}};
   const auto elements = [&](bool cuts) {
     std::int64_t sum = 0;
     for (const HeldParameter& held :
@@ -388,7 +368,7 @@ TEST(ModelMemory, LayersWithoutTransformerEngineCutTheDownProjections) {
 }
 
 TEST(ModelMemory, TheVocabularyIsPaddedToItsDivisor) {
-  ModelShape shape{.hidden_size = 1, .ffn_hidden_size = 1, .num_attention_heads = 1, .vocab_size = 100};
+  sim::GptConfig shape{.hidden_size = 1, .ffn_hidden_size = 1, .num_attention_heads = 1, .vocab_size = 100};
   const auto words = [&](int tp) {
     return held_parameters(shape, {.is_first = true}, {.tp = tp}).front().elements;
   };

@@ -59,7 +59,7 @@ ScenarioRequest request_of(const Settings& settings) {
 }
 
 MemoryReport counted_with(ScenarioRequest request, std::int64_t entries) {
-  request.model.shape->vocab_size = entries;
+  request.model.config.vocab_size = entries;
   return scenario_memory(request);
 }
 

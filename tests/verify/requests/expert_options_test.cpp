@@ -48,7 +48,7 @@ TEST(ExpertOptions, DecimalNumbersAreRatiosInLowestTerms) {
 
 TEST(ExpertOptions, HaveMegatronsDefaults) {
   Settings settings;
-  const ExpertOptions dense = expert_options(settings);
+  const sim::GptExperts dense = expert_options(settings);
   EXPECT_EQ(dense.num_experts, 0);
   EXPECT_FALSE(dense.are_in(0));
   settings.append("num-experts", {"4"});
@@ -58,27 +58,27 @@ TEST(ExpertOptions, HaveMegatronsDefaults) {
   settings.append("moe-z-loss-coeff", {"0"});
   settings.append("moe-router-load-balancing-type", {"seq_aux_loss", "global_aux_loss"});
   settings.append("moe-aux-loss-coeff", {"0.5", "0.25"});
-  const ExpertOptions experts = expert_options(settings);
+  const sim::GptExperts experts = expert_options(settings);
   EXPECT_EQ(experts.moe_ffn_hidden_size, 24) << "as wide as an MLP";
-  EXPECT_EQ(experts.moe_router_topk, 2);
-  EXPECT_EQ(experts.score_function, "softmax");
-  EXPECT_EQ(experts.dispatcher, "allgather");
+  EXPECT_EQ(experts.routing.topk, 2);
+  EXPECT_EQ(experts.routing.score_function, sim::ScoreFunction::softmax);
+  EXPECT_EQ(experts.dispatcher, sim::TokenDispatcherType::allgather);
   EXPECT_TRUE(experts.are_in(0));
   EXPECT_FALSE(experts.are_in(1));
-  EXPECT_FALSE(experts.capacity_factor) << "a factor below 0 is none";
+  EXPECT_FALSE(experts.token_dropping) << "a factor below 0 is none";
   EXPECT_FALSE(experts.z_loss_coefficient) << "a coefficient of 0 is no loss";
-  ASSERT_EQ(experts.load_balancing.size(), 2U);
-  EXPECT_EQ(experts.load_balancing[1].type, "global_aux_loss");
-  EXPECT_EQ(experts.load_balancing[1].coefficient.denominator, 4);
+  ASSERT_EQ(experts.aux_losses.size(), 2U);
+  EXPECT_EQ(experts.aux_losses[1].kind, sim::AuxLossKind::global_aux_loss);
+  EXPECT_EQ(experts.aux_losses[1].coefficient.denominator, 4);
 }
 
 TEST(ExpertOptions, PatternsCountTheirLayers) {
   for (const char* text : {"1", "2", "3", "[0]*2+[1]*3", "([1]*2+[0])*2"}) {
-    const LayerPattern pattern = parse_layer_pattern(text);
+    const sim::LayerPattern pattern = parse_layer_pattern(text);
     std::int64_t counted = 0;
     for (std::int64_t layer = 0; layer < 8; ++layer) {
-      EXPECT_EQ(layers_with_experts(pattern, layer), counted) << text << " " << layer;
-      if (has_experts(pattern, layer)) ++counted;
+      EXPECT_EQ(pattern.count(layer), counted) << text << " " << layer;
+      if (pattern.has(layer)) ++counted;
     }
   }
 }

@@ -1,15 +1,14 @@
 #pragma once
 
-/// Communicators that do something else at one call site: what layers get wrong in a collective, and the
-/// grammar of verify/faults cannot say.
+/// Collective calls that are made wrongly at one site: what layers get wrong, and the grammar of
+/// verify/faults cannot say.
 ///
 /// Calls   All ranks make the wrong call together, so the world runs on and only the values are wrong. The
-///         exception is skipped_without_rows. Only the collectives that have such faults are passed on.
+///         exception is skipped_without_rows.
 
-#include <memory>
 #include <string>
 
-#include "sim/comm/rank.h"
+#include "sim/world/simulate.h"
 
 namespace test {
 
@@ -30,24 +29,7 @@ struct FaultyCall {
   std::int64_t full = -1;    // the number of elements for left_out_where_full
 };
 
-/// The groups of a rank, one of which has the fault.
-class FaultyGroups : public sim::Groups {
- public:
-  FaultyGroups(sim::Rank& rank, FaultyCall fault);
-  ~FaultyGroups() override;
-  sim::Communicator& world() override { return real_.world(); }
-  sim::Communicator& get(std::string_view kind) override;
-  sim::Communicator* find(std::string_view kind) override {
-    return kind == kind_ && faulty_ != nullptr ? faulty_.get() : real_.find(kind);
-  }
-  sim::Communicator* new_group(std::string name, const std::vector<int>& members, sim::Site site) override {
-    return real_.new_group(std::move(name), members, site);
-  }
-
- private:
-  sim::Groups& real_;
-  std::string kind_;
-  std::unique_ptr<sim::Communicator> faulty_;
-};
+/// Runs the program on a rank whose calls have the fault.
+void run_with_fault(const FaultyCall& fault, sim::Rank& rank, const sim::RankProgram& program);
 
 }  // namespace test
