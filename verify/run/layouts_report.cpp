@@ -41,7 +41,7 @@ std::string table_of(const LayoutsRequest& request, const LayoutsRun& run) {
     const ComparedValues& compared = layout.compared;
     table.row(layout.name, request.layouts[i].request.command.ranks, verdict_of(layout),
               grouped_digits(compared.values), grouped_digits(std::ssize(compared.wrong)),
-              compared.values > 0 ? fmt::format("{:.1e}", compared.worst_slack) : "-");
+              compared.holds() ? fmt::format("{:.1e}", compared.worst_slack) : "-");
   }
   return table.text("  ");
 }
