@@ -36,7 +36,9 @@ struct Seen {
   std::vector<double> serial;
   double scale = 0;
 
-  bool is(double x, double wanted) const { return std::abs(x - wanted) <= kEqual * scale; }
+  bool is(double x, double wanted) const {
+    return std::abs(x - wanted) <= kEqual * std::max(scale, std::abs(wanted));
+  }
   /// Whether every element on wrong ranks is what `wanted` says of its number in the whole.
   template <typename Wanted>
   bool all(const Wanted& wanted) const {

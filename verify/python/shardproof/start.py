@@ -156,9 +156,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
         compiled.install()
         takeover.install(link, settings["store"])
         if settings["publishes"]:
-            from . import doubles, megatron
+            from . import exact, megatron
 
-            doubles.install()
+            exact.install()
             megatron.install(link, settings["draws_weights"])
     try:
         return ends.run_to_end(link, lambda: _run_program(words))

@@ -1,10 +1,12 @@
-"""Takes f64 for every float that a program names, so that what rounding leaves is far smaller than a mistake.
+"""Has a program compute what can be compared: f64 for every float that it names, so that what rounding leaves is far
+smaller than a mistake, and no dropout, which would depend on the layout.
 
 Calls   install() once in a rank's process, before the program runs.
 Exact   `torch.float32`, `torch.bfloat16`, `torch.half` and their like are `torch.float64`, as are tensors made without
         a dtype. `type()` goes on to say "FloatTensor", which programs ask for. Floats of 8 bits stay as they are.
 """
 
+import functools
 from typing import Any
 
 import torch
@@ -28,7 +30,36 @@ def _named_as_float(type_of: Any) -> Any:
     return type_or_cast
 
 
+def _kept(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+    """A dropout that drops nothing, in words that torch.jit.script reads."""
+    return input
+
+
+def _drop_nothing() -> None:
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        for module in (torch, torch.nn.functional):
+            if hasattr(module, name):
+                setattr(module, name, _kept)
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    @functools.wraps(attention)
+    def without_dropout(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, **named: Any) -> Any:
+        return attention(query, key, value, attn_mask, 0.0, **named)
+
+    setattr(torch.nn.functional, "scaled_dot_product_attention", without_dropout)
+
+
+def _unscaled(gradients: Any, found_inf: torch.Tensor, inverse_scale: torch.Tensor) -> None:
+    """Plays the kernel of loss scales, which takes scales of f32 alone."""
+    for gradient in gradients:
+        if not bool(torch.isfinite(gradient).all()):
+            found_inf.fill_(1.0)
+        gradient.mul_(inverse_scale)
+
+
 def install() -> None:
+    _drop_nothing()
+    setattr(torch, "_amp_foreach_non_finite_check_and_unscale_", _unscaled)
     for name in _FLOATS:
         setattr(torch, name, torch.float64)
     for kind in (torch.Tensor, torch.nn.Module):
