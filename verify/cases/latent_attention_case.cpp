@@ -172,27 +172,29 @@ class LatentAttentionCase : public CaseOf<LatentAttentionCase> {
   }
 };
 
+sim::GptConfig config_of(const CaseSetting& s, const LatentCaseSizes& sizes) {
+  return {.dtype = s.dtype,
+          .hidden_size = sizes.hidden,
+          .num_attention_heads = sizes.heads,
+          .seq_length = sizes.sequence,
+          .normalization = has_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+          .norm_epsilon = kEpsilonOfLatent,
+          .bias = s["bias"] == 1,
+          .qk_layernorm = s["head_norm"] != 0,
+          .causal = s["causal"] == 1,
+          .attention_dropout = dropout_of(s),
+          .latent = sizes.latent,
+          .sequence_parallel = s["sequence_parallel"] == 1,
+          .initial = {kScaleOfLatent},
+          .norm_initial = {kScaleOfLatent}};
+}
+
 }  // namespace
 
 void run_latent_attention(sim::Rank& rank, const CaseSetting& s, const LatentHooks& hooks) {
   const LatentCaseSizes sizes(s);
-  sim::MultiLatentAttention layer(
-      rank,
-      {.dtype = s.dtype,
-       .hidden_size = sizes.hidden,
-       .num_attention_heads = sizes.heads,
-       .seq_length = sizes.sequence,
-       .normalization = has_layer_norm(s) ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-       .norm_epsilon = kEpsilonOfLatent,
-       .bias = s["bias"] == 1,
-       .qk_layernorm = s["head_norm"] != 0,
-       .causal = s["causal"] == 1,
-       .attention_dropout = dropout_of(s),
-       .latent = sizes.latent,
-       .sequence_parallel = s["sequence_parallel"] == 1,
-       .initial = {kScaleOfLatent},
-       .norm_initial = {kScaleOfLatent}},
-      {.name = "attention"});
+  const sim::GptConfig config = config_of(s, sizes);
+  sim::MultiLatentAttention layer(rank, config, {.name = "attention"});
   if (hooks.made) hooks.made(layer);
   run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
   if (hooks.after) hooks.after(layer);
