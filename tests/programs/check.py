@@ -27,7 +27,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -54,6 +54,7 @@ COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
 )
+AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
 IN_CI = "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts".split()  # of mistakes.py
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
@@ -183,16 +184,22 @@ def hang(kind: str, line: int) -> str:
     return "no warning" if is_warning and "warning other_lines" not in output else ""
 
 
-def compared_values(layouts: str, words: str) -> Tuple[int, str]:
-    """Runs a program on layouts, whose values are compared with those of one rank."""
-    command = [*sys.argv[1:2], "run", "--layouts", layouts, "--", sys.argv[2], *program(words)]
+def compared_values(options: Sequence[str], words: str) -> Tuple[int, str]:
+    """Runs a program on several layouts, whose values are compared."""
+    command = [*sys.argv[1:2], "run", *options, "--", sys.argv[2], *program(words)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=LONGEST)
     return done.returncode, done.stdout + (done.stderr[-4000:] if done.returncode not in (0, 1) else "")
 
 
 def same_values(layouts: str, words: str) -> str:
-    code, output = compared_values(layouts, words)
+    code, output = compared_values(("--layouts", layouts), words)
     return "" if code == 0 and "left out" not in output else f"exit code {code}\n{output}"
+
+
+def against_whole(ranks: int, how: str, wrong: str) -> str:
+    """Returns what is wrong with what is said of a divided model, held against the whole one."""
+    code, output = compared_values(("--ranks", str(ranks), "--against", "--how whole"), "trained --how " + how)
+    return "" if code == (1 if wrong else 0) and wrong in output else f"exit code {code}\n{output}"
 
 
 def mistakes(all_of_them: bool, of_experts: bool) -> str:
@@ -201,7 +208,7 @@ def mistakes(all_of_them: bool, of_experts: bool) -> str:
     rows = [line.split("\t") for line in listed.stdout.splitlines()]
     rows = [row for row in rows if (all_of_them or row[0] in IN_CI) and ("experts" in row[0]) == of_experts]
     layouts = [f"{layout} --mistake {name}" for name, layout, _, _ in rows]
-    code, output = compared_values("; ".join(layouts), "mistakes " + (OF_EXPERTS if of_experts else ""))
+    code, output = compared_values(("--layouts", "; ".join(layouts)), "mistakes " + (OF_EXPERTS if of_experts else ""))
     said = {line.split(": ")[0]: line for line in output.splitlines() if " --mistake " in line.split(": ")[0]}
     wrong = [
         said.get(words, words + ": not found")
@@ -268,6 +275,8 @@ def all_checks() -> List[Check]:
         checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
     for words, layouts in COMPARED:
         checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w)))
+    for ranks, how, wrong in AGAINST_WHOLE:
+        checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))

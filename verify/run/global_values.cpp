@@ -12,14 +12,14 @@ namespace verify {
 namespace {
 
 struct KindName {
-  std::string_view published, text;
+  std::string_view published, plural, text;
 };
 
 // By PublishedKind.
-constexpr KindName kKinds[] = {{"parameter", "the parameter {} before step {}"},
-                               {"loss", "the loss '{}' of step {}"},
-                               {"gradient", "the gradient of {} in step {}"},
-                               {"norm", "the {} in step {}"}};
+constexpr KindName kKinds[] = {{"parameter", "parameters", "the parameter {} before step {}"},
+                               {"loss", "losses", "the loss '{}' of step {}"},
+                               {"gradient", "gradients", "the gradient of {} in step {}"},
+                               {"norm", "norms", "the {} in step {}"}};
 
 std::optional<PublishedKind> kind_of(const std::string& published) {
   for (std::size_t i = 0; i < std::size(kKinds); ++i)
@@ -82,6 +82,10 @@ void add(GlobalValues& all, int rank, const sim::Published& published, const sim
 }
 
 }  // namespace
+
+std::string plural_of(PublishedKind kind) {
+  return std::string(kKinds[static_cast<std::size_t>(kind)].plural);
+}
 
 std::string text_of(const ValueKey& key) {
   return fmt::format(fmt::runtime(kKinds[static_cast<std::size_t>(key.kind)].text), key.name, key.step);

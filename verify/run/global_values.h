@@ -20,6 +20,8 @@ namespace verify {
 
 /// In the order in which a step computes them.
 enum class PublishedKind { parameter, loss, gradient, norm };
+/// Returns "parameters", "losses" and so on.
+std::string plural_of(PublishedKind kind);
 
 struct ValueKey {
   std::int64_t step = 0;

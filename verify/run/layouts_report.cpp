@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <vector>
 
 #include "sim/comm/process_group.h"
 #include "verify/output/output.h"
@@ -74,10 +75,12 @@ std::string told(const LayoutRun& layout, const GuestRequest& request) {
 
 /// Says what the verdict is about.
 std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
+  std::vector<std::string> kinds;
+  for (const PublishedKind kind : run.kinds) kinds.push_back(plural_of(kind));
   std::string text = fmt::format(
-      "\ncompared   parameters, losses, gradients and norms of {}, in f64 on the CPU, with weights {}\n"
-      "reference  {}, as {}\n",
-      counted(run.steps, "step"), request.draws_weights ? "drawn from their names" : "of the program",
+      "\ncompared   {} of {}, in f64 on the CPU, without dropout{}\nreference  {}, as {}\n",
+      fmt::join(kinds, ", "), counted(run.steps, "step"),
+      request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
   if (!run.left_out.empty())
     text += fmt::format("left out   {}, whose place in the model is not known: {}\n",
@@ -122,8 +125,7 @@ std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run) {
     return "broken: the reference does not run to its end\n\n" +
            guest_run_text(request.reference.request, run.reference);
   if (run.layouts.empty())
-    return "nothing compared: the program publishes no values, because it makes no step of an optimizer of "
-           "Megatron\n";
+    return "nothing compared: the program publishes no values, because it makes no step of an optimizer\n";
   std::string text = first_line(run) + "\n" + table_of(request, run);
   for (std::size_t i = 0; i < run.layouts.size(); ++i)
     text += told(run.layouts[i], request.layouts[i].request);

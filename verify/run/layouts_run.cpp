@@ -113,12 +113,12 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
   if (layouts.empty()) {
     const int ranks = static_cast<int>(settings.number("against-ranks").value_or(1));
     const std::vector<std::string> words = words_of(settings.text("against", ""));
-    return {.reference = {"the reference", {}, with_words(faultless, ranks, words)},
+    return {.reference = {"reference", {}, with_words(faultless, ranks, words)},
             .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
             .draws_weights = draws};
   }
   LayoutsRequest all{.reference = request_of(faultless, layout_in_words("dp1")), .draws_weights = draws};
-  all.reference.name = "1 rank";
+  all.reference.name = "reference";
   for (const LayoutInWords& layout : layouts) all.layouts.push_back(request_of(base, layout));
   return all;
 }
@@ -130,6 +130,7 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
   const std::string told = record.told;
   all.steps = steps_of(right);
   all.left_out = right.left_out;
+  for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
   if (!all.reference.is_clean() || right.values.empty()) return all;
   for (const LayoutRequest& each : request.layouts) {
     LayoutRun one{.name = each.name, .run = run_and_keep(each, print, record), .compared = {}};

@@ -97,6 +97,9 @@ class _Training:
         self._step = 0
         self._depth = 0  # of optimizers that call others
 
+    def has_models(self) -> bool:
+        return bool(self._models)
+
     def add(self, model: Any, module: Any) -> None:
         views = _views_of(module)
         for name, parameter in module.named_parameters():
@@ -198,8 +201,11 @@ def _change_schedules(module: Any, training: _Training) -> None:
         setattr(module, name, schedule)
 
 
-def install(link: Link, draws: bool) -> None:
-    """Has what a training computes told. `draws`: its weights are drawn from their names first."""
+def install(link: Link, draws: bool) -> Callable[[], bool]:
+    """Has what a training computes told. `draws`: its weights are drawn from their names first.
+
+    Returns what says whether there is a model of Megatron.
+    """
     training = _Training(link, draws)
     changes: Sequence[Tuple[str, Callable[[Any, _Training], None]]] = (
         ("megatron.core.distributed.distributed_data_parallel", _change_models),
@@ -208,3 +214,4 @@ def install(link: Link, draws: bool) -> None:
     )
     for name, change in changes:
         after_import(name, functools.partial(change, training=training))
+    return training.has_models

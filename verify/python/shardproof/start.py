@@ -156,10 +156,10 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
         compiled.install()
         takeover.install(link, settings["store"])
         if settings["publishes"]:
-            from . import exact, megatron
+            from . import exact, megatron, torch_training
 
             exact.install()
-            megatron.install(link, settings["draws_weights"])
+            torch_training.install(link, megatron.install(link, settings["draws_weights"]))
     try:
         return ends.run_to_end(link, lambda: _run_program(words))
     except (LinkError, WorldEnded):
