@@ -13,7 +13,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kMostSize = 4096;
+constexpr std::int64_t kMostSize = 4096, kMostRanks = 4096;
 
 struct SizeWord {
   std::string_view word, option;
@@ -72,6 +72,8 @@ LayoutInWords layout_in_words(const std::string& words) {
   if (layout.etp == 0) layout.etp = layout.tp;
   if (layout.dp == 0)
     layout.dp = std::lcm(layout.tp * layout.cp, layout.etp * layout.ep) / (layout.tp * layout.cp);
+  if (layout.ranks() > kMostRanks)
+    refuse_by("layout_words", "--layouts", fmt::format("{} ranks", layout.ranks()), words);
   return layout;
 }
 

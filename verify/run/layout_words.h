@@ -8,7 +8,8 @@
 ///   sp zero                 sequence parallelism, and the distributed optimizer
 ///   --NAME ...              what follows is given to the program as it is
 ///
-/// Errors  layout_words: a word that is none of these, a size of 0, or a word that is given twice.
+/// Errors  layout_words: a word that is none of these, a size of 0, a word that is given twice, or more than
+///         4,096 ranks.
 
 #include <cstdint>
 #include <string>

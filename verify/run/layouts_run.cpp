@@ -69,7 +69,7 @@ GuestRun run_and_keep(const LayoutRequest& each, const PrintOfRun& print, sim::G
 
 /// Returns what the programs of two runs say of the same data, and say differently; "" if they do not.
 std::string other_data(const std::string& told, const std::string& reference) {
-  for (const char* name : {"global-batch-size", "padded-vocab-size", "seq-length", "micro-batch-size"}) {
+  for (const char* name : {"global-batch-size", "padded-vocab-size", "seq-length"}) {
     const auto own = told_number(told, name), right = told_number(reference, name);
     if (own && right && *own != *right)
       return fmt::format("--{} is {} here and {} in the reference", name, *own, *right);

@@ -257,7 +257,8 @@ TEST(LayoutWords, RanksAreAsFewAsTheExpertsNeed) {
 }
 
 TEST(LayoutWords, OtherWordsAreRefused) {
-  for (const char* words : {"tq2", "tp0", "tp", "tp2 tp4", "tp-1", "tp99999", "2", "", " ", "sp sp", "tp2x"})
+  for (const char* words : {"tq2", "tp0", "tp", "tp2 tp4", "tp-1", "tp99999", "2", "", " ", "sp sp", "tp2x",
+                            "tp64 pp128", "tp4096 pp4096 cp4096 dp4096"})
     EXPECT_EQ(test::refusal_code([&] { verify::layout_in_words(words); }), "layout_words") << words;
   EXPECT_EQ(test::refusal_code([] { verify::layouts_in_words("tp2; ; pp2"); }), "layout_words");
 }
