@@ -298,6 +298,7 @@ def timed(check: Check) -> Tuple[Check, str, float]:
 
 def main() -> int:
     words, failed, begin = sys.argv[3:], 0, time.monotonic()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without which each start compiles torch again
     seconds: Dict[str, List[float]] = {}
     chosen = [check for check in all_checks() if not words or any(word in check.name or word == check.part for word in words)]
     with ThreadPoolExecutor(3) as pool:

@@ -41,6 +41,7 @@ std::int64_t place_in_whole(const sim::GuestPlace& place, std::int64_t element) 
 Piece piece_of(int rank, const sim::Published& published, const sim::GuestPlace& place) {
   Piece piece{.rank = rank, .places = {}, .elements = {}};
   piece.elements.resize(published.values.size() / sizeof(double));
+  if (piece.elements.empty()) return piece;
   std::memcpy(piece.elements.data(), published.values.data(), piece.elements.size() * sizeof(double));
   for (std::int64_t i = 0; i < std::ssize(piece.elements); ++i)
     piece.places.push_back(place_in_whole(place, place.begin + i));
