@@ -370,8 +370,8 @@ class ScriptReader {
       launches_.cut(launches);
       targets_.back().leaves.resize(leaves);
       const ShellStatus begins = begins_round(loop);
+      state_.status = {.success = begins.success == false && pass == 0 ? std::optional(true) : std::nullopt};
       if (begins.success == false || !state_.goes_on) return;
-      state_.status = {};
       const ShellState end = state_;
       run_round(loop);
       if (begins.success == true && begins.empty_if_true.empty() && !state_.goes_on) return;

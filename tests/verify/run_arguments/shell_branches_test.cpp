@@ -124,6 +124,8 @@ TEST(ShellBranches, AValueThatIsSetDecidesABranch) {
 TEST(ShellBranches, ALoopThatBeginsForSureIsLeftWhereItsRoundIs) {
   EXPECT_EQ(read("while true; do A=(--tp 2); break; done"), "begin tp=2");
   EXPECT_EQ(read("for ((i = 0; i < 2; i++)); do A+=(--tp 2); break; done"), "begin tp=2");
+  EXPECT_EQ(read("for ((i = 0; i < 0; i++)); do A=(); done && A+=(--tp 2)"),
+            "begin tp=2");  // its status is 0
   const auto refusal = [](const std::string& loop) {
     return test::refusal_code([&] {
       read(loop + "\nX=${E:-4}; [ -z \"$E\" ] && exit 1; done", {{"E", ""}});
