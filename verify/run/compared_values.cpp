@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -21,13 +20,6 @@ constexpr double kOfTensor = (1 << 22) * kRounding, kOfAll = (1 << 9) * kRoundin
 /// The largest elements of all values of a kind in a step.
 using Largest = std::map<std::pair<std::int64_t, PublishedKind>, double>;
 
-double largest_of(const GlobalValue& value) {
-  double most = 0;
-  for (const Piece& piece : value.pieces)
-    for (const double x : piece.elements) most = std::max(most, std::abs(x));
-  return most;
-}
-
 /// Returns the keys in the order in which a training computes their values: gradients backwards.
 std::vector<ValueKey> in_order(const GlobalValues& reference) {
   std::map<std::string, std::int64_t> number;
@@ -44,10 +36,6 @@ std::vector<ValueKey> in_order(const GlobalValues& reference) {
   return keys;
 }
 
-std::string text_of_shape(const GlobalValue& value) {
-  return fmt::format("[{}]", fmt::join(value.whole, ", "));
-}
-
 /// Returns why the numbers of two runs cannot be compared; "" if they can.
 std::string why_incomparable(const GlobalValues& layout, const GlobalValues& reference) {
   std::vector<std::string> reasons;
@@ -58,7 +46,7 @@ std::string why_incomparable(const GlobalValues& layout, const GlobalValues& ref
       reasons.push_back(fmt::format("{} is {}", text_of(key), own->second.disagreement));
     else if (own->second.whole != value.whole)
       reasons.push_back(fmt::format("{} is {} here and {} in the reference", text_of(key),
-                                    text_of_shape(own->second), text_of_shape(value)));
+                                    text_of_shape(own->second.whole), text_of_shape(value.whole)));
   }
   if (reasons.empty()) return "";
   const std::string more =
@@ -70,9 +58,7 @@ std::string why_incomparable(const GlobalValues& layout, const GlobalValues& ref
 /// Compares one value. What is right raises the worst slack.
 WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vector<double>& serial,
                     double largest_of_all, double& worst_slack) {
-  double largest = 0;
-  for (const double x : serial) largest = std::max(largest, std::abs(x));
-  const double bound = kOfTensor * largest + kOfAll * largest_of_all;
+  const double bound = kOfTensor * largest_of(serial) + kOfAll * largest_of_all;
   std::set<std::int64_t> wrong, present;
   WrongValue value{.key = key, .elements = std::ssize(serial)};
   for (const Piece& piece : got.pieces) {
@@ -106,7 +92,7 @@ ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& r
   Largest largest;
   for (const auto& [key, value] : reference.values) {
     double& most = largest[{key.step, key.kind}];
-    most = std::max(most, largest_of(value));
+    for (const Piece& piece : value.pieces) most = std::max(most, largest_of(piece.elements));
   }
   for (const ValueKey& key : in_order(reference)) {
     const GlobalValue& right = reference.values.at(key);

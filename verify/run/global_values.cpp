@@ -1,8 +1,10 @@
 #include "verify/run/global_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -48,10 +50,6 @@ Piece piece_of(int rank, const sim::Published& published, const sim::GuestPlace&
   return piece;
 }
 
-std::string text_of_shape(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 /// Makes one number of a loss, which replicas have given as sums and weights.
 void divide(GlobalValue& loss) {
   const std::vector<double> elements = loss.elements();
@@ -90,6 +88,16 @@ std::string plural_of(PublishedKind kind) {
 
 std::string text_of(const ValueKey& key) {
   return fmt::format(fmt::runtime(kKinds[static_cast<std::size_t>(key.kind)].text), key.name, key.step);
+}
+
+std::string text_of_shape(const std::vector<std::int64_t>& whole) {
+  return fmt::format("[{}]", fmt::join(whole, ", "));
+}
+
+double largest_of(const std::vector<double>& elements) {
+  double most = 0;
+  for (const double x : elements) most = std::max(most, std::abs(x));
+  return most;
 }
 
 std::int64_t GlobalValue::count() const {

@@ -55,6 +55,11 @@ struct GlobalValues {
   std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
 };
 
+/// Returns "[2, 3]".
+std::string text_of_shape(const std::vector<std::int64_t>& whole);
+/// Returns the largest magnitude of some elements; 0 if there are none.
+double largest_of(const std::vector<double>& elements);
+
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record);
 
 }  // namespace verify

@@ -21,12 +21,6 @@ constexpr double kEqual = (1 << 25) * kUnit;  // of the largest element; chosen
 constexpr double kCounts = 1.0 / (1 << 13);   // of it: a smaller element says nothing of a factor; chosen
 constexpr double kSameFactor = (1 << 29) * kUnit;  // of two quotients; chosen
 
-double largest(const std::vector<double>& values) {
-  double most = 0;
-  for (const double x : values) most = std::max(most, std::abs(x));
-  return most;
-}
-
 /// A wrong value beside the right one.
 struct Seen {
   const WrongValue& wrong;
@@ -177,7 +171,7 @@ std::string another_tensor(const Seen& seen) {
   for (const auto& [key, value] : seen.reference.values) {
     if (key.kind != seen.wrong.key.kind || key == seen.wrong.key || value.whole != seen.got.whole) continue;
     const std::vector<double> other = value.elements();
-    if (largest(other) < kCounts * seen.scale) continue;
+    if (largest_of(other) < kCounts * seen.scale) continue;
     if (seen.all([&](std::size_t i) { return other[i]; })) return "it is " + text_of(key);
     const bool is_step_before = key.name == seen.wrong.key.name && key.step + 1 == seen.wrong.key.step;
     if (is_step_before && seen.all([&](std::size_t i) { return seen.serial[i] + other[i]; }))
@@ -205,7 +199,7 @@ std::string extent(const Seen& seen) {
 std::string explained_value(const WrongValue& wrong, const GlobalValue& got, const GlobalValues& reference,
                             const NamesOfLayout& names) {
   Seen seen{wrong, got, reference, names, reference.values.at(wrong.key).elements()};
-  seen.scale = largest(seen.serial);
+  seen.scale = largest_of(seen.serial);
   for (std::string (*const recogniser)(const Seen&) :
        {no_number, zero, factor, missing_sum, another_tensor, extent}) {
     std::string what = recogniser(seen);

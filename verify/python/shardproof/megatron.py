@@ -58,16 +58,17 @@ def _views_of(module: Any) -> List[_View]:
     views = []
     for state in _tensors_of(module.sharded_state_dict()):
         data = state.data
-        if not isinstance(data, torch.Tensor) or not data.is_contiguous():
+        if not isinstance(data, torch.Tensor) or not data.is_contiguous() or state.flattened_range is not None:
             continue
         address = data.data_ptr()
         for first, parameter in begins.items():
             before = (address - first) // parameter.element_size()
-            if 0 <= before and before + data.numel() <= parameter.numel() and state.flattened_range is None:
+            if 0 <= before and before + data.numel() <= parameter.numel():
                 stacked = state.prepend_axis_num  # axes of layers and experts, of which it is one
                 which = "".join(f"[{place}]" for place in state.global_offset[:stacked])
                 whole, offset = state.global_shape[stacked:], state.global_offset[stacked:]
                 views.append(_View(parameter, before, Block(state.key + which, whole, offset, list(data.shape))))
+                break
     return views
 
 
