@@ -134,8 +134,8 @@ struct Rendezvous::Network {
   const RendezvousSpec spec;
   Deadline deadline = Deadline::after({});
   bool has_met = false;
-  tcp::iostream zero = {};  // on the other ranks, to rank 0
   asio::io_context io = {};
+  tcp::socket zero{io};  // on the other ranks, to rank 0
   tcp::acceptor acceptor{io};
   std::list<Peer> peers = {};             // of rank 0
   std::vector<std::string> dropped = {};  // connections, with the reasons
@@ -261,16 +261,46 @@ struct Rendezvous::Network {
     return text_of(lost);
   }
 
+  /// Waits until an operation of the connection to rank 0 ends, or the deadline. A signal ends no wait.
+  template <class Start>
+  error_code end_of(Start start) {
+    error_code end;
+    start([&end](const error_code& error, const auto&...) { end = error; });
+    io.restart();
+    io.run_for(deadline.remaining());
+    if (io.stopped()) return end;
+    zero.close();
+    io.run();
+    return asio::error::timed_out;
+  }
+
+  error_code connect() {
+    error_code error;
+    const auto ends = tcp::resolver(io).resolve(spec.master_addr, std::to_string(spec.master_port), error);
+    if (error) return error;
+    zero = tcp::socket(io);
+    return end_of([&](auto end) { asio::async_connect(zero, ends, end); });
+  }
+
   /// Sends a message to rank 0, and reads its answer. Returns the fault, if any.
   std::string ask(const Report& report, Answer& answer) {
     const Hello question = message(report);
-    auto* const bytes = reinterpret_cast<char*>(&answer);
-    zero.expires_after(deadline.remaining());
-    zero.write(reinterpret_cast<const char*>(&question), sizeof question).flush();
-    if (zero.read(bytes, sizeof answer.sign) && answer.sign != Answer::kSign) return kOther;
-    if (zero.read(bytes + sizeof answer.sign, sizeof answer - sizeof answer.sign)) return "";
-    if (zero.error() == asio::error::eof) return "it closed the connection";
-    return deadline.has_passed() ? "no answer" : zero.error().message();
+    const auto send = [&](auto end) {
+      asio::async_write(zero, asio::buffer(&question, sizeof question), end);
+    };
+    const auto sign = [&](auto end) {
+      asio::async_read(zero, asio::buffer(&answer, sizeof answer.sign), end);
+    };
+    const auto rest = [&](auto end) {
+      asio::async_read(zero, asio::buffer(&answer, sizeof answer) + sizeof answer.sign, end);
+    };
+    error_code error = end_of(send);
+    if (!error) error = end_of(sign);
+    if (!error && answer.sign != Answer::kSign) return kOther;
+    if (!error) error = end_of(rest);
+    if (!error) return "";
+    if (error == asio::error::eof) return "it closed the connection";
+    return deadline.has_passed() ? "no answer" : error.message();
   }
 
   Meeting meet_rank_zero() {
@@ -278,10 +308,8 @@ struct Rendezvous::Network {
     std::string why;
     while (!deadline.has_passed()) {
       Answer answer;
-      zero = tcp::iostream();
-      zero.expires_after(deadline.remaining());
-      zero.connect(spec.master_addr, std::to_string(spec.master_port));
-      const std::string fault = zero ? ask({}, answer) : zero.error().message();
+      const error_code error = connect();
+      const std::string fault = error ? error.message() : ask({}, answer);
       if (fault.empty()) return meeting_of(answer);
       if (why.empty() || !deadline.has_passed()) why = fault;  // what ended by the deadline says less
       std::this_thread::sleep_for(std::min(kPause, deadline.remaining()));
