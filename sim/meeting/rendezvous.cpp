@@ -274,31 +274,18 @@ struct Rendezvous::Network {
     return asio::error::timed_out;
   }
 
-  error_code connect() {
-    error_code error;
-    const auto ends = tcp::resolver(io).resolve(spec.master_addr, std::to_string(spec.master_port), error);
-    if (error) return error;
-    zero = tcp::socket(io);
-    return end_of([&](auto end) { asio::async_connect(zero, ends, end); });
-  }
-
   /// Sends a message to rank 0, and reads its answer. Returns the fault, if any.
   std::string ask(const Report& report, Answer& answer) {
     const Hello question = message(report);
-    const auto send = [&](auto end) {
-      asio::async_write(zero, asio::buffer(&question, sizeof question), end);
+    const auto is_other = [&] { return answer.sign != Answer::kSign; };
+    const auto missing = [&](const error_code& error, std::size_t count) {
+      return error || (count >= sizeof answer.sign && is_other()) ? 0 : sizeof answer - count;
     };
-    const auto sign = [&](auto end) {
-      asio::async_read(zero, asio::buffer(&answer, sizeof answer.sign), end);
-    };
-    const auto rest = [&](auto end) {
-      asio::async_read(zero, asio::buffer(&answer, sizeof answer) + sizeof answer.sign, end);
-    };
-    error_code error = end_of(send);
-    if (!error) error = end_of(sign);
-    if (!error && answer.sign != Answer::kSign) return kOther;
-    if (!error) error = end_of(rest);
-    if (!error) return "";
+    error_code error =
+        end_of([&](auto end) { async_write(zero, asio::buffer(&question, sizeof question), end); });
+    if (!error)
+      error = end_of([&](auto end) { async_read(zero, asio::buffer(&answer, sizeof answer), missing, end); });
+    if (!error) return is_other() ? kOther : "";
     if (error == asio::error::eof) return "it closed the connection";
     return deadline.has_passed() ? "no answer" : error.message();
   }
@@ -308,7 +295,10 @@ struct Rendezvous::Network {
     std::string why;
     while (!deadline.has_passed()) {
       Answer answer;
-      const error_code error = connect();
+      error_code error;
+      const auto ends = tcp::resolver(io).resolve(spec.master_addr, std::to_string(spec.master_port), error);
+      zero = tcp::socket(io);
+      if (!error) error = end_of([&](auto end) { async_connect(zero, ends, end); });
       const std::string fault = error ? error.message() : ask({}, answer);
       if (fault.empty()) return meeting_of(answer);
       if (why.empty() || !deadline.has_passed()) why = fault;  // what ended by the deadline says less
