@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "verify/output/phrases.h"
@@ -16,9 +17,52 @@ namespace {
 
 constexpr double kRounding = std::numeric_limits<double>::epsilon();
 constexpr double kOfTensor = (1 << 22) * kRounding, kOfAll = (1 << 9) * kRounding;
+constexpr double kOfTwin = 16;
+constexpr std::int64_t kExplained = 8;  // wrong values of a layout; what the others are is only measured
 
-/// The largest elements of all values of a kind in a step.
-using Largest = std::map<std::pair<std::int64_t, PublishedKind>, double>;
+/// Returns the largest difference of two values in an element that both have.
+double largest_error(const std::vector<double>& some, const std::vector<double>& others) {
+  double most = 0;
+  for (std::size_t i = 0; i < std::min(some.size(), others.size()); ++i)
+    if (const double error = std::abs(some[i] - others[i]); error > most) most = error;
+  return most;
+}
+
+/// How far a right value may be from the reference.
+class Bounds {
+ public:
+  Bounds(const GlobalValues& reference, const GlobalValues* twin) {
+    for (const auto& [key, value] : reference.values) {
+      const std::vector<double> right = reference.at(key).elements();
+      double& most = largest_[{key.step, key.kind}];
+      most = std::max(most, largest_of(right));
+      if (twin == nullptr || !twin->values.contains(key)) continue;
+      const double error = largest_error(right, twin->at(key).elements());
+      errors_[key] = error;
+      if (error > 0) relative_[key.step].push_back(error / largest_of(right));
+    }
+  }
+
+  double of(const ValueKey& key, double largest) const {
+    const double exact = kOfTensor * largest + kOfAll * largest_.at({key.step, key.kind});
+    const auto error = errors_.find(key);
+    return std::max(
+        exact, kOfTwin * std::max(error == errors_.end() ? 0 : error->second, mean_of(key.step) * largest));
+  }
+
+ private:
+  /// Returns the mean of the relative errors of the twin in a step.
+  double mean_of(std::int64_t step) const {
+    const auto found = relative_.find(step);
+    if (found == relative_.end()) return 0;
+    return std::accumulate(found->second.begin(), found->second.end(), 0.0) /
+           static_cast<double>(found->second.size());
+  }
+
+  std::map<std::pair<std::int64_t, PublishedKind>, double> largest_;  // of all values of a kind in a step
+  std::map<ValueKey, double> errors_;                                 // of the twin
+  std::map<std::int64_t, std::vector<double>> relative_;              // by step
+};
 
 /// Returns the keys in the order in which a training computes their values: gradients backwards.
 std::vector<ValueKey> in_order(const GlobalValues& reference) {
@@ -57,8 +101,7 @@ std::string why_incomparable(const GlobalValues& layout, const GlobalValues& ref
 
 /// Compares one value. What is right raises the worst slack.
 WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vector<double>& serial,
-                    double largest_of_all, double& worst_slack) {
-  const double bound = kOfTensor * largest_of(serial) + kOfAll * largest_of_all;
+                    double bound, double& worst_slack) {
   std::set<std::int64_t> wrong, present;
   WrongValue value{.key = key, .elements = std::ssize(serial)};
   for (const Piece& piece : got.pieces) {
@@ -86,27 +129,26 @@ WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vect
 }  // namespace
 
 ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& reference,
-                               const NamesOfLayout& names) {
+                               const GlobalValues* twin, const NamesOfLayout& names) {
   ComparedValues result{.incomparable = why_incomparable(layout, reference)};
   if (!result.incomparable.empty()) return result;
-  Largest largest;
-  for (const auto& [key, value] : reference.values) {
-    double& most = largest[{key.step, key.kind}];
-    for (const Piece& piece : value.pieces) most = std::max(most, largest_of(piece.elements));
-  }
+  const Bounds bounds(reference, twin);
   for (const ValueKey& key : in_order(reference)) {
-    const GlobalValue& right = reference.values.at(key);
-    const auto own = layout.values.find(key);
+    const StoredValue& stored = reference.values.at(key);
     ++result.values;
-    result.elements += right.count();
-    if (own == layout.values.end()) {
-      result.wrong.push_back({key, right.count(), right.count(), {}, "no rank has it"});
+    result.elements += stored.count();
+    if (!layout.values.contains(key)) {
+      result.wrong.push_back({key, stored.count(), stored.count(), {}, "no rank has it"});
       continue;
     }
-    WrongValue value =
-        compared(key, own->second, right.elements(), largest[{key.step, key.kind}], result.worst_slack);
+    const GlobalValue got = layout.at(key);
+    const std::vector<double> serial = reference.at(key).elements();
+    const double bound = bounds.of(key, largest_of(serial));
+    WrongValue value = compared(key, got, serial, bound, result.worst_slack);
     if (value.wrong == 0) continue;
-    if (value.what.empty()) value.what = explained_value(value, own->second, reference, names);
+    const SeenValue seen{value, got, serial, bound, reference, names};
+    if (value.what.empty())
+      value.what = std::ssize(result.wrong) < kExplained ? explained_value(seen) : measured_value(seen);
     result.wrong.push_back(std::move(value));
   }
   return result;

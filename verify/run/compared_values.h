@@ -3,10 +3,14 @@
 /// A training on a layout, held against the same training on another one, such as one rank: every element
 /// that any rank has published, in the order in which a step computes them.
 ///
-/// Exact   values are f64. An element is right if it differs by at most 2^22 roundings of the largest
-///         element of its tensor, which is the worst that a sum of as many terms can do, and 2^9 roundings of
-///         the largest of all tensors of its kind in the step. Both numbers are chosen. A gradient that is
-///         zero but for rounding, such as that of the bias of keys, has the second part alone.
+/// Exact   where both computed in f64, an element is right if it differs by at most 2^22 roundings of the
+///         largest element of its tensor, which is the worst that a sum of as many terms can do, and 2^9
+///         roundings of the largest of all tensors of its kind in the step. Both numbers are chosen. A
+///         gradient that is zero but for rounding, such as that of the bias of keys, has the second part
+///         alone.
+///         Otherwise the bound comes from a twin, the reference with other roundings. It is 16 times the
+///         largest error of the twin in the tensor, or its mean over all tensors of the step, relative to
+///         their largest elements. The 16 is chosen.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +47,8 @@ struct ComparedValues {
   bool holds() const { return wrong.empty() && incomparable.empty() && values > 0; }
 };
 
+/// `twin` may be null.
 ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& reference,
-                               const NamesOfLayout& names);
+                               const GlobalValues* twin, const NamesOfLayout& names);
 
 }  // namespace verify

@@ -40,44 +40,34 @@ std::int64_t place_in_whole(const sim::GuestPlace& place, std::int64_t element) 
   return number;
 }
 
-Piece piece_of(int rank, const sim::Published& published, const sim::GuestPlace& place) {
-  Piece piece{.rank = rank, .places = {}, .elements = {}};
-  piece.elements.resize(published.values.size() / sizeof(double));
-  if (piece.elements.empty()) return piece;
-  std::memcpy(piece.elements.data(), published.values.data(), piece.elements.size() * sizeof(double));
+Piece piece_of(const StoredValue::Part& part) {
+  Piece piece{.rank = part.rank, .places = {}, .elements = part.read()};
   for (std::int64_t i = 0; i < std::ssize(piece.elements); ++i)
-    piece.places.push_back(place_in_whole(place, place.begin + i));
+    piece.places.push_back(place_in_whole(part.place, part.place.begin + i));
   return piece;
 }
 
 /// Makes one number of a loss, which replicas have given as sums and weights.
-void divide(GlobalValue& loss) {
+GlobalValue divided(const GlobalValue& loss) {
   const std::vector<double> elements = loss.elements();
   double sum = 0, weight = 0;
   for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
     sum += elements[i];
     weight += elements[i + 1];
   }
-  loss.whole = {1};
-  const int rank = loss.pieces.front().rank;
-  loss.pieces = {{.rank = rank, .places = {0}, .elements = {sum / weight}}};
+  return {.whole = {1}, .pieces = {{loss.pieces.front().rank, {0}, {sum / weight}}}};
 }
 
-void add(GlobalValues& all, int rank, const sim::Published& published, const sim::GuestPlace& place) {
-  if (place.kind == "left out") all.left_out.insert(published.name);
-  const std::optional<PublishedKind> kind = kind_of(place.kind);
-  if (!kind || published.dtype != sim::DType::f64) return;
-  GlobalValue& value = all.values[{place.step, *kind, published.name}];
-  if (value.pieces.empty()) value.whole = place.whole;
-  if (value.whole != place.whole) {
-    value.disagreement = fmt::format("{} on rank {} and {} on rank {}", text_of_shape(value.whole),
-                                     value.pieces.front().rank, text_of_shape(place.whole), rank);
-    return;
-  }
-  value.pieces.push_back(piece_of(rank, published, place));
-  const bool is_first_of_name = *kind == PublishedKind::parameter && place.step == 0 &&
-                                std::ranges::find(all.parameters, published.name) == all.parameters.end();
-  if (is_first_of_name) all.parameters.push_back(published.name);
+std::int64_t product_of(const std::vector<std::int64_t>& whole) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : whole) elements *= size;
+  return elements;
+}
+
+std::vector<double> doubles_of(const std::vector<std::byte>& values) {
+  std::vector<double> elements(values.size() / sizeof(double));
+  if (!elements.empty()) std::memcpy(elements.data(), values.data(), elements.size() * sizeof(double));
+  return elements;
 }
 
 }  // namespace
@@ -100,29 +90,51 @@ double largest_of(const std::vector<double>& elements) {
   return most;
 }
 
-std::int64_t GlobalValue::count() const {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : whole) elements *= size;
-  return elements;
-}
-
 std::vector<double> GlobalValue::elements() const {
-  std::vector<double> all(static_cast<std::size_t>(count()), std::numeric_limits<double>::quiet_NaN());
+  std::vector<double> all(static_cast<std::size_t>(product_of(whole)),
+                          std::numeric_limits<double>::quiet_NaN());
   for (const Piece& piece : pieces)
     for (std::size_t i = 0; i < piece.places.size(); ++i)
       all[static_cast<std::size_t>(piece.places[i])] = piece.elements[i];
   return all;
 }
 
+std::int64_t StoredValue::count() const { return product_of(whole); }
+
+void GlobalValues::add(int rank, const std::string& name, const sim::GuestPlace& place, ReadElements read) {
+  if (place.kind == "left out") left_out.insert(name);
+  const std::optional<PublishedKind> kind = kind_of(place.kind);
+  if (!kind) return;
+  StoredValue& value = values[{place.step, *kind, name}];
+  if (value.parts.empty()) {
+    value.whole = *kind == PublishedKind::loss ? std::vector<std::int64_t>{1} : place.whole;
+    if (*kind == PublishedKind::parameter && place.step == 0) parameters.push_back(name);
+  } else if (const StoredValue::Part& first = value.parts.front(); first.place.whole != place.whole) {
+    value.disagreement = fmt::format("{} on rank {} and {} on rank {}", text_of_shape(first.place.whole),
+                                     first.rank, text_of_shape(place.whole), rank);
+    return;
+  }
+  value.parts.push_back({rank, place, std::move(read)});
+}
+
+GlobalValue GlobalValues::at(const ValueKey& key) const {
+  const StoredValue& stored = values.at(key);
+  GlobalValue value{.whole = stored.parts.front().place.whole, .pieces = {}};
+  for (const StoredValue::Part& part : stored.parts) value.pieces.push_back(piece_of(part));
+  return key.kind == PublishedKind::loss ? divided(value) : value;
+}
+
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record) {
   GlobalValues all;
   for (std::size_t rank = 0; rank < record.places.size(); ++rank) {
     const std::vector<sim::Published>& published = report.ranks[rank].published;
-    for (std::size_t i = 0; i < std::min(published.size(), record.places[rank].size()); ++i)
-      add(all, report.ranks[rank].rank, published[i], record.places[rank][i]);
+    for (std::size_t i = 0; i < std::min(published.size(), record.places[rank].size()); ++i) {
+      const sim::Published& each = published[i];
+      if (each.dtype == sim::DType::f64)
+        all.add(report.ranks[rank].rank, each.name, record.places[rank][i],
+                [&each] { return doubles_of(each.values); });
+    }
   }
-  for (auto& [key, value] : all.values)
-    if (key.kind == PublishedKind::loss) divide(value);
   return all;
 }
 

@@ -1,13 +1,16 @@
 #pragma once
 
-/// What a program has published of its training, by name, with the parts of each value that ranks hold. Runs
-/// of one program on several layouts have the same names.
+/// What a training has published, by name, with the parts of each value that ranks hold. Runs of one program
+/// on several layouts have the same names.
 ///
 /// Shapes  elements are numbered row by row in the whole. A loss is one number: the sum of what all replicas
 ///         give, divided by the sum of their weights.
+/// Calls   elements are read when a value is asked for, from the report of a run or from files, so a
+///         comparison holds few values at a time.
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -40,19 +43,37 @@ struct Piece {
   std::vector<double> elements;
 };
 
+/// A value that is put together.
 struct GlobalValue {
   std::vector<std::int64_t> whole;  // the shape
   std::vector<Piece> pieces;
-  std::string disagreement;  // of ranks about the shape
-  std::int64_t count() const;
   /// Returns the elements; no number where no rank has one.
   std::vector<double> elements() const;
 };
 
+using ReadElements = std::function<std::vector<double>()>;
+
+/// Where the elements of a value are.
+struct StoredValue {
+  struct Part {
+    int rank;
+    sim::GuestPlace place;
+    ReadElements read;
+  };
+  std::vector<std::int64_t> whole;
+  std::vector<Part> parts;
+  std::string disagreement;  // of ranks about the shape
+  std::int64_t count() const;
+};
+
 struct GlobalValues {
-  std::map<ValueKey, GlobalValue> values;
+  std::map<ValueKey, StoredValue> values;
   std::vector<std::string> parameters;  // in the order of the model: that in which ranks publish them
   std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
+
+  /// Takes what a rank has published. What is of no known kind is left.
+  void add(int rank, const std::string& name, const sim::GuestPlace& place, ReadElements read);
+  GlobalValue at(const ValueKey& key) const;
 };
 
 /// Returns "[2, 3]".
@@ -60,6 +81,7 @@ std::string text_of_shape(const std::vector<std::int64_t>& whole);
 /// Returns the largest magnitude of some elements; 0 if there are none.
 double largest_of(const std::vector<double>& elements);
 
+/// Returns what the guests of a run have published. The report outlives it.
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record);
 
 }  // namespace verify

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "sim/comm/process_group.h"
@@ -17,22 +16,20 @@ namespace verify {
 namespace {
 
 constexpr double kUnit = std::numeric_limits<double>::epsilon();
-constexpr double kEqual = (1 << 25) * kUnit;  // of the largest element; chosen
-constexpr double kCounts = 1.0 / (1 << 13);   // of it: a smaller element says nothing of a factor; chosen
-constexpr double kSameFactor = (1 << 29) * kUnit;  // of two quotients; chosen
+constexpr double kEqual = (1 << 25) * kUnit;       // of the largest element; chosen
+constexpr double kOfBound = 4;                     // chosen
+constexpr double kCounts = 1.0 / (1 << 13);        // of it: a smaller tensor is not taken for another; chosen
+constexpr double kSameFactor = (1 << 29) * kUnit;  // of a factor and a whole number; chosen
 
-/// A wrong value beside the right one.
-struct Seen {
-  const WrongValue& wrong;
-  const GlobalValue& got;
-  const GlobalValues& reference;
-  const NamesOfLayout& names;
-  std::vector<double> serial;
-  double scale = 0;
+struct Seen : SeenValue {
+  explicit Seen(const SeenValue& value) : SeenValue(value), scale(largest_of(serial)) {}
+  double scale;
 
   bool is(double x, double wanted) const {
-    return std::abs(x - wanted) <= kEqual * std::max(scale, std::abs(wanted));
+    return std::abs(x - wanted) <= std::max(kEqual * std::max(scale, std::abs(wanted)), kOfBound * bound);
   }
+  /// The share of the largest element by which a relation may be missed.
+  double share() const { return std::max(kSameFactor, kOfBound * bound / scale); }
   /// Whether every element on wrong ranks is what `wanted` says of its number in the whole.
   template <typename Wanted>
   bool all(const Wanted& wanted) const {
@@ -56,17 +53,16 @@ std::string zero(const Seen& seen) {
   return seen.all([](std::size_t) { return 0.0; }) ? "it is zero" : "";
 }
 
-bool is_whole(double x) {
-  return std::abs(x) > 1.5 && std::abs(x - std::round(x)) <= kSameFactor * std::abs(x);
+bool is_whole(double x, double share) {
+  return std::abs(x) > 1.5 && std::abs(x - std::round(x)) <= share * std::abs(x);
 }
 
 /// Returns "2 times" or "1/2 of", and the names of sizes that are the number.
-std::string text_of_factor(double factor, const NamesOfLayout& names) {
+std::string text_of_factor(double factor, double share, const NamesOfLayout& names) {
   const bool is_part = std::abs(factor) < 1;
   const double times = is_part ? 1 / factor : factor;
   const double whole = std::round(times);
-  if (std::abs(times - whole) > kSameFactor * std::abs(times))
-    return fmt::format("it is {:.6g} times ", factor);
+  if (std::abs(times - whole) > share * std::abs(times)) return fmt::format("it is {:.6g} times ", factor);
   std::vector<std::string> called;
   for (const auto& [name, size] : names.sizes)
     if (static_cast<double>(size) == whole) called.push_back(name);
@@ -74,21 +70,23 @@ std::string text_of_factor(double factor, const NamesOfLayout& names) {
   return is_part ? fmt::format("it is 1/{}{} of ", whole, of) : fmt::format("it is {}{} times ", whole, of);
 }
 
+/// Looks for the factor by which the value is nearest to the right one.
 std::string factor(const Seen& seen) {
-  std::optional<double> found;
+  double both = 0, right = 0;
   for (const Piece& piece : seen.got.pieces) {
     if (!seen.wrong.ranks.contains(piece.rank)) continue;
     for (std::size_t i = 0; i < piece.places.size(); ++i) {
-      const double right = seen.serial[static_cast<std::size_t>(piece.places[i])];
-      if (std::abs(right) < kCounts * seen.scale) continue;
-      const double own = piece.elements[i] / right;
-      if (!found) found = own;
-      if (std::abs(own - *found) > kSameFactor * std::max(1.0, std::abs(*found))) return "";
+      const double wanted = seen.serial[static_cast<std::size_t>(piece.places[i])];
+      both += piece.elements[i] * wanted;
+      right += wanted * wanted;
     }
   }
-  if (!found || !seen.all([&](std::size_t i) { return *found * seen.serial[i]; })) return "";
-  if (seen.serial.size() == 1 && !is_whole(*found) && !is_whole(1 / *found)) return "";
-  return text_of_factor(*found, seen.names) + "the right one";
+  const double found = both / right;
+  const double share = seen.share();
+  if (!(std::abs(found) > share) || !std::isfinite(found) || std::abs(found - 1) <= share) return "";
+  if (!seen.all([&](std::size_t i) { return found * seen.serial[i]; })) return "";
+  if (seen.serial.size() == 1 && !is_whole(found, share) && !is_whole(1 / found, share)) return "";
+  return text_of_factor(found, share, seen.names) + "the right one";
 }
 
 /// Ranks that hold the same elements of a value, and the different copies that they have of them.
@@ -168,9 +166,9 @@ std::string missing_sum(const Seen& seen) {
 }
 
 std::string another_tensor(const Seen& seen) {
-  for (const auto& [key, value] : seen.reference.values) {
-    if (key.kind != seen.wrong.key.kind || key == seen.wrong.key || value.whole != seen.got.whole) continue;
-    const std::vector<double> other = value.elements();
+  for (const auto& [key, stored] : seen.reference.values) {
+    if (key.kind != seen.wrong.key.kind || key == seen.wrong.key || stored.whole != seen.got.whole) continue;
+    const std::vector<double> other = seen.reference.at(key).elements();
     if (largest_of(other) < kCounts * seen.scale) continue;
     if (seen.all([&](std::size_t i) { return other[i]; })) return "it is " + text_of(key);
     const bool is_step_before = key.name == seen.wrong.key.name && key.step + 1 == seen.wrong.key.step;
@@ -180,32 +178,29 @@ std::string another_tensor(const Seen& seen) {
   return "";
 }
 
-/// What holds of some elements alone, and names no cause.
-std::string extent(const Seen& seen) {
-  if (seen.serial.size() == 1)
-    return fmt::format("it is {:.8g} in place of {:.8g}", seen.got.elements().front(), seen.serial.front());
-  double error = 0;
-  for (const Piece& piece : seen.got.pieces)
-    for (std::size_t i = 0; i < piece.places.size(); ++i)
-      error = std::max(error,
-                       std::abs(piece.elements[i] - seen.serial[static_cast<std::size_t>(piece.places[i])]));
-  return fmt::format("it differs in {} of {} elements, by {:.2g} of the largest at most",
-                     grouped_digits(seen.wrong.wrong), grouped_digits(seen.wrong.elements),
-                     error / seen.scale);
-}
-
 }  // namespace
 
-std::string explained_value(const WrongValue& wrong, const GlobalValue& got, const GlobalValues& reference,
-                            const NamesOfLayout& names) {
-  Seen seen{wrong, got, reference, names, reference.values.at(wrong.key).elements()};
-  seen.scale = largest_of(seen.serial);
+std::string measured_value(const SeenValue& value) {
+  if (value.serial.size() == 1)
+    return fmt::format("it is {:.8g} in place of {:.8g}", value.got.elements().front(), value.serial.front());
+  double error = 0;
+  for (const Piece& piece : value.got.pieces)
+    for (std::size_t i = 0; i < piece.places.size(); ++i)
+      error = std::max(error,
+                       std::abs(piece.elements[i] - value.serial[static_cast<std::size_t>(piece.places[i])]));
+  return fmt::format("it differs in {} of {} elements, by {:.2g} of the largest at most",
+                     grouped_digits(value.wrong.wrong), grouped_digits(value.wrong.elements),
+                     error / largest_of(value.serial));
+}
+
+std::string explained_value(const SeenValue& value) {
+  const Seen seen(value);
   for (std::string (*const recogniser)(const Seen&) :
-       {no_number, zero, factor, missing_sum, another_tensor, extent}) {
+       {no_number, zero, factor, missing_sum, another_tensor}) {
     std::string what = recogniser(seen);
     if (!what.empty()) return what;
   }
-  return "";
+  return measured_value(value);
 }
 
 }  // namespace verify
