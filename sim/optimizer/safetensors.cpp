@@ -94,7 +94,7 @@ bool is_entry(const Json& entry) {
 
 /// Turns a tensor whose last dimension is the numbers of an element of the field into one of the field.
 template <typename Says>
-void become_field(StoredTensor& tensor, const Says& says) {
+void become_field(SafetensorsIndex::Place& tensor, const Says& says) {
   const bool is_field =
       tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
   if (!is_field) says("a tensor of the field has a last dimension of four F64");
@@ -104,7 +104,7 @@ void become_field(StoredTensor& tensor, const Says& says) {
 
 /// Reads the entries of a header.
 struct Reader {
-  std::string_view values;         // the bytes after the header
+  std::uint64_t size;              // bytes after the header
   const std::string& file;         // its name, for messages
   std::set<std::string> of_field;  // names of the tensors of the field
 
@@ -112,12 +112,12 @@ struct Reader {
   /// product cannot overflow; a shape with a size of 0 has no elements.
   template <typename Says>
   std::vector<std::int64_t> shape(const Json& sizes, std::int64_t bytes, const Says& says) const {
-    const auto most = static_cast<std::int64_t>(values.size());
-    const bool is_empty = std::any_of(sizes.begin(), sizes.end(), [](const Json& size) { return size == 0; });
+    const auto most = static_cast<std::int64_t>(size);
+    const bool is_empty = std::any_of(sizes.begin(), sizes.end(), [](const Json& one) { return one == 0; });
     std::vector<std::int64_t> shape;
-    for (const Json& size : sizes) {
-      const bool is_size = size.is_number_unsigned() && size <= std::numeric_limits<std::int32_t>::max();
-      shape.push_back(is_size ? size.get<std::int64_t>() : -1);
+    for (const Json& one : sizes) {
+      const bool is_size = one.is_number_unsigned() && one <= std::numeric_limits<std::int32_t>::max();
+      shape.push_back(is_size ? one.get<std::int64_t>() : -1);
       if (!is_size || (!is_empty && bytes > most / shape.back()))
         says("the values of the shape fit into the file");
       if (!is_empty) bytes *= shape.back();
@@ -125,10 +125,11 @@ struct Reader {
     return shape;
   }
 
-  StoredTensor tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
+  /// Reads an entry whose values begin behind those before it, which end at `end`.
+  SafetensorsIndex::Place tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
     const auto says = [&](const char* rule) { refuse_bytes(file, "tensor " + name, rule); };
     if (!is_entry(entry)) says("a tensor has dtype, shape and two data_offsets");
-    StoredTensor tensor;
+    SafetensorsIndex::Place tensor;
     const auto known = std::find_if(kNames.begin(), kNames.end(),
                                     [&](const StoredName& n) { return entry.at("dtype") == n.text; });
     if (known == kNames.end()) says("dtypes are F64, F32, BF16 and I32");
@@ -136,33 +137,34 @@ struct Reader {
     tensor.shape = shape(entry.at("shape"), size_of(tensor.dtype), says);
     const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
     std::int64_t bytes = is_empty ? 0 : size_of(tensor.dtype);  // no overflow: an empty tensor starts at 0
-    for (const std::int64_t size : tensor.shape) bytes *= size;
+    for (const std::int64_t one : tensor.shape) bytes *= one;
     const Json& offsets = entry.at("data_offsets");
     const auto after = end + static_cast<std::uint64_t>(bytes);
     const bool are_numbers = offsets.at(0).is_number_unsigned() && offsets.at(1).is_number_unsigned();
-    if (!are_numbers || offsets.at(0) != end || offsets.at(1) != after || after > values.size())
+    if (!are_numbers || offsets.at(0) != end || offsets.at(1) != after || after > size)
       says("the values of the tensors follow one another without gaps, as long as their shapes say");
-    const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
-    tensor.values.assign(own.begin(), own.end());
-    end += static_cast<std::uint64_t>(bytes);
+    tensor.begin = end;
+    tensor.bytes = static_cast<std::uint64_t>(bytes);
+    end = after;
     if (of_field.contains(name)) become_field(tensor, says);
     return tensor;
   }
 };
 
-/// Returns the bytes of the header, and refuses a header that does not lie within the file.
-std::string_view header_of(std::string_view bytes, const std::string& name) {
-  if (bytes.size() < kLengthBytes)
-    refuse_bytes(name, fmt::format("the file has {} bytes", bytes.size()),
+/// Returns the bytes of the header of a file that begins with these bytes and has so many in all. It refuses
+/// a header that does not lie within the file.
+std::uint64_t header_size(std::string_view begin, std::uint64_t size, const std::string& name) {
+  if (begin.size() < kLengthBytes)
+    refuse_bytes(name, fmt::format("the file has {} bytes", begin.size()),
                  "a file begins with eight bytes that hold the length of its header");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
-    length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  if (length > kMostHeaderBytes || length > bytes.size() - kLengthBytes) {
-    refuse_bytes(name, fmt::format("a header of {} bytes in a file of {}", length, bytes.size()),
+    length |= std::uint64_t{static_cast<unsigned char>(begin[i])} << (8 * i);
+  if (length > kMostHeaderBytes || length > size - kLengthBytes) {
+    refuse_bytes(name, fmt::format("a header of {} bytes in a file of {}", length, size),
                  "the header lies within the file, and has at most 100000000 bytes");
   }
-  return bytes.substr(kLengthBytes, length);
+  return length;
 }
 
 std::set<std::string> names_in(const std::string& text, const std::string& name) {
@@ -203,6 +205,33 @@ std::pair<std::uint64_t, std::uint64_t> offsets_of(const Json& entry) {
   return {number(0), number(1)};
 }
 
+SafetensorsIndex index_of(std::string_view text, std::uint64_t file_size, const std::string& name) {
+  const Json header = parsed(text, name);
+  if (!header.is_object() || text.front() != '{')
+    refuse_bytes(name, "the header is something else", "the header is a JSON object");
+  SafetensorsIndex index{.tensors = {}, .metadata = metadata_of(header, name)};
+  const std::uint64_t first = kLengthBytes + text.size();
+  Reader reader{.size = file_size - first, .file = name, .of_field = {}};
+  if (const auto of_field = index.metadata.extract(kFieldTensors))
+    reader.of_field = names_in(of_field.mapped(), name);
+  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // the order of values
+  for (const auto& [key, entry] : header.items()) {
+    if (key != kMetadata) order.emplace_back(offsets_of(entry), key);
+  }
+  std::sort(order.begin(), order.end());
+  std::uint64_t end = 0;
+  for (const auto& [offsets, key] : order) {
+    SafetensorsIndex::Place place = reader.tensor(key, header.at(key), end);
+    place.begin += first;
+    index.tensors[key] = std::move(place);
+  }
+  if (end != reader.size) {
+    refuse_bytes(name, fmt::format("{} bytes follow the header, and the tensors have {}", reader.size, end),
+                 "the values of the tensors fill the file");
+  }
+  return index;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view name) {
@@ -239,27 +268,24 @@ std::string encoded(const Safetensors& file) {
 }
 
 Safetensors decoded(std::string_view bytes, const std::string& name) {
-  const std::string_view text = header_of(bytes, name);
-  const Json header = parsed(text, name);
-  if (!header.is_object() || text.front() != '{')
-    refuse_bytes(name, "the header is something else", "the header is a JSON object");
-  Safetensors file{.tensors = {}, .metadata = metadata_of(header, name)};
-  Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = {}};
-  if (const auto of_field = file.metadata.extract(kFieldTensors))
-    reader.of_field = names_in(of_field.mapped(), name);
-  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // the order of values
-  for (const auto& [key, entry] : header.items()) {
-    if (key != kMetadata) order.emplace_back(offsets_of(entry), key);
-  }
-  std::sort(order.begin(), order.end());
-  std::uint64_t end = 0;
-  for (const auto& [offsets, key] : order) file.tensors[key] = reader.tensor(key, header.at(key), end);
-  if (end != reader.values.size()) {
-    refuse_bytes(
-        name, fmt::format("{} bytes follow the header, and the tensors have {}", reader.values.size(), end),
-        "the values of the tensors fill the file");
+  const std::uint64_t length = header_size(bytes, bytes.size(), name);
+  SafetensorsIndex index = index_of(bytes.substr(kLengthBytes, length), bytes.size(), name);
+  Safetensors file{.tensors = {}, .metadata = std::move(index.metadata)};
+  for (auto& [key, place] : index.tensors) {
+    const auto own = std::as_bytes(std::span(bytes.substr(place.begin, place.bytes)));
+    file.tensors[key] = {place.dtype, std::move(place.shape), {own.begin(), own.end()}};
   }
   return file;
+}
+
+SafetensorsIndex safetensors_index(std::istream& file, std::uint64_t size, const std::string& name) {
+  std::string begin(std::min<std::uint64_t>(size, kLengthBytes), '\0');
+  file.read(begin.data(), std::ssize(begin));
+  std::string text(header_size(begin, size, name), '\0');
+  if (!file.read(text.data(), std::ssize(text)))
+    refuse_bytes(name, fmt::format("a header of {} bytes cannot be read", text.size()),
+                 "the file is read as it was when it was opened");
+  return index_of(text, size, name);
 }
 
 }  // namespace sim

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,11 +36,24 @@ struct Safetensors {
   bool operator==(const Safetensors&) const = default;
 };
 
+/// What the header of a file says, without the values.
+struct SafetensorsIndex {
+  struct Place {
+    DType dtype = DType::f32;
+    std::vector<std::int64_t> shape;
+    std::uint64_t begin = 0, bytes = 0;  // of its values in the file
+  };
+  std::map<std::string, Place> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
 /// Whether a text is valid UTF-8, as the names in a safetensors file must be.
 bool is_utf8(std::string_view name);
 
 std::string encoded(const Safetensors& file);
 /// Decodes a file. Messages name it as `name`.
 Safetensors decoded(std::string_view bytes, const std::string& name);
+/// Reads the header of a file of so many bytes from a stream at its begin.
+SafetensorsIndex safetensors_index(std::istream& file, std::uint64_t size, const std::string& name);
 
 }  // namespace sim

@@ -40,6 +40,7 @@ const std::vector<CommandCode>& command_codes() {
                                                  {kOwn, "exam", Reader::exam, run_exam},
                                                  {kOwn, "inspect", Reader::inspect, run_inspect},
                                                  {kOwn, "run", Reader::run, run_run},
+                                                 {kOwn, "compare", Reader::compare, run_compare},
                                                  {kOwn, "list", Reader::list, run_list},
                                                  {kOfProject, "check", Reader::check_of_project, nullptr},
                                                  {kOfProject, "exam", Reader::exam_of_project, nullptr},

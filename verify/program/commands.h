@@ -14,6 +14,7 @@
 ///   exam      plants faults in cases, and says which of them the properties catch
 ///   inspect   says which ranks a job that hung waits for, from its flight-recorder dumps
 ///   run       runs a program in Python as virtual ranks, and says which of them cannot go on
+///   compare   holds values that ranks have written into folders against those of another run
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
 /// verify/program/README.md describes the JSON output, which other programs may parse.
@@ -55,6 +56,7 @@ int run_check(const Call& call);
 int run_exam(const Call& call);
 int run_inspect(const Call& call);
 int run_run(const Call& call);
+int run_compare(const Call& call);
 int run_list(const Call& call);
 /// The command check, for these cases.
 int check_cases(const Call& call, const CaseList& cases);

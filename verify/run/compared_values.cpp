@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -15,8 +14,19 @@ namespace verify {
 
 namespace {
 
-constexpr double kRounding = std::numeric_limits<double>::epsilon();
-constexpr double kOfTensor = (1 << 22) * kRounding, kOfAll = (1 << 9) * kRounding;
+/// Shares of the largest elements of a tensor, and of all tensors of its kind.
+struct Shares {
+  double of_tensor, of_all;
+};
+
+constexpr double power_of_half(int power) { return 1.0 / static_cast<double>(std::int64_t{1} << power); }
+
+Shares shares_in(sim::DType dtype) {
+  if (dtype == sim::DType::f64) return {power_of_half(30), power_of_half(43)};
+  if (dtype == sim::DType::f32) return {power_of_half(10), power_of_half(18)};
+  return {power_of_half(3), power_of_half(9)};
+}
+
 constexpr double kOfTwin = 16;
 constexpr std::int64_t kExplained = 8;  // wrong values of a layout; what the others are is only measured
 
@@ -31,7 +41,9 @@ double largest_error(const std::vector<double>& some, const std::vector<double>&
 /// How far a right value may be from the reference.
 class Bounds {
  public:
-  Bounds(const GlobalValues& reference, const GlobalValues* twin) {
+  Bounds(const GlobalValues& reference, const JudgedBy& judged)
+      : shares_(shares_in(judged.twin != nullptr ? sim::DType::f64 : judged.coarsest)) {
+    const GlobalValues* const twin = judged.twin;
     for (const auto& [key, value] : reference.values) {
       const std::vector<double> right = reference.at(key).elements();
       double& most = largest_[{key.step, key.kind}];
@@ -44,7 +56,7 @@ class Bounds {
   }
 
   double of(const ValueKey& key, double largest) const {
-    const double exact = kOfTensor * largest + kOfAll * largest_.at({key.step, key.kind});
+    const double exact = shares_.of_tensor * largest + shares_.of_all * largest_.at({key.step, key.kind});
     const auto error = errors_.find(key);
     return std::max(
         exact, kOfTwin * std::max(error == errors_.end() ? 0 : error->second, mean_of(key.step) * largest));
@@ -59,6 +71,7 @@ class Bounds {
            static_cast<double>(found->second.size());
   }
 
+  Shares shares_;
   std::map<std::pair<std::int64_t, PublishedKind>, double> largest_;  // of all values of a kind in a step
   std::map<ValueKey, double> errors_;                                 // of the twin
   std::map<std::int64_t, std::vector<double>> relative_;              // by step
@@ -129,10 +142,10 @@ WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vect
 }  // namespace
 
 ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& reference,
-                               const GlobalValues* twin, const NamesOfLayout& names) {
+                               const NamesOfLayout& names, const JudgedBy& judged) {
   ComparedValues result{.incomparable = why_incomparable(layout, reference)};
   if (!result.incomparable.empty()) return result;
-  const Bounds bounds(reference, twin);
+  const Bounds bounds(reference, judged);
   for (const ValueKey& key : in_order(reference)) {
     const StoredValue& stored = reference.values.at(key);
     ++result.values;

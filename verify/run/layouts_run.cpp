@@ -138,7 +138,7 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
     const GlobalValues own = global_values(one.run.report, record);
     all.left_out.insert(own.left_out.begin(), own.left_out.end());
     if (!one.is_broken() && one.compared.incomparable.empty())
-      one.compared = compared_values(own, right, nullptr, {each.sizes, record.groups});
+      one.compared = compared_values(own, right, {each.sizes, record.groups});
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
     all.layouts.push_back(std::move(one));
   }

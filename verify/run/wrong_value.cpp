@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kUnit = std::numeric_limits<double>::epsilon();
 constexpr double kEqual = (1 << 25) * kUnit;       // of the largest element; chosen
-constexpr double kOfBound = 4;                     // chosen
+                                                   // chosen
 constexpr double kCounts = 1.0 / (1 << 13);        // of it: a smaller tensor is not taken for another; chosen
 constexpr double kSameFactor = (1 << 29) * kUnit;  // of a factor and a whole number; chosen
 
@@ -26,10 +26,10 @@ struct Seen : SeenValue {
   double scale;
 
   bool is(double x, double wanted) const {
-    return std::abs(x - wanted) <= std::max(kEqual * std::max(scale, std::abs(wanted)), kOfBound * bound);
+    return std::abs(x - wanted) <= std::max(kEqual * std::max(scale, std::abs(wanted)), bound);
   }
   /// The share of the largest element by which a relation may be missed.
-  double share() const { return std::max(kSameFactor, kOfBound * bound / scale); }
+  double share() const { return std::max(kSameFactor, bound / scale); }
   /// Whether every element on wrong ranks is what `wanted` says of its number in the whole.
   template <typename Wanted>
   bool all(const Wanted& wanted) const {

@@ -68,6 +68,7 @@ enum class Reader : std::uint32_t {
   exam = 1U << 15U,
   exam_of_project = 1U << 16U,  // exam of such a program
   run = 1U << 17U,
+  compare = 1U << 18U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

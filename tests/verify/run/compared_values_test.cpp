@@ -104,7 +104,7 @@ RC_GTEST_PROP(ComparedValues, PartsThatAreRightHoldHoweverTheyAreCut, ()) {
   cut.publish(parts, [](int, double x) { return x; });
   Publications one(1);
   publish_whole(cut, one);
-  const ComparedValues compared = verify::compared_values(parts.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(parts.values(), one.values(), {});
   RC_ASSERT(compared.holds());
   RC_ASSERT(compared.values == 1);
   RC_ASSERT(compared.elements == cut.rows * cut.columns);
@@ -118,8 +118,7 @@ RC_GTEST_PROP(ComparedValues, ARankWhosePartIsAMultipleIsNamed, ()) {
   cut.publish(parts, [&](int rank, double x) { return rank == wrong ? 3 * x : x; });
   Publications one(1);
   publish_whole(cut, one);
-  const ComparedValues compared =
-      verify::compared_values(parts.values(), one.values(), nullptr, {{{"tp", 3}}, {}});
+  const ComparedValues compared = verify::compared_values(parts.values(), one.values(), {{{"tp", 3}}, {}});
   if (parts.report.ranks[static_cast<std::size_t>(wrong)].published.empty()) {
     RC_ASSERT(compared.holds());
     return;
@@ -140,7 +139,7 @@ RC_GTEST_PROP(ComparedValues, APartThatNoRankHasIsMissed, ()) {
   parts.report.ranks[static_cast<std::size_t>(absent)].published.clear();
   Publications one(1);
   publish_whole(cut, one);
-  const ComparedValues compared = verify::compared_values(parts.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(parts.values(), one.values(), {});
   RC_ASSERT(compared.wrong.size() == 1U);
   RC_ASSERT(has(compared.wrong.front().what, "no rank has "));
 }
@@ -158,7 +157,7 @@ std::string said(const std::vector<double>& first, const std::vector<double>& se
     two.add(rank, "y", vector_of(3), {5, 1, 3});
     two.add(rank, "x", vector_of(3, "gradient", 1), {2, 2, 1});
   }
-  const ComparedValues compared = verify::compared_values(two.values(), one.values(), nullptr, names);
+  const ComparedValues compared = verify::compared_values(two.values(), one.values(), names);
   return compared.wrong.empty() ? "right" : compared.wrong.front().what;
 }
 
@@ -185,7 +184,7 @@ TEST(ComparedValues, AGradientOfTheStepBeforeIsFound) {
   for (Publications* each : {&one, &other}) each->add(0, "x", vector_of(2), {1, 3});
   one.add(0, "x", vector_of(2, "gradient", 1), {4, 5});
   other.add(0, "x", vector_of(2, "gradient", 1), {5, 8});
-  const ComparedValues compared = verify::compared_values(other.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   ASSERT_EQ(compared.wrong.size(), 1U);
   EXPECT_EQ(compared.wrong.front().what, "the gradient of x in step 0 is added to it");
 }
@@ -202,7 +201,7 @@ TEST(ComparedValues, ValuesAreToldInTheOrderInWhichTheyAreComputed) {
   }
   one.add(0, "norm of the gradients", vector_of(1, "norm"), {1});
   other.add(0, "norm of the gradients", vector_of(1, "norm"), {2});
-  const ComparedValues compared = verify::compared_values(other.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   ASSERT_EQ(compared.wrong.size(), 3U);
   EXPECT_EQ(verify::text_of(compared.wrong[0].key), "the gradient of b.last in step 0");
   EXPECT_EQ(verify::text_of(compared.wrong[1].key), "the gradient of a.first in step 0");
@@ -218,11 +217,11 @@ TEST(ComparedValues, ALossIsTheSumOfAllReplicasOverTheirWeights) {
   one.add(0, "lm loss", of_replica(0, 1), {8, 4});
   two.add(0, "lm loss", of_replica(0, 2), {3, 3});
   two.add(1, "lm loss", of_replica(1, 2), {5, 1});
-  EXPECT_TRUE(verify::compared_values(two.values(), one.values(), nullptr, {}).holds());
+  EXPECT_TRUE(verify::compared_values(two.values(), one.values(), {}).holds());
   Publications wrong(2);
   wrong.add(0, "lm loss", of_replica(0, 2), {3, 3});
   wrong.add(1, "lm loss", of_replica(1, 2), {5, 2});
-  const ComparedValues compared = verify::compared_values(wrong.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(wrong.values(), one.values(), {});
   ASSERT_EQ(compared.wrong.size(), 1U);
   EXPECT_EQ(compared.wrong.front().what, "it is 1.6 in place of 2");
 }
@@ -231,7 +230,7 @@ TEST(ComparedValues, OtherShapesAreToldBeforeNumbers) {
   Publications one(1), other(1);
   one.add(0, "embedding", vector_of(2, "parameter"), {1, 2});
   other.add(0, "embedding", vector_of(3, "parameter"), {9, 9, 9});
-  const ComparedValues compared = verify::compared_values(other.values(), one.values(), nullptr, {});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   EXPECT_EQ(compared.incomparable,
             "the parameter embedding before step 0 is [3] here and [2] in the reference");
   EXPECT_FALSE(compared.holds());
