@@ -20,14 +20,21 @@ constexpr double kOfTensor = (1 << 22) * kRounding, kOfAll = (1 << 9) * kRoundin
 /// The largest elements of all values of a kind in a step.
 using Largest = std::map<std::pair<std::int64_t, PublishedKind>, double>;
 
+using Numbers = std::map<std::string, std::int64_t>;
+Numbers numbers_of(const std::vector<std::string>& names) {
+  Numbers numbers;
+  for (const std::string& name : names) numbers.emplace(name, std::ssize(numbers));
+  return numbers;
+}
+
 /// Returns the keys in the order in which a training computes their values: gradients backwards.
 std::vector<ValueKey> in_order(const GlobalValues& reference) {
-  std::map<std::string, std::int64_t> number;
-  for (const std::string& name : reference.parameters) number.emplace(name, std::ssize(number));
+  const Numbers parameters = numbers_of(reference.parameters), named = numbers_of(reference.named);
   std::vector<std::tuple<std::int64_t, PublishedKind, std::int64_t, ValueKey>> ordered;
   for (const auto& [key, value] : reference.values) {
-    const auto known = number.find(key.name);
-    const std::int64_t place = known == number.end() ? 0 : known->second;
+    const Numbers& numbers = key.kind == PublishedKind::value ? named : parameters;
+    const auto known = numbers.find(key.name);
+    const std::int64_t place = known == numbers.end() ? 0 : known->second;
     ordered.emplace_back(key.step, key.kind, key.kind == PublishedKind::gradient ? -place : place, key);
   }
   std::ranges::sort(ordered);

@@ -19,6 +19,7 @@ struct KindName {
 
 // By PublishedKind.
 constexpr KindName kKinds[] = {{"parameter", "parameters", "the parameter {} before step {}"},
+                               {"value", "values", "the value of {} in step {}"},
                                {"loss", "losses", "the loss '{}' of step {}"},
                                {"gradient", "gradients", "the gradient of {} in step {}"},
                                {"norm", "norms", "the {} in step {}"}};
@@ -74,10 +75,10 @@ void add(GlobalValues& all, int rank, const sim::Published& published, const sim
                                      value.pieces.front().rank, text_of_shape(place.whole), rank);
     return;
   }
+  const bool is_first_of_name = value.pieces.empty() && place.step == 0;
   value.pieces.push_back(piece_of(rank, published, place));
-  const bool is_first_of_name = *kind == PublishedKind::parameter && place.step == 0 &&
-                                std::ranges::find(all.parameters, published.name) == all.parameters.end();
-  if (is_first_of_name) all.parameters.push_back(published.name);
+  if (is_first_of_name && *kind == PublishedKind::parameter) all.parameters.push_back(published.name);
+  if (is_first_of_name && *kind == PublishedKind::value) all.named.push_back(published.name);
 }
 
 }  // namespace

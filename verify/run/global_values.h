@@ -19,7 +19,7 @@
 namespace verify {
 
 /// In the order in which a step computes them.
-enum class PublishedKind { parameter, loss, gradient, norm };
+enum class PublishedKind { parameter, value, loss, gradient, norm };
 /// Returns "parameters", "losses" and so on.
 std::string plural_of(PublishedKind kind);
 
@@ -52,6 +52,7 @@ struct GlobalValue {
 struct GlobalValues {
   std::map<ValueKey, GlobalValue> values;
   std::vector<std::string> parameters;  // in the order of the model: that in which ranks publish them
+  std::vector<std::string> named;       // by shardproof.publish() of the program, in that order
   std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
 };
 
