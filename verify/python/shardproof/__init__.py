@@ -2,7 +2,11 @@
 
 from typing import Any, Callable, Optional, Sequence
 
+from .layout import Layout
 from .link import Link
+from .marked import layouts
+
+__all__ = ["Layout", "layouts", "link", "publish"]
 
 _link: Optional[Link] = None
 _publish: Optional[Callable[..., None]] = None  # in a run whose values are compared
