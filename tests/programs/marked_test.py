@@ -8,7 +8,7 @@ no_word   a layout has a word that is none
 """
 
 import os
-from typing import Any, List
+from typing import Any, Callable, List
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def neighbour(mesh: DeviceMesh, step: int) -> int:
     return ranks[mesh.get_local_rank("pp") + step]
 
 
-@shardproof.layouts("tp2; pp2; tp2 pp2" if MISTAKE != "no_word" else "tp2; xp2", ranks=4)
+@shardproof.layouts({"": "tp2; pp2; tp2 pp2", "no_word": "tp2; xp2"}.get(MISTAKE, "tp2 pp2"), ranks=4)
 def test_layers(layout: shardproof.Layout) -> None:
     mesh = mesh_of(layout)
     rows, own = part(SAMPLES, mesh, "dp"), part(LAYERS, mesh, "pp")
@@ -91,3 +91,37 @@ def test_training(layout: shardproof.Layout, steps: int) -> None:
             dist.all_reduce(gradient, group=mesh["dp"].get_group())
             gradient.mul_((layout.tp if MISTAKE == "factor" else 1) / layout.dp)
         optimizer.step()
+
+
+class InClass:
+    def test(self, layout: shardproof.Layout) -> None:
+        pass
+
+
+def without_layout(mesh: Any) -> None:
+    pass
+
+
+async def coroutine(layout: shardproof.Layout) -> None:
+    pass
+
+
+@pytest.mark.parametrize("test", [InClass.test, without_layout, coroutine])
+def test_what_is_no_test_on_layouts(test: Callable[..., None]) -> None:
+    with pytest.raises(TypeError, match=test.__name__):
+        shardproof.layouts("tp2")(test)
+
+
+@pytest.mark.parametrize("layout", ["tp3", "tp2 dp4", "tp2 pp2 dp2"])
+def test_layout_that_does_not_divide_its_ranks(layout: str) -> None:
+    with pytest.raises(ValueError, match=layout):
+        shardproof.layouts(layout, ranks=4)
+
+
+def with_folder(layout: shardproof.Layout, tmp_path: Any) -> None:
+    pass
+
+
+def test_fixture_that_ranks_do_not_get(tmp_path: Any) -> None:
+    with pytest.raises(pytest.fail.Exception, match="'tmp_path', a PosixPath"):
+        shardproof.layouts("tp2")(with_folder)(tmp_path=tmp_path)

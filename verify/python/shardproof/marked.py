@@ -17,6 +17,8 @@ import subprocess
 import sys
 from typing import Any, Callable, Dict, List, NoReturn
 
+from . import sentences
+
 _Test = Callable[..., None]
 
 
@@ -69,44 +71,6 @@ def _words_of(arguments: Dict[str, Any]) -> List[str]:
     return [json.dumps(arguments)] if arguments else []
 
 
-def _wrong_values(layout: Dict[str, Any]) -> List[str]:
-    """Returns what a layout computes wrong, first the value that is wrong first."""
-    said = [layout["incomparable"]] if layout["incomparable"] else []
-    for wrong in layout["wrong"]:
-        ranks = ", ".join(map(str, wrong["ranks"]))
-        where = f" on ranks {ranks}" if len(wrong["ranks"]) > 1 else f" on rank {ranks}" if ranks else ""
-        said.append(f"{wrong['value']}{where}: {wrong['what']}")
-    return said
-
-
-def _sentences(document: Dict[str, Any]) -> List[str]:
-    """Returns a line for each layout: what was found, which of its values is wrong first, or that it holds."""
-    lines = [f"reference: {finding['code']}: {finding['sentence']}" for finding in document["findings"]]
-    for layout in document["layouts"]:
-        found = [f"{finding['code']}: {finding['sentence']}" for finding in layout["findings"]]
-        said = found or _wrong_values(layout)
-        more = f", and {len(said) - 1} more" if len(said) > 1 else ""
-        lines.append(f"{layout['name']}: " + (said[0] + more if said else f"{layout['values']} values hold"))
-    holds = [line for line in lines if line.endswith(" values hold")]
-    return [*(line for line in lines if line not in holds), *holds]
-
-
-def _text_of(done: "subprocess.CompletedProcess[str]") -> str:
-    """Returns what is said of a run that does not hold."""
-    try:
-        document = json.loads(done.stdout)
-    except ValueError:
-        return f"shardproof has ended with exit code {done.returncode}\n{done.stderr}"
-    if "error" in document:
-        refusal = document["error"]
-        return f"refused: {refusal['option']}: {refusal['numbers']}\nrule: {refusal['rule']}\ntry: {refusal['hint']}"
-    if document["verdict"] == "nothing compared":
-        first = ["nothing compared: the test makes no step of an optimizer, and does not call shardproof.publish()"]
-    else:
-        first = _sentences(document)
-    return "\n".join([*first, f"reproduce: {document['reproduce']}"])
-
-
 def _run(test: _Test, layouts: str, arguments: Dict[str, Any]) -> None:
     """Runs a test on its layouts, and fails where one does not hold."""
     path = os.path.relpath(test.__code__.co_filename)
@@ -123,8 +87,8 @@ def _run(test: _Test, layouts: str, arguments: Dict[str, Any]) -> None:
     )
     print(done.stderr, end="")
     if done.returncode != 0:
-        _fail(_text_of(done))
-    print("\n".join(_sentences(json.loads(done.stdout))))
+        _fail(sentences.of_failure(done.returncode, done.stdout, done.stderr))
+    print("\n".join(sentences.of_layouts(json.loads(done.stdout))))
 
 
 def layouts(words: str, ranks: int = 0) -> Callable[[_Test], _Test]:
