@@ -2,9 +2,9 @@
 
     check.py SHARDPROOF PYTHON [WORD...]
 
-PYTHON is an interpreter with what environment.py installs. If words are given, only the checks whose name
-has one of them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for processes at times. A table at the end has
-the seconds of each part.
+PYTHON is an interpreter with what environment.py installs. If words are given, only the checks whose name has one of
+them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each
+waits for processes at times. A table at the end has the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
@@ -12,6 +12,7 @@ the seconds of each part.
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
+  wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
 
@@ -244,6 +245,13 @@ def marked(mistake: str) -> str:
     return "" if done.returncode == (1 if mistake else 0) and is_told else f"exit code {done.returncode}\n{done.stdout}"
 
 
+def wheel() -> str:
+    """Returns what is wrong with the wheel in a fresh environment."""
+    command = [sys.executable, *program("wheel"), *sys.argv[1:3]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST)
+    return "" if done.returncode == 0 and done.stdout.startswith("wheel: ok") else f"exit code {done.returncode}\n{done.stdout}"
+
+
 def silent(ranks: int, words: str) -> str:
     """Returns what is wrong with the report of a program in which nothing is wrong."""
     code, output = run(ranks, words)
@@ -307,6 +315,7 @@ def all_checks() -> List[Check]:
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:
         checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m)))
     for kind, line in lines_of_mistakes().items():

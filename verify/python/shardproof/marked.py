@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import Any, Callable, Dict, List, NoReturn
 
-from . import sentences
+from . import installed, sentences
 
 _Test = Callable[..., None]
 
@@ -46,9 +46,7 @@ def _require_function(test: _Test) -> None:
 
 def _program() -> str:
     """Returns the path of the program: as SHARDPROOF says, of the installed package, or on PATH."""
-    of_package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program", "bin", "shardproof")
-    installed = of_package if os.path.exists(of_package) else shutil.which("shardproof")
-    found = os.environ.get("SHARDPROOF") or installed
+    found = os.environ.get("SHARDPROOF") or installed.program() or shutil.which("shardproof")
     return found or _fail("the program 'shardproof' is not found: not on PATH, and SHARDPROOF does not name it")
 
 
