@@ -116,6 +116,9 @@ ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& r
     if (value.what.empty()) value.what = explained_value(value, own->second, reference, names);
     result.wrong.push_back(std::move(value));
   }
+  for (const auto& [key, value] : layout.values)
+    if (key.kind == PublishedKind::value && !reference.values.contains(key))
+      result.wrong.push_back({key, value.count(), value.count(), {}, "the reference does not have it"});
   return result;
 }
 
