@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from typing import NoReturn, Tuple
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
@@ -36,6 +36,12 @@ def program() -> str:
     return named
 
 
+class WithProgram(Distribution):
+    def has_ext_modules(self) -> bool:
+        """Says that the package is of one platform."""
+        return True
+
+
 class BuildWithProgram(build_py):
     def run(self) -> None:
         super().run()
@@ -55,10 +61,6 @@ class BuildWithProgram(build_py):
 class PlatformWheel(bdist_wheel):
     """A wheel for any Python on this platform."""
 
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
-
     def get_tag(self) -> Tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
@@ -71,6 +73,7 @@ class NoSources(sdist):
 with tempfile.TemporaryDirectory() as folder:
     setup(
         version=version(),
+        distclass=WithProgram,
         cmdclass={"build_py": BuildWithProgram, "bdist_wheel": PlatformWheel, "sdist": NoSources},
         options={"build": {"build_base": folder}, "egg_info": {"egg_base": folder}},
     )
