@@ -57,6 +57,7 @@ COMPARED = (
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
 )
 AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
+NAMED = "dp2; dp4"  # layouts of named_values.py
 MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "": "",
     "no_sum": r"tp2 pp2 dp1: the value of layer 0 in step 0 on ranks 0, 1: each rank holds its own term: the sum over tp .*missing",
@@ -206,6 +207,13 @@ def same_values(layouts: str, words: str) -> str:
     return "" if code == 0 and "left out" not in output else f"exit code {code}\n{output}"
 
 
+def own_names() -> str:
+    """Returns what is wrong with what is said of a value that only a layout has."""
+    code, output = compared_values(("--layouts", "dp2"), "named_values own_names")
+    is_told = "dp2: the value of rank 1 in step 0: the reference does not have it" in output
+    return "" if code == 1 and is_told else f"exit code {code}\n{output}"
+
+
 def against_whole(ranks: int, how: str, wrong: str) -> str:
     """Returns what is wrong with what is said of a divided model, held against the whole one."""
     code, output = compared_values(("--ranks", str(ranks), "--against", "--how whole"), "trained --how " + how)
@@ -310,6 +318,8 @@ def all_checks() -> List[Check]:
         checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
     for words, layouts in COMPARED:
         checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w)))
+    checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values")))
+    checks.append(Check("compare", "named_values own_names", own_names))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
     for of_experts in (False, True):
