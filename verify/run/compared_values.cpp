@@ -71,7 +71,8 @@ WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vect
   for (const Piece& piece : got.pieces) {
     for (std::size_t i = 0; i < piece.places.size(); ++i) {
       const std::int64_t place = piece.places[i];
-      const double error = std::abs(piece.elements[i] - serial[static_cast<std::size_t>(place)]);
+      const double right = serial[static_cast<std::size_t>(place)];
+      const double error = piece.elements[i] == right ? 0 : std::abs(piece.elements[i] - right);
       present.insert(place);
       if (error <= bound) {
         if (bound > 0) worst_slack = std::max(worst_slack, error / bound);

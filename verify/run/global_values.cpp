@@ -19,7 +19,7 @@ struct KindName {
 
 // By PublishedKind.
 constexpr KindName kKinds[] = {{"parameter", "parameters", "the parameter {} before step {}"},
-                               {"value", "values", "the value of {} in step {}"},
+                               {"value", "named values", "the value of {} in step {}"},
                                {"loss", "losses", "the loss '{}' of step {}"},
                                {"gradient", "gradients", "the gradient of {} in step {}"},
                                {"norm", "norms", "the {} in step {}"}};
@@ -97,7 +97,8 @@ std::string text_of_shape(const std::vector<std::int64_t>& whole) {
 
 double largest_of(const std::vector<double>& elements) {
   double most = 0;
-  for (const double x : elements) most = std::max(most, std::abs(x));
+  for (const double x : elements)
+    if (std::isfinite(x)) most = std::max(most, std::abs(x));
   return most;
 }
 

@@ -58,7 +58,7 @@ struct GlobalValues {
 
 /// Returns "[2, 3]".
 std::string text_of_shape(const std::vector<std::int64_t>& whole);
-/// Returns the largest magnitude of some elements; 0 if there are none.
+/// Returns the largest magnitude of some elements that is finite; 0 if there is none.
 double largest_of(const std::vector<double>& elements);
 
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record);

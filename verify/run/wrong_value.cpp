@@ -31,7 +31,7 @@ struct Seen {
   double scale = 0;
 
   bool is(double x, double wanted) const {
-    return std::abs(x - wanted) <= kEqual * std::max(scale, std::abs(wanted));
+    return x == wanted || std::abs(x - wanted) <= kEqual * std::max(scale, std::abs(wanted));
   }
   /// Whether every element on wrong ranks is what `wanted` says of its number in the whole.
   template <typename Wanted>
@@ -47,8 +47,10 @@ struct Seen {
 
 std::string no_number(const Seen& seen) {
   for (const Piece& piece : seen.got.pieces)
-    if (std::ranges::any_of(piece.elements, [](double x) { return !std::isfinite(x); }))
-      return "it has elements that are no numbers";
+    for (std::size_t i = 0; i < piece.places.size(); ++i)
+      if (!std::isfinite(piece.elements[i]) &&
+          piece.elements[i] != seen.serial[static_cast<std::size_t>(piece.places[i])])
+        return "it has elements that are no numbers";
   return "";
 }
 
