@@ -1,4 +1,4 @@
-"""Builds the wheel: the client as a package, and in it, in `program`, the program with its scenarios and its own client.
+"""Builds the wheel: the client as a package, and in its `program` the program with scenarios and its own client.
 
 Shapes  `program` has the folders of an installed program: bin, and share/shardproof with scenarios and python.
         The program is the file that SHARDPROOF_PROGRAM names, or that of the checkout, build/shardproof.

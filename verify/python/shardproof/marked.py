@@ -1,4 +1,4 @@
-"""Tests on layouts: functions that pytest runs as the ranks of layouts, whose values are compared with those of one rank.
+"""Tests on layouts: functions that pytest runs as the ranks of layouts, and whose values are those of one rank.
 
 Calls   pytest is asked for nothing but the failure. The interpreter that tests runs the ranks, too.
 Errors  TypeError and ValueError when the function is marked: a function of a class or of another function, an argument

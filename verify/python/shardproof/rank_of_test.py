@@ -1,4 +1,4 @@
-"""Runs a test on layouts as one rank: what `shardproof run` starts for a function under @shardproof.layouts (marked.py).
+"""Runs a test on layouts as one rank: what `shardproof run` starts for a test under @shardproof.layouts (marked.py).
 
     python -m shardproof.rank_of_test FILE::FUNCTION [ARGUMENTS] OPTION...
 
