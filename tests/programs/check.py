@@ -2,15 +2,17 @@
 
     check.py SHARDPROOF PYTHON [WORD...]
 
-PYTHON is an interpreter with torch, megatron-core, packaging and psutil. If words are given, only the checks whose name
-has one of them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for processes at times. A table at the end has
-the seconds of each part.
+PYTHON is an interpreter with what environment.py installs. If words are given, only the checks whose name has one of
+them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each
+waits for processes at times. A table at the end has the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
+  marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
+  wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
 
@@ -55,6 +57,15 @@ COMPARED = (
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
 )
 AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
+NAMED = "dp2; dp4"  # layouts of named_values.py
+MARKED = {  # by the mistake of marked_test.py: what the test that fails says
+    "": "",
+    "no_sum": r"tp2 pp2 dp1: the value of layer 0 in step 0 on ranks 0, 1: each rank holds its own term: the sum over tp .*missing",
+    "factor": r"tp2 dp2: the gradient of down.bias in step 0 on ranks 0, 1, 2, 3: it is 2 \(tp, dp is 2\) times the right one",
+    "stuck": r"tp2 pp2 dp1: unmatched_send: rank 0 .*\n.*\n  rank 0 waits in send at 'test_layers' \(.*marked_test.py:\d+\)",
+    "silent": "nothing compared: the test",
+    "no_word": "refused: --layouts: 'xp2' in",
+}
 IN_CI = "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts".split()  # of mistakes.py
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
@@ -196,6 +207,13 @@ def same_values(layouts: str, words: str) -> str:
     return "" if code == 0 and "left out" not in output else f"exit code {code}\n{output}"
 
 
+def own_names() -> str:
+    """Returns what is wrong with what is said of a value that only a layout has."""
+    code, output = compared_values(("--layouts", "dp2"), "named_values own_names")
+    is_told = "dp2: the value of rank 1 in step 0: the reference does not have it" in output
+    return "" if code == 1 and is_told else f"exit code {code}\n{output}"
+
+
 def against_whole(ranks: int, how: str, wrong: str) -> str:
     """Returns what is wrong with what is said of a divided model, held against the whole one."""
     code, output = compared_values(("--ranks", str(ranks), "--against", "--how whole"), "trained --how " + how)
@@ -216,6 +234,30 @@ def mistakes(all_of_them: bool, of_experts: bool) -> str:
         if value not in said.get(words, "") or what not in said.get(words, "")
     ]
     return "\n".join(wrong) if code == 1 else f"exit code {code}\n{output}"
+
+
+def marked(mistake: str) -> str:
+    """Returns what is wrong with what pytest says of tests on layouts."""
+    client = os.path.join(HERE, "..", "..", "verify", "python")
+    chosen = {"": "test", "factor": "test_training"}.get(mistake, "test_layers")
+    done = subprocess.run(
+        [sys.argv[2], "-m", "pytest", "-p", "no:cacheprovider", *program("marked_test"), "-k", chosen],
+        env={**os.environ, "SHARDPROOF": os.path.abspath(sys.argv[1]), "PYTHONPATH": client, "MISTAKE": mistake},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=LONGEST,
+    )
+    is_told = re.search("^" + MARKED[mistake], done.stdout, re.M) and "Traceback" not in done.stdout
+    return "" if done.returncode == (1 if mistake else 0) and is_told else f"exit code {done.returncode}\n{done.stdout}"
+
+
+def wheel() -> str:
+    """Returns what is wrong with the wheel in a fresh environment."""
+    command = [sys.executable, *program("wheel"), *sys.argv[1:3]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST)
+    return "" if done.returncode == 0 and done.stdout.startswith("wheel: ok") else f"exit code {done.returncode}\n{done.stdout}"
 
 
 def silent(ranks: int, words: str) -> str:
@@ -276,11 +318,16 @@ def all_checks() -> List[Check]:
         checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
     for words, layouts in COMPARED:
         checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w)))
+    checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values")))
+    checks.append(Check("compare", "named_values own_names", own_names))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("wheel", "wheel", wheel))
+    for mistake in MARKED:
+        checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m)))
     for kind, line in lines_of_mistakes().items():
         checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))

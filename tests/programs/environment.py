@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import List, Optional
 
-WANTED = ("torch==2.15.0", "numpy", "packaging", "psutil", "setuptools")
+WANTED = ("torch==2.15.0", "numpy", "packaging", "psutil", "setuptools", "pytest")
 ALONE = ("megatron-core==0.19.2",)  # without what it depends on
 NEWEST_FIRST = ("python3.13", "python3.12")
 

@@ -41,7 +41,7 @@ ComparedFolders compared_folders(const CommandLine& line) {
   for (const std::string& folder : line.scenarios) {
     ValuesOfFolder read = values_of_folder(folder, "DIR");
     const JudgedBy judged{.coarsest = std::max(read.coarsest, all.reference.coarsest),
-                              .twin = all.twin ? &all.twin->values : nullptr};
+                          .twin = all.twin ? &all.twin->values : nullptr};
     ComparedValues compared = compared_values(read.values, all.reference.values, {}, judged);
     all.folders.push_back({std::move(read), std::move(compared)});
   }

@@ -77,14 +77,21 @@ class Bounds {
   std::map<std::int64_t, std::vector<double>> relative_;              // by step
 };
 
+using Numbers = std::map<std::string, std::int64_t>;
+Numbers numbers_of(const std::vector<std::string>& names) {
+  Numbers numbers;
+  for (const std::string& name : names) numbers.emplace(name, std::ssize(numbers));
+  return numbers;
+}
+
 /// Returns the keys in the order in which a training computes their values: gradients backwards.
 std::vector<ValueKey> in_order(const GlobalValues& reference) {
-  std::map<std::string, std::int64_t> number;
-  for (const std::string& name : reference.parameters) number.emplace(name, std::ssize(number));
+  const Numbers parameters = numbers_of(reference.parameters), named = numbers_of(reference.named);
   std::vector<std::tuple<std::int64_t, PublishedKind, std::int64_t, ValueKey>> ordered;
   for (const auto& [key, value] : reference.values) {
-    const auto known = number.find(key.name);
-    const std::int64_t place = known == number.end() ? 0 : known->second;
+    const Numbers& numbers = key.kind == PublishedKind::value ? named : parameters;
+    const auto known = numbers.find(key.name);
+    const std::int64_t place = known == numbers.end() ? 0 : known->second;
     ordered.emplace_back(key.step, key.kind, key.kind == PublishedKind::gradient ? -place : place, key);
   }
   std::ranges::sort(ordered);
@@ -120,7 +127,8 @@ WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vect
   for (const Piece& piece : got.pieces) {
     for (std::size_t i = 0; i < piece.places.size(); ++i) {
       const std::int64_t place = piece.places[i];
-      const double error = std::abs(piece.elements[i] - serial[static_cast<std::size_t>(place)]);
+      const double right = serial[static_cast<std::size_t>(place)];
+      const double error = piece.elements[i] == right ? 0 : std::abs(piece.elements[i] - right);
       present.insert(place);
       if (error <= bound) {
         if (bound > 0) worst_slack = std::max(worst_slack, error / bound);
@@ -164,6 +172,9 @@ ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& r
       value.what = std::ssize(result.wrong) < kExplained ? explained_value(seen) : measured_value(seen);
     result.wrong.push_back(std::move(value));
   }
+  for (const auto& [key, value] : layout.values)
+    if (key.kind == PublishedKind::value && !reference.values.contains(key))
+      result.wrong.push_back({key, value.count(), value.count(), {}, "the reference does not have it"});
   return result;
 }
 

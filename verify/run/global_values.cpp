@@ -19,6 +19,7 @@ struct KindName {
 
 // By PublishedKind.
 constexpr KindName kKinds[] = {{"parameter", "parameters", "the parameter {} before step {}"},
+                               {"value", "named values", "the value of {} in step {}"},
                                {"loss", "losses", "the loss '{}' of step {}"},
                                {"gradient", "gradients", "the gradient of {} in step {}"},
                                {"norm", "norms", "the {} in step {}"}};
@@ -86,7 +87,8 @@ std::string text_of_shape(const std::vector<std::int64_t>& whole) {
 
 double largest_of(const std::vector<double>& elements) {
   double most = 0;
-  for (const double x : elements) most = std::max(most, std::abs(x));
+  for (const double x : elements)
+    if (std::isfinite(x)) most = std::max(most, std::abs(x));
   return most;
 }
 
@@ -109,6 +111,7 @@ void GlobalValues::add(int rank, const std::string& name, const sim::GuestPlace&
   if (value.parts.empty()) {
     value.whole = *kind == PublishedKind::loss ? std::vector<std::int64_t>{1} : place.whole;
     if (*kind == PublishedKind::parameter && place.step == 0) parameters.push_back(name);
+    if (*kind == PublishedKind::value && place.step == 0) named.push_back(name);
   } else if (const StoredValue::Part& first = value.parts.front(); first.place.whole != place.whole) {
     value.disagreement = fmt::format("{} on rank {} and {} on rank {}", text_of_shape(first.place.whole),
                                      first.rank, text_of_shape(place.whole), rank);

@@ -22,7 +22,7 @@
 namespace verify {
 
 /// In the order in which a step computes them.
-enum class PublishedKind { parameter, loss, gradient, norm };
+enum class PublishedKind { parameter, value, loss, gradient, norm };
 /// Returns "parameters", "losses" and so on.
 std::string plural_of(PublishedKind kind);
 
@@ -69,6 +69,7 @@ struct StoredValue {
 struct GlobalValues {
   std::map<ValueKey, StoredValue> values;
   std::vector<std::string> parameters;  // in the order of the model: that in which ranks publish them
+  std::vector<std::string> named;       // by shardproof.publish() of the program, in that order
   std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
 
   /// Takes what a rank has published. What is of no known kind is left.
@@ -78,7 +79,7 @@ struct GlobalValues {
 
 /// Returns "[2, 3]".
 std::string text_of_shape(const std::vector<std::int64_t>& whole);
-/// Returns the largest magnitude of some elements; 0 if there are none.
+/// Returns the largest magnitude of some elements that is finite; 0 if there is none.
 double largest_of(const std::vector<double>& elements);
 
 /// Returns what the guests of a run have published. The report outlives it.

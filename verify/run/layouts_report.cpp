@@ -75,7 +75,7 @@ std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run) {
     return "broken: the reference does not run to its end\n\n" +
            guest_run_text(request.reference.request, run.reference);
   if (run.layouts.empty())
-    return "nothing compared: the program publishes no values, because it makes no step of an optimizer\n";
+    return "nothing compared: the program makes no step of an optimizer, and publishes no values itself\n";
   std::string text = fmt::format("{}: {}", verdict_of(run), compared_table("layout", rows_of(request, run)));
   for (std::size_t i = 0; i < run.layouts.size(); ++i)
     text += told(run.layouts[i], request.layouts[i].request);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr double kUnit = std::numeric_limits<double>::epsilon();
 constexpr double kEqual = (1 << 25) * kUnit;       // of the largest element; chosen
-                                                   // chosen
 constexpr double kCounts = 1.0 / (1 << 13);        // of it: a smaller tensor is not taken for another; chosen
 constexpr double kSameFactor = (1 << 29) * kUnit;  // of a factor and a whole number; chosen
 
@@ -26,7 +25,7 @@ struct Seen : SeenValue {
   double scale;
 
   bool is(double x, double wanted) const {
-    return std::abs(x - wanted) <= std::max(kEqual * std::max(scale, std::abs(wanted)), bound);
+    return x == wanted || std::abs(x - wanted) <= std::max(kEqual * std::max(scale, std::abs(wanted)), bound);
   }
   /// The share of the largest element by which a relation may be missed.
   double share() const { return std::max(kSameFactor, bound / scale); }
@@ -44,8 +43,10 @@ struct Seen : SeenValue {
 
 std::string no_number(const Seen& seen) {
   for (const Piece& piece : seen.got.pieces)
-    if (std::ranges::any_of(piece.elements, [](double x) { return !std::isfinite(x); }))
-      return "it has elements that are no numbers";
+    for (std::size_t i = 0; i < piece.places.size(); ++i)
+      if (!std::isfinite(piece.elements[i]) &&
+          piece.elements[i] != seen.serial[static_cast<std::size_t>(piece.places[i])])
+        return "it has elements that are no numbers";
   return "";
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <rapidcheck/gtest.h>
 
@@ -206,6 +207,39 @@ TEST(ComparedValues, ValuesAreToldInTheOrderInWhichTheyAreComputed) {
   EXPECT_EQ(verify::text_of(compared.wrong[0].key), "the gradient of b.last in step 0");
   EXPECT_EQ(verify::text_of(compared.wrong[1].key), "the gradient of a.first in step 0");
   EXPECT_EQ(verify::text_of(compared.wrong[2].key), "the norm of the gradients in step 0");
+}
+
+TEST(ComparedValues, ValuesThatAProgramNamesComeInItsOrder) {
+  Publications one(1), other(1);
+  for (const char* name : {"z", "a"}) {
+    one.add(0, name, vector_of(2, "value"), {1, 2});
+    other.add(0, name, vector_of(2, "value"), {3, 4});
+  }
+  one.add(0, "weight", vector_of(2), {1, 2});
+  other.add(0, "weight", vector_of(2), {3, 4});
+  other.add(0, "rank 1", vector_of(1, "value"), {1});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 4U);
+  EXPECT_EQ(verify::text_of(compared.wrong[0].key), "the value of z in step 0");
+  EXPECT_EQ(verify::text_of(compared.wrong[1].key), "the value of a in step 0");
+  EXPECT_EQ(verify::text_of(compared.wrong[2].key), "the gradient of weight in step 0");
+  EXPECT_EQ(verify::text_of(compared.wrong[3].key), "the value of rank 1 in step 0");
+  EXPECT_EQ(compared.wrong[3].what, "the reference does not have it");
+}
+
+/// A mask of attention has them. They hold where they are right, and hide no other value.
+TEST(ComparedValues, InfinitiesAreRightWhereTheReferenceHasThem) {
+  const double most = -std::numeric_limits<double>::infinity();
+  Publications one(1), other(1);
+  one.add(0, "mask", vector_of(2, "value"), {0, most});
+  other.add(0, "mask", vector_of(2, "value"), {0, most});
+  EXPECT_TRUE(verify::compared_values(other.values(), one.values(), {}).holds());
+  one.add(0, "scores", vector_of(2, "value"), {1, most});
+  other.add(0, "scores", vector_of(2, "value"), {2, most});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(verify::text_of(compared.wrong[0].key), "the value of scores in step 0");
+  EXPECT_EQ(compared.wrong[0].wrong, 1);
 }
 
 /// Replicas of different weights: 3 samples with the mean 1, and one sample with the mean 5.

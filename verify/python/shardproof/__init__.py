@@ -1,10 +1,15 @@
 """The client of shardproof: a program in Python, run as the ranks of a virtual world (verify/python/README.md)."""
 
-from typing import Optional
+from typing import Any, Callable, Optional, Sequence
 
+from .layout import Layout
 from .link import Link
+from .marked import layouts
+
+__all__ = ["Layout", "layouts", "link", "publish"]
 
 _link: Optional[Link] = None
+_publish: Optional[Callable[..., None]] = None  # in a run whose values are compared
 
 
 def link() -> Link:
@@ -12,3 +17,19 @@ def link() -> Link:
     if _link is None:
         raise RuntimeError("this program does not run under 'shardproof run'")
     return _link
+
+
+def publish(
+    name: str, tensor: Any, whole: Optional[Sequence[int]] = None, offset: Optional[Sequence[int]] = None
+) -> None:
+    """Has `shardproof run --layouts` and `--against` compare a value by its name.
+
+    A plain tensor is the whole value, on each rank that publishes it. If it is a block of the value, `whole` is the shape
+    of the value, and `offset` says where the block begins: publish("logits", x, whole=[8, 16], offset=[0, 4]). A DTensor
+    has its own place. Values that are published again under a name are those of further steps; the first three count.
+    In any other run, publish() does nothing.
+
+    Errors  ValueError: a block that does not lie in the whole value, or a DTensor with a partial sum.
+    """
+    if _publish is not None:
+        _publish(name, tensor, whole, offset)

@@ -39,7 +39,8 @@ def _part_of_mesh(tensor: Any) -> Optional[_Part]:
     return None
 
 
-def _part_of(tensor: torch.Tensor) -> Optional[_Part]:
+def part_of(tensor: torch.Tensor) -> Optional[_Part]:
+    """Returns this rank's part of a tensor; none where its place in the whole one is not known."""
     if hasattr(tensor, "device_mesh"):
         return _part_of_mesh(tensor)
     return None if hasattr(tensor, "_is_flat_param") else _Part(tensor, [0] * tensor.dim())
@@ -61,7 +62,7 @@ class _Training:
             self._names[parameter] = plain
 
     def _publish(self, kind: str, step: int, name: str, tensor: torch.Tensor) -> None:
-        part = _part_of(tensor.detach())
+        part = part_of(tensor.detach())
         if part is None:
             values.publish(self._link, "left out", step, Block(name, [0], [0], [0]), torch.empty(0))
         elif part.elements.numel() > 0:
