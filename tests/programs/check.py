@@ -24,8 +24,10 @@ import json
 import os
 import re
 import resource
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +57,14 @@ OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
+)
+RECORDED = (
+    ("pretrain", "--tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer", ""),
+    (
+        "mistakes",
+        "--tensor-model-parallel-size 2 --sequence-parallel --mistake no_mark",
+        "decoder.final_layernorm.bias in step 0 on ranks 0, 1: each rank holds its own term: the sum over ranks 0, 1 is missing",
+    ),
 )
 AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
 NAMED = "dp2; dp4"  # layouts of named_values.py
@@ -142,21 +152,29 @@ def carried(training: "Reference", warnings: int = 0) -> str:
     return "" if as_expected and equal > 0 else found[0]
 
 
-def over_gloo(layout: "Reference", port: int) -> str:
-    """Returns how two ranks over Gloo differ from two virtual ones."""
-    ranks = []
-    for rank in range(2):
-        place = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        ranks.append(
+def gloo_output(ranks: int, words: str, options: Sequence[str] = ()) -> str:
+    """Runs a program as ranks over Gloo, and returns what they write."""
+    started = []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for rank in range(ranks):
+        place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        started.append(
             subprocess.Popen(
-                [sys.argv[2], *program("without"), *program(layout.words)],
+                [sys.argv[2], *program("without"), *options, *program(words)],
                 env={**os.environ, **place, "TORCHDYNAMO_DISABLE": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
         )
-    output = "".join(rank.communicate(timeout=LONGEST)[0] for rank in ranks)
+    return "".join(rank.communicate(timeout=LONGEST)[0] for rank in started)
+
+
+def over_gloo(layout: "Reference") -> str:
+    """Returns how two ranks over Gloo differ from two virtual ones."""
+    output = gloo_output(2, layout.words)
     found, wanted = numbers(layout.result()[1]), numbers(output)
     if not wanted:
         return f"no numbers over Gloo\n{output[-2000:]}"
@@ -218,6 +236,17 @@ def against_whole(ranks: int, how: str, wrong: str) -> str:
     """Returns what is wrong with what is said of a divided model, held against the whole one."""
     code, output = compared_values(("--ranks", str(ranks), "--against", "--how whole"), "trained --how " + how)
     return "" if code == (1 if wrong else 0) and wrong in output else f"exit code {code}\n{output}"
+
+
+def recorded(words: str, options: str, wrong: str) -> str:
+    """Returns what is wrong with what `compare` says of values that two ranks have written, held against those of one."""
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = (os.path.join(folder, name) for name in ("one", "two"))
+        written = gloo_output(1, words, ("--record", one)) + gloo_output(2, f"{words} {options}", ("--record", two))
+        command = [sys.argv[1], "compare", two, "--against", one]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    is_right = done.returncode == (1 if wrong else 0) and wrong in done.stdout
+    return "" if is_right else f"exit code {done.returncode}\n{done.stdout}{written[-2000:]}"
 
 
 def mistakes(all_of_them: bool, of_experts: bool) -> str:
@@ -304,8 +333,8 @@ def all_checks() -> List[Check]:
     for words, layout in layouts.items():
         one = experts if "experts" in words else dense
         checks.append(Check("layouts", "tiny_gpt " + words, lambda x=layout, o=one: compared(x, o)))
-    for port, words in enumerate(OVER_GLOO, 29641):
-        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words], p=port: over_gloo(x, p)))
+    for words in OVER_GLOO:
+        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words]: over_gloo(x)))
     for number in range(2 * SEEDS):
         options = f"--schedule {('uniform', 'pct')[number % 2]} --schedule-seed {number // 2 + 1}"
         checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first)))
@@ -322,6 +351,8 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "named_values own_names", own_names))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
+    for words, options, wrong in RECORDED:
+        checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))

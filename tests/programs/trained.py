@@ -1,6 +1,6 @@
 """Two steps of a small model on four samples, whole or divided: `shardproof run --against '--how whole'` compares them.
 
-    trained.py --how whole|ddp|fsdp2|dtensor [--mistake twice|other_samples]
+    trained.py --how whole|ddp|fsdp2|dtensor [--mistake twice|other_samples|no_mean]
 """
 
 import argparse
@@ -25,9 +25,9 @@ class Net(torch.nn.Module):
         return self.down(torch.tanh(self.up(self.norm(x))))
 
 
-def divided(how: str) -> Any:
+def divided(how: str, is_averaged: bool) -> Any:
     net = Net()
-    if how == "ddp":
+    if how == "ddp" and is_averaged:
         return DistributedDataParallel(net)
     if how == "fsdp2":
         from torch.distributed.fsdp import fully_shard
@@ -51,7 +51,7 @@ def main() -> None:
     dist.init_process_group("nccl")
     size = {"whole": 1, "dtensor": dist.get_world_size() // 2}.get(given.how, dist.get_world_size())
     replica = dist.get_rank() // (2 if given.how == "dtensor" else 1) if size > 1 else 0
-    net = divided(given.how)
+    net = divided(given.how, given.mistake != "no_mean")
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     generator = torch.Generator().manual_seed(3)
     for _ in range(2):

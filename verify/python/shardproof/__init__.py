@@ -6,7 +6,7 @@ from .layout import Layout
 from .link import Link
 from .marked import layouts
 
-__all__ = ["Layout", "layouts", "link", "publish"]
+__all__ = ["Layout", "layouts", "link", "publish", "record"]
 
 _link: Optional[Link] = None
 _publish: Optional[Callable[..., None]] = None  # in a run whose values are compared
@@ -19,6 +19,28 @@ def link() -> Link:
     return _link
 
 
+def _keep_values(keep: Callable[..., None], draws_weights: bool) -> None:
+    """Has what this process computes kept (values.py)."""
+    global _publish
+    from . import megatron, published, torch_training
+
+    torch_training.install(keep, megatron.install(keep, draws_weights))
+    _publish = published.Published(keep).publish
+
+
+def record(folder: str, weights: str = "program") -> None:
+    """Writes what this rank computes in its first steps into a folder, for `shardproof compare` (recorded.py).
+
+    It is called on every rank, before the program imports Megatron and makes optimizers. With weights="by-name" those of
+    Megatron's models are drawn from their names first, so that they are the same on any layout. In a run of shardproof,
+    record() does nothing.
+    """
+    if _link is None:
+        from . import recorded
+
+        _keep_values(recorded.begin(folder).keep, weights == "by-name")
+
+
 def publish(
     name: str, tensor: Any, whole: Optional[Sequence[int]] = None, offset: Optional[Sequence[int]] = None
 ) -> None:
@@ -27,7 +49,7 @@ def publish(
     A plain tensor is the whole value, on each rank that publishes it. If it is a block of the value, `whole` is the shape
     of the value, and `offset` says where the block begins: publish("logits", x, whole=[8, 16], offset=[0, 4]). A DTensor
     has its own place. Values that are published again under a name are those of further steps; the first three count.
-    In any other run, publish() does nothing.
+    record() keeps it, too. In any other run, publish() does nothing.
 
     Errors  ValueError: a block that does not lie in the whole value, or a DTensor with a partial sum.
     """

@@ -15,8 +15,7 @@ import torch
 
 from . import values
 from .after_import import after_import
-from .link import Link
-from .values import Block
+from .values import Block, Keep
 
 _SCHEDULES = (
     "forward_backward_no_pipelining",
@@ -91,8 +90,8 @@ def _owned(model: Any) -> Dict[torch.Tensor, Tuple[int, int]]:
 class _Training:
     """The models of a program, and the step that it is in."""
 
-    def __init__(self, link: Link, draws: bool) -> None:
-        self._link = link
+    def __init__(self, keep: Keep, draws: bool) -> None:
+        self._keep = keep
         self._draws = draws
         self._models: List[Tuple[Any, List[_View]]] = []
         self._step = 0
@@ -115,7 +114,7 @@ class _Training:
         self._models.append((model, views))
 
     def _publish(self, kind: str, block: Block, elements: torch.Tensor, begin: int = 0) -> None:
-        values.publish(self._link, kind, self._step, block, elements, begin)
+        values.publish(self._keep, kind, self._step, block, elements, begin)
 
     def end_forward(self, losses: Any) -> None:
         """Publishes the losses of the last stage. Those of other microbatches are with other ranks."""
@@ -202,12 +201,12 @@ def _change_schedules(module: Any, training: _Training) -> None:
         setattr(module, name, schedule)
 
 
-def install(link: Link, draws: bool) -> Callable[[], bool]:
+def install(keep: Keep, draws: bool) -> Callable[[], bool]:
     """Has what a training computes told. `draws`: its weights are drawn from their names first.
 
     Returns what says whether there is a model of Megatron.
     """
-    training = _Training(link, draws)
+    training = _Training(keep, draws)
     changes: Sequence[Tuple[str, Callable[[Any, _Training], None]]] = (
         ("megatron.core.distributed.distributed_data_parallel", _change_models),
         ("megatron.core.optimizer", _change_optimizers),

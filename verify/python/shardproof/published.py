@@ -10,8 +10,7 @@ from typing import Any, Dict, NoReturn, Optional, Sequence
 import torch
 
 from . import torch_training, values
-from .link import Link
-from .values import Block
+from .values import Block, Keep
 
 
 def _refuse(name: str, why: str) -> NoReturn:
@@ -31,8 +30,8 @@ def _require_block(block: Block) -> None:
 class Published:
     """What a rank's program has published so far: how often each name."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
         self._steps: Dict[str, int] = {}  # by name, the step of its next value
 
     def publish(self, name: str, value: Any, whole: Optional[Sequence[int]], offset: Optional[Sequence[int]]) -> None:
@@ -53,7 +52,7 @@ class Published:
         step = self._steps.get(name, 0)
         self._steps[name] = step + 1
         if step < values.STEPS and elements.numel() > 0:
-            values.publish(self._link, "value", step, block, elements)
+            values.publish(self._keep, "value", step, block, elements)
 
     def _placed_by_itself(self, name: str, tensor: torch.Tensor) -> "tuple[Block, torch.Tensor]":
         part = torch_training.part_of(tensor)

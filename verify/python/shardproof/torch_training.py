@@ -13,8 +13,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 
 from . import values
-from .link import Link
-from .values import Block
+from .values import Block, Keep
 
 _WRAPPERS = ("module", "_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module")
 _UTILS = ("torch.distributed.tensor._utils", "torch.distributed._tensor._utils")  # of which the second is older
@@ -49,8 +48,8 @@ def part_of(tensor: torch.Tensor) -> Optional[_Part]:
 class _Training:
     """The names of parameters, and the steps of each optimizer."""
 
-    def __init__(self, link: Link, is_others: Callable[[], bool]) -> None:
-        self._link = link
+    def __init__(self, keep: Keep, is_others: Callable[[], bool]) -> None:
+        self._keep = keep
         self._is_others = is_others
         self._names: Any = importlib.import_module("torch.utils.weak").WeakTensorKeyDictionary()
         self._steps: Any = weakref.WeakKeyDictionary()
@@ -64,10 +63,10 @@ class _Training:
     def _publish(self, kind: str, step: int, name: str, tensor: torch.Tensor) -> None:
         part = part_of(tensor.detach())
         if part is None:
-            values.publish(self._link, "left out", step, Block(name, [0], [0], [0]), torch.empty(0))
+            values.publish(self._keep, "left out", step, Block(name, [0], [0], [0]), torch.empty(0))
         elif part.elements.numel() > 0:
             block = Block(name, tensor.shape, part.offset, part.elements.shape)
-            values.publish(self._link, kind, step, block, part.elements)
+            values.publish(self._keep, kind, step, block, part.elements)
 
     def begin_step(self, optimizer: Any, *_: Any) -> None:
         step = self._steps.get(optimizer, 0)
@@ -92,8 +91,8 @@ def _naming(named_parameters: Any, training: _Training) -> Any:
     return named
 
 
-def install(link: Link, is_others: Callable[[], bool]) -> None:
+def install(keep: Keep, is_others: Callable[[], bool]) -> None:
     """Has what a training computes told, unless `is_others` says that it is told already."""
-    training = _Training(link, is_others)
+    training = _Training(keep, is_others)
     setattr(torch.nn.Module, "named_parameters", _naming(torch.nn.Module.named_parameters, training))
     importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(training.begin_step)

@@ -6,7 +6,7 @@ Shapes  a piece is elements `begin` to `begin + n`, row by row, of a block. The 
 """
 
 import hashlib
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import torch
 
@@ -26,14 +26,27 @@ class Block(NamedTuple):
     shape: Sequence[int]
 
 
-def publish(link: Link, kind: str, step: int, block: Block, elements: torch.Tensor, begin: int = 0) -> None:
-    """Tells a rank's piece of a value."""
-    part = Part(link, elements.detach().double().reshape(-1))
-    part.put()
-    place = [list(map(int, numbers)) for numbers in (block.whole, block.offset, block.shape)]
-    said = {"kind": kind, "step": step, "whole": place[0], "offset": place[1], "shape": place[2], "begin": begin}
-    link.ask({"do": "publish", "name": block.name, "tensor": part.description(), "place": said})
-    part.release()
+# Takes the name of a value, elements of it, and their place.
+Keep = Callable[[str, torch.Tensor, Dict[str, Any]], None]
+
+
+def told(link: Link) -> Keep:
+    """Returns what tells values to a rank."""
+
+    def tell(name: str, elements: torch.Tensor, place: Dict[str, Any]) -> None:
+        part = Part(link, elements.detach().double().reshape(-1))
+        part.put()
+        link.ask({"do": "publish", "name": name, "tensor": part.description(), "place": place})
+        part.release()
+
+    return tell
+
+
+def publish(keep: Keep, kind: str, step: int, block: Block, elements: torch.Tensor, begin: int = 0) -> None:
+    """Has a rank's piece of a value kept."""
+    whole, offset, shape = (list(map(int, numbers)) for numbers in (block.whole, block.offset, block.shape))
+    place = {"kind": kind, "step": step, "whole": whole, "offset": offset, "shape": shape, "begin": begin}
+    keep(block.name, elements, place)
 
 
 def _places(block: Block) -> torch.Tensor:
