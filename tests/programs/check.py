@@ -232,6 +232,14 @@ def own_names() -> str:
     return "" if code == 1 and is_told else f"exit code {code}\n{output}"
 
 
+def in_floats_of_the_program() -> str:
+    """Returns what is wrong with what is said of bf16: a right layout, and a wrong one whose factor is beyond rounding."""
+    layouts = "tp2 sp; tp2 --mistake half"
+    code, output = compared_values(("--precision", "program", "--layouts", layouts), "mistakes --bf16")
+    is_right = code == 1 and "falsified: 1 of 2 layouts" in output and "ranks 0, 1: it is 1/2 (tp is 2) of" in output
+    return "" if is_right else f"exit code {code}\n{output}"
+
+
 def against_whole(ranks: int, how: str, wrong: str) -> str:
     """Returns what is wrong with what is said of a divided model, held against the whole one."""
     code, output = compared_values(("--ranks", str(ranks), "--against", "--how whole"), "trained --how " + how)
@@ -351,6 +359,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "named_values own_names", own_names))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
+    checks.append(Check("compare", "in bf16", in_floats_of_the_program))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
     for of_experts in (False, True):

@@ -22,8 +22,8 @@ struct ComparedRow {
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows);
 /// Returns what is wrong with one, and then the end; "" if nothing is.
 std::string wrong_text(const std::string& name, const ComparedValues& compared, const std::string& end);
-/// name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values, worst_slack, incomparable,
-/// wrong (step, name, value, ranks, elements, what).
+/// name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values, worst_slack,
+/// incomparable, wrong (step, name, value, ranks, elements, what).
 Json compared_json(const ComparedRow& row);
 
 }  // namespace verify

@@ -28,7 +28,8 @@ std::string settings_of(const GuestCommand& command, const GuestPipes& pipes) {
                         {"gives_local_rank", command.gives_local_rank},
                         {"no_gpu", command.keeps_off_gpu},
                         {"publishes", command.publishes != Publishes::nothing},
-                        {"draws_weights", command.publishes == Publishes::with_drawn_weights}};
+                        {"draws_weights", command.publishes == Publishes::with_drawn_weights},
+                        {"exact", command.computes_in_f64}};
   for (const GuestPipes::OfRank& rank : pipes.ranks) {
     all["sockets"].push_back(rank.socket[1].number());
     all["segments"].push_back(rank.segment.number());

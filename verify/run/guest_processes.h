@@ -24,7 +24,7 @@
 
 namespace verify {
 
-/// What ranks publish of a training (verify/python/shardproof/megatron.py), in f64.
+/// What ranks publish of a training (verify/python/shardproof/megatron.py). They then drop nothing.
 enum class Publishes { nothing, as_it_is, with_drawn_weights };
 
 struct GuestCommand {
@@ -37,6 +37,7 @@ struct GuestCommand {
   bool keeps_off_gpu = false;  // what goes to a GPU stays on the CPU, also where there is a GPU
   std::string client_folder;   // where the package shardproof lies
   Publishes publishes = Publishes::nothing;
+  bool computes_in_f64 = false;  // in place of the program's own floats
 };
 
 class GuestProcesses {

@@ -49,9 +49,12 @@ std::string told(const LayoutRun& layout, const GuestRequest& request) {
 std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
   std::vector<std::string> kinds;
   for (const PublishedKind kind : run.kinds) kinds.push_back(plural_of(kind));
+  const char* const floats =
+      request.twin ? "in the program's floats (bound: 16 times the errors of the reference against f64)"
+                   : "in f64";
   std::string text = fmt::format(
-      "\ncompared   {} of {}, in f64 on the CPU, without dropout{}\nreference  {}, as {}\n",
-      fmt::join(kinds, ", "), counted(run.steps, "step"),
+      "\ncompared   {} of {}, {}, on the CPU, without dropout{}\nreference  {}, as {}\n",
+      fmt::join(kinds, ", "), counted(run.steps, "step"), floats,
       request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
   if (!run.left_out.empty())

@@ -25,10 +25,11 @@ GuestRequest with_words(GuestRequest request, int ranks, const std::vector<std::
   return request;
 }
 
-LayoutRequest request_of(const GuestRequest& base, const LayoutInWords& layout) {
-  LayoutRequest made{.name = layout.name,
-                     .sizes = {},
-                     .request = with_words(base, static_cast<int>(layout.ranks()), megatron_options(layout))};
+LayoutRequest request_of(GuestRequest base, const LayoutInWords& layout) {
+  LayoutRequest made{
+      .name = layout.name,
+      .sizes = {},
+      .request = with_words(std::move(base), static_cast<int>(layout.ranks()), megatron_options(layout))};
   const std::pair<const char*, std::int64_t> all[] = {
       {"tp", layout.tp},  {"pp", layout.pp}, {"cp", layout.cp},
       {"dp", layout.dp},  {"ep", layout.ep}, {"etp", layout.etp == layout.tp ? 1 : layout.etp},
@@ -81,6 +82,23 @@ std::int64_t steps_of(const GlobalValues& values) {
   return values.values.empty() ? 0 : values.values.rbegin()->first.step + 1;
 }
 
+/// Returns the command that runs one of the layouts alone.
+std::string reproducing(const CommandLine& line, const std::string& called, const std::string& layout) {
+  Settings settings = line.settings;
+  settings.remove("layouts");
+  settings.append("layouts", {layout});
+  return fmt::format("{} run{} -- {}", called, settings.as_command_line(), text_of(line.program));
+}
+
+/// Adds the twin in f64 of a reference that computes in other floats.
+LayoutsRequest with_twin(LayoutsRequest all) {
+  if (all.reference.request.command.computes_in_f64) return all;
+  all.twin = all.reference;
+  all.twin->name = "reference in f64";
+  all.twin->request.command.computes_in_f64 = true;
+  return all;
+}
+
 }  // namespace
 
 int LayoutsRun::exit_code() const {
@@ -93,7 +111,7 @@ int LayoutsRun::exit_code() const {
 
 bool asks_for_layouts(const CommandLine& line) {
   if (line.settings.has("layouts") || line.settings.has("against")) return true;
-  for (const char* option : {"against-ranks", "weights"})
+  for (const char* option : {"against-ranks", "weights", "precision"})
     if (line.settings.has(option))
       refuse_by("option_without_effect", fmt::format("--{}", option), "run of one layout",
                 "--layouts or --against beside it");
@@ -108,19 +126,24 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
   if (settings.has("layouts")) layouts = layouts_in_words(settings.text("layouts", ""));
   GuestRequest base = guest_request_of(line, called, layouts.empty() ? std::nullopt : std::optional(1));
   base.command.publishes = draws ? Publishes::with_drawn_weights : Publishes::as_it_is;
+  base.command.computes_in_f64 = settings.choice("precision") != "program";
   GuestRequest faultless = base;
   faultless.faults.clear();
   if (layouts.empty()) {
     const int ranks = static_cast<int>(settings.number("against-ranks").value_or(1));
     const std::vector<std::string> words = words_of(settings.text("against", ""));
-    return {.reference = {"reference", {}, with_words(faultless, ranks, words)},
-            .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
-            .draws_weights = draws};
+    return with_twin({.reference = {"reference", {}, with_words(faultless, ranks, words)},
+                      .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
+                      .draws_weights = draws});
   }
   LayoutsRequest all{.reference = request_of(faultless, layout_in_words("dp1")), .draws_weights = draws};
   all.reference.name = "reference";
-  for (const LayoutInWords& layout : layouts) all.layouts.push_back(request_of(base, layout));
-  return all;
+  for (const LayoutInWords& layout : layouts) {
+    GuestRequest own = base;
+    own.world.reproduce = reproducing(line, called, layout.name);
+    all.layouts.push_back(request_of(std::move(own), layout));
+  }
+  return with_twin(std::move(all));
 }
 
 LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, sim::GuestRecord& record) {
@@ -132,13 +155,25 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
   all.left_out = right.left_out;
   for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
   if (!all.reference.is_clean() || right.values.empty()) return all;
+  GuestRun twin;
+  GlobalValues of_twin;
+  JudgedBy judged;
+  if (request.twin) {
+    twin = run_and_keep(*request.twin, print, record);
+    of_twin = global_values(twin.report, record);
+    judged.twin = &of_twin;
+  }
+  if (!twin.is_clean()) {
+    all.reference = std::move(twin);
+    return all;
+  }
   for (const LayoutRequest& each : request.layouts) {
     LayoutRun one{.name = each.name, .run = run_and_keep(each, print, record), .compared = {}};
     one.compared.incomparable = other_data(record.told, told);
     const GlobalValues own = global_values(one.run.report, record);
     all.left_out.insert(own.left_out.begin(), own.left_out.end());
     if (!one.is_broken() && one.compared.incomparable.empty())
-      one.compared = compared_values(own, right, {each.sizes, record.groups});
+      one.compared = compared_values(own, right, {each.sizes, record.groups}, judged);
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
     all.layouts.push_back(std::move(one));
   }

@@ -7,7 +7,8 @@
 ///
 /// Shapes  the reference has one rank, unless --against-ranks says another number. All runs are in f64 on
 ///         the CPU, with weights drawn from their names, or with --weights program those of the program.
-///         Faults of --plant are planted on the layouts alone.
+///         With --precision program they are in the program's own floats, and a twin of the reference in f64
+///         says how large errors are. Faults of --plant are planted on the layouts alone.
 /// Errors  those of guest_run.h and layout_words.h; option_without_effect: an option of one run alone, or
 ///         --layouts beside --against or --ranks.
 
@@ -33,6 +34,7 @@ struct LayoutsRequest {
   LayoutRequest reference;
   std::vector<LayoutRequest> layouts = {};
   bool draws_weights = true;
+  std::optional<LayoutRequest> twin = {};  // of the reference, where it computes in the program's floats
 };
 
 /// What came of a layout.

@@ -5,8 +5,8 @@
 ///
 ///   values-00003-of-00064.safetensors      what rank 3 of 64 has published
 ///
-/// Shapes  the tensors of a file are flat. Its metadata has for each the request by which a guest would publish
-///         it (sim/guest/guest_request.h), as JSON: its name, place, dtype and number of elements.
+/// Shapes  the tensors of a file are flat. Its metadata has for each the request by which a guest would
+///         publish it (sim/guest/guest_request.h), as JSON: its name, place, dtype and number of elements.
 /// Calls   headers are read at once, and elements when a value is asked for.
 /// Errors  value_files: a folder without such files; ranks that have none, or files of worlds of two sizes; a
 ///         file that is damaged, or whose tensors are not those of its metadata. All are told at once.

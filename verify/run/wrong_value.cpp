@@ -18,6 +18,7 @@ namespace {
 constexpr double kUnit = std::numeric_limits<double>::epsilon();
 constexpr double kEqual = (1 << 25) * kUnit;       // of the largest element; chosen
 constexpr double kCounts = 1.0 / (1 << 13);        // of it: a smaller tensor is not taken for another; chosen
+constexpr double kOfNumber = 1.0 / (1 << 6);       // the most that one number may be beside a factor; chosen
 constexpr double kSameFactor = (1 << 29) * kUnit;  // of a factor and a whole number; chosen
 
 struct Seen : SeenValue {
@@ -86,7 +87,8 @@ std::string factor(const Seen& seen) {
   const double share = seen.share();
   if (!(std::abs(found) > share) || !std::isfinite(found) || std::abs(found - 1) <= share) return "";
   if (!seen.all([&](std::size_t i) { return found * seen.serial[i]; })) return "";
-  if (seen.serial.size() == 1 && !is_whole(found, share) && !is_whole(1 / found, share)) return "";
+  const double of_number = std::min(share, kOfNumber);
+  if (seen.serial.size() == 1 && !is_whole(found, of_number) && !is_whole(1 / found, of_number)) return "";
   return text_of_factor(found, share, seen.names) + "the right one";
 }
 

@@ -3,8 +3,8 @@
 /// What a wrong value is, by the first relation with the right ones that all of its elements have: no number,
 /// zero, a factor, terms of ranks whose sum is missing, another tensor, the value of a step before.
 ///
-/// Exact   a relation holds up to 2^25 roundings of the largest element in f64, or the bound by which the value
-///         is judged, if that is more. It is stated as it is, without its cause.
+/// Exact   a relation holds up to 2^25 roundings of the largest element in f64, or the bound by which the
+///         value is judged, if that is more. It is stated as it is, without its cause.
 
 #include <string>
 #include <vector>

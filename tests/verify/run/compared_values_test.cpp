@@ -342,6 +342,7 @@ TEST_F(Layouts, ALayoutThatDoesNotRunIsBroken) {
   EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "broken: 1 of 2 layouts compute what the reference computes")) << run.out;
   EXPECT_TRUE(has(run.out, "guest_raised: rank 1: its program: ValueError: 3 heads")) << run.out;
+  EXPECT_TRUE(has(run.out, "run --layouts tp2 -- python3 ")) << run.out;
   const test::RunResult json = test::run_of(program, "--layouts 'dp4; tp2' --format json");
   const auto document = nlohmann::json::parse(json.out);
   EXPECT_EQ(document["verdict"], "broken");

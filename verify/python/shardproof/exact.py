@@ -1,7 +1,7 @@
-"""Has a program compute what can be compared: f64 for every float that it names, so that what rounding leaves is far
-smaller than a mistake, and no dropout, which would depend on the layout.
+"""Has a program compute what can be compared: no dropout, which would depend on the layout, and f64 for every float that
+it names, so that what rounding leaves is far smaller than a mistake.
 
-Calls   install() once in a rank's process, before the program runs.
+Calls   drop_nothing() and install() once in a rank's process, before the program runs.
 Exact   `torch.float32`, `torch.bfloat16`, `torch.half` and their like are `torch.float64`, as are tensors made without
         a dtype. `type()` goes on to say "FloatTensor", which programs ask for. Floats of 8 bits stay as they are.
 """
@@ -35,7 +35,7 @@ def _kept(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: b
     return input
 
 
-def _drop_nothing() -> None:
+def drop_nothing() -> None:
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
         for module in (torch, torch.nn.functional):
             if hasattr(module, name):
@@ -58,7 +58,6 @@ def _unscaled(gradients: Any, found_inf: torch.Tensor, inverse_scale: torch.Tens
 
 
 def install() -> None:
-    _drop_nothing()
     setattr(torch, "_amp_foreach_non_finite_check_and_unscale_", _unscaled)
     for name in _FLOATS:
         setattr(torch, name, torch.float64)

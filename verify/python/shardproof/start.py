@@ -9,7 +9,8 @@ Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file 
         `store`, a file that the ranks share; `ranks_of_node`, how many ranks a node has; `gives_local_rank`,
         whether the program's first argument is --local-rank=K, as torch.distributed.launch gives it; `no_gpu`,
         whether what goes to a GPU stays on the CPU also where there is a GPU; `publishes` and `draws_weights`,
-        whether the ranks tell what they compute (megatron.py), and whether weights are drawn first.
+        whether the ranks tell what they compute (megatron.py), and whether weights are drawn first; `exact`, whether they
+        compute in f64 then.
 Calls   the signal SIGRTMAX has the ranks write the lines at which they stand.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank (ends.py).
 """
@@ -158,7 +159,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
         if settings["publishes"]:
             from . import exact, values
 
-            exact.install()
+            exact.drop_nothing()
+            if settings["exact"]:
+                exact.install()
             shardproof._keep_values(values.told(link), settings["draws_weights"])
     try:
         return ends.run_to_end(link, lambda: _run_program(words))
