@@ -12,7 +12,8 @@ the seconds of each part.
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
-  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
+  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children;
+            engine.py holds the stand-in for Transformer Engine against formulas
 
 No program over torch.distributed can race here: a work says that it is done only after it was waited for, and messages
 name their sender. So the part `seeds` shows that schedules change nothing.
@@ -60,6 +61,8 @@ CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
     ("cuda_programs", 2),
+    ("engine", 4),
+    ("engine defects", 4),
     ("groups", 4),
     ("users", 2),
     ("not_served", 3),

@@ -90,13 +90,9 @@ class DotProductAttention(Layer):
         q, k, v = (_tokens_first(x, kind) for x in (query_layer, key_layer, value_layer))
         packed = None
         if kind == "thd":
-            q_ends, k_ends = cu_seqlens_q, cu_seqlens_q if cu_seqlens_kv is None else cu_seqlens_kv
-            if q_ends is None or k_ends is None:
-                raise ValueError("packed sequences need cu_seqlens_q")
-            packed = tuple(
-                places.Packed(ends, ends if padded is None else padded)
-                for ends, padded in ((q_ends, cu_seqlens_q_padded), (k_ends, cu_seqlens_kv_padded))
-            )
+            of_queries = _packed(cu_seqlens_q, cu_seqlens_q_padded)
+            of_keys = of_queries if cu_seqlens_kv is None else _packed(cu_seqlens_kv, cu_seqlens_kv_padded)
+            packed = (of_queries, of_keys)
         window = _window(mask_type, self.window_size if window_size is None else window_size)
         mask = None if kind == "thd" else _given_mask(mask_type, attention_mask)
         result = self._attended(q, k, v, packed, window, (mask_type, mask)).flatten(2)
@@ -159,6 +155,12 @@ def _size(group: Any) -> int:
 def _tokens_first(x: Tensor, kind: str) -> Tensor:
     """Returns x as [s, b, h, d]."""
     return x.unsqueeze(1) if kind == "thd" else x.transpose(0, 1) if kind == "bshd" else x
+
+
+def _packed(ends: Optional[Tensor], padded_ends: Optional[Tensor]) -> places.Packed:
+    if ends is None:
+        raise ValueError("packed sequences need cu_seqlens_q")
+    return places.Packed(ends, ends if padded_ends is None else padded_ends)
 
 
 def _window(mask_type: str, window_size: Optional[Tuple[int, int]]) -> places.Window:
