@@ -51,12 +51,16 @@ TRAININGS = (
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
 OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-reduce --overlap-param-gather"
 OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+ENGINE = "--transformer-impl transformer_engine"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
+    ("pretrain", f"tp2 sp zero {ENGINE}; cp2 {ENGINE}; cp2 pp2 zero --cp-comm-type a2a {ENGINE}"),
 )
 AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
-IN_CI = "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts".split()  # of mistakes.py
+IN_CI = (  # of mistakes.py
+    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts no_mark_of_engine without_context"
+).split()
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
