@@ -177,9 +177,14 @@ def no_mark_of_engine(init: Any) -> Any:
     return without_mark
 
 
-def without_context(group_of: Any) -> Any:
+def without_context(groups_of: Any) -> Any:
     """Reduces gradients over the ranks of the same tokens alone."""
-    return lambda with_context_parallel=False, partial_data_parallel=False, **named: group_of(**named)
+
+    def groups(*arguments: Any) -> Any:
+        found = groups_of(*arguments)
+        return {**found, "dp_cp_group": found["dp_group"], "intra_dp_cp_group": found["dp_group"]}
+
+    return groups
 
 
 def plain_chunks(_: Any) -> Any:
@@ -277,8 +282,8 @@ MISTAKES: Dict[str, Mistake] = {
     "without_context": Mistake(
         "cp2" + ENGINE,
         "gradient of decoder.final_layernorm.bias",
-        "",
-        on("parallel_state", "get_data_parallel_group", without_context),
+        "each rank holds its own term: the mean over cp",
+        on("process_groups_config", "ProcessGroupCollection.setup_process_groups_for_ddp", without_context),
     ),
     "plain_chunks": Mistake(
         "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on("utils", "get_batch_on_this_cp_rank", plain_chunks)
