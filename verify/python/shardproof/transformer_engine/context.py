@@ -2,8 +2,9 @@
 exchange of tokens for heads ("a2a"), which may stand in front of a ring ("a2a+p2p").
 
 Shapes  q, k, v as in blocks.py. In an exchange [s, b, h, d] becomes [size * s, b, h / size, d], by ranks.
-Calls   the ring sends k and v in one message to the next rank, and in the backward pass their gradients in another.
-        Gathered keys are gathered again in the backward pass, and their gradients are reduced and scattered.
+Calls   the ring sends k and v in one message to the next rank. The backward pass sends them back, with the gradient
+        of the block before in the same message. Gathered keys are gathered again in the backward pass, and their
+        gradients are reduced and scattered.
 """
 
 from typing import Any, List, NamedTuple, Optional, Tuple
@@ -116,13 +117,13 @@ class _Passing(NamedTuple):
         return self.comes
 
 
-def _pass_on(x: Tensor, group: Any) -> _Passing:
-    """Begins to send a tensor to the next rank, and to receive that of the rank before."""
+def _pass_on(x: Tensor, group: Any, is_back: bool = False) -> _Passing:
+    """Begins to send a tensor to the next rank and to receive that of the rank before, or the other way."""
     ranks, rank = dist.get_process_group_ranks(group), dist.get_rank(group)
-    comes = torch.empty_like(x)
+    comes, way = torch.empty_like(x), -1 if is_back else 1
     calls = [
-        dist.P2POp(dist.isend, x, ranks[(rank + 1) % len(ranks)], group),
-        dist.P2POp(dist.irecv, comes, ranks[(rank - 1) % len(ranks)], group),
+        dist.P2POp(dist.isend, x, ranks[(rank + way) % len(ranks)], group),
+        dist.P2POp(dist.irecv, comes, ranks[(rank - way) % len(ranks)], group),
     ]
     return _Passing(comes, dist.batch_isend_irecv(calls), x)
 
@@ -131,50 +132,55 @@ def _together(k: Tensor, v: Tensor) -> Tensor:
     return torch.cat([k.reshape(-1), v.reshape(-1)])
 
 
-def _apart(both: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
-    """Returns the two tensors of a message, which have the shapes of k and v."""
-    return both[: k.numel()].view(k.shape), both[k.numel() :].view(v.shape)
+def _apart(both: Tensor, shapes: Any) -> Tuple[Tensor, Tensor]:
+    """Returns the two tensors of a message."""
+    size = shapes[0].numel()
+    return both[:size].view(shapes[0]), both[size:].view(shapes[1])
 
 
 class Ring(torch.autograd.Function):
-    """Attention to the blocks of all ranks of a ring; without one, to one block."""
+    """Attention to the blocks of all ranks of a ring; without one, to one block.
+
+    At a step of the forward pass a rank has the block of the rank before the one that it had. The backward pass
+    begins with the last one, and goes back. The gradient of a block follows it, and comes home at the last step.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, ring: Any, blocks: List[Weighing]) -> Tensor:
         size, rank = len(blocks), 0 if ring is None else dist.get_rank(ring)
-        queries, block = wide(q), _together(k, v)
+        queries, block, shapes = wide(q), _together(k, v), (k.shape, v.shape)
         result = sums = None
         for step in range(size):
             passing = _pass_on(block, ring) if step + 1 < size else None
-            keys, values = _apart(block, k, v)
-            found = attended(queries, wide(keys), wide(values), blocks[(rank - step) % size])
+            keys, values = (wide(x) for x in _apart(block, shapes))
+            found = attended(queries, keys, values, blocks[(rank - step) % size])
             result, sums = found if result is None else merged(result, sums, *found)
             block = block if passing is None else passing.received()
         result = result.to(q.dtype)
-        ctx.save_for_backward(q, k, v, result, sums)
-        ctx.ring, ctx.blocks = ring, blocks
+        ctx.save_for_backward(q, block, result, sums)
+        ctx.ring, ctx.blocks, ctx.shapes = ring, blocks, shapes
         return result
 
     @staticmethod
     def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
-        q, k, v, result, sums = ctx.saved_tensors
+        q, block, result, sums = ctx.saved_tensors
         size, rank = len(ctx.blocks), 0 if ctx.ring is None else dist.get_rank(ctx.ring)
-        queries, d_wide = wide(q), wide(d_result)
+        queries, d_wide, dtype, elements = wide(q), wide(d_result), block.dtype, block.numel()
         dot = (wide(result) * d_wide).sum(-1, keepdim=True)
-        block, dq, d_block = _together(k, v), torch.zeros_like(queries), None
+        dq, done = torch.zeros_like(queries), block.new_empty(0)
         for step in range(size):
-            passing = _pass_on(block, ctx.ring) if step + 1 < size else None
-            keys, values = (wide(x) for x in _apart(block, k, v))
-            found = gradients(queries, keys, values, ctx.blocks[(rank - step) % size], sums, d_wide, dot)
+            message = torch.cat([block if step + 1 < size else block.new_empty(0), done])
+            passing = _pass_on(message, ctx.ring, is_back=True) if size > 1 else None
+            keys, values = (wide(x) for x in _apart(block, ctx.shapes))
+            found = gradients(queries, keys, values, ctx.blocks[(rank + 1 + step) % size], sums, d_wide, dot)
             dq += found[0]
             own = _together(*found[1:])
-            if d_block is not None:  # what the ranks before have added to the gradient of this block
-                own = own + d_block.received()
-            d_block = None if ctx.ring is None else _pass_on(own, ctx.ring)
-            block = block if passing is None else passing.received()
-        whole = own if d_block is None else d_block.received()
-        dk, dv = _apart(whole, k, v)
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
+            if passing is not None:
+                received = passing.received()
+                own = own + received[-elements:] if step > 0 else own  # what other ranks have added
+                block = received[:elements]
+            done = own.to(dtype)
+        return dq.to(q.dtype), *_apart(done, ctx.shapes), None, None
 
 
 class Gathered(torch.autograd.Function):
@@ -195,8 +201,8 @@ class Gathered(torch.autograd.Function):
         keys, values = (wide(by_group(gathered(x, ctx.group))) for x in (k, v))
         dot = (wide(result) * wide(d_result)).sum(-1, keepdim=True)
         dq, dk, dv = gradients(wide(q), keys, values, ctx.how, sums, wide(d_result), dot)
-        dk, dv = (reduce_scattered(x.squeeze(2).permute(2, 0, 1, 3), ctx.group) for x in (dk, dv))
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
+        dk, dv = (reduce_scattered(x.squeeze(2).permute(2, 0, 1, 3).to(k.dtype), ctx.group) for x in (dk, dv))
+        return dq.to(q.dtype), dk, dv, None, None
 
 
 def by_group(x: Tensor) -> Tensor:
