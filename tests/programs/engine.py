@@ -1,5 +1,5 @@
-"""The stand-in for Transformer Engine against formulas in f64, forward and backward, on groups of 1, 2 and 4 ranks: all in f64,
-and those of 2 ranks in f32 and bf16 too.
+"""The stand-in for Transformer Engine against formulas in f64, forward and backward, on groups of 1, 2 and 4 ranks:
+all in f64, and those of 2 ranks in f32 and bf16 too.
 
     shardproof run --ranks 4 -- python engine.py [DEFECT]     a defect is planted, and the program has to fail
     shardproof run --ranks 4 -- python engine.py defects      plants each of them, and fails if one is not found
@@ -80,7 +80,12 @@ def norm_of(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
 
 def norms(judge: Judge, group: Group, dtype: torch.dtype) -> None:
     whole, dy = drawn(1, 8, 2, 16), drawn(2, 8, 2, 16)
-    for kind, is_zero_centered in ((te.LayerNorm, False), (te.LayerNorm, True), (te.RMSNorm, False), (te.RMSNorm, True)):
+    for kind, is_zero_centered in (
+        (te.LayerNorm, False),
+        (te.LayerNorm, True),
+        (te.RMSNorm, False),
+        (te.RMSNorm, True),
+    ):
         layer = kind(16, eps=EPS, params_dtype=dtype, zero_centered_gamma=is_zero_centered, sequence_parallel=True)
         weight, bias = drawn(3, 16), drawn(4, 16) if kind is te.LayerNorm else None
         set_to(layer.weight, weight)
@@ -95,6 +100,22 @@ def norms(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         judge.close(f"gradient of x of {kind.__name__}", x.grad, wanted_x.grad, dtype)
         judge.close(f"gradient of the weight of {kind.__name__}", layer.weight.grad, factor.grad, dtype)
         judge.true("mark of a norm", layer.weight.sequence_parallel is True)
+    both = te.LayerNormLinear(
+        16,
+        4,
+        EPS,
+        normalization="RMSNorm",
+        return_bias=True,
+        return_layernorm_output=True,
+        params_dtype=dtype,
+        device="cpu",
+    )
+    set_to(both.weight, drawn(5, 4, 16))
+    y, bias, rows = both(whole.to(dtype))
+    normed = norm_of(whole, torch.ones(16, dtype=torch.float64), None)
+    judge.close("norm that a layer returns", rows, normed, dtype)
+    judge.close("result beside a norm", y, normed.to(dtype).double() @ drawn(5, 4, 16).t(), dtype)
+    judge.true("bias beside a norm", torch.equal(bias, torch.zeros(4, dtype=dtype)))
 
 
 def set_to(parameter: Tensor, value: Tensor) -> None:
@@ -111,7 +132,13 @@ def linears(judge: Judge, group: Group, dtype: torch.dtype) -> None:
 
 def a_linear(judge: Judge, group: Group, dtype: torch.dtype, mode: str, cuts: bool, with_norm: bool) -> None:
     whole, dy, matrix, bias = drawn(11, 8, 2, 16), drawn(12, 8, 2, 12), drawn(13, 12, 16), drawn(14, 12)
-    named = {"sequence_parallel": cuts, "tp_group": group.group, "parallel_mode": mode, "params_dtype": dtype, "device": "cpu"}
+    named = {
+        "sequence_parallel": cuts,
+        "tp_group": group.group,
+        "parallel_mode": mode,
+        "params_dtype": dtype,
+        "device": "cpu",
+    }
     layer = te.LayerNormLinear(16, 12, eps=EPS, **named) if with_norm else te.Linear(16, 12, **named)
     is_column, cuts = mode == "column", cuts and group.size > 1
     set_to(layer.weight, group.of(matrix, 0 if is_column else 1))
@@ -135,9 +162,13 @@ def a_linear(judge: Judge, group: Group, dtype: torch.dtype, mode: str, cuts: bo
     name = f"{type(layer).__name__} by {mode}s{' with cut tokens' if cuts else ''} on {group.size} ranks"
     judge.close("result of " + name, y, of_rank(result.detach(), cut_y), dtype)
     judge.close("gradient of x of " + name, x.grad, of_rank(wanted[0].grad, cut_x), dtype)
-    judge.close("gradient of the weight of " + name, layer.weight.grad, group.of(wanted[1].grad, 0 if is_column else 1), dtype)
+    judge.close(
+        "gradient of the weight of " + name, layer.weight.grad, group.of(wanted[1].grad, 0 if is_column else 1), dtype
+    )
     db = group.summed(layer.bias.grad) if not is_column and cuts else layer.bias.grad
-    judge.close("gradient of the bias of " + name, db, group.of(wanted[2].grad, 0) if is_column else wanted[2].grad, dtype)
+    judge.close(
+        "gradient of the bias of " + name, db, group.of(wanted[2].grad, 0) if is_column else wanted[2].grad, dtype
+    )
     if with_norm:
         dw = group.summed(layer.layer_norm_weight.grad) if cuts else layer.layer_norm_weight.grad
         judge.close("gradient of the norm of " + name, dw, wanted[3].grad, dtype)
@@ -284,6 +315,9 @@ def a_mask(judge: Judge, dtype: torch.dtype) -> None:
     ):
         y = layer(*(x.to(dtype) for x in (q, k, v)), mask, attn_mask_type=kind)
         judge.close(f"result with {kind}", y, attention_of(q, k, v, (~hidden).double()), dtype)
+    y = layer(*(x.to(dtype) for x in (q[:2], k, v)), attn_mask_type="causal_bottom_right")
+    sees = torch.ones(2, 6, dtype=torch.float64).tril(4)
+    judge.close("result of the last queries", y, attention_of(q[:2], k, v, sees), dtype)
 
 
 def cross_entropies(judge: Judge, group: Group, dtype: torch.dtype) -> None:
@@ -310,7 +344,9 @@ def rotations(judge: Judge, group: Group, dtype: torch.dtype) -> None:
             first, second = (x[..., 0:4:2], x[..., 1:4:2]) if interleaved else (x[..., 0:2], x[..., 2:4])
             both = torch.polar(torch.ones_like(by), by) * torch.complex(first, second)
             pair = (both.real, both.imag)
-            return torch.cat([torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1), x[..., 4:]], -1)
+            return torch.cat(
+                [torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1), x[..., 4:]], -1
+            )
 
         x = leaf(whole, dtype)
         y = apply_rotary_pos_emb(x, freqs, "sbhd", interleaved=interleaved, fused=True)
@@ -334,12 +370,16 @@ def optimizers(judge: Judge, group: Group, dtype: torch.dtype) -> None:
             optimizer.step()
             if is_decoupled:
                 mean = sum(0.2 * 0.8 ** (step - n) * one for n, one in enumerate(gradients[:step], 1)) / (1 - 0.8**step)
-                square = sum(0.1 * 0.9 ** (step - n) * one**2 for n, one in enumerate(gradients[:step], 1)) / (1 - 0.9**step)
+                square = sum(0.1 * 0.9 ** (step - n) * one**2 for n, one in enumerate(gradients[:step], 1)) / (
+                    1 - 0.9**step
+                )
                 wanted = wanted - 0.01 * (mean / (square**0.5 + EPS) + 0.1 * wanted)
                 judge.close("step of FusedAdam", x, wanted, dtype)
         judge.true("step of a group", optimizer.param_groups[0]["step"] == 3)
     if dtype == torch.float64:
-        norm, _ = multi_tensor_applier(multi_tensor_l2norm, None, [[torch.full([3], 2.0), torch.full([2, 2], 1.0)]], False)
+        norm, _ = multi_tensor_applier(
+            multi_tensor_l2norm, None, [[torch.full([3], 2.0), torch.full([2, 2], 1.0)]], False
+        )
         judge.close("norm of tensors", norm, torch.tensor([4.0], dtype=torch.float64), dtype)
 
 
@@ -353,7 +393,10 @@ def random_states(judge: Judge, group: Group, dtype: torch.dtype) -> None:
             drawn_inside.append(torch.rand(3))
     outside = torch.rand(3)
     generator = torch.Generator().manual_seed(5)
-    judge.true("states inside", torch.equal(torch.cat(drawn_inside), torch.cat([torch.rand(3, generator=generator) for _ in range(2)])))
+    judge.true(
+        "states inside",
+        torch.equal(torch.cat(drawn_inside), torch.cat([torch.rand(3, generator=generator) for _ in range(2)])),
+    )
     judge.true("state outside", torch.equal(outside, torch.rand(3, generator=torch.Generator().manual_seed(1))))
 
 
@@ -364,7 +407,10 @@ def refusals(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         ("delay_wgrad_compute", lambda: te.GroupedLinear(2, 2, 2, delay_wgrad_compute=True)),
         ("softmax_type", lambda: te.DotProductAttention(2, 2, softmax_type="learnable")),
         ("TransformerLayer", lambda: te.TransformerLayer(2, 2, 2)),
-        ("cp_comm_type", lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.ops.GELU()),
+        (
+            "cp_comm_type",
+            lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.ops.GELU(),
+        ),
     ):
         try:
             make()
@@ -411,19 +457,39 @@ DEFECTS: Dict[str, Tuple[str, str, str, Callable[[Any], Any]]] = {  # family, mo
     "plain_gamma": ("norms", "norms", "normalized", lambda f: lambda x, w, b, eps, _: f(x, w, b, eps, False)),
     "no_sum_of_rows": ("linears", "linear", "all_reduced", lambda f: lambda x, group: x),
     "no_sum_of_tokens": ("linears", "linear", "reduce_scattered", lambda f: without_sum),
-    "other_experts": ("grouped", "grouped_linear", "GroupedLinear.forward", lambda f: lambda self, x, m: f(self, x, m[::-1])),
+    "other_experts": (
+        "grouped",
+        "grouped_linear",
+        "GroupedLinear.forward",
+        lambda f: lambda self, x, m: f(self, x, m[::-1]),
+    ),
     "unscaled_merge": ("attentions", "context", "merged", lambda f: lambda o, s, o2, s2: (o + o2, f(o, s, o2, s2)[1])),
     "other_chunks": ("attentions", "places", "_chunks", lambda f: contiguous),
     "no_dot": ("attentions", "context", "gradients", lambda f: lambda *a: f(*a[:-1], torch.zeros_like(a[-1]))),
     "other_heads": ("attentions", "context", "_to_tokens", rolled),
     "no_sum_of_keys": ("attentions", "context", "reduce_scattered", lambda f: without_sum),
     "one_sequence": ("attentions", "places", "hidden", lambda f: lambda q, k, w: f(q._replace(sequences=None), k, w)),
-    "all_kept": ("attentions", "context", "gradients", lambda f: lambda *a: f(*a[:3], a[3]._replace(kept=None), *a[4:])),
-    "own_logits": ("cross_entropies", "cross_entropy", "gathered", lambda f: lambda x, group: x.repeat(dist.get_world_size(group), 1)),
+    "all_kept": (
+        "attentions",
+        "context",
+        "gradients",
+        lambda f: lambda *a: f(*a[:3], a[3]._replace(kept=None), *a[4:]),
+    ),
+    "own_logits": (
+        "cross_entropies",
+        "cross_entropy",
+        "gathered",
+        lambda f: lambda x, group: x.repeat(dist.get_world_size(group), 1),
+    ),
     "turned_back": ("rotations", "rope", "_turned", lambda f: lambda x, interleaved: -f(x, interleaved)),
-    "no_correction": ("optimizers", "optimizers", "FusedAdam._update", lambda f: lambda self, p, g: f(self, p, {**g, "bias_correction": False})),
+    "no_correction": (
+        "optimizers",
+        "optimizers",
+        "FusedAdam._update",
+        lambda f: lambda self, p, g: f(self, p, {**g, "bias_correction": False}),
+    ),
     "same_numbers": ("random_states", "random_states", "CudaRNGStatesTracker.fork", forgetful),
-    "no_refusal": ("refusals", "linear", "refuse", lambda f: lambda *a, **k: None),
+    "no_refusal": ("refusals", "layer", "refuse", lambda f: lambda *a, **k: None),
 }
 
 
@@ -454,7 +520,8 @@ def judged(groups: List[Group], families: List[str]) -> Tuple[float, str, int]:
 def all_groups() -> List[Group]:
     rank = dist.get_rank()
     alone, pairs, strides = (
-        [dist.new_group(ranks) for ranks in parts] for parts in ([[0], [1], [2], [3]], [[0, 1], [2, 3]], [[0, 2], [1, 3]])
+        [dist.new_group(ranks) for ranks in parts]
+        for parts in ([[0], [1], [2], [3]], [[0, 1], [2, 3]], [[0, 2], [1, 3]])
     )
     pair, stride = pairs[rank // 2], strides[rank % 2]
     return [

@@ -2,7 +2,7 @@
 which is always empty.
 """
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -53,37 +53,59 @@ def divided(features: int, parts: int) -> int:
 
 
 class WithWeights(Layer):
-    """A layer with matrices: `weight` and `bias`, or one of each for each expert."""
+    """A layer with matrices: `weight` and `bias`, or one of each for each of `groups` groups."""
 
-    def _make_weights(
+    def __init__(
         self,
-        names: List[str],
-        bias_names: List[str],
-        init_method: Optional[Callable[..., Any]],
-        get_rng_state_tracker: Optional[Callable[..., Any]],
-        rng_tracker_name: Optional[str],
-        dtype: Optional[torch.dtype],
-        device: Any,
+        groups: Optional[int],
+        in_features: int,
+        out_features: int,
+        sequence_parallel: bool = False,
+        fuse_wgrad_accumulation: bool = False,
+        tp_group: Any = None,
+        tp_size: int = 1,
+        get_rng_state_tracker: Optional[Callable[..., Any]] = None,
+        init_method: Optional[Callable[..., Any]] = None,
+        bias: bool = True,
+        return_bias: bool = False,
+        params_dtype: Optional[torch.dtype] = None,
+        parallel_mode: Optional[str] = None,
+        device: Any = "cuda",
+        ub_name: Optional[str] = None,
+        rng_tracker_name: Optional[str] = None,
+        save_original_input: bool = False,
+        name: Optional[str] = None,
+        **named: Any,
     ) -> None:
-        """Makes and marks the parameters, in the dtype and on the device that are named."""
-        made = {"dtype": dtype or torch.get_default_dtype(), "device": device}
-        mode: Optional[str] = getattr(self, "parallel_mode")
-        for name in names:
-            weight = torch.nn.Parameter(torch.empty(getattr(self, "out_features"), getattr(self, "in_features"), **made))
-            _mark(weight, dimension=1 if mode == "row" else 0)
-            self.register_parameter(name, weight)
+        super().__init__()
+        refuse(type(self).__name__, **named)
+        if parallel_mode not in (None, "column", "row"):
+            raise ValueError(f"parallel_mode is {parallel_mode}: it has to be None, 'column' or 'row'")
+        self._join(tp_group, tp_size, sequence_parallel)
+        self.parallel_mode, self.ub_name, self.save_original_input = parallel_mode, ub_name, save_original_input
+        self.in_features = divided(in_features, self.tp_size if parallel_mode == "row" else 1)
+        self.out_features = divided(out_features, self.tp_size if parallel_mode == "column" else 1)
+        self.use_bias, self.return_bias, self.apply_bias = bias, return_bias, bias and not return_bias
+        self.fuse_wgrad_accumulation = fuse_wgrad_accumulation
+        made = {"dtype": params_dtype or torch.get_default_dtype(), "device": device}
+        for which in [""] if groups is None else range(groups):
+            weight = torch.nn.Parameter(torch.empty(self.out_features, self.in_features, **made))
+            _mark(weight, dimension=1 if parallel_mode == "row" else 0)
             if not weight.is_meta:
                 _draw(weight, init_method or _normal, get_rng_state_tracker, rng_tracker_name)
-        for name in bias_names:
-            if not getattr(self, "use_bias"):
-                setattr(self, name, torch.empty(0, **made))
-                continue
-            bias = torch.nn.Parameter(torch.zeros(getattr(self, "out_features"), **made))
-            self.register_parameter(name, bias)
-            if mode == "row":
-                setattr(bias, "sequence_parallel", self.sequence_parallel)
-            elif mode == "column":
-                _mark(bias, dimension=0)
+            setattr(self, f"weight{which}", weight)
+            setattr(self, f"bias{which}", self._made_bias(made) if bias else torch.empty(0, **made))
+
+    def _made_bias(self, made: Any) -> torch.nn.Parameter:
+        bias = torch.nn.Parameter(torch.zeros(self.out_features, **made))
+        if self.parallel_mode == "row":
+            setattr(bias, "sequence_parallel", self.sequence_parallel)
+        elif self.parallel_mode == "column":
+            _mark(bias, dimension=0)
+        return bias
+
+    def backward_dw(self) -> None:
+        """Does nothing, because gradients of weights are not put off."""
 
 
 def _mark(parameter: torch.Tensor, dimension: int) -> None:

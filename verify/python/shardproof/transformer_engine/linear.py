@@ -5,11 +5,11 @@ Shapes  x [..., in]; weight [out, in], of which a rank has its rows ("column") o
 Calls   "column" gathers x, again in the backward pass, or sums its gradient; "row" sums the result.
 """
 
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from .layer import WithWeights, divided
+from .layer import WithWeights
 from .norms import normalized
 from .parallel import Tensor, all_reduced, gathered, reduce_scattered, refuse
 
@@ -76,39 +76,8 @@ def in_autocast(*tensors: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
 class Linear(WithWeights):
     """A linear layer. Its result is divided over ranks ("column"), or summed over them ("row")."""
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        sequence_parallel: bool = False,
-        fuse_wgrad_accumulation: bool = False,
-        tp_group: Any = None,
-        tp_size: int = 1,
-        get_rng_state_tracker: Optional[Callable[..., Any]] = None,
-        init_method: Optional[Callable[..., Any]] = None,
-        bias: bool = True,
-        return_bias: bool = False,
-        params_dtype: Optional[torch.dtype] = None,
-        parallel_mode: Optional[str] = None,
-        device: Any = "cuda",
-        ub_name: Optional[str] = None,
-        rng_tracker_name: Optional[str] = None,
-        save_original_input: bool = False,
-        name: Optional[str] = None,
-        **named: Any,
-    ) -> None:
-        super().__init__()
-        refuse(type(self).__name__, **named)
-        if parallel_mode not in (None, "column", "row"):
-            raise ValueError(f"parallel_mode is {parallel_mode}: it has to be None, 'column' or 'row'")
-        self._join(tp_group, tp_size, sequence_parallel)
-        self.parallel_mode, self.ub_name, self.save_original_input = parallel_mode, ub_name, save_original_input
-        self.in_features = divided(in_features, self.tp_size if parallel_mode == "row" else 1)
-        self.out_features = divided(out_features, self.tp_size if parallel_mode == "column" else 1)
-        self.use_bias, self.return_bias, self.apply_bias = bias, return_bias, bias and not return_bias
-        self.fuse_wgrad_accumulation = fuse_wgrad_accumulation
-        self.weight_names, self.bias_names = ["weight"], ["bias"]
-        self._make_weights(["weight"], ["bias"], init_method, get_rng_state_tracker, rng_tracker_name, params_dtype, device)
+    def __init__(self, in_features: int, out_features: int, *arguments: Any, **named: Any) -> None:
+        super().__init__(None, in_features, out_features, *arguments, **named)
 
     def _product(self, x: Tensor) -> Any:
         """Returns the result for x, and the bias with it if the layer returns its bias."""
@@ -127,9 +96,6 @@ class Linear(WithWeights):
         refuse("Linear", fp8_output=fp8_output)
         return self._product(inp)
 
-    def backward_dw(self) -> None:
-        """Does nothing, because gradients of weights are not put off."""
-
 
 class LayerNormLinear(Linear):
     """A norm and then a linear layer."""
@@ -139,46 +105,23 @@ class LayerNormLinear(Linear):
         in_features: int,
         out_features: int,
         eps: float = 1e-5,
-        sequence_parallel: bool = False,
-        fuse_wgrad_accumulation: bool = False,
-        tp_group: Any = None,
-        tp_size: int = 1,
-        get_rng_state_tracker: Optional[Callable[..., Any]] = None,
-        init_method: Optional[Callable[..., Any]] = None,
-        bias: bool = True,
+        *arguments: Any,
         normalization: str = "LayerNorm",
-        return_bias: bool = False,
-        params_dtype: Optional[torch.dtype] = None,
-        parallel_mode: Optional[str] = None,
         return_layernorm_output: bool = False,
         return_layernorm_output_gathered: bool = False,
         zero_centered_gamma: bool = False,
-        device: Any = "cuda",
         **named: Any,
     ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            sequence_parallel,
-            fuse_wgrad_accumulation,
-            tp_group,
-            tp_size,
-            get_rng_state_tracker,
-            init_method,
-            bias,
-            return_bias,
-            params_dtype,
-            parallel_mode,
-            device,
-            **named,
-        )
+        super().__init__(in_features, out_features, *arguments, **named)
         if normalization not in ("LayerNorm", "RMSNorm"):
             raise ValueError(f"normalization is {normalization}: it has to be 'LayerNorm' or 'RMSNorm'")
         refuse("LayerNormLinear", return_layernorm_output_gathered=return_layernorm_output_gathered)
         self.eps, self.normalization, self.zero_centered_gamma = eps, normalization, zero_centered_gamma
         self.return_layernorm_output = return_layernorm_output
-        made = {"dtype": self.weight.dtype, "device": device}
-        self.layer_norm_weight = torch.nn.Parameter(torch.full([in_features], 0.0 if zero_centered_gamma else 1.0, **made))
+        made = {"dtype": self.weight.dtype, "device": self.weight.device}
+        self.layer_norm_weight = torch.nn.Parameter(
+            torch.full([in_features], 0.0 if zero_centered_gamma else 1.0, **made)
+        )
         has_bias = normalization == "LayerNorm"
         self.layer_norm_bias = torch.nn.Parameter(torch.zeros(in_features, **made)) if has_bias else None
         for parameter in (self.layer_norm_weight, self.layer_norm_bias):

@@ -78,7 +78,8 @@ MODULES: Dict[str, Dict[str, Any]] = {
     _P + ".attention": _named(DotProductAttention),
     _P + ".attention.rope": _named(apply_rotary_pos_emb),
     _P + ".cross_entropy": _named(parallel_cross_entropy),
-    _P + ".distributed": {
+    _P
+    + ".distributed": {
         **_named(CudaRNGStatesTracker, get_all_rng_states, not_played.activation_recompute_forward),
         **_functions("checkpoint"),
         "is_fp8_activation_recompute_enabled": not_played.FP8GlobalStateManager.is_fp8_enabled,
@@ -88,7 +89,8 @@ MODULES: Dict[str, Dict[str, Any]] = {
     _P + ".module": _LAYERS,
     _P + ".module.base": _BASE,
     _P + ".ops": _classes(_OPERATIONS),
-    _P + ".optimizers": _named(
+    _P
+    + ".optimizers": _named(
         FusedAdam,
         FusedSGD,
         multi_tensor_applier,

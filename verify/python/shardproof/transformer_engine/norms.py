@@ -46,7 +46,9 @@ class _Norm(Layer):
             refuse(type(self).__name__, normalized_shape=sizes)
         made = {"dtype": dtype or params_dtype or torch.get_default_dtype(), "device": device}
         self.eps, self.zero_centered_gamma = eps, zero_centered_gamma
-        self.weight = torch.nn.Parameter(torch.zeros(sizes, **made) if zero_centered_gamma else torch.ones(sizes, **made))
+        self.weight = torch.nn.Parameter(
+            torch.zeros(sizes, **made) if zero_centered_gamma else torch.ones(sizes, **made)
+        )
         self.bias = torch.nn.Parameter(torch.zeros(sizes, **made)) if self.has_bias else None
         if sequence_parallel is not None:
             self.sequence_parallel = sequence_parallel

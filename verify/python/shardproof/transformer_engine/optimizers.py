@@ -40,7 +40,13 @@ class FusedAdam(torch.optim.Optimizer):
         refuse("FusedAdam", use_decoupled_grad=use_decoupled_grad)
         self._state_dtypes = {"exp_avg": exp_avg_dtype, "exp_avg_sq": exp_avg_sq_dtype}
         self.adam_w_mode = adam_w_mode
-        chosen = {"lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        chosen = {
+            "lr": lr,
+            "bias_correction": bias_correction,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        }
         super().__init__(params, chosen)
 
     def initialize_state(self, param: Tensor, store_param_remainders: bool = False) -> None:
