@@ -433,8 +433,8 @@ FAMILIES: Dict[str, Callable[[Judge, Group, torch.dtype], None]] = {
 }
 
 
-def contiguous(begin: int, length: int, rank: int, size: int) -> Tensor:
-    return torch.arange(length // size) + rank * (length // size) + begin
+def contiguous(length: int, rank: int, size: int) -> Tensor:
+    return torch.arange(length // size) + rank * (length // size)
 
 
 def rolled(to_tokens: Any) -> Any:

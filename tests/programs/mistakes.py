@@ -178,7 +178,7 @@ def no_mark_of_engine(init: Any) -> Any:
 
 
 def without_context(groups_of: Any) -> Any:
-    """Reduces gradients over the ranks of the same tokens alone."""
+    """Reduces gradients over the ranks of the same tokens only."""
 
     def groups(*arguments: Any) -> Any:
         found = groups_of(*arguments)

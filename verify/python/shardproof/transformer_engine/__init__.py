@@ -30,9 +30,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, origin="shardproof", is_package=is_package)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        for name, value in importlib.import_module(__name__ + ".modules").MODULES[module.__name__].items():
-            setattr(module, name, value)
         found = importlib.import_module(__name__ + ".modules").MODULES
+        for name, value in found[module.__name__].items():
+            setattr(module, name, value)
         for name in found:  # Megatron asks for te.pytorch.ops and its like without importing them
             if name.rpartition(".")[0] == module.__name__:
                 importlib.import_module(name)

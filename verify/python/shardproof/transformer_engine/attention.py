@@ -115,7 +115,7 @@ class DotProductAttention(Layer):
         blocks = []
         for ranks in groups.ranks_of_sources():
             of_keys = self._places(tokens[1], ranks, groups.size, packed and packed[1])
-            hidden = _either(places.hidden(of_queries, of_keys, window), mask)
+            hidden = _either(places.hidden(of_queries, of_keys, window), mask, q.device)
             blocks.append(Weighing(self.softmax_scale, hidden, self._kept(grouped, len(of_keys.positions))))
         if groups.gather is not None:
             result = Gathered.apply(grouped, k, v, groups.gather, blocks[0])
@@ -164,7 +164,8 @@ def _packed(ends: Optional[Tensor], padded_ends: Optional[Tensor]) -> places.Pac
 
 
 def _window(mask_type: str, window_size: Optional[Tuple[int, int]]) -> places.Window:
-    return places.Window("causal" in mask_type, *places.split_window(window_size))
+    left, right = window_size if window_size is not None else (-1, -1)
+    return places.Window("causal" in mask_type, int(left), int(right))
 
 
 def _given_mask(mask_type: str, given: Any) -> Optional[Tensor]:
@@ -179,5 +180,7 @@ def _given_mask(mask_type: str, given: Any) -> Optional[Tensor]:
     return (of_queries.bool().transpose(-1, -2) | of_keys.bool()).unsqueeze(1)
 
 
-def _either(first: Optional[Tensor], second: Optional[Tensor]) -> Optional[Tensor]:
-    return second if first is None else first if second is None else first | second
+def _either(first: Optional[Tensor], second: Optional[Tensor], device: torch.device) -> Optional[Tensor]:
+    """Returns what one of two masks hides, on a device."""
+    masks = [mask.to(device) for mask in (first, second) if mask is not None]
+    return masks[0] | masks[-1] if masks else None

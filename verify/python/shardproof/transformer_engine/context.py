@@ -39,7 +39,7 @@ class Groups(NamedTuple):
         return [[a + inner * p for a in range(inner)] for p in range(outer)]
 
     def own_ranks(self) -> List[int]:
-        """Returns the ranks whose tokens the queries are, behind the exchange."""
+        """Returns the ranks whose tokens the queries are, after the exchange."""
         if self.gather is not None:
             return [dist.get_rank(self.gather)]
         return self.ranks_of_sources()[0 if self.ring is None else dist.get_rank(self.ring)]

@@ -77,4 +77,4 @@ class QuantizedTensor(torch.Tensor):
 
 def get_dummy_wgrad(shape: Any, dtype: Any, zero: bool = False) -> torch.Tensor:
     """Returns what autograd gets in the place of a gradient that is in `main_grad` already."""
-    return torch.zeros(shape, dtype=dtype)
+    return torch.zeros(shape, dtype=dtype, device="cuda")

@@ -6,7 +6,7 @@ under a causal mask all ranks have the same work.
 Shapes  positions and sequences: [tokens], in the order in which a rank holds them. A token without a sequence has -1.
 """
 
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Sequence
 
 import torch
 
@@ -27,7 +27,7 @@ class Packed(NamedTuple):
     """The sequences of a batch that are stored one after the other, over all ranks."""
 
     ends: Tensor  # [sequences + 1], from 0, of tokens that count
-    padded_ends: Tensor  # the same with the padding behind each sequence
+    padded_ends: Tensor  # the same with the padding after each sequence
 
 
 class Window(NamedTuple):
@@ -35,33 +35,35 @@ class Window(NamedTuple):
 
     is_causal: bool
     left: int  # keys before it; -1: all
-    right: int  # keys behind it; -1: all
+    right: int  # keys after it; -1: all
 
 
-def _chunks(begin: int, length: int, rank: int, size: int) -> Tensor:
+def _chunks(length: int, rank: int, size: int) -> Tensor:
     """Returns the positions of a rank's two chunks of a sequence."""
     if length % (2 * size) != 0:
         raise ValueError(f"a sequence of {length} tokens is not a multiple of {2 * size} chunks")
     chunk = length // (2 * size)
     first, second = torch.arange(chunk) + rank * chunk, torch.arange(chunk) + (2 * size - 1 - rank) * chunk
-    return torch.cat([first, second]) + begin
+    return torch.cat([first, second])
 
 
 def of_rank(tokens: int, rank: int, size: int, packed: Optional[Packed] = None) -> Places:
     """Returns the places of the tokens that a rank of context parallelism has."""
     if packed is None:
-        return Places(torch.arange(tokens) if size == 1 else _chunks(0, tokens * size, rank, size), None)
-    starts, lengths = packed.padded_ends[:-1].tolist(), packed.padded_ends.diff().tolist()
+        return Places(torch.arange(tokens) if size == 1 else _chunks(tokens * size, rank, size), None)
+    lengths = packed.padded_ends.diff().tolist()
     positions, sequences = [], []
     for number, (length, counted) in enumerate(zip(lengths, packed.ends.diff().tolist())):
-        own = torch.arange(length) if size == 1 else _chunks(0, length, rank, size)
+        own = torch.arange(length) if size == 1 else _chunks(length, rank, size)
         positions.append(own)
         sequences.append(torch.where(own < counted, number, -1))
-    behind = tokens - sum(lengths) // size  # padding that is in no sequence
-    if behind < 0:
-        raise ValueError(f"packed sequences that begin at {starts} do not fit into {tokens} tokens of a rank")
-    positions.append(torch.zeros(behind, dtype=torch.int64))
-    sequences.append(torch.full([behind], -1))
+    left = tokens - sum(lengths) // size  # padding that is in no sequence
+    if left < 0:
+        raise ValueError(
+            f"packed sequences of {lengths} tokens on {size} ranks do not fit into {tokens} tokens per rank"
+        )
+    positions.append(torch.zeros(left, dtype=torch.int64))
+    sequences.append(torch.full([left], -1))
     return Places(torch.cat(positions), torch.cat(sequences))
 
 
@@ -79,8 +81,3 @@ def hidden(queries: Places, keys: Places, window: Window) -> Optional[Tensor]:
         of_queries = queries.sequences.unsqueeze(1)
         rules.append((of_queries != keys.sequences) | (of_queries < 0))
     return torch.stack(rules).any(0) if rules else None
-
-
-def split_window(window_size: Optional[Tuple[int, int]]) -> Tuple[int, int]:
-    left, right = window_size if window_size is not None else (-1, -1)
-    return int(left), int(right)
