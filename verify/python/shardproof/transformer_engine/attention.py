@@ -168,7 +168,7 @@ def _window(mask_type: str, window_size: Optional[Tuple[int, int]]) -> places.Wi
     return places.Window("causal" in mask_type, int(left), int(right))
 
 
-def _given_mask(mask_type: str, given: Any) -> Optional[Tensor]:
+def _given_mask(mask_type: str, given: Any) -> Any:
     """Returns which keys the mask of the program hides, in the shape of scores. [b, 1, 1, sq or 1, sk]"""
     if mask_type not in ("padding", "padding_causal", "arbitrary"):
         return None

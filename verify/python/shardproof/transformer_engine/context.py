@@ -67,7 +67,7 @@ class _Exchanged(torch.autograd.Function):
         return _to_tokens(x, group) if is_back else _to_heads(x, group)
 
     @staticmethod
-    def backward(ctx: Any, dx: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, dx: Tensor) -> Tuple[Optional[Tensor], ...]:
         return (_to_heads if ctx.is_back else _to_tokens)(dx, ctx.group), None, None
 
 
@@ -149,20 +149,21 @@ class Ring(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, ring: Any, blocks: List[Weighing]) -> Tensor:
         size, rank = len(blocks), 0 if ring is None else dist.get_rank(ring)
         queries, block, shapes = wide(q), _together(k, v), (k.shape, v.shape)
-        result = sums = None
+        result: Any = None
+        sums: Any = None
         for step in range(size):
             passing = _pass_on(block, ring) if step + 1 < size else None
             keys, values = (wide(x) for x in _apart(block, shapes))
             found = attended(queries, keys, values, blocks[(rank - step) % size])
             result, sums = found if result is None else merged(result, sums, *found)
             block = block if passing is None else passing.received()
-        result = result.to(q.dtype)
-        ctx.save_for_backward(q, block, result, sums)
+        narrow: Tensor = result.to(q.dtype)
+        ctx.save_for_backward(q, block, narrow, sums)
         ctx.ring, ctx.blocks, ctx.shapes = ring, blocks, shapes
-        return result
+        return narrow
 
     @staticmethod
-    def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:
         q, block, result, sums = ctx.saved_tensors
         size, rank = len(ctx.blocks), 0 if ctx.ring is None else dist.get_rank(ctx.ring)
         queries, d_wide, dtype, elements = wide(q), wide(d_result), block.dtype, block.numel()
@@ -196,7 +197,7 @@ class Gathered(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:
         q, k, v, result, sums = ctx.saved_tensors
         keys, values = (wide(by_group(gathered(x, ctx.group))) for x in (k, v))
         dot = (wide(result) * wide(d_result)).sum(-1, keepdim=True)

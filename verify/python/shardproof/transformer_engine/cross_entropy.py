@@ -33,7 +33,7 @@ class _CrossEntropy(torch.autograd.Function):
         return losses.reshape(target.shape)
 
     @staticmethod
-    def backward(ctx: Any, d_losses: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_losses: Tensor) -> Tuple[Optional[Tensor], ...]:
         rows, sums, own, is_own, counts = ctx.saved_tensors
         d_rows = (rows - sums).exp().scatter_add(1, own, -is_own.to(rows.dtype)) * counts
         d_rows = d_rows * d_losses.reshape(-1, 1)
@@ -51,5 +51,5 @@ def parallel_cross_entropy(
 ) -> Tensor:
     """Returns the loss of each row, or their mean."""
     refuse("parallel_cross_entropy", label_smoothing=label_smoothing or None)
-    losses = _CrossEntropy.apply(inp, target, dist_process_group, ignore_idx)
+    losses: Tensor = _CrossEntropy.apply(inp, target, dist_process_group, ignore_idx)
     return losses.sum() / (target != ignore_idx).sum() if reduce_loss else losses

@@ -26,7 +26,7 @@ class GroupedLinear(WithWeights):
                 f"m_splits is {sizes}: it has to have {self.num_gemms} parts of the rows of {list(inp.shape)}"
             )
         results, biases = [], []
-        for group, rows in enumerate(inp.reshape(-1, inp.shape[-1]).split(sizes)):
+        for group, rows in enumerate(torch.split(inp.reshape(-1, inp.shape[-1]), sizes)):
             of_group = getattr(self, f"weight{group}")
             rows, weight, bias = in_autocast(rows, of_group, getattr(self, f"bias{group}") if self.use_bias else None)
             adds = self.fuse_wgrad_accumulation and hasattr(of_group, "main_grad")

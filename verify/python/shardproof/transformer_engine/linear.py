@@ -37,7 +37,7 @@ class Product(torch.autograd.Function):
         return reduce_scattered(y, how.group) if how.cuts_sequence else all_reduced(y, how.group)
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> Tuple[Optional[Tensor], ...]:  # type: ignore[override]
+    def backward(ctx: Any, dy: Tensor) -> Tuple[Optional[Tensor], ...]:
         x, weight = ctx.saved_tensors
         how, dx, dw, db = ctx.how, None, None, None
         if how.mode == "row" and how.cuts_sequence:
@@ -65,7 +65,7 @@ def into_main_grad(weight: Any, gradient: Tensor) -> Optional[Tensor]:
     return torch.zeros_like(gradient)
 
 
-def in_autocast(*tensors: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
+def in_autocast(*tensors: Any) -> Any:
     """Returns tensors in the dtype of autocast, in a region of it."""
     if not torch.is_autocast_enabled():
         return tensors
@@ -118,7 +118,7 @@ class LayerNormLinear(Linear):
         refuse("LayerNormLinear", return_layernorm_output_gathered=return_layernorm_output_gathered)
         self.eps, self.normalization, self.zero_centered_gamma = eps, normalization, zero_centered_gamma
         self.return_layernorm_output = return_layernorm_output
-        made = {"dtype": self.weight.dtype, "device": self.weight.device}
+        made: Any = {"dtype": self.weight.dtype, "device": self.weight.device}
         self.layer_norm_weight = torch.nn.Parameter(
             torch.full([in_features], 0.0 if zero_centered_gamma else 1.0, **made)
         )

@@ -55,7 +55,7 @@ class FusedAdam(torch.optim.Optimizer):
             self.state[param][name] = torch.zeros_like(param)
 
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
