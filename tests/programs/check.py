@@ -14,7 +14,8 @@ waits for processes at times. A table at the end has the seconds of each part.
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
-  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children
+  torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children;
+            engine.py holds the stand-in for Transformer Engine against formulas
 
 No program over torch.distributed can race here: a work says that it is done only after it was waited for, and messages
 name their sender. So the part `seeds` shows that schedules change nothing.
@@ -54,9 +55,11 @@ TRAININGS = (
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
 OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-reduce --overlap-param-gather"
 OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+ENGINE = "--transformer-impl transformer_engine"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
+    ("pretrain", f"tp2 sp zero {ENGINE}; cp2 {ENGINE}; cp2 pp2 zero --cp-comm-type a2a {ENGINE}"),
 )
 RECORDED = (
     ("pretrain", "--tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer", ""),
@@ -76,11 +79,15 @@ MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "silent": "nothing compared: the test",
     "no_word": "refused: --layouts: 'xp2' in",
 }
-IN_CI = "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts".split()  # of mistakes.py
+IN_CI = (  # of mistakes.py
+    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts no_mark_of_engine without_context"
+).split()
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
     ("calls", 4),
     ("cuda_programs", 2),
+    ("engine", 4),
+    ("engine defects", 4),
     ("groups", 4),
     ("users", 2),
     ("not_served", 3),

@@ -21,7 +21,7 @@ class Mistake(NamedTuple):
 
 def replace(module: str, name: str, make: Callable[[Any], Any]) -> None:
     """Puts what `make` makes of a function, or of a method of a class, in its place."""
-    holder: Any = importlib.import_module("megatron.core." + module)
+    holder: Any = importlib.import_module(module if module.startswith("shardproof.") else "megatron.core." + module)
     *outer, last = name.split(".")
     for part in outer:
         holder = getattr(holder, part)
@@ -166,11 +166,50 @@ def last_microbatch_lost(backward: Any) -> Any:
     return but_one
 
 
+def no_mark_of_engine(init: Any) -> Any:
+    """Leaves out the mark by which Megatron sums gradients of norms over ranks with other tokens."""
+
+    def without_mark(self: Any, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **named)
+        for parameter in self.parameters():
+            parameter.sequence_parallel = False
+
+    return without_mark
+
+
+def without_context(groups_of: Any) -> Any:
+    """Reduces gradients over the ranks of the same tokens only."""
+
+    def groups(*arguments: Any) -> Any:
+        found = groups_of(*arguments)
+        return {**found, "dp_cp_group": found["dp_group"], "intra_dp_cp_group": found["dp_group"]}
+
+    return groups
+
+
+def plain_chunks(_: Any) -> Any:
+    """Cuts a batch into one chunk per rank, where ranks have two."""
+
+    def cut(batch: Any, cp_group: Any, **named: Any) -> Any:
+        return {name: x.chunk(cp_group.size(), 1)[cp_group.rank()] for name, x in batch.items()}
+
+    return cut
+
+
+def unscaled_merge(merged: Any) -> Any:
+    return lambda one, sums, other, other_sums: (one + other, merged(one, sums, other, other_sums)[1])
+
+
+def other_heads(to_tokens: Any) -> Any:
+    return lambda x, group: to_tokens(x, group).roll(1, 2)
+
+
 def on(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     return lambda: replace(module, name, make)
 
 
 FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
+ENGINE, OF_ENGINE = " --transformer-impl transformer_engine", "shardproof.transformer_engine."
 SUM_OVER = "each rank holds its own term: the sum over "
 MISTAKES: Dict[str, Mistake] = {
     "no_mark": Mistake("tp2 sp", "gradient of decoder.final_layernorm.bias", SUM_OVER + "tp", no_mark),
@@ -233,6 +272,30 @@ MISTAKES: Dict[str, Mistake] = {
         "experts",
         "it is 1/2 (dp, ep is 2) of",
         on(DDP, "DistributedDataParallel.finish_grad_sync", only_experts),
+    ),
+    "no_mark_of_engine": Mistake(
+        "tp2 sp" + ENGINE,
+        "gradient of decoder.final_layernorm.bias",
+        SUM_OVER + "tp",
+        on(OF_ENGINE + "norms", "_Norm.__init__", no_mark_of_engine),
+    ),
+    "without_context": Mistake(
+        "cp2" + ENGINE,
+        "gradient of decoder.final_layernorm.bias",
+        "each rank holds its own term: the mean over cp",
+        on("process_groups_config", "ProcessGroupCollection.setup_process_groups_for_ddp", without_context),
+    ),
+    "plain_chunks": Mistake(
+        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on("utils", "get_batch_on_this_cp_rank", plain_chunks)
+    ),
+    "unscaled_merge": Mistake(
+        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on(OF_ENGINE + "context", "merged", unscaled_merge)
+    ),
+    "other_heads": Mistake(
+        "cp2 --cp-comm-type a2a" + ENGINE,
+        "loss 'lm loss' of step 0",
+        "",
+        on(OF_ENGINE + "context", "_to_tokens", other_heads),
     ),
 }
 

@@ -8,9 +8,12 @@ import sys
 from typing import Any
 
 import torch
+from megatron.core import parallel_state
 from megatron.core.datasets import utils as datasets
 from megatron.core.enums import ModelType
 from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
+from megatron.core.utils import get_batch_on_this_cp_rank
 from megatron.training import get_args, pretrain
 from megatron.training.argument_utils import pretrain_cfg_container_from_args
 from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
@@ -41,12 +44,19 @@ def provide_data(*_: Any, vp_stage: Any = None) -> Any:
     return Samples(), None, None
 
 
+def layers_of(config: Any, vp_stage: Any, implementation: str) -> Any:
+    """Returns the spec of the layers that a chunk holds, of Megatron's own or of Transformer Engine."""
+    if implementation == "transformer_engine":
+        return get_gpt_decoder_block_spec(config, use_transformer_engine=True, vp_stage=vp_stage)
+    return block_of(config, {} if vp_stage is None else {"vp_stage": vp_stage})
+
+
 def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage: Any = None, **named: Any) -> GPTModel:
     args = get_args()
     config = named.pop("config", None) or core_transformer_config_from_args(args)
     model = GPTModel(
         config,
-        block_of(config, {} if vp_stage is None else {"vp_stage": vp_stage}),
+        layers_of(config, vp_stage, args.transformer_impl),
         args.padded_vocab_size,
         args.seq_length,
         pre_process=pre_process,
@@ -62,8 +72,10 @@ def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage:
 def forward_step(data: Any, model: torch.nn.Module) -> Any:
     sample = next(data)
     size = sample["tokens"].shape[1]
+    sample["positions"] = torch.arange(size).unsqueeze(0)
     mask = torch.triu(torch.ones(1, 1, size, size, dtype=torch.bool), 1)
-    losses = model(sample["tokens"], torch.arange(size).unsqueeze(0), mask, labels=sample["labels"])
+    cut = get_batch_on_this_cp_rank(sample, is_hybrid_cp=False, cp_group=parallel_state.get_context_parallel_group())
+    losses = model(cut["tokens"], cut["positions"], mask, labels=cut["labels"])
 
     def loss_of(output: torch.Tensor) -> Any:
         loss, tokens = output.float().sum(), torch.tensor(output.numel(), dtype=torch.int)

@@ -1,4 +1,5 @@
-"""Runs a program as one rank over Gloo, without the virtual world: with the stand-in for a GPU only.
+"""Runs a program as one rank over Gloo, without the virtual world: with the stand-ins for a GPU and for
+Transformer Engine only.
 
     RANK=R WORLD_SIZE=N MASTER_ADDR=... MASTER_PORT=... without.py [--record FOLDER] PROGRAM [ARGUMENT...]
 
@@ -16,10 +17,11 @@ import torch.distributed as dist
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "verify", "python"))
 import shardproof  # noqa: E402
-from shardproof import cuda  # noqa: E402
+from shardproof import cuda, transformer_engine  # noqa: E402
 
 if __name__ == "__main__":
     cuda.install(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    transformer_engine.install(uses_gpu=False)
     torch.set_num_threads(1)
     init = dist.init_process_group
 

@@ -41,8 +41,8 @@ class _View(NamedTuple):
 
 
 def _tensors_of(states: Any) -> Iterator[Any]:
-    """Returns the sharded tensors of a nested state."""
-    if hasattr(states, "global_offset"):
+    """Returns the sharded tensors of a nested state. Its sharded objects, such as states of FP8, are none."""
+    if hasattr(states, "prepend_axis_num"):
         yield states
     elif hasattr(states, "build_fn"):
         yield from _tensors_of(states.build())

@@ -152,8 +152,9 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
             from . import cuda
 
             cuda.install(rank % of_node, of_node)
-        from . import compiled, takeover
+        from . import compiled, takeover, transformer_engine
 
+        transformer_engine.install(uses_gpu=settings["has_gpu"] and not settings["no_gpu"])
         compiled.install()
         takeover.install(link, settings["store"])
         if settings["publishes"]:
