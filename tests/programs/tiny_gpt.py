@@ -5,7 +5,7 @@
 
 import argparse
 import hashlib
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 from megatron.core import parallel_state, tensor_parallel
@@ -16,37 +16,56 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
+from megatron.core.transformer.transformer_layer import get_transformer_layer_offset
 
 VOCABULARY, SEQUENCE, SAMPLES = 64, 16, 4
 
 
 class Norm(torch.nn.Module):
-    """A layer norm that marks its parameters for sequence parallelism."""
+    """A layer norm, or an RMS norm, that marks its parameters for sequence parallelism."""
 
     def __init__(self, config: TransformerConfig, hidden_size: int, eps: float = 1e-5, **_: Any) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(hidden_size))
-        self.bias = torch.nn.Parameter(torch.zeros(hidden_size))
+        self.bias = None if config.normalization == "RMSNorm" else torch.nn.Parameter(torch.zeros(hidden_size))
         self.eps = eps
-        for parameter in (self.weight, self.bias):
+        for parameter in self.parameters():
             setattr(parameter, "sequence_parallel", config.sequence_parallel)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.bias is None:
+            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
         return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
 
 
 def with_norm(spec: Any) -> Any:
-    """Puts the norm above into a layer's spec."""
-    for name, value in vars(spec.submodules).items():
-        if "layernorm" in name and isinstance(value, type) and "Identity" not in value.__name__:
-            setattr(spec.submodules, name, Norm)
+    """Puts the norm above into the spec of a layer, and into those that are in it."""
+    submodules = getattr(spec, "submodules", spec)
+    for name, value in vars(submodules).items() if hasattr(submodules, "__dict__") else ():
+        if "norm" in name and isinstance(value, type) and "Identity" not in value.__name__:
+            setattr(submodules, name, Norm)
+        elif hasattr(value, "submodules"):
+            with_norm(value)
     return spec
 
 
 def block_of(config: TransformerConfig, stages: Dict[str, int]) -> TransformerBlockSubmodules:
     """Returns the spec of the layers that a chunk holds."""
-    layer = with_norm(get_gpt_layer_local_spec(num_experts=config.num_moe_experts))
-    return TransformerBlockSubmodules([layer] * get_num_layers_to_build(config, **stages), Norm)
+
+    def layer(num_experts: Optional[int]) -> Any:
+        return with_norm(
+            get_gpt_layer_local_spec(
+                num_experts=num_experts,
+                qk_layernorm=config.qk_layernorm,
+                multi_latent_attention=config.multi_latent_attention,
+            )
+        )
+
+    each = getattr(config, "moe_layer_freq", 1)
+    has_experts = each if isinstance(each, list) else [int(number % each == 0) for number in range(config.num_layers)]
+    first, size = get_transformer_layer_offset(config, **stages), get_num_layers_to_build(config, **stages)
+    kinds = (layer(None), layer(config.num_moe_experts))
+    return TransformerBlockSubmodules([kinds[kind] for kind in has_experts[first : first + size]], Norm)
 
 
 def parsed() -> argparse.Namespace:
