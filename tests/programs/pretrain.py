@@ -11,12 +11,11 @@ import torch
 from megatron.core.datasets import utils as datasets
 from megatron.core.enums import ModelType
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_mtp_block_spec
 from megatron.training import get_args, pretrain
 from megatron.training.argument_utils import pretrain_cfg_container_from_args
 from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
 
-from tiny_gpt import block_of, draw, with_norm
+from tiny_gpt import block_of, draw, predictions_of
 
 OPTIONS = """
     --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16
@@ -47,9 +46,6 @@ def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage:
     config = named.pop("config", None) or core_transformer_config_from_args(args)
     stages = {} if vp_stage is None else {"vp_stage": vp_stage}
     block = block_of(config, stages)
-    predictions = get_gpt_mtp_block_spec(config, block, False, **stages) if args.mtp_num_layers else None
-    for layer in predictions.layer_specs if predictions else ():
-        with_norm(layer)
     model = GPTModel(
         config,
         block,
@@ -59,7 +55,7 @@ def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage:
         post_process=post_process,
         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
         position_embedding_type=args.position_embedding_type,
-        mtp_block_spec=predictions,
+        mtp_block_spec=predictions_of(config, block, stages),
         vp_stage=vp_stage,
     )
     draw(model)
