@@ -49,7 +49,7 @@ TRAININGS = (
 )
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
 OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-reduce --overlap-param-gather"
-OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.1"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),

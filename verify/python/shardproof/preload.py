@@ -7,7 +7,7 @@ looks at it: not while it is imported, and not in the ranks.
 import gc
 import importlib
 
-_PARTS = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch._dynamo")
+_PARTS = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo")
 
 
 def torch() -> bool:
