@@ -52,11 +52,21 @@ def _tensors_of(states: Any) -> Iterator[Any]:
             yield from _tensors_of(state)
 
 
+def _states_of(module: Any) -> Any:
+    """Returns the states of a model as its checkpoint has them. Megatron refuses to write some models as a whole, for
+    example tied embeddings with multi-token prediction on a later stage. Their modules can be written."""
+    try:
+        return module.sharded_state_dict()
+    except Exception:
+        kind = importlib.import_module("megatron.core.transformer.module").MegatronModule
+        return kind.sharded_state_dict(module)
+
+
 def _views_of(module: Any) -> List[_View]:
     """Returns the parameters of a model as Megatron names and places them in checkpoints."""
     begins = {parameter.data_ptr(): parameter for parameter in module.parameters()}
     views = []
-    for state in _tensors_of(module.sharded_state_dict()):
+    for state in _tensors_of(_states_of(module)):
         data = state.data
         if not isinstance(data, torch.Tensor) or not data.is_contiguous() or state.flattened_range is not None:
             continue
