@@ -52,6 +52,7 @@ OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-red
 OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.1"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
+    ("pretrain --mtp-num-layers 1 --position-embedding-type rope --normalization RMSNorm", "tp2 sp pp2 zero"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
 )
 AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))

@@ -11,6 +11,7 @@ import torch
 from megatron.core.datasets import utils as datasets
 from megatron.core.enums import ModelType
 from megatron.core.models.gpt import GPTModel
+from megatron.core.utils import get_attr_wrapped_model
 from megatron.training import get_args, pretrain
 from megatron.training.argument_utils import pretrain_cfg_container_from_args
 from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
@@ -62,11 +63,12 @@ def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage:
     return model
 
 
-def forward_step(data: Any, model: torch.nn.Module) -> Any:
+def forward_step(data: Any, model: torch.nn.Module, return_schedule_plan: bool = False) -> Any:
     sample = next(data)
     size = sample["tokens"].shape[1]
     mask = torch.triu(torch.ones(1, 1, size, size, dtype=torch.bool), 1)
-    losses = model(sample["tokens"], torch.arange(size).unsqueeze(0), mask, labels=sample["labels"])
+    step: Any = get_attr_wrapped_model(model, "build_schedule_plan") if return_schedule_plan else model
+    losses = step(sample["tokens"], torch.arange(size).unsqueeze(0), mask, labels=sample["labels"])
 
     def loss_of(output: torch.Tensor) -> Any:
         loss, tokens = output.float().sum(), torch.tensor(output.numel(), dtype=torch.int)
