@@ -4,6 +4,7 @@ the loss of a step, the parameters that it begins with, their gradients, and the
 Calls   install() once in a rank's process, before the program imports Megatron. Models are found when they are given to
         Megatron's DistributedDataParallel, and a step ends with the step of Megatron's optimizer.
 Shapes  a gradient is `main_grad` when the optimizer begins. Of a ZeRO-1 buffer it is the part that the rank owns.
+Errors  NotServed where the program makes a model of FSDP.
 """
 
 import functools
@@ -16,12 +17,17 @@ import torch
 from . import values
 from .after_import import after_import
 from .link import Link
+from .threads import NotServed
 from .values import Block
 
 _SCHEDULES = (
     "forward_backward_no_pipelining",
     "forward_backward_pipelining_with_interleaving",
     "forward_backward_pipelining_without_interleaving",
+)
+_SHARDED = (
+    "megatron.core.distributed.torch_fully_sharded_data_parallel",
+    "megatron.core.distributed.fsdp.mcore_fsdp_adapter",
 )
 
 
@@ -179,6 +185,17 @@ def _change_models(module: Any, training: _Training) -> None:
     setattr(kind, "__init__", init_and_add)
 
 
+def _refuse_sharded_models(module: Any) -> None:
+    """Refuses the models of FSDP: where the shards lie that they make of parameters is not known."""
+    for name, kind in vars(module).items():
+        if name.endswith("FullyShardedDataParallel") and kind.__module__ == module.__name__:
+
+            def refuse(*_: Any, kind: Any = kind, **__: Any) -> None:
+                raise NotServed(f"{kind.__name__} of Megatron, whose values cannot be compared with those of other layouts")
+
+            setattr(kind, "__init__", refuse)
+
+
 def _kinds_of(kind: type) -> Iterator[type]:
     yield kind
     for below in kind.__subclasses__():
@@ -225,4 +242,6 @@ def install(link: Link, draws: bool) -> Callable[[], bool]:
     )
     for name, change in changes:
         after_import(name, functools.partial(change, training=training))
+    for name in _SHARDED:
+        after_import(name, _refuse_sharded_models)
     return training.has_models
