@@ -194,8 +194,8 @@ std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
 }
 
 std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios) {
-  static const std::set<std::string> folders = {"published", "diagnosis", "refused",  "training",
-                                                "cluster",   "dumps",     "machines", "faults", "values"};
+  static const std::set<std::string> folders = {"published", "diagnosis", "refused", "training", "cluster",
+                                                "dumps",     "machines",  "faults",  "values"};
   std::vector<std::string> violations;
   for (const SourceFile& file : scenarios) {
     if (file.path == "scenarios/README.md") continue;

@@ -54,10 +54,11 @@ TRAININGS = (
 )
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --expert-model-parallel-size 2 --disable-bias-linear --use-distributed-optimizer"
 OVERLAPPED = EXPERTS + " --moe-token-dispatcher-type alltoall --overlap-grad-reduce --overlap-param-gather"
-OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+OF_EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.1"
 ENGINE = "--transformer-impl transformer_engine"
 COMPARED = (
     ("pretrain --swiglu", "tp2 sp pp2 zero; dp2 zero --bf16; pp2 vpp2"),
+    ("pretrain --mtp-num-layers 1 --position-embedding-type rope --normalization RMSNorm", "tp2 sp pp2 zero"),
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
     ("pretrain", f"tp2 sp zero {ENGINE}; cp2 {ENGINE}; cp2 pp2 zero --cp-comm-type a2a {ENGINE}"),
 )

@@ -3,6 +3,7 @@
     shardproof run --ranks 2 -- python cuda_programs.py
 """
 
+import importlib
 import io
 import warnings
 from typing import Any, List
@@ -242,9 +243,19 @@ def refusals(rank: int) -> None:
             raise AssertionError(f"{name} is served")
 
 
+def extensions(rank: int) -> None:
+    source = 'extern "C" void nothing() {}'
+    try:
+        importlib.import_module("torch.utils.cpp_extension").load_inline("none", [source], functions=[], with_cuda=True)
+    except OSError as error:
+        expect("CUDA_HOME" in str(error), True, f"CUDA_HOME in '{error}'")
+    else:
+        raise AssertionError("an extension for CUDA is built")
+
+
 CHECKS = (
     *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
-    *(memory, optimizers, loaders, refusals),
+    *(memory, optimizers, loaders, refusals, extensions),
 )
 
 

@@ -108,20 +108,20 @@ def own_norm(norm: Any) -> Any:
 ONLY_ME = [None]
 
 
+def and_groups_of_one(initialize: Any) -> Any:
+    def and_own(*arguments: Any, **named: Any) -> Any:
+        made = initialize(*arguments, **named)
+        for rank in range(torch.distributed.get_world_size()):
+            group = torch.distributed.new_group([rank])
+            ONLY_ME[0] = group if rank == torch.distributed.get_rank() else ONLY_ME[0]
+        return made
+
+    return and_own
+
+
 def groups_of_one() -> None:
     """Computes the norm over the gradients of one stage alone."""
-
-    def make(initialize: Any) -> Any:
-        def and_own(*arguments: Any, **named: Any) -> Any:
-            made = initialize(*arguments, **named)
-            for rank in range(torch.distributed.get_world_size()):
-                group = torch.distributed.new_group([rank])
-                ONLY_ME[0] = group if rank == torch.distributed.get_rank() else ONLY_ME[0]
-            return made
-
-        return and_own
-
-    replace("parallel_state", "initialize_model_parallel", make)
+    replace("parallel_state", "initialize_model_parallel", and_groups_of_one)
     replace("optimizer.optimizer", "get_grad_norm_fp32", own_norm)
 
 
@@ -204,12 +204,96 @@ def other_heads(to_tokens: Any) -> Any:
     return lambda x, group: to_tokens(x, group).roll(1, 2)
 
 
+def no_sum_of_routers(reset: Any) -> Any:
+    def reset_and_unmark(self: Any) -> None:
+        reset(self)
+        self.weight.sequence_parallel = False
+
+    return reset_and_unmark
+
+
+def aux_loss_of_every_rank(attach: Any) -> Any:
+    def attach_more(self: Any, activation: Any, coefficient: Any, loss: Any, *arguments: Any, **named: Any) -> Any:
+        return attach(self, activation, coefficient, loss * self.tp_group.size(), *arguments, **named)
+
+    return attach_more
+
+
+def tokens_of_one_rank(reduce: Any) -> Any:
+    """Sums everything but the number of tokens, which is the only integer that is reduced."""
+
+    def reduce_floats(tensor: torch.Tensor, *arguments: Any, **named: Any) -> Any:
+        return reduce(tensor, *arguments, **named) if tensor.is_floating_point() else None
+
+    return reduce_floats
+
+
+def counted_alone() -> None:
+    finalize = importlib.import_module("megatron.core." + FINALIZE)
+    calls = torch.distributed
+
+    class Calls:
+        """torch.distributed, as one module of Megatron sees it."""
+
+        def __getattr__(self, name: str) -> Any:
+            return tokens_of_one_rank(calls.all_reduce) if name == "all_reduce" else getattr(calls, name)
+
+    class Torch:
+        distributed = Calls()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(torch, name)
+
+    setattr(finalize, "torch", Torch())
+
+
+def no_bucket() -> None:
+    """Leaves out the reduce-scatter of one bucket, that of the parameters which get their gradients first."""
+    left_out = []
+
+    def make(call: Any) -> Any:
+        def call_of_others(self: Any, *arguments: Any, **named: Any) -> None:
+            left_out[:] = left_out or [self]
+            if self is not left_out[0]:
+                call(self, *arguments, **named)
+
+        return call_of_others
+
+    for name in ("start_grad_sync", "finish_grad_sync"):
+        replace(BUFFERS, "_ParamAndGradBucketGroup." + name, make)
+
+
+def exchanged_layers(offset: Any) -> Any:
+    """Has the second and the third virtual stage of two ranks compute each other's layers."""
+
+    @functools.wraps(offset)
+    def exchanged(*arguments: Any, **named: Any) -> Any:
+        right = offset(*arguments, **named)
+        return {1: 2, 2: 1}.get(right, right)
+
+    return exchanged
+
+
+def experts_alone() -> None:
+    """Has each rank sum the gradients of its experts over itself."""
+
+    def make(get_group: Any) -> Any:
+        def group_of_one(*arguments: Any, **named: Any) -> Any:
+            return ONLY_ME[0] or get_group(*arguments, **named)
+
+        return group_of_one
+
+    replace("parallel_state", "initialize_model_parallel", and_groups_of_one)
+    replace("parallel_state", "get_expert_data_parallel_group", make)
+
+
 def on(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     return lambda: replace(module, name, make)
 
 
 FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
 ENGINE, OF_ENGINE = " --transformer-impl transformer_engine", "shardproof.transformer_engine."
+BUFFERS, ROUTER = "distributed.param_and_grad_buffer", "transformer.moe.router"
 SUM_OVER = "each rank holds its own term: the sum over "
 MISTAKES: Dict[str, Mistake] = {
     "no_mark": Mistake("tp2 sp", "gradient of decoder.final_layernorm.bias", SUM_OVER + "tp", no_mark),
@@ -297,6 +381,37 @@ MISTAKES: Dict[str, Mistake] = {
         "",
         on(OF_ENGINE + "context", "_to_tokens", other_heads),
     ),
+    "router_of_experts_without_mark": Mistake(
+        "tp2 sp",
+        "gradient of decoder.layers.mlp.router.weight",
+        SUM_OVER + "tp",
+        on(ROUTER, "Router.reset_parameters", no_sum_of_routers),
+    ),
+    "aux_loss_of_experts_on_every_rank": Mistake(
+        "tp2 sp",
+        "gradient of decoder.layers.mlp.router.weight",
+        "",
+        on(ROUTER, "TopKRouter.attach_and_log_load_balancing_loss", aux_loss_of_every_rank),
+    ),
+    "tokens_of_one_rank": Mistake(
+        "dp2 --calculate-per-token-loss",
+        "gradient of decoder.final_layernorm.bias",
+        "it is 2 (dp is 2) times",
+        counted_alone,
+    ),
+    "no_bucket": Mistake(
+        "dp2 zero --overlap-grad-reduce --ddp-bucket-size 20000", "gradient of decoder.final_layernorm.bias", "", no_bucket
+    ),
+    "stale_parameters": Mistake(
+        "dp2 zero", "before step 1", "", on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing)
+    ),
+    "exchanged_layers": Mistake(
+        "pp2 vpp2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("transformer.transformer_layer", "get_transformer_layer_offset", exchanged_layers),
+    ),
+    "experts_alone": Mistake("tp2 sp etp1", "experts", SUM_OVER + "tp", experts_alone),
 }
 
 

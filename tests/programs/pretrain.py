@@ -13,12 +13,12 @@ from megatron.core.datasets import utils as datasets
 from megatron.core.enums import ModelType
 from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
-from megatron.core.utils import get_batch_on_this_cp_rank
+from megatron.core.utils import get_attr_wrapped_model, get_batch_on_this_cp_rank
 from megatron.training import get_args, pretrain
 from megatron.training.argument_utils import pretrain_cfg_container_from_args
 from megatron.training.arguments import core_transformer_config_from_args, parse_and_validate_args
 
-from tiny_gpt import block_of, draw
+from tiny_gpt import block_of, draw, predictions_of
 
 OPTIONS = """
     --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16
@@ -44,38 +44,42 @@ def provide_data(*_: Any, vp_stage: Any = None) -> Any:
     return Samples(), None, None
 
 
-def layers_of(config: Any, vp_stage: Any, implementation: str) -> Any:
+def layers_of(config: Any, stages: Any, implementation: str) -> Any:
     """Returns the spec of the layers that a chunk holds, of Megatron's own or of Transformer Engine."""
     if implementation == "transformer_engine":
-        return get_gpt_decoder_block_spec(config, use_transformer_engine=True, vp_stage=vp_stage)
-    return block_of(config, {} if vp_stage is None else {"vp_stage": vp_stage})
+        return get_gpt_decoder_block_spec(config, use_transformer_engine=True, **stages)
+    return block_of(config, stages)
 
 
 def provide_model(pre_process: bool = True, post_process: bool = True, vp_stage: Any = None, **named: Any) -> GPTModel:
     args = get_args()
     config = named.pop("config", None) or core_transformer_config_from_args(args)
+    stages = {} if vp_stage is None else {"vp_stage": vp_stage}
+    block = layers_of(config, stages, args.transformer_impl)
     model = GPTModel(
         config,
-        layers_of(config, vp_stage, args.transformer_impl),
+        block,
         args.padded_vocab_size,
         args.seq_length,
         pre_process=pre_process,
         post_process=post_process,
         share_embeddings_and_output_weights=not args.untie_embeddings_and_output_weights,
         position_embedding_type=args.position_embedding_type,
+        mtp_block_spec=predictions_of(config, block, stages),
         vp_stage=vp_stage,
     )
     draw(model)
     return model
 
 
-def forward_step(data: Any, model: torch.nn.Module) -> Any:
+def forward_step(data: Any, model: torch.nn.Module, return_schedule_plan: bool = False) -> Any:
     sample = next(data)
     size = sample["tokens"].shape[1]
     sample["positions"] = torch.arange(size).unsqueeze(0)
     mask = torch.triu(torch.ones(1, 1, size, size, dtype=torch.bool), 1)
     cut = get_batch_on_this_cp_rank(sample, is_hybrid_cp=False, cp_group=parallel_state.get_context_parallel_group())
-    losses = model(cut["tokens"], cut["positions"], mask, labels=cut["labels"])
+    step: Any = get_attr_wrapped_model(model, "build_schedule_plan") if return_schedule_plan else model
+    losses = step(cut["tokens"], cut["positions"], mask, labels=cut["labels"])
 
     def loss_of(output: torch.Tensor) -> Any:
         loss, tokens = output.float().sum(), torch.tensor(output.numel(), dtype=torch.int)

@@ -13,4 +13,4 @@ if sys.path[:1] != [_FOLDER]:
 from shardproof.start import main  # noqa: E402
 
 sys.path.remove(_FOLDER)
-sys.exit(main())
+main()

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, Tuple
 
 import torch
 
-from . import autocast, batch_norm, cuda_memory, devices
+from . import autocast, batch_norm, cuda_memory, devices, extensions
 from .threads import NotServed
 
 _KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Char", "Bool")
@@ -388,3 +388,4 @@ def install(rank: int, ranks: int) -> None:
     setattr(torch.Tensor, "get_device", lambda self: _current[0] if self.is_cuda else -1)
     autocast.install()
     batch_norm.install()
+    extensions.install()

@@ -4,6 +4,7 @@ the loss of a step, the parameters that it begins with, their gradients, and the
 Calls   install() once in a rank's process, before the program imports Megatron. Models are found when they are given to
         Megatron's DistributedDataParallel, and a step ends with the step of Megatron's optimizer.
 Shapes  a gradient is `main_grad` when the optimizer begins. Of a ZeRO-1 buffer it is the part that the rank owns.
+Errors  NotServed where the program makes a model of FSDP.
 """
 
 import functools
@@ -15,12 +16,17 @@ import torch
 
 from . import values
 from .after_import import after_import
+from .threads import NotServed
 from .values import Block, Keep
 
 _SCHEDULES = (
     "forward_backward_no_pipelining",
     "forward_backward_pipelining_with_interleaving",
     "forward_backward_pipelining_without_interleaving",
+)
+_SHARDED = (
+    "megatron.core.distributed.torch_fully_sharded_data_parallel",
+    "megatron.core.distributed.fsdp.mcore_fsdp_adapter",
 )
 
 
@@ -51,11 +57,21 @@ def _tensors_of(states: Any) -> Iterator[Any]:
             yield from _tensors_of(state)
 
 
+def _states_of(module: Any) -> Any:
+    """Returns the states of a model as its checkpoint has them. Megatron refuses to write some models as a whole, for
+    example tied embeddings with multi-token prediction on a later stage. Their modules can be written."""
+    try:
+        return module.sharded_state_dict()
+    except Exception:
+        kind = importlib.import_module("megatron.core.transformer.module").MegatronModule
+        return kind.sharded_state_dict(module)
+
+
 def _views_of(module: Any) -> List[_View]:
     """Returns the parameters of a model as Megatron names and places them in checkpoints."""
     begins = {parameter.data_ptr(): parameter for parameter in module.parameters()}
     views = []
-    for state in _tensors_of(module.sharded_state_dict()):
+    for state in _tensors_of(_states_of(module)):
         data = state.data
         if not isinstance(data, torch.Tensor) or not data.is_contiguous() or state.flattened_range is not None:
             continue
@@ -168,6 +184,17 @@ def _change_models(module: Any, training: _Training) -> None:
     setattr(kind, "__init__", init_and_add)
 
 
+def _refuse_sharded_models(module: Any) -> None:
+    """Refuses the models of FSDP: where the shards lie that they make of parameters is not known."""
+    for name, kind in vars(module).items():
+        if name.endswith("FullyShardedDataParallel") and kind.__module__ == module.__name__:
+
+            def refuse(*_: Any, kind: Any = kind, **__: Any) -> None:
+                raise NotServed(f"{kind.__name__} of Megatron, whose values cannot be compared with those of other layouts")
+
+            setattr(kind, "__init__", refuse)
+
+
 def _kinds_of(kind: type) -> Iterator[type]:
     yield kind
     for below in kind.__subclasses__():
@@ -214,4 +241,6 @@ def install(keep: Keep, draws: bool) -> Callable[[], bool]:
     )
     for name, change in changes:
         after_import(name, functools.partial(change, training=training))
+    for name in _SHARDED:
+        after_import(name, _refuse_sharded_models)
     return training.has_models

@@ -25,7 +25,7 @@ class _Part(NamedTuple):
 
 
 def _part_of_mesh(tensor: Any) -> Optional[_Part]:
-    """Returns this rank's part of a DTensor; none where it is no block of the whole."""
+    """Returns this rank's part of a DTensor; none where it is not the block that its placements say."""
     if any(placement.is_partial() for placement in tensor.placements):
         return None
     for name in _UTILS:
@@ -33,8 +33,9 @@ def _part_of_mesh(tensor: Any) -> Optional[_Part]:
             place = importlib.import_module(name).compute_local_shape_and_global_offset
         except (ImportError, AttributeError):
             continue
-        _, offset = place(tensor.shape, tensor.device_mesh, tensor.placements)
-        return _Part(tensor.to_local(), offset)
+        shape, offset = place(tensor.shape, tensor.device_mesh, tensor.placements)
+        local = tensor.to_local()
+        return _Part(local, offset) if tuple(local.shape) == tuple(shape) else None
     return None
 
 
