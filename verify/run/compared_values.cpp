@@ -100,9 +100,23 @@ std::vector<ValueKey> in_order(const GlobalValues& reference) {
   return keys;
 }
 
+/// Says which parameters one run has and the other has not, as it does where they train other models.
+std::vector<std::string> other_parameters(const GlobalValues& some, const GlobalValues& others,
+                                          const char* where) {
+  const std::set<std::string> known(others.parameters.begin(), others.parameters.end());
+  std::vector<std::string> missing;
+  for (const std::string& name : some.parameters)
+    if (!known.contains(name) && !others.left_out.contains(name)) missing.push_back(name);
+  if (missing.empty()) return {};
+  return {fmt::format("{} has {} that the other lacks, such as {}", where,
+                      counted(std::ssize(missing), "parameter"), missing.front())};
+}
+
 /// Returns why the numbers of two runs cannot be compared; "" if they can.
 std::string why_incomparable(const GlobalValues& layout, const GlobalValues& reference) {
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons = other_parameters(reference, layout, "the reference");
+  for (std::string& reason : other_parameters(layout, reference, "this run"))
+    reasons.push_back(std::move(reason));
   for (const auto& [key, value] : reference.values) {
     const auto own = layout.values.find(key);
     if (own == layout.values.end() || key.step > 0) continue;
@@ -114,8 +128,7 @@ std::string why_incomparable(const GlobalValues& layout, const GlobalValues& ref
   }
   if (reasons.empty()) return "";
   const std::string more =
-      reasons.size() > 1 ? fmt::format("; {} differ, too", counted(std::ssize(reasons) - 1, "other value"))
-                         : "";
+      reasons.size() > 1 ? fmt::format("; and {} more", counted(std::ssize(reasons) - 1, "difference")) : "";
   return reasons.front() + more;
 }
 

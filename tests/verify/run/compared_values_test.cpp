@@ -270,6 +270,15 @@ TEST(ComparedValues, OtherShapesAreToldBeforeNumbers) {
   EXPECT_FALSE(compared.holds());
 }
 
+TEST(ComparedValues, OtherModelsAreToldBeforeNumbers) {
+  Publications one(1), other(1);
+  for (const char* name : {"embedding", "experts[0]", "experts[1]"})
+    one.add(0, name, vector_of(1, "parameter"), {1});
+  for (const char* name : {"embedding", "mlp"}) other.add(0, name, vector_of(1, "parameter"), {1});
+  EXPECT_EQ(verify::compared_values(other.values(), one.values(), {}).incomparable,
+            "the reference has 2 parameters that the other lacks, such as experts[0]; and 1 difference more");
+}
+
 // ---- layouts in words
 
 std::string ranks_and_options(const std::string& words) {
