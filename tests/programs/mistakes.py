@@ -334,7 +334,7 @@ MISTAKES: Dict[str, Mistake] = {
     "without_mask": Mistake(
         "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask)
     ),
-    "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "in place of", groups_of_one),
+    "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "each rank has the norm of the gradients that it holds", groups_of_one),
     "clipped_more": Mistake(
         "pp2",
         "before step 1",

@@ -180,7 +180,7 @@ ComparedValues compared_values(const GlobalValues& layout, const GlobalValues& r
     const double bound = bounds.of(key, largest_of(serial));
     WrongValue value = compared(key, got, serial, bound, result.worst_slack);
     if (value.wrong == 0) continue;
-    const SeenValue seen{value, got, serial, bound, reference, names};
+    const SeenValue seen{value, got, serial, bound, layout, reference, names};
     if (value.what.empty())
       value.what = std::ssize(result.wrong) < kExplained ? explained_value(seen) : measured_value(seen);
     result.wrong.push_back(std::move(value));

@@ -10,6 +10,7 @@
 
 #include "sim/comm/process_group.h"
 #include "verify/output/phrases.h"
+#include "verify/run/wrong_norm.h"
 
 namespace verify {
 
@@ -203,7 +204,8 @@ std::string explained_value(const SeenValue& value) {
     std::string what = recogniser(seen);
     if (!what.empty()) return what;
   }
-  return measured_value(value);
+  const std::string norm = explained_norm(value);
+  return norm.empty() ? measured_value(value) : norm;
 }
 
 }  // namespace verify

@@ -19,6 +19,7 @@ struct SeenValue {
   const GlobalValue& got;
   const std::vector<double>& serial;  // what is right
   double bound;                       // by which it is judged
+  const GlobalValues& layout;
   const GlobalValues& reference;
   const NamesOfLayout& names;
 };

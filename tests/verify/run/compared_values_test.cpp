@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <rapidcheck/gtest.h>
 
 #include "tests/support/refusal_code.h"
@@ -268,6 +269,68 @@ TEST(ComparedValues, OtherShapesAreToldBeforeNumbers) {
   EXPECT_EQ(compared.incomparable,
             "the parameter embedding before step 0 is [3] here and [2] in the reference");
   EXPECT_FALSE(compared.holds());
+}
+
+// ---- norms
+
+/// Gradients of two layers, each cut over two tp ranks, and a bias that both ranks hold.
+struct Normed {
+  Publications one{1}, two{2};
+  std::vector<std::vector<double>> weights, parts;  // of layers; and those of rank 0
+  std::vector<double> bias;
+
+  Normed() : bias(drawn_elements(3)) {
+    for (const char* name : {"weight[0]", "weight[1]"}) {
+      weights.push_back(drawn_elements(4));
+      one.add(0, name, vector_of(4), weights.back());
+      for (int rank = 0; rank < 2; ++rank)
+        two.add(rank, name, {.kind = "gradient", .whole = {4}, .offset = {2 * rank}, .shape = {2}},
+                {weights.back().begin() + 2 * rank, weights.back().begin() + 2 * rank + 2});
+      parts.push_back({weights.back().begin(), weights.back().begin() + 2});
+    }
+    one.add(0, "bias", vector_of(3), bias);
+    for (int rank = 0; rank < 2; ++rank) two.add(rank, "bias", vector_of(3), bias);
+    one.add(0, "norm", vector_of(1, "norm"), {std::sqrt(weight() + square(bias))});
+  }
+  static double square(const std::vector<double>& elements) {
+    return std::inner_product(elements.begin(), elements.end(), elements.begin(), 0.0);
+  }
+  double weight() const { return square(weights[0]) + square(weights[1]); }
+  double part() const { return square(parts[0]) + square(parts[1]); }
+  /// Returns what is said of these squares of norms on the two ranks.
+  std::string said(double first, double second) {
+    two.add(0, "norm", vector_of(1, "norm"), {std::sqrt(first)});
+    two.add(1, "norm", vector_of(1, "norm"), {std::sqrt(second)});
+    const ComparedValues compared = verify::compared_values(two.values(), one.values(), {{{"tp", 2}}, {}});
+    return compared.wrong.size() == 1 ? compared.wrong.front().what : "";
+  }
+};
+
+RC_GTEST_PROP(WrongNorm, SaysWhichGradientsItCountsAndHow, ()) {
+  Normed normed;
+  const double weight = normed.weight(), bias = Normed::square(normed.bias), part = normed.part();
+  const double other = weight - part;
+  RC_PRE(std::abs(part - other) > 1 && std::abs(std::remainder(bias, weight)) > 1 &&
+         std::abs(part - bias) > 1);
+  switch (*rc::gen::inRange(0, 5)) {
+    case 0:
+      RC_ASSERT(normed.said(weight + bias, weight + bias).empty());
+      break;
+    case 1:
+      RC_ASSERT(normed.said(bias, bias) == "it lacks the gradients of weight");
+      break;
+    case 2:
+      RC_ASSERT(normed.said(weight + 2 * bias, weight + 2 * bias) ==
+                "it counts the gradients of bias 2 times");
+      break;
+    case 3:
+      RC_ASSERT(normed.said(part + bias, part + bias) ==
+                "of the gradients of weight it has the part of the first tp rank alone");
+      break;
+    default:
+      RC_ASSERT(normed.said(part + bias, other + bias) ==
+                "each rank has the norm of the gradients that it holds itself");
+  }
 }
 
 TEST(ComparedValues, OtherModelsAreToldBeforeNumbers) {
