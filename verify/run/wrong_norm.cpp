@@ -15,8 +15,8 @@ namespace {
 constexpr double kExact = 1.0 / (1 << 28);
 constexpr std::int64_t kMostTimes = 64;
 
-/// The squares of gradients that have a name, without the numbers of layers and experts: what is right, and what
-/// each rank of the layout holds of them.
+/// The squares of gradients that have a name, without the numbers of layers and experts: what is right, and
+/// what each rank of the layout holds of them.
 struct Squares {
   double right = 0;
   std::map<int, double> held;   // by rank
