@@ -26,8 +26,11 @@ struct StoredName {
   DType dtype;
   const char* text;
 };
-constexpr std::array<StoredName, 4> kNames = {
-    {{DType::f64, "F64"}, {DType::f32, "F32"}, {DType::bf16, "BF16"}, {DType::i32, "I32"}}};
+constexpr std::array<StoredName, 5> kNames = {{{DType::f64, "F64"},
+                                               {DType::f32, "F32"},
+                                               {DType::bf16, "BF16"},
+                                               {DType::f16, "F16"},
+                                               {DType::i32, "I32"}}};
 
 [[noreturn]] void refuse_bytes(const std::string& name, std::string numbers, const char* rule) {
   refuse({.code = "safetensors",
@@ -132,7 +135,7 @@ struct Reader {
     SafetensorsIndex::Place tensor;
     const auto known = std::find_if(kNames.begin(), kNames.end(),
                                     [&](const StoredName& n) { return entry.at("dtype") == n.text; });
-    if (known == kNames.end()) says("dtypes are F64, F32, BF16 and I32");
+    if (known == kNames.end()) says("dtypes are F64, F32, BF16, F16 and I32");
     tensor.dtype = known->dtype;
     tensor.shape = shape(entry.at("shape"), size_of(tensor.dtype), says);
     const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();

@@ -84,7 +84,7 @@ def verdicts(fresh: str, folder: str) -> Dict[str, float]:
 
 
 def main() -> None:
-    shardproof, python = sys.argv[1:3]
+    shardproof, python = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
         wheel, fresh = built(folder, shardproof, python), os.path.join(folder, "fresh")

@@ -40,7 +40,7 @@ ComparedFolders compared_folders(const CommandLine& line) {
   if (line.settings.has("twin")) all.twin = values_of_folder(line.settings.text("twin", ""), "--twin");
   for (const std::string& folder : line.scenarios) {
     ValuesOfFolder read = values_of_folder(folder, "DIR");
-    const JudgedBy judged{.coarsest = std::max(read.coarsest, all.reference.coarsest),
+    const JudgedBy judged{.coarsest = coarser(read.coarsest, all.reference.coarsest),
                           .twin = all.twin ? &all.twin->values : nullptr};
     ComparedValues compared = compared_values(read.values, all.reference.values, {}, judged);
     all.folders.push_back({std::move(read), std::move(compared)});
@@ -62,7 +62,7 @@ const char* verdict_of(const ComparedFolders& all) {
 std::string bound_of(const ComparedFolders& all) {
   if (all.twin) return fmt::format("16 times the errors of {}", all.twin->folder);
   sim::DType coarsest = all.reference.coarsest;
-  for (const ComparedFolder& each : all.folders) coarsest = std::max(coarsest, each.read.coarsest);
+  for (const ComparedFolder& each : all.folders) coarsest = coarser(coarsest, each.read.coarsest);
   return fmt::format("that of {}; give --twin, another run of the reference, for one that is measured",
                      name_of(coarsest));
 }
@@ -74,12 +74,16 @@ std::string text_of(const ComparedFolders& all) {
   for (const ComparedFolder& each : all.folders) {
     text += wrong_text(each.read.folder, each.compared, "");
     left_out.insert(each.read.values.left_out.begin(), each.read.values.left_out.end());
+    for (const std::string& name : parameters_beside(each.read.values, all.reference.values))
+      left_out.insert(name);
   }
   text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", fmt::join(kinds, ", "),
                       all.reference.folder, counted(all.reference.ranks, "rank"), bound_of(all));
   if (!left_out.empty())
-    text += fmt::format("left out   {}, whose place in the model is not known: {}\n",
-                        counted(std::ssize(left_out), "parameter"), fmt::join(left_out, ", "));
+    text += fmt::format(
+        "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
+        "elements: {}\n",
+        counted(std::ssize(left_out), "parameter"), fmt::join(left_out, ", "));
   return text;
 }
 

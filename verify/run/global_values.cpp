@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "sim/base/printable_text.h"
+
 namespace verify {
 
 namespace {
@@ -78,7 +80,16 @@ std::string plural_of(PublishedKind kind) {
 }
 
 std::string text_of(const ValueKey& key) {
-  return fmt::format(fmt::runtime(kKinds[static_cast<std::size_t>(key.kind)].text), key.name, key.step);
+  return fmt::format(fmt::runtime(kKinds[static_cast<std::size_t>(key.kind)].text),
+                     sim::printable_text(key.name), key.step);
+}
+
+std::vector<std::string> parameters_beside(const GlobalValues& some, const GlobalValues& others) {
+  const std::set<std::string> known(others.parameters.begin(), others.parameters.end());
+  std::vector<std::string> beside;
+  for (const std::string& name : some.parameters)
+    if (!known.contains(name)) beside.push_back(name);
+  return beside;
 }
 
 std::string text_of_shape(const std::vector<std::int64_t>& whole) {
@@ -126,6 +137,8 @@ GlobalValue GlobalValues::at(const ValueKey& key) const {
   for (const StoredValue::Part& part : stored.parts) value.pieces.push_back(piece_of(part));
   return key.kind == PublishedKind::loss ? divided(value) : value;
 }
+
+std::int64_t GlobalValues::steps() const { return values.empty() ? 0 : values.rbegin()->first.step + 1; }
 
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record) {
   GlobalValues all;

@@ -75,8 +75,11 @@ struct GlobalValues {
   /// Takes what a rank has published. What is of no known kind is left.
   void add(int rank, const std::string& name, const sim::GuestPlace& place, ReadElements read);
   GlobalValue at(const ValueKey& key) const;
+  std::int64_t steps() const;
 };
 
+/// Returns the parameters of one run that the other lacks.
+std::vector<std::string> parameters_beside(const GlobalValues& some, const GlobalValues& others);
 /// Returns "[2, 3]".
 std::string text_of_shape(const std::vector<std::int64_t>& whole);
 /// Returns the largest magnitude of some elements that is finite; 0 if there is none.

@@ -58,8 +58,10 @@ std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
       request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
   if (!run.left_out.empty())
-    text += fmt::format("left out   {}, whose place in the model is not known: {}\n",
-                        counted(std::ssize(run.left_out), "parameter"), fmt::join(run.left_out, ", "));
+    text += fmt::format(
+        "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
+        "elements: {}\n",
+        counted(std::ssize(run.left_out), "parameter"), fmt::join(run.left_out, ", "));
   return text;
 }
 

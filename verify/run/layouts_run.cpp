@@ -78,16 +78,14 @@ std::string other_data(const std::string& told, const std::string& reference) {
   return "";
 }
 
-std::int64_t steps_of(const GlobalValues& values) {
-  return values.values.empty() ? 0 : values.values.rbegin()->first.step + 1;
-}
-
-/// Returns the command that runs one of the layouts alone.
+/// Returns the command that runs one of the layouts alone, or the program against other words.
 std::string reproducing(const CommandLine& line, const std::string& called, const std::string& layout) {
   Settings settings = line.settings;
+  std::string against;
+  if (settings.has("against")) against = " " + text_of({"--against", settings.text("against", "")});
   settings.remove("layouts");
-  settings.append("layouts", {layout});
-  return fmt::format("{} run{} -- {}", called, settings.as_command_line(), text_of(line.program));
+  if (!layout.empty()) settings.append("layouts", {layout});
+  return fmt::format("{} run{}{} -- {}", called, settings.as_command_line(), against, text_of(line.program));
 }
 
 /// Adds the twin in f64 of a reference that computes in other floats.
@@ -132,6 +130,7 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
   if (layouts.empty()) {
     const int ranks = static_cast<int>(settings.number("against-ranks").value_or(1));
     const std::vector<std::string> words = words_of(settings.text("against", ""));
+    base.world.reproduce = faultless.world.reproduce = reproducing(line, called, "");
     return with_twin({.reference = {"reference", {}, with_words(faultless, ranks, words)},
                       .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
                       .draws_weights = draws});
@@ -151,7 +150,7 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
   all.reference = run_and_keep(request.reference, print, record);
   const GlobalValues right = global_values(all.reference.report, record);
   const std::string told = record.told;
-  all.steps = steps_of(right);
+  all.steps = right.steps();
   all.left_out = right.left_out;
   for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
   if (!all.reference.is_clean() || right.values.empty()) return all;
@@ -172,6 +171,7 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
     one.compared.incomparable = other_data(record.told, told);
     const GlobalValues own = global_values(one.run.report, record);
     all.left_out.insert(own.left_out.begin(), own.left_out.end());
+    for (const std::string& name : parameters_beside(own, right)) all.left_out.insert(name);
     if (!one.is_broken() && one.compared.incomparable.empty())
       one.compared = compared_values(own, right, {each.sizes, record.groups}, judged);
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "sim/base/bfloat16.h"
+#include "sim/base/float16.h"
 #include "sim/guest/guest_request.h"
 #include "sim/optimizer/safetensors.h"
 #include "verify/output/refusal_table.h"
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 using Place = sim::SafetensorsIndex::Place;
 
 constexpr std::size_t kTold = 4;  // problems that a refusal has
-constexpr sim::DType kFromFine[] = {sim::DType::f64, sim::DType::f32, sim::DType::bf16};
+constexpr sim::DType kFromFine[] = {sim::DType::f64, sim::DType::f32, sim::DType::f16, sim::DType::bf16};
 
 template <typename Stored>
 std::vector<double> converted(const std::vector<char>& bytes, double (*value)(Stored)) {
@@ -46,6 +47,8 @@ std::vector<double> elements_in(const std::string& path, const Place& place) {
       return converted<double>(bytes, [](double x) { return x; });
     case sim::DType::f32:
       return converted<float>(bytes, [](float x) { return double{x}; });
+    case sim::DType::f16:
+      return converted<sim::float16>(bytes, [](sim::float16 x) { return double{to_float(x)}; });
     default:
       return converted<sim::bfloat16>(bytes, [](sim::bfloat16 x) { return double{to_float(x)}; });
   }
@@ -54,7 +57,8 @@ std::vector<double> elements_in(const std::string& path, const Place& place) {
 /// Returns why a tensor is not what the request says; "" if it is.
 std::string contradiction(const sim::GuestRequest& request, const Place& place) {
   if (request.wish != sim::GuestWish::publish) return "is not what a rank publishes";
-  if (std::ranges::find(kFromFine, place.dtype) == std::end(kFromFine)) return "is neither F64, F32 nor BF16";
+  if (std::ranges::find(kFromFine, place.dtype) == std::end(kFromFine))
+    return "is neither F64, F32, F16 nor BF16";
   if (request.tensor.dtype != place.dtype || request.tensor.bytes() != static_cast<std::int64_t>(place.bytes))
     return fmt::format("has {} bytes of {}, and {} of {} in the metadata", place.bytes, name_of(place.dtype),
                        request.tensor.bytes(), name_of(request.tensor.dtype));
@@ -85,13 +89,17 @@ class FolderReader {
       std::smatch found;
       const std::string name = entry.path().filename().string();
       if (!std::regex_match(name, found, kName)) continue;
-      const int ranks = std::stoi(found[2]);
+      const int rank = std::stoi(found[1]), ranks = std::stoi(found[2]);
+      if (rank >= ranks || !entry.is_regular_file(error)) {
+        problems_.push_back(fmt::format("{} is no file of a rank", name));
+        continue;
+      }
       if (read_.ranks != 0 && ranks != read_.ranks)
         problems_.push_back(fmt::format("{} is of {} ranks, and others are of {}", name, ranks, read_.ranks));
       read_.ranks = std::max(read_.ranks, ranks);
-      files_[std::stoi(found[1])] = entry.path().string();
+      files_[rank] = entry.path().string();
     }
-    if (files_.empty())
+    if (files_.empty() && problems_.empty())
       problems_.emplace_back(error ? error.message() : "no file is named values-N-of-M.safetensors");
   }
 
@@ -115,8 +123,7 @@ class FolderReader {
       problems_.push_back(fmt::format("{}: tensor {} {}", path, tensor, why));
       return;
     }
-    if (std::ranges::find(kFromFine, place.dtype) > std::ranges::find(kFromFine, read_.coarsest))
-      read_.coarsest = place.dtype;
+    read_.coarsest = coarser(read_.coarsest, place.dtype);
     read_.values.add(rank, request.name, request.place, [path, place] { return elements_in(path, place); });
   }
 
@@ -127,6 +134,12 @@ class FolderReader {
 };
 
 }  // namespace
+
+sim::DType coarser(sim::DType some, sim::DType other) {
+  return std::max(some, other, [](sim::DType a, sim::DType b) {
+    return std::ranges::find(kFromFine, a) < std::ranges::find(kFromFine, b);
+  });
+}
 
 ValuesOfFolder values_of_folder(const std::string& folder, const std::string& option) {
   ValuesOfFolder read{.folder = folder};

@@ -25,6 +25,8 @@ struct ValuesOfFolder {
   sim::DType coarsest = sim::DType::f64;  // of the values
 };
 
+/// Returns that of two dtypes which rounds more.
+sim::DType coarser(sim::DType some, sim::DType other);
 /// Reads a folder, which an option has given, or DIR.
 ValuesOfFolder values_of_folder(const std::string& folder, const std::string& option);
 

@@ -192,9 +192,10 @@ std::string measured_value(const SeenValue& value) {
     for (std::size_t i = 0; i < piece.places.size(); ++i)
       error = std::max(error,
                        std::abs(piece.elements[i] - value.serial[static_cast<std::size_t>(piece.places[i])]));
-  return fmt::format("it differs in {} of {} elements, by {:.2g} of the largest at most",
+  const double largest = largest_of(value.serial);
+  return fmt::format("it differs in {} of {} elements, by {:.2g}{} at most",
                      grouped_digits(value.wrong.wrong), grouped_digits(value.wrong.elements),
-                     error / largest_of(value.serial));
+                     largest > 0 ? error / largest : error, largest > 0 ? " of the largest" : "");
 }
 
 std::string explained_value(const SeenValue& value) {

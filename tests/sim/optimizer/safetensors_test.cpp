@@ -73,7 +73,7 @@ TEST(Safetensors, SayWhatIsWrong) {
             "the header lies within the file, and has at most 100000000 bytes");
   EXPECT_EQ(rule_of(with_header("[]")), "the header is a JSON object");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})", "x")),
-            "dtypes are F64, F32, BF16 and I32");
+            "dtypes are F64, F32, BF16, F16 and I32");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1]}})", "1234")),
             "a tensor has dtype, shape and two data_offsets");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234")),

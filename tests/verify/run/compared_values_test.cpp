@@ -267,7 +267,7 @@ TEST(ComparedValues, OtherShapesAreToldBeforeNumbers) {
   other.add(0, "embedding", vector_of(3, "parameter"), {9, 9, 9});
   const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   EXPECT_EQ(compared.incomparable,
-            "the parameter embedding before step 0 is [3] here and [2] in the reference");
+            "the parameter embedding before step 0: its shape is [3] here and [2] in the reference");
   EXPECT_FALSE(compared.holds());
 }
 
@@ -333,13 +333,104 @@ RC_GTEST_PROP(WrongNorm, SaysWhichGradientsItCountsAndHow, ()) {
   }
 }
 
+TEST(ComparedValues, ShapesOfLaterStepsAreComparedToo) {
+  Publications one(1), other(2);
+  for (std::int64_t step = 0; step < 2; ++step) one.add(0, "x", vector_of(2, "value", step), {1, 2});
+  other.add(0, "x", vector_of(2, "value", 0), {1, 2});
+  other.add(0, "x", vector_of(9, "value", 1), std::vector<double>(9, 1));
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "its shape is [9] here and [2] in the reference");
+}
+
+TEST(ComparedValues, OtherNumbersOfStepsAreToldBeforeNumbers) {
+  Publications one(1), other(1);
+  for (std::int64_t step = 0; step < 3; ++step) one.add(0, "x", vector_of(1, "value", step), {1});
+  other.add(0, "x", vector_of(1, "value"), {1});
+  EXPECT_EQ(verify::compared_values(other.values(), one.values(), {}).incomparable,
+            "this run has 1 step, and the reference 3 steps");
+}
+
+TEST(ComparedValues, AReferenceWhoseRanksDisagreeJudgesNothing) {
+  Publications two(2), other(1);
+  two.add(0, "x", vector_of(1, "value"), {1});
+  two.add(1, "x", vector_of(1, "value"), {2});
+  other.add(0, "x", vector_of(1, "value"), {2});
+  EXPECT_EQ(verify::compared_values(other.values(), two.values(), {}).incomparable,
+            "the value of x in step 0: ranks of the reference hold different copies");
+}
+
+TEST(ComparedValues, AGradientThatTheReferenceDoesNotHaveIsZero) {
+  Publications one(1), other(1);
+  for (Publications* each : {&one, &other})
+    for (const char* name : {"unused", "used"}) each->add(0, name, vector_of(2, "parameter"), {1, 1});
+  one.add(0, "weight", vector_of(1), {1});
+  other.add(0, "weight", vector_of(1), {1});
+  other.add(0, "unused", vector_of(2), {0, 0});
+  EXPECT_TRUE(verify::compared_values(other.values(), one.values(), {}).holds());
+  other.add(0, "used", vector_of(2), {0, 1});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "the reference does not have it");
+}
+
+TEST(ComparedValues, ANamedValueHasItsOwnScale) {
+  Publications one(1), other(1);
+  for (Publications* each : {&one, &other}) each->add(0, "flops", vector_of(1, "value"), {std::ldexp(1, 60)});
+  one.add(0, "x", vector_of(1, "value"), {1});
+  other.add(0, "x", vector_of(1, "value"), {1 + std::ldexp(1, -20)});
+  EXPECT_EQ(verify::compared_values(other.values(), one.values(), {}).wrong.size(), 1U);
+}
+
+// ---- bounds of a twin
+
+/// Five gradients, of which the last is zero but for rounding, whose errors are drawn.
+RC_GTEST_PROP(ValueBounds, ATensorOfRoundingsDoesNotWidenTheBoundsOfOthers, ()) {
+  Publications one(1), twin(1), right(1), wrong(1);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const double x = drawn_elements(1).front(), error = std::ldexp(x, -20);
+    one.add(0, name, vector_of(1), {x});
+    twin.add(0, name, vector_of(1), {x + error});
+    right.add(0, name, vector_of(1), {x - 10 * error});
+    wrong.add(0, name, vector_of(1), {1.125 * x});
+  }
+  const double noise = std::ldexp(drawn_elements(1).front(), -50);
+  one.add(0, "noise", vector_of(1), {0.0});
+  twin.add(0, "noise", vector_of(1), {noise});
+  for (Publications* each : {&right, &wrong}) each->add(0, "noise", vector_of(1), {-noise});
+  const GlobalValues of_twin = twin.values();
+  const verify::JudgedBy judged{.twin = &of_twin};
+  RC_ASSERT(verify::compared_values(right.values(), one.values(), {}, judged).holds());
+  RC_ASSERT(verify::compared_values(wrong.values(), one.values(), {}, judged).wrong.size() == 4U);
+}
+
+TEST(ValueBounds, ATwinThatComputesSomethingElseJudgesNothing) {
+  Publications one(1), twin(1);
+  one.add(0, "x", vector_of(2), {1, 2});
+  twin.add(0, "x", vector_of(2), {2, 1});
+  const GlobalValues of_twin = twin.values();
+  const std::string why =
+      verify::compared_values(one.values(), one.values(), {}, {.twin = &of_twin}).incomparable;
+  EXPECT_TRUE(has(why, "the reference and its twin differ in step 0 by 0.5 of the largest elements")) << why;
+}
+
 TEST(ComparedValues, OtherModelsAreToldBeforeNumbers) {
   Publications one(1), other(1);
   for (const char* name : {"embedding", "experts[0]", "experts[1]"})
     one.add(0, name, vector_of(1, "parameter"), {1});
   for (const char* name : {"embedding", "mlp"}) other.add(0, name, vector_of(1, "parameter"), {1});
   EXPECT_EQ(verify::compared_values(other.values(), one.values(), {}).incomparable,
-            "the reference has 2 parameters that the other lacks, such as experts[0]; and 1 difference more");
+            "it lacks 2 parameters of the reference, such as experts[0]");
+}
+
+/// Such as a copy of the embedding on the last stage.
+TEST(ComparedValues, AParameterThatTheReferenceLacksIsNotCompared) {
+  Publications one(1), other(1);
+  for (Publications* each : {&one, &other}) each->add(0, "embedding", vector_of(1, "parameter"), {1});
+  other.add(0, "output", vector_of(1, "parameter"), {1});
+  other.add(0, "output", vector_of(1), {7});
+  EXPECT_TRUE(verify::compared_values(other.values(), one.values(), {}).holds());
+  EXPECT_EQ(verify::parameters_beside(other.values(), one.values()), std::vector<std::string>{"output"});
 }
 
 // ---- layouts in words
@@ -395,6 +486,7 @@ TEST_F(Layouts, AProgramIsHeldAgainstItselfWithOtherWords) {
   EXPECT_TRUE(has(right.out, "verified: 1 of 1 layouts compute what the reference computes")) << right.out;
   const test::RunResult wrong = test::run_of(program, "--ranks 2 --against ' --twice'");
   EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
+  EXPECT_TRUE(has(wrong.out, "run --ranks 2 --against ' --twice' -- python3 ")) << wrong.out;
   EXPECT_TRUE(has(wrong.out, "the gradient of weight in step 0 on ranks 0, 1: it is 1/2 of the right one"))
       << wrong.out;
 }

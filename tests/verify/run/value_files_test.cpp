@@ -113,6 +113,8 @@ TEST(ValueFiles, WhatIsWrongWithAFolderIsToldAtOnce) {
   const std::string said = folder.refusal();
   EXPECT_TRUE(has(said, "values-00002-of-00004.safetensors: a header of ")) << said;
   EXPECT_TRUE(has(said, "rank 1 of 4 has no file; rank 3 of 4 has no file")) << said;
+  folder.write_bytes(7, 4, "");
+  EXPECT_TRUE(has(folder.refusal(), "values-00007-of-00004.safetensors is no file of a rank"));
   folder.write(0, 1, {1, 2, 3, 4});
   EXPECT_TRUE(has(folder.refusal(), "of 1 ranks, and others are of 4") ||
               has(folder.refusal(), "of 4 ranks, and others are of 1"))

@@ -35,7 +35,11 @@ def record(folder: str, weights: str = "program") -> None:
     Megatron's models are drawn from their names first, so that they are the same on any layout. In a run of shardproof,
     record() does nothing.
     """
+    if weights not in ("program", "by-name"):
+        raise ValueError(f"shardproof.record(): weights={weights!r} is neither 'program' nor 'by-name'")
     if _link is None:
+        if _publish is not None:
+            raise ValueError("shardproof.record(): this process records already")
         from . import recorded
 
         _keep_values(recorded.begin(folder).keep, weights == "by-name")

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from . import random_floats
+
 _FLOATS = ("float", "float32", "half", "float16", "bfloat16")
 _METHODS = ("float", "half", "bfloat16")
 _TENSORS = ("FloatTensor", "HalfTensor", "BFloat16Tensor")
@@ -58,6 +60,7 @@ def _unscaled(gradients: Any, found_inf: torch.Tensor, inverse_scale: torch.Tens
 
 
 def install() -> None:
+    random_floats.install()
     setattr(torch, "_amp_foreach_non_finite_check_and_unscale_", _unscaled)
     for name in _FLOATS:
         setattr(torch, name, torch.float64)

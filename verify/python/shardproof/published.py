@@ -35,6 +35,9 @@ class Published:
         self._steps: Dict[str, int] = {}  # by name, the step of its next value
 
     def publish(self, name: str, value: Any, whole: Optional[Sequence[int]], offset: Optional[Sequence[int]]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"shardproof.publish({name!r}): a name is a str")
+        name.encode()  # UnicodeEncodeError: a file could not hold it
         tensor = torch.as_tensor(value)
         if (whole is None) != (offset is None):
             _refuse(name, "whole= and offset= are given together")

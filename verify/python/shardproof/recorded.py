@@ -3,9 +3,10 @@
 Calls   record(folder) on every rank, before the program imports Megatron and makes optimizers. The first steps are
         written. A rank's file is there when its process has ended; a process that is killed leaves none.
 Shapes  a file is in the format safetensors, and named by RANK and WORLD_SIZE. Its tensors are flat; those of other dtypes
-        than f64, f32 and bf16 are written as f32. The metadata has for each the request by which a rank of
+        than f64, f32, f16 and bf16 are written as f32 or, if they are whole numbers, f64. The metadata has for each the request by which a rank of
         `shardproof run` would publish it (sim/guest/guest_request.h).
-Errors  ValueError: RANK or WORLD_SIZE is not set, as a launcher sets them. OSError: the folder cannot be written.
+Errors  ValueError: RANK or WORLD_SIZE is not set, as a launcher sets them, or the process records already. OSError: the
+        folder cannot be written.
 """
 
 import atexit
@@ -16,7 +17,12 @@ from typing import Any, Dict, List
 
 import torch
 
-_NAMES = {torch.float64: ("F64", "f64"), torch.float32: ("F32", "f32"), torch.bfloat16: ("BF16", "bf16")}
+_NAMES = {
+    torch.float64: ("F64", "f64"),
+    torch.float32: ("F32", "f32"),
+    torch.float16: ("F16", "f16"),
+    torch.bfloat16: ("BF16", "bf16"),
+}
 
 
 def _bytes_of(elements: torch.Tensor) -> bytearray:
@@ -30,7 +36,9 @@ class File:
     """The file of one rank. Elements are written as they come, and the header at the end, in front of them."""
 
     def __init__(self, folder: str, rank: int, ranks: int) -> None:
+        folder = os.path.abspath(folder)  # the program may go to another one
         os.makedirs(folder, exist_ok=True)
+        self._process = os.getpid()
         self._path = os.path.join(folder, f"values-{rank:05}-of-{ranks:05}.safetensors")
         if os.path.exists(self._path):
             os.remove(self._path)  # of a run before this one
@@ -42,7 +50,7 @@ class File:
         """Writes a rank's piece of a value. [elements]"""
         elements = elements.detach().reshape(-1)
         if elements.dtype not in _NAMES:
-            elements = elements.float()
+            elements = elements.float() if elements.is_floating_point() else elements.double()
         stored, said = _NAMES[elements.dtype]
         number = f"{len(self._entries):08}"
         begin = self._elements.tell()
@@ -53,6 +61,9 @@ class File:
         self._requests[number] = json.dumps({"do": "publish", "name": name, "tensor": tensor, "place": place})
 
     def close(self) -> None:
+        """Puts the file together. A process that this one has forked leaves it alone."""
+        if os.getpid() != self._process:
+            return
         header = json.dumps({**self._entries, "__metadata__": self._requests}).encode()
         header += b" " * (-len(header) % 8)
         self._elements.seek(0)

@@ -6,6 +6,7 @@ Shapes  a piece is elements `begin` to `begin + n`, row by row, of a block. The 
 """
 
 import hashlib
+import math
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import torch
@@ -14,6 +15,7 @@ from .link import Link
 from .tensors import Part
 
 STEPS = 3  # of a program that are compared
+_MOST_ELEMENTS = 1 << 28  # of a value that is put together (sim/guest/guest_request.cpp)
 _MIX = ((30, 34, -0x40A7B892E31B1A47), (27, 37, -0x6B2FB644ECCEEE15), (31, 33, 1))  # of splitmix64
 
 
@@ -43,7 +45,9 @@ def told(link: Link) -> Keep:
 
 
 def publish(keep: Keep, kind: str, step: int, block: Block, elements: torch.Tensor, begin: int = 0) -> None:
-    """Has a rank's piece of a value kept."""
+    """Has a rank's piece of a value kept. One that is too large to be put together is left out, and told as such."""
+    if math.prod(block.whole) > _MOST_ELEMENTS:
+        kind, block, elements, begin = "left out", Block(block.name, [0], [0], [0]), elements.new_empty(0), 0
     whole, offset, shape = (list(map(int, numbers)) for numbers in (block.whole, block.offset, block.shape))
     place = {"kind": kind, "step": step, "whole": whole, "offset": offset, "shape": shape, "begin": begin}
     keep(block.name, elements, place)
