@@ -3,8 +3,8 @@
 /// Encodes and decodes tensors as the bytes of a safetensors file: eight bytes of length, a JSON header, then
 /// the values of one tensor after another.
 ///
-/// Shapes  f64, f32, bf16, f16 and i32 are stored as they are. An element of the field is stored as four f64, in
-///         an additional last dimension; the metadata names the tensors that are stored so.
+/// Shapes  f64, f32, bf16, f16 and i32 are stored as they are. An element of the field is stored as four f64,
+///         in an additional last dimension; the metadata names the tensors that are stored so.
 /// Errors  safetensors: bytes that are cut short, or whose header does not fit its values; a tensor to be
 ///         written that does not fit its shape, or whose name is not UTF-8.
 /// Exact   Values are little-endian and unchanged, NaNs included. Tensors are sorted by name, so the same

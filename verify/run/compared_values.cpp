@@ -156,8 +156,8 @@ class Comparison {
     result_.wrong.push_back({key, stored.count(), stored.count(), {}, what});
   }
 
-  /// A gradient that is zero may be left out by the reference. A parameter that the reference lacks, such as a
-  /// copy of the embedding on another stage, is not compared.
+  /// A gradient that is zero may be left out by the reference. A parameter that the reference lacks, such as
+  /// a copy of the embedding on another stage, is not compared.
   void find_only_here(const ValueKey& key, const StoredValue& value) {
     const bool is_of_parameter = key.kind == PublishedKind::parameter || key.kind == PublishedKind::gradient;
     if (reference_.values.contains(key) || (is_of_parameter && only_here_.contains(key.name))) return;
