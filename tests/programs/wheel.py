@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from typing import Dict
 
 CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -56,6 +57,10 @@ def built(folder: str, shardproof: str, python: str) -> str:
     said(words, folder, 0, SHARDPROOF_PROGRAM=os.path.abspath(shardproof))
     (wheel,) = glob.glob(os.path.join(folder, "*.whl"))
     assert re.fullmatch(rf"shardproof-{re.escape(version())}-py3-none-linux_\w+\.whl", os.path.basename(wheel)), wheel
+    files = zipfile.ZipFile(wheel).namelist()
+    for source in glob.glob(os.path.join(CLIENT, "shardproof", "**", "*.py"), recursive=True):
+        name = os.path.relpath(source, CLIENT)
+        assert name in files and f"shardproof/program/share/shardproof/python/{name}" in files, name
     return wheel
 
 
