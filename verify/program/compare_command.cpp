@@ -79,12 +79,7 @@ std::string text_of(const ComparedFolders& all) {
   }
   text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", fmt::join(kinds, ", "),
                       all.reference.folder, counted(all.reference.ranks, "rank"), bound_of(all));
-  if (!left_out.empty())
-    text += fmt::format(
-        "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
-        "elements: {}\n",
-        counted(std::ssize(left_out), "parameter"), fmt::join(left_out, ", "));
-  return text;
+  return text + left_out_text(left_out);
 }
 
 Json json_of(const ComparedFolders& all) {

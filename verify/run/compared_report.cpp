@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/comm/process_group.h"
 #include "verify/output/phrases.h"
@@ -51,6 +52,14 @@ std::string wrong_text(const std::string& name, const ComparedValues& compared, 
   if (compared.wrong.size() > kShown)
     text += fmt::format("  ... and {} more\n", compared.wrong.size() - kShown);
   return text + end;
+}
+
+std::string left_out_text(const std::set<std::string>& parameters) {
+  if (parameters.empty()) return "";
+  return fmt::format(
+      "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
+      "elements: {}\n",
+      counted(std::ssize(parameters), "parameter"), fmt::join(parameters, ", "));
 }
 
 Json compared_json(const ComparedRow& row) {

@@ -3,6 +3,7 @@
 /// What is said of values that are held against a reference: how many runs hold, a row for each, and what is
 /// wrong first in one that does not.
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct ComparedRow {
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows);
 /// Returns what is wrong with one, and then the end; "" if nothing is.
 std::string wrong_text(const std::string& name, const ComparedValues& compared, const std::string& end);
+/// Returns the line that names parameters which are not compared; "" if there are none.
+std::string left_out_text(const std::set<std::string>& parameters);
 /// name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values, worst_slack,
 /// incomparable, wrong (step, name, value, ranks, elements, what).
 Json compared_json(const ComparedRow& row);

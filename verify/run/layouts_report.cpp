@@ -57,12 +57,7 @@ std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
       fmt::join(kinds, ", "), counted(run.steps, "step"), floats,
       request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
-  if (!run.left_out.empty())
-    text += fmt::format(
-        "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
-        "elements: {}\n",
-        counted(std::ssize(run.left_out), "parameter"), fmt::join(run.left_out, ", "));
-  return text;
+  return text + left_out_text(run.left_out);
 }
 
 Json json_of(const ComparedRow& row, const LayoutRun& layout) {

@@ -26,13 +26,12 @@ constexpr double kOfTwin = 16;
 constexpr double kOfAllBesideTensor = power_of_half(13);
 constexpr double kMostTypical = power_of_half(5);  // from here on, a bound lets twice a value be right
 
-/// Returns the largest difference of two values of one shape.
-double largest_error(const GlobalValue& some, const GlobalValue& others) {
-  if (some.whole != others.whole) return 0;
-  const std::vector<double> a = some.elements(), b = others.elements();
+/// Returns the largest finite difference of the elements of two values of one shape.
+double largest_error(const std::vector<double>& some, const std::vector<double>& others) {
   double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (const double error = std::abs(a[i] - b[i]); std::isfinite(error)) most = std::max(most, error);
+  for (std::size_t i = 0; i < some.size(); ++i)
+    if (const double error = std::abs(some[i] - others[i]); std::isfinite(error))
+      most = std::max(most, error);
   return most;
 }
 
@@ -50,30 +49,28 @@ ValueBounds::Pool ValueBounds::pool_of(const ValueKey& key) {
 }
 
 ValueBounds::ValueBounds(const GlobalValues& reference, const JudgedBy& judged) : coarsest_(judged.coarsest) {
-  for (const auto& [key, value] : reference.values) {
-    double& most = largest_[{key.step, key.kind}];
-    most = std::max(most, largest_of(reference.at(key).elements()));
-  }
-  if (judged.twin != nullptr) take_twin(reference, *judged.twin);
-}
-
-void ValueBounds::take_twin(const GlobalValues& reference, const GlobalValues& twin) {
   std::map<Pool, std::vector<double>> relative;
   for (const auto& [key, value] : reference.values) {
-    if (!twin.values.contains(key)) continue;
-    const GlobalValue right = reference.at(key);
-    const double error = errors_[key] = largest_error(right, twin.at(key));
-    if (const double largest = largest_of(right.elements()); error > 0 && largest > 0)
-      relative[pool_of(key)].push_back(error / largest);
+    const std::vector<double> right = reference.at(key).elements();
+    const double largest = largest_of(right);
+    double& most = largest_[{key.step, key.kind}];
+    most = std::max(most, largest);
+    if (judged.twin == nullptr) continue;
+    const auto of_twin = judged.twin->values.find(key);
+    if (of_twin == judged.twin->values.end() || of_twin->second.whole != value.whole) continue;
+    const double error = errors_[key] = largest_error(right, judged.twin->at(key).elements());
+    if (error > 0 && largest > 0) relative[pool_of(key)].push_back(error / largest);
   }
-  for (auto& [pool, errors] : relative) {
-    const double typical = typical_[pool] = median_of(std::move(errors));
-    if (typical < kMostTypical || !objection_.empty()) continue;
-    objection_ = fmt::format(
-        "the reference and its twin differ in step {} by {:.2g} of the largest elements of half of their "
-        "values, which is no rounding; a program that draws numbers in other dtypes draws other numbers",
-        pool.first, typical);
-  }
+  for (auto& [pool, errors] : relative) take_typical(pool, median_of(std::move(errors)));
+}
+
+void ValueBounds::take_typical(const Pool& pool, double typical) {
+  typical_[pool] = typical;
+  if (typical < kMostTypical || !objection_.empty()) return;
+  objection_ = fmt::format(
+      "the reference and its twin differ in step {} by {:.2g} of the largest elements of half of their "
+      "values, which is no rounding; a program that draws numbers in other dtypes draws other numbers",
+      pool.first, typical);
 }
 
 double ValueBounds::of(const ValueKey& key, double largest) const {

@@ -40,7 +40,7 @@ class ValueBounds {
  private:
   using Pool = std::pair<std::int64_t, int>;  // a step, and tensors that are alike
   static Pool pool_of(const ValueKey& key);
-  void take_twin(const GlobalValues& reference, const GlobalValues& twin);
+  void take_typical(const Pool& pool, double typical);
 
   sim::DType coarsest_;
   std::map<std::pair<std::int64_t, PublishedKind>, double> largest_;  // of all values of a kind in a step

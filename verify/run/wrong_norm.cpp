@@ -40,15 +40,19 @@ std::int64_t size_of_tp(const NamesOfLayout& names) {
 
 /// Adds the squares of one gradient. Its pieces are in the order of their ranks.
 void add(Squares& squares, const GlobalValue& right, const GlobalValue& got, std::int64_t tp) {
-  squares.right += square_of(right.elements());
-  std::set<std::int64_t> seen, seen_of_first;
+  const std::vector<double> elements = right.elements();
+  squares.right += square_of(elements);
+  std::vector<bool> seen(elements.size()), seen_of_first(elements.size());
   for (const Piece& piece : got.pieces) {
     squares.held[piece.rank] += square_of(piece.elements);
     double& owned = squares.owned[piece.rank];
     for (std::size_t i = 0; i < piece.places.size(); ++i) {
+      const auto place = static_cast<std::size_t>(piece.places[i]);
       const double square = piece.elements[i] * piece.elements[i];
-      if (seen.insert(piece.places[i]).second) owned += square;
-      if (piece.rank % tp == 0 && seen_of_first.insert(piece.places[i]).second) squares.first_of_tp += square;
+      if (!seen[place]) owned += square;
+      if (piece.rank % tp == 0 && !seen_of_first[place]) squares.first_of_tp += square;
+      seen[place] = true;
+      if (piece.rank % tp == 0) seen_of_first[place] = true;
     }
   }
 }
@@ -58,7 +62,8 @@ std::map<std::string, Squares> squares_of(const SeenValue& value) {
   const std::int64_t tp = size_of_tp(value.names);
   for (const auto& [key, stored] : value.reference.values) {
     if (key.kind != PublishedKind::gradient || key.step != value.wrong.key.step) continue;
-    if (!value.layout.values.contains(key)) continue;
+    const auto own = value.layout.values.find(key);
+    if (own == value.layout.values.end() || own->second.whole != stored.whole) continue;
     add(all[without_numbers(key.name)], value.reference.at(key), value.layout.at(key), tp);
   }
   return all;

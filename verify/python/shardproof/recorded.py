@@ -17,12 +17,9 @@ from typing import Any, Dict, List
 
 import torch
 
-_NAMES = {
-    torch.float64: ("F64", "f64"),
-    torch.float32: ("F32", "f32"),
-    torch.float16: ("F16", "f16"),
-    torch.bfloat16: ("BF16", "bf16"),
-}
+from .tensors import DTYPES
+
+_KEPT = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # dtypes that are written as they are
 
 
 def _bytes_of(elements: torch.Tensor) -> bytearray:
@@ -49,14 +46,14 @@ class File:
     def keep(self, name: str, elements: torch.Tensor, place: Dict[str, Any]) -> None:
         """Writes a rank's piece of a value. [elements]"""
         elements = elements.detach().reshape(-1)
-        if elements.dtype not in _NAMES:
+        if elements.dtype not in _KEPT:
             elements = elements.float() if elements.is_floating_point() else elements.double()
-        stored, said = _NAMES[elements.dtype]
+        said = DTYPES[elements.dtype]
         number = f"{len(self._entries):08}"
         begin = self._elements.tell()
         self._elements.write(_bytes_of(elements))
         offsets: List[int] = [begin, self._elements.tell()]
-        self._entries[number] = {"dtype": stored, "shape": [elements.numel()], "data_offsets": offsets}
+        self._entries[number] = {"dtype": said.upper(), "shape": [elements.numel()], "data_offsets": offsets}
         tensor = [said, 0, elements.numel()]
         self._requests[number] = json.dumps({"do": "publish", "name": name, "tensor": tensor, "place": place})
 
