@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "verify/output/json.h"
@@ -15,6 +17,7 @@
 #include "verify/run/guest_run.h"
 #include "verify/run/layouts_report.h"
 #include "verify/run/layouts_run.h"
+#include "verify/run/shrunk_layout.h"
 
 namespace verify {
 
@@ -83,20 +86,31 @@ ScenarioReport report_of(const GuestRequest& request, GuestRun& run, const Comma
   return report;
 }
 
-/// Runs the program on several layouts, and compares them.
+/// Runs the program on several layouts, compares them, and makes the first that is wrong smaller.
 int compare_layouts(const Call& call) {
   const LayoutsRequest request = layouts_request_of(call.line, call.called);
   LayoutsRun run;
+  std::optional<ShrunkLayout> shrunk;
   {
     RanksOutput output(call);
-    run = run_layouts(
-        request, [&](const std::string& name, const GuestLine& line) { output.print(name, line); },
-        output.record());
+    GuestStart start;
+    const auto runs = [&](const LayoutsRequest& of) {
+      return run_layouts(
+          start, of, [&](const std::string& name, const GuestLine& line) { output.print(name, line); },
+          output.record());
+    };
+    run = runs(request);
+    const auto wrong = std::ranges::find_if(
+        run.layouts, [](const LayoutRun& layout) { return !layout.compared.wrong.empty(); });
+    if (call.line.settings.flag("shrink") && wrong != run.layouts.end())
+      shrunk = shrunk_layout(call.line, call.called, wrong->name, runs);
   }
   if (asks_for_json(call.line)) {
-    write_json(call, layouts_json(request, run));
+    Json document = layouts_json(request, run);
+    if (shrunk) document["shrunk"] = shrunk_json(*shrunk);
+    write_json(call, document);
   } else {
-    call.output.out << layouts_text(request, run);
+    call.output.out << layouts_text(request, run) << (shrunk ? shrunk_text(*shrunk) : "");
   }
   return run.exit_code();
 }
@@ -110,8 +124,9 @@ int run_run(const Call& call) {
   GuestRun run;
   {
     RanksOutput output(call);
+    GuestStart start;
     run = run_guests(
-        request, [&](const GuestLine& line) { output.print(line); }, output.record());
+        start, request, [&](const GuestLine& line) { output.print(line); }, output.record());
   }
   const bool as_json = asks_for_json(call.line);
   if (!as_json) call.output.out << guest_run_text(request, run);

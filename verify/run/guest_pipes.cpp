@@ -1,11 +1,11 @@
 #include "verify/run/guest_pipes.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -27,8 +27,6 @@ constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 /// How long the pipes of ranks are silent, in milliseconds, when no more is to come.
 constexpr int kSilence = 200;
-
-void inherit(int descriptor) { fcntl(descriptor, F_SETFD, 0); }
 
 /// Reads what is there, and passes whole lines on. Returns false at the end.
 template <typename Line>
@@ -68,18 +66,16 @@ Descriptor GuestPipes::memory_file(const char* name) {
   return file;
 }
 
-void GuestPipes::let_inherit() const {
-  inherit(status[1].number());
-  inherit(store.number());
+std::vector<int> GuestPipes::theirs() const {
+  std::vector<int> all = {status[1].number(), store.number()};
   for (const OfRank& rank : ranks)
-    for (const int descriptor :
-         {rank.socket[1].number(), rank.segment.number(), rank.output[1].number(), rank.errors[1].number()})
-      inherit(descriptor);
+    all.insert(all.end(), {rank.socket[1].number(), rank.segment.number(), rank.output[1].number(),
+                           rank.errors[1].number()});
+  return all;
 }
 
 void GuestPipes::close_theirs() {
   status[1].reset();
-  starter[1].reset();
   for (OfRank& rank : ranks) {
     rank.socket[1].reset();
     rank.output[1].reset();
@@ -87,28 +83,17 @@ void GuestPipes::close_theirs() {
   }
 }
 
-void GuestPipes::close_all_but_status() {
-  status[0].reset();
-  starter[0].reset();
-  starter[1].reset();
-  store.reset();
-  ranks.clear();
-}
-
-/// A line of `status` is "begun", "starter CODE" or "RANK CODE"; a code may be minus a signal.
+/// A line of `status` is "begun" or "RANK CODE"; a code may be minus a signal.
 void GuestPipes::take_status(const std::string& line) {
-  const std::size_t space = line.find(' ');
-  if (line == "begun") return decide(true);
-  if (space == std::string::npos) return;
-  if (line.starts_with("starter ")) {
-    {
-      const std::lock_guard lock(mutex_);
-      starter_ended_ = line.substr(space + 1);
-    }
-    return decide(false);
+  if (line == "begun") {
+    const std::lock_guard lock(mutex_);
+    has_begun_ = true;
+    changed_.notify_all();
+    return;
   }
+  const std::size_t space = line.find(' ');
   const auto rank = static_cast<std::size_t>(std::atoi(line.c_str()));
-  if (rank < ranks.size()) ranks[rank].ended = line.substr(space + 1);
+  if (space != std::string::npos && rank < ranks.size()) ranks[rank].ended = line.substr(space + 1);
 }
 
 void GuestPipes::take_of_starter(std::string line) {
@@ -119,16 +104,18 @@ void GuestPipes::take_of_starter(std::string line) {
   print_({-1, true, std::move(line)});
 }
 
-void GuestPipes::decide(bool has_begun) {
+/// The status ends when all ranks have, or nobody is there who could begin.
+void GuestPipes::take_end(const Source& source) {
+  if (source.from != &status[0]) return;
   const std::lock_guard lock(mutex_);
-  if (!has_begun_) has_begun_ = has_begun;
-  decided_.notify_all();
+  is_over_ = true;
+  changed_.notify_all();
 }
 
 std::vector<GuestPipes::Source> GuestPipes::sources() {
   std::vector<Source> all = {
       {&status[0], &status_begun_, [this](const std::string& text) { take_status(text); }},
-      {&starter[0], &starter_begun_, [this](std::string text) { take_of_starter(std::move(text)); }}};
+      {&of_starter_, &starter_begun_, [this](std::string text) { take_of_starter(std::move(text)); }}};
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto printer = [this, r](bool is_error) {
       return [this, r, is_error](std::string text) {
@@ -143,15 +130,16 @@ std::vector<GuestPipes::Source> GuestPipes::sources() {
 
 void GuestPipes::read_all() {
   std::vector<Source> open = sources();
-  while (!open.empty()) {
+  const auto is_of_ranks = [this](const Source& source) { return source.from != &of_starter_; };
+  for (bool has_more = true; has_more;) {
     std::vector<pollfd> waiting;
     for (const Source& source : open) waiting.push_back({.fd = source.from->number(), .events = POLLIN});
-    const int ready = poll(waiting.data(), waiting.size(), kSilence);
-    if (ready == 0 && is_over_) break;
-    if (ready <= 0) continue;
-    for (std::size_t i = open.size(); i-- > 0;) {
+    const bool waits = std::ranges::any_of(open, is_of_ranks);
+    const int ready = poll(waiting.data(), waiting.size(), waits ? kSilence : 0);
+    has_more = ready > 0 || (waits && !(ready == 0 && is_told_end_));
+    for (std::size_t i = ready > 0 ? open.size() : 0; i-- > 0;) {
       if (waiting[i].revents == 0 || take(*open[i].from, *open[i].begun, open[i].line)) continue;
-      if (open[i].from == &status[0]) decide(false);  // nobody is there who could begin
+      take_end(open[i]);
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
@@ -159,16 +147,18 @@ void GuestPipes::read_all() {
 
 bool GuestPipes::has_begun() {
   std::unique_lock lock(mutex_);
-  decided_.wait(lock, [this] { return has_begun_.has_value(); });
-  return *has_begun_;
+  changed_.wait(lock, [this] { return has_begun_ || is_over_; });
+  return has_begun_;
 }
 
-std::string GuestPipes::end_of_starter() {
+bool GuestPipes::is_over_within(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return is_over_; });
+}
+
+std::string GuestPipes::last_of_starter() {
   const std::lock_guard lock(mutex_);
-  const std::string how = starter_ended_.starts_with('-') ? "signal " + starter_ended_.substr(1)
-                          : starter_ended_.empty()        ? "no exit code"
-                                                          : "exit code " + starter_ended_;
-  return starter_written_.empty() ? how + " and no word" : fmt::format("{}: {}", how, starter_written_);
+  return starter_written_;
 }
 
 }  // namespace verify

@@ -9,10 +9,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,24 +46,28 @@ class GuestPipes {
     std::string ended = {};                            // how its process has ended
   };
 
-  GuestPipes(int ranks_of_run, Print print_line)
-      : ranks(static_cast<std::size_t>(ranks_of_run)), print_(std::move(print_line)) {}
+  /// `of_starter` is what the process that starts the ranks writes. It outlives this object.
+  GuestPipes(int ranks_of_run, const Descriptor& of_starter, Print print_line)
+      : ranks(static_cast<std::size_t>(ranks_of_run)),
+        of_starter_(of_starter),
+        print_(std::move(print_line)) {}
 
-  /// Lets the next program of this process have what is theirs.
-  void let_inherit() const;
+  /// Returns the descriptors that are theirs: `status`, `store`, and of each rank its socket, its segment,
+  /// its output and its errors.
+  std::vector<int> theirs() const;
   void close_theirs();
-  /// Leaves the end to which the status is written.
-  void close_all_but_status();
   /// Passes on all that is written, until all pipes are closed, or the end is told and nothing more comes.
   void read_all();
-  void tell_end() { is_over_ = true; }
+  void tell_end() { is_told_end_ = true; }
   /// Waits until the ranks run, or the process that starts them has ended. Returns whether they run.
   bool has_begun();
-  /// How the process that starts the ranks has ended, and what it has written last: "exit code 1: 'killed'".
-  std::string end_of_starter();
+  /// Waits for a while until the processes of all ranks have ended. Returns whether they have.
+  bool is_over_within(std::chrono::milliseconds time);
+  /// Returns what the process that starts the ranks has written last; "" if nothing.
+  std::string last_of_starter();
 
   std::vector<OfRank> ranks;
-  Pair status = pipe_pair(), starter = pipe_pair();
+  Pair status = pipe_pair();
   Descriptor store = memory_file("shardproof-store");
 
  private:
@@ -75,15 +79,16 @@ class GuestPipes {
   std::vector<Source> sources();
   void take_status(const std::string& line);
   void take_of_starter(std::string line);
-  void decide(bool has_begun);
+  void take_end(const Source& source);
 
+  const Descriptor& of_starter_;
   Print print_;
-  std::atomic<bool> is_over_ = false;  // no rank runs any more; what still holds a pipe is not theirs
+  std::atomic<bool> is_told_end_ = false;  // no rank runs any more; what still holds a pipe is not theirs
   std::string status_begun_, starter_begun_;
   std::mutex mutex_;  // of what follows
-  std::condition_variable decided_;
-  std::optional<bool> has_begun_;
-  std::string starter_ended_, starter_written_;
+  std::condition_variable changed_;
+  bool has_begun_ = false, is_over_ = false;
+  std::string starter_written_;
 };
 
 }  // namespace verify

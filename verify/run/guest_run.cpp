@@ -34,13 +34,14 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
       ranks ? RankCounts{*ranks, *ranks} : rank_counts(program, line.settings.number("ranks"));
   GuestRequest request{
       .words = line.program,
-      .command = {.python = std::move(program.python),
+      .command = {.start = {.python = std::move(program.python),
+                            .variables =
+                                program.launched ? program.launched->variables : StartCommand::Variables{},
+                            .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
                   .ranks = counts.ranks,
                   .ranks_of_node = counts.ranks_of_node,
                   .gives_local_rank = program.launched && program.launched->gives_local_rank,
-                  .variables = program.launched ? program.launched->variables : GuestCommand::Variables{},
-                  .keeps_off_gpu = line.settings.flag("no-gpu"),
-                  .client_folder = folder_of_program("python", SHARDPROOF_CLIENT_DIR)},
+                  .keeps_off_gpu = line.settings.flag("no-gpu")},
       .world = requested_world(line.settings, layout_without_groups(counts.ranks)),
       .faults = line.settings.texts("plant"),
       .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
@@ -50,11 +51,12 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
   return request;
 }
 
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record) {
+GuestRun run_guests(GuestStart& start, const GuestRequest& request, GuestPipes::Print print,
+                    sim::GuestRecord& record) {
   const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
   sim::CountingDevice counting(device);
-  GuestProcesses processes(request.command, std::move(print));
+  GuestProcesses processes(start, request.command, std::move(print));
   GuestRun run;
   run.report = sim::simulate(request.world, request.is_traced ? static_cast<sim::Device&>(counting) : device,
                              with_faults(sim::guest_program(processes.ends(), record), faults));

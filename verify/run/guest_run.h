@@ -43,9 +43,10 @@ sim::Layout layout_without_groups(int ranks);
 /// `ranks` takes the place of --ranks and of what a launcher says.
 GuestRequest guest_request_of(const CommandLine& line, const std::string& called,
                               std::optional<int> ranks = std::nullopt);
-/// Runs the program. `print` gets the lines that the ranks write; `record.calls` is the number of calls so
-/// far.
-GuestRun run_guests(const GuestRequest& request, GuestPipes::Print print, sim::GuestRecord& record);
+/// Runs the program, forked by `start`. `print` gets the lines that the ranks write; `record.calls` is the
+/// number of calls so far.
+GuestRun run_guests(GuestStart& start, const GuestRequest& request, GuestPipes::Print print,
+                    sim::GuestRecord& record);
 
 /// Returns a command line as a reader would type it.
 std::string text_of(const std::vector<std::string>& words);

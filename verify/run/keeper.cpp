@@ -7,14 +7,15 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fmt/format.h>
 #include <fstream>
 #include <optional>
 #include <poll.h>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -56,12 +57,14 @@ void ask_where(pid_t starter) {
   nanosleep(&kTime, nullptr);
 }
 
-/// Ends all children, and those that become children of this process meanwhile.
-void end_all() {
+/// Ends all children but one, and those that become children of this process meanwhile.
+void end_all_but(pid_t kept) {
   for (;;) {
-    for (const pid_t child : children()) kill(child, SIGKILL);
-    if (waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
-    while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    std::vector<pid_t> others = children();
+    std::erase(others, kept);
+    if (others.empty()) return;
+    for (const pid_t child : others) kill(child, SIGKILL);
+    for (const pid_t child : others) waitpid(child, nullptr, 0);
   }
 }
 
@@ -74,22 +77,37 @@ std::optional<int> status_of(pid_t starter) {
   return found;
 }
 
+/// Ends what ranks have left when `life` asks for it. Returns false at its end.
+bool sweeps(pid_t starter, int life) {
+  char asked = 0;
+  const ssize_t got = read(life, &asked, 1);
+  if (got <= 0) return got < 0 && errno == EINTR;
+  end_all_but(starter);
+  return send(life, &asked, 1, MSG_NOSIGNAL) == 1;
+}
+
 /// Waits until the starter ends, or `life` does. Returns how the starter has ended.
 std::optional<int> wait_for_end(pid_t starter, int life, int child_signals) {
   for (;;) {
-    std::array<pollfd, 2> waiting = {{{.fd = life, .events = 0}, {.fd = child_signals, .events = POLLIN}}};
+    std::array<pollfd, 2> waiting = {
+        {{.fd = life, .events = POLLIN}, {.fd = child_signals, .events = POLLIN}}};
     if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
-    if (waiting[0].revents != 0) return std::nullopt;
     signalfd_siginfo signal;
-    if (read(child_signals, &signal, sizeof(signal)) < 0) continue;
-    if (const std::optional<int> status = status_of(starter)) return status;
+    if (waiting[1].revents != 0 && read(child_signals, &signal, sizeof(signal)) > 0)
+      if (const std::optional<int> status = status_of(starter)) return status;
+    if (waiting[0].revents != 0 && !sweeps(starter, life)) return std::nullopt;
   }
 }
 
-void tell_status(int to, int status) {
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  const std::string line = fmt::format("starter {}\n", code);
-  if (write(to, line.data(), line.size()) < 0) return;  // this process has ended, and nobody asks
+/// Ends this process as another one has.
+[[noreturn]] void end_as(int status) {
+  if (WIFSIGNALED(status)) {
+    const rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    std::signal(WTERMSIG(status), SIG_DFL);
+    std::raise(WTERMSIG(status));
+  }
+  _exit(WEXITSTATUS(status));
 }
 
 /// What the handler of signals knows, in globals because it gets no other argument. No result depends on it.
@@ -113,8 +131,7 @@ void on_interrupt(int signal) {
 
 }  // namespace
 
-void become_keeper(const KeeperEnds& ends, const std::function<void()>& become,
-                   const std::function<void()>& forget) {
+void become_keeper(int life, const std::function<void()>& become, const std::function<void()>& forget) {
   const pid_t keeper = getpid();
   setpgid(0, 0);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -133,12 +150,19 @@ void become_keeper(const KeeperEnds& ends, const std::function<void()>& become,
     become();
   }
   forget();
-  const std::optional<int> status =
-      starter < 0 ? std::nullopt : wait_for_end(starter, ends.life, child_signals);
-  if (starter > 0 && !status) ask_where(starter);
-  end_all();
-  if (status) tell_status(ends.status, *status);
-  _exit(0);
+  if (starter < 0) _exit(1);
+  const std::optional<int> status = wait_for_end(starter, life, child_signals);
+  if (!status) ask_where(starter);
+  end_all_but(-1);
+  end_as(status.value_or(0));
+}
+
+bool keeper_sweeps(int life) {
+  char asked = 'e';
+  if (send(life, &asked, 1, MSG_NOSIGNAL) != 1) return false;
+  ssize_t got = 0;
+  while ((got = read(life, &asked, 1)) < 0 && errno == EINTR) continue;
+  return got == 1;
 }
 
 InterruptsEndKeeper::InterruptsEndKeeper(int life, int keeper) {

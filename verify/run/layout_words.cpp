@@ -1,7 +1,9 @@
 #include "verify/run/layout_words.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -83,6 +85,30 @@ std::vector<LayoutInWords> layouts_in_words(const std::string& words) {
   for (std::string layout; std::getline(stream, layout, ';');) layouts.push_back(layout_in_words(layout));
   if (layouts.empty()) refuse_by("layout_words", "--layouts", "", words);
   return layouts;
+}
+
+std::vector<std::string> smaller_layouts(const std::string& words) {
+  std::vector<std::string> all, of_layout;
+  std::istringstream stream(words);
+  for (std::string word; stream >> word && !word.starts_with("--");) of_layout.push_back(word);
+  const std::string others = words.substr(std::min(words.find("--"), words.size()));
+  const auto with = [&](std::size_t place, const std::string& replacement) {
+    std::vector<std::string> changed = of_layout;
+    changed[place] = replacement;
+    std::erase(changed, "");
+    if (changed.empty()) changed.emplace_back("dp1");
+    return fmt::format("{}{}{}", fmt::join(changed, " "), others.empty() ? "" : " ", others);
+  };
+  for (std::size_t i = 0; i < of_layout.size(); ++i)
+    if (of_layout[i] != "dp1") all.push_back(with(i, ""));
+  for (std::size_t i = 0; i < of_layout.size(); ++i) {
+    const std::size_t digits = std::min(of_layout[i].find_first_of("0123456789"), of_layout[i].size());
+    const std::int64_t size = size_in(of_layout[i], of_layout[i].substr(0, digits));
+    for (std::int64_t smaller = 2; smaller < size; ++smaller)
+      if (size % smaller == 0)
+        all.push_back(with(i, fmt::format("{}{}", of_layout[i].substr(0, digits), smaller)));
+  }
+  return all;
 }
 
 std::vector<std::string> megatron_options(const LayoutInWords& layout) {

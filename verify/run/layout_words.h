@@ -32,6 +32,9 @@ LayoutInWords layout_in_words(const std::string& words);
 /// Reads layouts with ';' between them.
 std::vector<LayoutInWords> layouts_in_words(const std::string& words);
 
+/// Returns smaller layouts, the smallest first: without one of its words, or with one of its sizes divided.
+std::vector<std::string> smaller_layouts(const std::string& words);
+
 /// Returns the options of Megatron that ask for it.
 std::vector<std::string> megatron_options(const LayoutInWords& layout);
 

@@ -19,7 +19,7 @@ constexpr const char* kOfOneRun[] = {"trace", "flight-recorder", "report", "juni
 GuestRequest with_words(GuestRequest request, int ranks, const std::vector<std::string>& words) {
   request.command.ranks = request.command.ranks_of_node = ranks;
   request.command.keeps_off_gpu = true;
-  for (std::vector<std::string>* each : {&request.words, &request.command.python.program})
+  for (std::vector<std::string>* each : {&request.words, &request.command.start.python.program})
     each->insert(each->end(), words.begin(), words.end());
   request.world.layout = layout_without_groups(ranks);
   return request;
@@ -60,12 +60,13 @@ void require_no_other(const CommandLine& line) {
                 "--layouts alone, which says the ranks of each layout; the reference is one rank");
 }
 
-GuestRun run_and_keep(const LayoutRequest& each, const PrintOfRun& print, sim::GuestRecord& record) {
+GuestRun run_and_keep(GuestStart& start, const LayoutRequest& each, const PrintOfRun& print,
+                      sim::GuestRecord& record) {
   record.groups.clear();
   record.told.clear();
   record.places.clear();
   return run_guests(
-      each.request, [&](const GuestLine& line) { print(each.name, line); }, record);
+      start, each.request, [&](const GuestLine& line) { print(each.name, line); }, record);
 }
 
 /// Returns what the programs of two runs say of the same data, and say differently; "" if they do not.
@@ -84,6 +85,7 @@ std::string reproducing(const CommandLine& line, const std::string& called, cons
   std::string against;
   if (settings.has("against")) against = " " + text_of({"--against", settings.text("against", "")});
   settings.remove("layouts");
+  settings.remove("shrink");
   if (!layout.empty()) settings.append("layouts", {layout});
   return fmt::format("{} run{}{} -- {}", called, settings.as_command_line(), against, text_of(line.program));
 }
@@ -108,7 +110,10 @@ int LayoutsRun::exit_code() const {
 }
 
 bool asks_for_layouts(const CommandLine& line) {
-  if (line.settings.has("layouts") || line.settings.has("against")) return true;
+  if (line.settings.has("layouts")) return true;
+  if (line.settings.flag("shrink"))
+    refuse_by("option_without_effect", "--shrink", "run without --layouts", "--layouts beside it");
+  if (line.settings.has("against")) return true;
   for (const char* option : {"against-ranks", "weights", "precision"})
     if (line.settings.has(option))
       refuse_by("option_without_effect", fmt::format("--{}", option), "run of one layout",
@@ -145,11 +150,12 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
   return with_twin(std::move(all));
 }
 
-LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, sim::GuestRecord& record) {
+LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const PrintOfRun& print,
+                       sim::GuestRecord& record) {
   LayoutsRun all;
-  all.reference = run_and_keep(request.reference, print, record);
+  all.reference = run_and_keep(start, request.reference, print, record);
   const GlobalValues right = global_values(all.reference.report, record);
-  const std::string told = record.told;
+  all.told = record.told;
   all.steps = right.steps();
   all.left_out = right.left_out;
   for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
@@ -158,7 +164,7 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
   GlobalValues of_twin;
   JudgedBy judged;
   if (request.twin) {
-    twin = run_and_keep(*request.twin, print, record);
+    twin = run_and_keep(start, *request.twin, print, record);
     of_twin = global_values(twin.report, record);
     judged.twin = &of_twin;
   }
@@ -167,8 +173,8 @@ LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, s
     return all;
   }
   for (const LayoutRequest& each : request.layouts) {
-    LayoutRun one{.name = each.name, .run = run_and_keep(each, print, record), .compared = {}};
-    one.compared.incomparable = other_data(record.told, told);
+    LayoutRun one{.name = each.name, .run = run_and_keep(start, each, print, record), .compared = {}};
+    one.compared.incomparable = other_data(record.told, all.told);
     const GlobalValues own = global_values(one.run.report, record);
     all.left_out.insert(own.left_out.begin(), own.left_out.end());
     for (const std::string& name : parameters_beside(own, right)) all.left_out.insert(name);

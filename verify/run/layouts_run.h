@@ -47,6 +47,7 @@ struct LayoutRun {
 
 struct LayoutsRun {
   GuestRun reference;
+  std::string told;                // by the reference: its arguments
   std::int64_t steps = 0;          // of the reference that have values
   std::set<PublishedKind> kinds;   // of its values
   std::set<std::string> left_out;  // parameters that are not compared
@@ -58,8 +59,10 @@ struct LayoutsRun {
 bool asks_for_layouts(const CommandLine& line);
 LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& called);
 
-/// Runs all. `print` gets the lines of ranks with the name of their run; `record` has the calls so far.
+/// Runs all, forked by `start`. `print` gets the lines of ranks with the name of their run; `record` has the
+/// calls so far.
 using PrintOfRun = std::function<void(const std::string& run, const GuestLine& line)>;
-LayoutsRun run_layouts(const LayoutsRequest& request, const PrintOfRun& print, sim::GuestRecord& record);
+LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const PrintOfRun& print,
+                       sim::GuestRecord& record);
 
 }  // namespace verify

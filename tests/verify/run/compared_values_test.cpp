@@ -4,12 +4,17 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <rapidcheck/gtest.h>
+#include <set>
 
 #include "tests/support/refusal_code.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/verify/run/guest_test.h"
 #include "verify/run/layout_words.h"
 
@@ -467,18 +472,10 @@ TEST(LayoutWords, OtherWordsAreRefused) {
 
 class Layouts : public test::WithPython {};
 
-constexpr const char* kPublishes = R"(
-import array
-def publish(kind, step, values):
-    data = array.array('d', values)
-    at = link.memory.take(8 * len(data))
-    link.memory.map[at:at + 8 * len(data)] = data.tobytes()
-    place = {'kind': kind, 'step': step, 'whole': [len(data)], 'offset': [0], 'shape': [len(data)], 'begin': 0}
-    link.ask({'do': 'publish', 'name': 'weight', 'tensor': ['f64', at, len(data)], 'place': place})
-)";
+using test::kGuestPublishes;
 
 TEST_F(Layouts, AProgramIsHeldAgainstItselfWithOtherWords) {
-  const std::string program = std::string(kPublishes) +
+  const std::string program = std::string(kGuestPublishes) +
                               "factor = 2 if '--twice' in sys.argv else 1\n"
                               "publish('gradient', 0, [1 * factor, 5 * factor])\n";
   const test::RunResult right = test::run_of(program, "--ranks 2 --against ' --as-it-is'");
@@ -491,6 +488,47 @@ TEST_F(Layouts, AProgramIsHeldAgainstItselfWithOtherWords) {
       << wrong.out;
 }
 
+/// The runs of a comparison are forked by one interpreter, which ends what each has left before the next.
+TEST_F(Layouts, ShareOneStart) {
+  const test::TemporaryFolder folder("-starts");
+  std::filesystem::create_directory(folder.path());
+  const std::string program = std::string(kGuestPublishes) + fmt::format(R"(
+import subprocess, time
+with open('{0}/starters', 'a') as file:
+    print(os.getppid(), file=file)
+kept = '{0}/left'
+if rank == 0 and os.path.exists(kept):
+    left = int(open(kept).read())
+    assert not os.path.exists(f'/proc/{{left}}'), 'the process of the run before lives'
+if rank == 0:
+    sleeper = subprocess.Popen(['sleep', '600'], start_new_session=True)
+    open(kept, 'w').write(str(sleeper.pid))
+publish('gradient', 0, [1.0])
+)",
+                                                                         folder.path());
+  const test::RunResult run = test::run_of(program, "--layouts 'dp2; tp2; pp2'");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  std::ifstream starters(folder.path() + "/starters");
+  std::multiset<std::string> all;
+  for (std::string line; std::getline(starters, line);) all.insert(line);
+  EXPECT_EQ(all.size(), 7U);
+  EXPECT_EQ(all.count(*all.begin()), 7U);
+}
+
+/// A run that has to be ended takes its interpreter with it, and the next one gets another.
+TEST_F(Layouts, GoOnAfterARunThatIsEnded) {
+  const std::string program = std::string(kGuestPublishes) +
+                              "publish('gradient', 0, [1.0])\n"
+                              "if int(os.environ['WORLD_SIZE']) == 2:\n"
+                              "    import signal, time\n"
+                              "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                              "    link.ask({'do': 'end'})\n"
+                              "    time.sleep(600)\n";
+  const test::RunResult run = test::run_of(program, "--layouts 'tp2; dp4'");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "\n  dp4         4  holds ")) << run.out;
+}
+
 TEST_F(Layouts, WithoutValuesNothingIsCompared) {
   const test::RunResult run = test::run_of("call('barrier', 7)\n", "--layouts 'tp2; pp2'");
   EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
@@ -498,7 +536,7 @@ TEST_F(Layouts, WithoutValuesNothingIsCompared) {
 }
 
 TEST_F(Layouts, ALayoutThatDoesNotRunIsBroken) {
-  const std::string program = std::string(kPublishes) +
+  const std::string program = std::string(kGuestPublishes) +
                               "publish('gradient', 0, [1, 2])\n"
                               "if int(os.environ['WORLD_SIZE']) == 2 and rank == 1:\n"
                               "    raise ValueError('3 heads')\n";
@@ -517,7 +555,8 @@ TEST_F(Layouts, ALayoutThatDoesNotRunIsBroken) {
 TEST_F(Layouts, OptionsOfOneRunAreRefused) {
   for (const char* options :
        {"--layouts tp2 --ranks 2", "--layouts tp2 --trace /tmp/t.json", "--weights program",
-        "--ranks 2 --against-ranks 2", "--layouts tp2 --against '--tp 1'"}) {
+        "--ranks 2 --against-ranks 2", "--layouts tp2 --against '--tp 1'", "--ranks 2 --shrink",
+        "--ranks 2 --against ' -v' --shrink"}) {
     const test::RunResult run = test::run_of("call('barrier', 7)\n", options);
     EXPECT_EQ(run.exit_code, 2) << options << run.out;
     EXPECT_TRUE(has(run.err, "option_without_effect")) << run.err;

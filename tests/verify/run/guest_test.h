@@ -18,6 +18,17 @@ def call(operation, line, **more):
     return link.ask({"do": "call", "operation": operation, "site": ["main", "train.py", line], **more})
 )";
 
+/// What publishes elements of a value "weight".
+inline constexpr const char* kGuestPublishes = R"(
+import array
+def publish(kind, step, values):
+    data = array.array('d', values)
+    at = link.memory.take(8 * len(data))
+    link.memory.map[at:at + 8 * len(data)] = data.tobytes()
+    place = {'kind': kind, 'step': step, 'whole': [len(data)], 'offset': [0], 'shape': [len(data)], 'begin': 0}
+    link.ask({'do': 'publish', 'name': 'weight', 'tensor': ['f64', at, len(data)], 'place': place})
+)";
+
 /// Runs a program that begins so.
 inline RunResult run_of(const std::string& program, const std::string& options = "--ranks 2") {
   const TemporaryFile file("train.py", kGuestBegin + program);

@@ -1,11 +1,15 @@
-"""Imports modules before the ranks are forked, so that not each rank imports them: torch, and those parts of torch that
-this client changes or that every optimizer imports. Modules of the program are left to the ranks, because they may
-read RANK when they are imported. What is imported lives as long as the ranks do, so the collector of garbage never
-looks at it: not while it is imported, and not in the ranks.
+"""Imports modules before the ranks are forked, so that not each rank imports them: torch, those parts of torch that
+this client changes or that every optimizer imports, and those that ranks of a run before have imported. Modules of the
+program are left to the ranks, because they may read RANK when they are imported. What is imported lives as long as the
+ranks do, so the collector of garbage never looks at it: not while it is imported, and not in the ranks.
 """
 
+import contextlib
 import gc
 import importlib
+import os
+import sys
+from typing import Iterable
 
 _PARTS = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo")
 
@@ -27,11 +31,35 @@ def _keep_for_good() -> None:
     gc.enable()
 
 
-def parts_of_torch() -> None:
+def _import_each(names: Iterable[str]) -> None:
     gc.disable()
-    for name in _PARTS:
+    for name in names:
         try:
             importlib.import_module(name)
         except Exception:  # this release has none of the name, or not for this Python; the ranks go on without it
             pass
     _keep_for_good()
+
+
+def parts_of_torch() -> None:
+    _import_each(_PARTS)
+
+
+class Learned:
+    """Which modules of torch the first rank of a run has had at its end.
+
+    Calls   tell() in the rank; imports() in the process that has forked it, before the next run.
+    """
+
+    def __init__(self) -> None:
+        self._names = os.memfd_create("shardproof-modules")
+
+    def tell(self) -> None:
+        names = [name for name in sys.modules if name.startswith("torch.")]
+        with contextlib.suppress(OSError):  # the program has closed what it does not know
+            os.ftruncate(self._names, 0)
+            os.pwrite(self._names, "\n".join(names).encode(), 0)
+
+    def imports(self) -> None:
+        size = os.fstat(self._names).st_size
+        _import_each(os.pread(self._names, size, 0).decode().split())

@@ -1,16 +1,17 @@
-"""Starts the ranks of a program: imports what the program will import, forks once for each rank, and runs the
-program in each of them.
+"""Starts the ranks of programs, one run after another: imports what the programs will import, forks once for each rank of
+a run, and runs the program in each of them.
 
     python begin.py [-m MODULE | -c CODE | PROGRAM] ARGUMENTS...
 
-Shapes  SHARDPROOF_GUESTS has a JSON object: `sockets` and `segments`, the file descriptors of each rank; `outputs`,
-        those that its output goes to; `status`, the one to which "begun" is written when all ranks run, and then
-        a line at the end of each rank: its number and its exit code, or minus the signal that has ended it;
-        `store`, a file that the ranks share; `ranks_of_node`, how many ranks a node has; `gives_local_rank`,
+Shapes  SHARDPROOF_RUNS has the number of a socket, from which the descriptors of runs come: a file with the settings
+        and the words of the program; the pipe to which "begun" is written when all ranks run, and then a line at the
+        end of each rank: its number and its exit code, or minus the signal that has ended it; a file that the ranks
+        share; and of each rank a socket, a segment of memory, and the pipes for its output and its errors.
+        The settings are a JSON object: `ranks_of_node`, how many ranks a node has; `gives_local_rank`,
         whether the program's first argument is --local-rank=K, as torch.distributed.launch gives it; `no_gpu`,
         whether what goes to a GPU stays on the CPU also where there is a GPU; `publishes` and `draws_weights`,
-        whether the ranks tell what they compute (megatron.py), and whether weights are drawn first; `exact`, whether they
-        compute in f64 then.
+        whether the ranks tell what they compute (megatron.py), and whether weights are drawn first; `exact`, whether
+        they compute in f64 then.
 Calls   the signal SIGRTMAX has the ranks write the lines at which they stand.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank (ends.py).
 """
@@ -25,7 +26,7 @@ import socket
 import sys
 import traceback
 from types import FrameType
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional
 
 import shardproof
 
@@ -35,6 +36,48 @@ from .link import Link, LinkError, WorldEnded
 # The signal at which a rank writes where it stands. The keeper (verify/run/keeper.h) sends it to the starter.
 _WHERE = signal.SIGRTMAX
 _exit_at_once = os._exit  # a rank's program gets another one
+_MOST_DESCRIPTORS = 253  # in a message
+
+
+class _Ends(NamedTuple):
+    """The descriptors of a rank."""
+
+    socket: int
+    segment: int
+    output: int
+    errors: int
+
+
+class _Run(NamedTuple):
+    """A run of a program as ranks."""
+
+    settings: Dict[str, Any]
+    words: List[str]
+    status: int
+    store: int
+    ranks: List[_Ends]
+
+    def close_all_but(self, kept: Optional[_Ends]) -> None:
+        """Closes what the ranks have, but for one of them."""
+        for rank in self.ranks:
+            for descriptor in rank if rank is not kept else ():
+                os.close(descriptor)
+
+
+def _next_run(control: socket.socket) -> Optional[_Run]:
+    """Receives a run; none where there is no further one."""
+    found: List[int] = []
+    more = b"+"
+    while more == b"+":
+        more, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_DESCRIPTORS)
+        found += descriptors
+    if not more:
+        return None
+    settings, status, store, *ends_of_ranks = found
+    with open(settings, "rb") as file:
+        text, *words = file.read().split(b"\0")
+    ranks = [_Ends(*ends_of_ranks[first : first + 4]) for first in range(0, len(ends_of_ranks), 4)]
+    return _Run(json.loads(text), [os.fsdecode(word) for word in words], status, store, ranks)
 
 
 def _has_gpu() -> bool:
@@ -126,37 +169,50 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: bool) -> int:
+class _Starter:
+    """This process: what it has imported, and the ranks that it has forked."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.process = os.getpid()
+        self.has_torch = preload.torch()
+        self.has_gpu = self.has_torch and _has_gpu()
+        if self.has_torch and not self.has_gpu:
+            preload.parts_of_torch()
+        self.learned = preload.Learned()
+        self.port = os.environ.get("MASTER_PORT", "")  # where the user sets it
+        self.ranks: Dict[int, int] = {}  # by process
+
+
+def _be_rank(rank: int, run: _Run, starter: _Starter) -> int:
     """Runs one rank in this process."""
-    _die_with_parent(settings["starter"])
-    size = len(settings["sockets"])
-    for other in range(size):
-        if other != rank:
-            os.close(settings["sockets"][other])
-            os.close(settings["segments"][other])
-    os.close(settings["status"])
-    output, errors = settings["outputs"][rank]
-    os.dup2(output, 1)
-    os.dup2(errors, 2)
+    _die_with_parent(starter.process)
+    settings, own, size = run.settings, run.ranks[rank], len(run.ranks)
+    run.close_all_but(own)
+    os.close(run.status)
+    os.dup2(own.output, 1)
+    os.dup2(own.errors, 2)
     _say_where_it_stands()
-    for descriptor in (settings["sockets"][rank], settings["segments"][rank]):
+    for descriptor in (own.socket, own.segment):
         os.set_inheritable(descriptor, False)  # link.py lets go of the link in forked processes
     of_node = settings["ranks_of_node"]
     os.environ.update(_variables(rank, size, of_node))
+    words = run.words
     if settings["gives_local_rank"]:
         words = _with_first_argument(words, f"--local-rank={rank % of_node}")
-    link = Link(settings["sockets"][rank], settings["segments"][rank])
+    link = Link(own.socket, own.segment)
     shardproof._link = link
-    if has_torch:
-        if settings["no_gpu"] or not settings["has_gpu"]:
+    if starter.has_torch:
+        uses_gpu = starter.has_gpu and not settings["no_gpu"]
+        if not uses_gpu:
             from . import cuda
 
             cuda.install(rank % of_node, of_node)
         from . import compiled, takeover, transformer_engine
 
-        transformer_engine.install(uses_gpu=settings["has_gpu"] and not settings["no_gpu"])
+        transformer_engine.install(uses_gpu)
         compiled.install()
-        takeover.install(link, settings["store"])
+        takeover.install(link, f"/proc/self/fd/{run.store}")
         if settings["publishes"]:
             from . import exact, values
 
@@ -171,36 +227,47 @@ def _be_rank(rank: int, settings: Dict[str, Any], words: List[str], has_torch: b
         return 3
 
 
-def main() -> NoReturn:
-    """Forks the ranks, waits for them, and ends this process, which has nothing to tidy up: the exit code is 0, and the
-    report of the run has the verdict."""
-    settings = json.loads(os.environ.pop("SHARDPROOF_GUESTS"))
-    words = sys.argv[1:]
-    has_torch = preload.torch()
-    settings["starter"] = os.getpid()
-    settings["has_gpu"] = has_torch and _has_gpu()
-    if has_torch and not settings["has_gpu"]:
-        preload.parts_of_torch()
-    os.environ.setdefault("MASTER_PORT", str(_free_port()))
-    ranks: Dict[int, int] = {}
-    for rank in range(len(settings["sockets"])):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                code = _be_rank(rank, settings, words, has_torch)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                _exit_at_once(code)
-        ranks[child] = rank
-    for descriptor in settings["sockets"] + settings["segments"] + [d for pair in settings["outputs"] for d in pair]:
-        os.close(descriptor)
-    _ask_where(ranks)
-    os.write(settings["status"], b"begun\n")
-    while ranks:
+def _fork_rank(rank: int, run: _Run, starter: _Starter) -> int:
+    """Returns the process of a rank."""
+    child = os.fork()
+    if child != 0:
+        return child
+    code = 1
+    try:
+        starter.control.close()
+        code = _be_rank(rank, run, starter)
+        if rank == 0:
+            starter.learned.tell()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        _exit_at_once(code)
+
+
+def _start(run: _Run, starter: _Starter) -> None:
+    """Forks the ranks of a run, and waits for them."""
+    os.environ["MASTER_PORT"] = starter.port or str(_free_port())
+    for rank in range(len(run.ranks)):
+        starter.ranks[_fork_rank(rank, run, starter)] = rank
+    run.close_all_but(None)
+    os.write(run.status, b"begun\n")
+    while starter.ranks:
         child, status = os.wait()
-        if child in ranks:
-            os.write(settings["status"], f"{ranks.pop(child)} {os.waitstatus_to_exitcode(status)}\n".encode())
+        if child in starter.ranks:
+            line = f"{starter.ranks.pop(child)} {os.waitstatus_to_exitcode(status)}\n"
+            os.write(run.status, line.encode())
+    os.close(run.status)
+    os.close(run.store)
+
+
+def main() -> NoReturn:
+    """Starts runs until there is no further one. The exit code is 0, and the reports of the runs have the verdicts."""
+    starter = _Starter(socket.socket(fileno=int(os.environ.pop("SHARDPROOF_RUNS"))))
+    _ask_where(starter.ranks)
+    run = _next_run(starter.control)
+    while run is not None:
+        _start(run, starter)
+        run = _next_run(starter.control)
+        starter.learned.imports()
     ends.flush()
     _exit_at_once(0)
