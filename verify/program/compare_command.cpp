@@ -27,6 +27,7 @@ struct ComparedFolders {
   ValuesOfFolder reference;
   std::optional<ValuesOfFolder> twin;
   std::vector<ComparedFolder> folders;
+  std::set<std::string> left_out;  // parameters that are not compared
   int exit_code() const {
     const auto holds = [](const ComparedFolder& each) { return each.compared.holds(); };
     return std::ranges::all_of(folders, holds) ? kVerified : kFalsified;
@@ -37,12 +38,16 @@ ComparedFolders compared_folders(const CommandLine& line) {
   if (line.scenarios.empty()) refuse_by("missing_option/values", "DIR");
   if (!line.settings.has("against")) refuse_by("missing_option", "--against", "DIR");
   ComparedFolders all{.reference = values_of_folder(line.settings.text("against", ""), "--against")};
+  all.left_out = all.reference.values.left_out;
   if (line.settings.has("twin")) all.twin = values_of_folder(line.settings.text("twin", ""), "--twin");
   for (const std::string& folder : line.scenarios) {
     ValuesOfFolder read = values_of_folder(folder, "DIR");
     const JudgedBy judged{.coarsest = coarser(read.coarsest, all.reference.coarsest),
                           .twin = all.twin ? &all.twin->values : nullptr};
     ComparedValues compared = compared_values(read.values, all.reference.values, {}, judged);
+    all.left_out.insert(read.values.left_out.begin(), read.values.left_out.end());
+    for (const std::string& name : parameters_beside(read.values, all.reference.values))
+      all.left_out.insert(name);
     all.folders.push_back({std::move(read), std::move(compared)});
   }
   return all;
@@ -68,24 +73,20 @@ std::string bound_of(const ComparedFolders& all) {
 }
 
 std::string text_of(const ComparedFolders& all) {
-  std::set<std::string> kinds, left_out = all.reference.values.left_out;
+  std::set<std::string> kinds;
   for (const auto& [key, value] : all.reference.values.values) kinds.insert(plural_of(key.kind));
   std::string text = fmt::format("{}: {}", verdict_of(all), compared_table("folder", rows_of(all)));
-  for (const ComparedFolder& each : all.folders) {
-    text += wrong_text(each.read.folder, each.compared, "");
-    left_out.insert(each.read.values.left_out.begin(), each.read.values.left_out.end());
-    for (const std::string& name : parameters_beside(each.read.values, all.reference.values))
-      left_out.insert(name);
-  }
+  for (const ComparedFolder& each : all.folders) text += wrong_text(each.read.folder, each.compared, "");
   text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", fmt::join(kinds, ", "),
                       all.reference.folder, counted(all.reference.ranks, "rank"), bound_of(all));
-  return text + left_out_text(left_out);
+  return text + left_out_text(all.left_out);
 }
 
 Json json_of(const ComparedFolders& all) {
   return {{"verdict", verdict_of(all)},
           {"reference", all.reference.folder},
           {"bound", bound_of(all)},
+          {"left_out", json_list(all.left_out, [](const std::string& name) { return Json(name); })},
           {"folders", json_list(rows_of(all), compared_json)}};
 }
 

@@ -25,7 +25,8 @@ using test::has;
 class Folder {
  public:
   explicit Folder(const std::string& name) : folder_("-" + name) { fs::create_directories(path()); }
-  void write(int rank, int ranks, const std::vector<float>& whole) const {
+  /// `parameter` is the name of a parameter that the file has beside it.
+  void write(int rank, int ranks, const std::vector<float>& whole, const std::string& parameter = "") const {
     const auto count = std::ssize(whole) / ranks;
     sim::StoredTensor tensor{.dtype = sim::DType::f32, .shape = {count}, .values = {}};
     const auto own = std::as_bytes(
@@ -34,9 +35,16 @@ class Folder {
     const nlohmann::json place = {{"kind", "gradient"},      {"step", 0},
                                   {"whole", {whole.size()}}, {"offset", {0}},
                                   {"begin", rank * count},   {"shape", {whole.size()}}};
-    const nlohmann::json request = {
+    nlohmann::json request = {
         {"do", "publish"}, {"name", "weight"}, {"tensor", {"f32", 0, count}}, {"place", place}};
-    write_bytes(rank, ranks, sim::encoded({.tensors = {{"0", tensor}}, .metadata = {{"0", request.dump()}}}));
+    sim::Safetensors written{.tensors = {{"0", tensor}}, .metadata = {{"0", request.dump()}}};
+    if (!parameter.empty()) {
+      request["name"] = parameter;
+      request["place"]["kind"] = "parameter";
+      written.tensors.emplace("1", tensor);
+      written.metadata.emplace("1", request.dump());
+    }
+    write_bytes(rank, ranks, sim::encoded(written));
   }
   void write_all(int ranks, const std::vector<float>& whole) const {
     for (int rank = 0; rank < ranks; ++rank) write(rank, ranks, whole);
@@ -172,6 +180,16 @@ TEST(CompareCommand, TheFirstWrongValueIsToldWithItsRanks) {
   EXPECT_TRUE(has(wrong.out, "each rank holds its own term: the mean over ranks 0, 1 is missing"))
       << wrong.out;
   EXPECT_TRUE(has(wrong.out, "bound      16 times the errors of scenarios/values/dp2")) << wrong.out;
+}
+
+TEST(CompareCommand, AParameterThatTheReferenceLacksIsTold) {
+  const Folder one("one"), other("other");
+  one.write(0, 1, {1, 2, 3, 4});
+  other.write(0, 1, {1, 2, 3, 4}, "output");
+  const std::string words = fmt::format("compare {} --against {}", other.path(), one.path());
+  EXPECT_TRUE(has(test::run(words).out, "left out   1 parameter, which the reference lacks"));
+  const auto document = nlohmann::json::parse(test::run(words + " --format json").out);
+  EXPECT_EQ(document["left_out"], nlohmann::json::array({"output"}));
 }
 
 TEST(CompareCommand, WhatIsMissingIsRefused) {
