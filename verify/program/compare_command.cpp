@@ -73,9 +73,7 @@ std::string text_of(const ComparedFolders& all) {
   std::string text = fmt::format("{}: {}", verdict_of(all), compared_table("folder", rows_of(all)));
   for (const ComparedFolder& each : all.folders) {
     text += wrong_text(each.read.folder, each.compared, "");
-    left_out.insert(each.read.values.left_out.begin(), each.read.values.left_out.end());
-    for (const std::string& name : parameters_beside(each.read.values, all.reference.values))
-      left_out.insert(name);
+    left_out.merge(not_compared(each.read.values, all.reference.values));
   }
   text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", fmt::join(kinds, ", "),
                       all.reference.folder, counted(all.reference.ranks, "rank"), bound_of(all));
