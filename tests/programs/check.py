@@ -70,7 +70,14 @@ RECORDED = (
         "decoder.final_layernorm.bias in step 0 on ranks 0, 1: each rank holds its own term: the sum over ranks 0, 1 is missing",
     ),
 )
-AGAINST_WHOLE = ((2, "ddp", ""), (2, "fsdp2", ""), (4, "dtensor", ""), (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"))
+AGAINST_WHOLE = (
+    (2, "ddp", ""),
+    (2, "ddp --optimizer SGD", ""),
+    (2, "fsdp2", ""),
+    (4, "dtensor", ""),
+    (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"),
+    (2, "fsdp2 --mistake other_beta", "the exp_avg_sq of norm.weight after step 0 on rank 1: it is 10 times"),
+)
 NAMED = "dp2; dp4"  # layouts of named_values.py
 MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "": "",

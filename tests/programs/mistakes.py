@@ -7,7 +7,7 @@
 import functools
 import importlib
 import sys
-from typing import Any, Callable, Dict, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 import torch
 
@@ -287,6 +287,43 @@ def experts_alone() -> None:
     replace("parallel_state", "get_expert_data_parallel_group", make)
 
 
+def optimizers_of(optimizer: Any) -> List[Any]:
+    """Returns the optimizers of torch that one of Megatron calls."""
+    return [one.optimizer for one in getattr(optimizer, "chained_optimizers", [optimizer])]
+
+
+def on_last_rank(change: Callable[[Any], None]) -> Callable[[Any], Any]:
+    """Changes the groups of parameters that optimizers have on the last rank."""
+
+    def make(get_optimizer: Any) -> Any:
+        def changed(*arguments: Any, **named: Any) -> Any:
+            optimizer = get_optimizer(*arguments, **named)
+            if torch.distributed.get_rank() > 0:
+                for group in (group for one in optimizers_of(optimizer) for group in one.param_groups):
+                    change(group)
+            return optimizer
+
+        return changed
+
+    return make
+
+
+def moments_of_another(step: Any) -> Any:
+    """Has a part of a parameter share its moments with that of another one, as a wrong offset does."""
+
+    def step_and_share(self: Any, *arguments: Any, **named: Any) -> Any:
+        made = step(self, *arguments, **named)
+        seen: Dict[Any, Any] = {}
+        for parameter, part in zip(self.model_fp32_groups[0], self.shard_fp32_groups[0]):
+            first = seen.setdefault((parameter.shape, part.shape), part)
+            if first is not part and torch.distributed.get_rank() > 0:
+                self.optimizer.state[first].update(self.optimizer.state[part])
+                break
+        return made
+
+    return step_and_share
+
+
 def on(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
     return lambda: replace(module, name, make)
 
@@ -337,8 +374,8 @@ MISTAKES: Dict[str, Mistake] = {
     "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "each rank has the norm of the gradients that it holds", groups_of_one),
     "clipped_more": Mistake(
         "pp2",
-        "before step 1",
-        "",
+        "exp_avg of embedding.word_embeddings.weight after step 0 on ranks 0, 1",
+        "times the right one",
         on("optimizer.optimizer", "clip_grad_by_total_norm_fp32", clipped_more),
     ),
     "same_samples": Mistake("dp2", "loss 'lm loss' of step 0", "", same_samples),
@@ -410,6 +447,24 @@ MISTAKES: Dict[str, Mistake] = {
         "loss 'lm loss' of step 0",
         "",
         on("transformer.transformer_layer", "get_transformer_layer_offset", exchanged_layers),
+    ),
+    "other_beta": Mistake(
+        "tp2",
+        "exp_avg_sq of embedding.word_embeddings.weight after step 0 on rank 1",
+        "it is 10 times",
+        on("optimizer", "get_megatron_optimizer", on_last_rank(lambda group: group.update(betas=(0.9, 0.99)))),
+    ),
+    "decayed_norms": Mistake(
+        "tp2",
+        "main_param of decoder.layers.self_attention.linear_qkv.layer_norm_weight[0] after step 0 on rank 1",
+        "",
+        on("optimizer", "get_megatron_optimizer", on_last_rank(lambda group: group.update(wd_mult=1.0))),
+    ),
+    "moments_of_another": Mistake(
+        "dp2 zero",
+        "exp_avg of ",
+        "it is the exp_avg of ",
+        on("optimizer.distrib_optimizer", "DistributedOptimizer.step_with_ready_grads", moments_of_another),
     ),
     "experts_alone": Mistake("tp2 sp etp1", "experts", SUM_OVER + "tp", experts_alone),
 }

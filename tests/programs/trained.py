@@ -1,6 +1,7 @@
 """Two steps of a small model on four samples, whole or divided: `shardproof run --against '--how whole'` compares them.
 
-    trained.py --how whole|ddp|fsdp2|dtensor [--mistake twice|other_samples|no_mean]
+    trained.py --how whole|ddp|fsdp2|dtensor [--mistake twice|other_samples|no_mean|other_beta]
+                 [--optimizer AdamW|SGD|...]
 """
 
 import argparse
@@ -47,18 +48,22 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--how", default="whole")
     parser.add_argument("--mistake", default="")
+    parser.add_argument("--optimizer", default="AdamW")
     given = parser.parse_args()
     dist.init_process_group("nccl")
     size = {"whole": 1, "dtensor": dist.get_world_size() // 2}.get(given.how, dist.get_world_size())
     replica = dist.get_rank() // (2 if given.how == "dtensor" else 1) if size > 1 else 0
     net = divided(given.how, given.mistake != "no_mean")
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    momentum = {"momentum": 0.9} if given.optimizer in ("SGD", "RMSprop") else {}
+    optimizer = getattr(torch.optim, given.optimizer)(net.parameters(), lr=0.01, **momentum)
+    if given.mistake == "other_beta" and given.how != "whole" and dist.get_rank() > 0:
+        optimizer.param_groups[0]["betas"] = (0.9, 0.99)
     generator = torch.Generator().manual_seed(3)
     for _ in range(2):
         data = torch.randn(SAMPLES, 3, 8, generator=generator)
-        own = data[0::size] if given.mistake == "other_samples" and given.how != "whole" else data[replica::size]
+        samples = data[0::size] if given.mistake == "other_samples" and given.how != "whole" else data[replica::size]
         optimizer.zero_grad()
-        net(own).square().mean().backward()
+        net(samples).square().mean().backward()
         if given.mistake == "twice" and given.how != "whole":
             for parameter in net.parameters():
                 parameter.grad.mul_(2)

@@ -27,7 +27,7 @@ struct ComparedFolders {
   ValuesOfFolder reference;
   std::optional<ValuesOfFolder> twin;
   std::vector<ComparedFolder> folders;
-  std::set<std::string> left_out;  // parameters that are not compared
+  std::set<std::string> left_out;  // what is not compared
   int exit_code() const {
     const auto holds = [](const ComparedFolder& each) { return each.compared.holds(); };
     return std::ranges::all_of(folders, holds) ? kVerified : kFalsified;
@@ -45,9 +45,7 @@ ComparedFolders compared_folders(const CommandLine& line) {
     const JudgedBy judged{.coarsest = coarser(read.coarsest, all.reference.coarsest),
                           .twin = all.twin ? &all.twin->values : nullptr};
     ComparedValues compared = compared_values(read.values, all.reference.values, {}, judged);
-    all.left_out.insert(read.values.left_out.begin(), read.values.left_out.end());
-    for (const std::string& name : parameters_beside(read.values, all.reference.values))
-      all.left_out.insert(name);
+    all.left_out.merge(not_compared(read.values, all.reference.values));
     all.folders.push_back({std::move(read), std::move(compared)});
   }
   return all;

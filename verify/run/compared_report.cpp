@@ -54,12 +54,11 @@ std::string wrong_text(const std::string& name, const ComparedValues& compared, 
   return text + end;
 }
 
-std::string left_out_text(const std::set<std::string>& parameters) {
-  if (parameters.empty()) return "";
+std::string left_out_text(const std::set<std::string>& names) {
+  if (names.empty()) return "";
   return fmt::format(
-      "left out   {}, which the reference lacks, whose place is not known, or which have over 2^28 "
-      "elements: {}\n",
-      counted(std::ssize(parameters), "parameter"), fmt::join(parameters, ", "));
+      "left out   {}, which one run lacks, whose place is not known, or which have over 2^28 elements: {}\n",
+      counted(std::ssize(names), "value"), fmt::join(names, ", "));
 }
 
 Json compared_json(const ComparedRow& row) {

@@ -23,8 +23,8 @@ struct ComparedRow {
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows);
 /// Returns what is wrong with one, and then the end; "" if nothing is.
 std::string wrong_text(const std::string& name, const ComparedValues& compared, const std::string& end);
-/// Returns the line that names parameters which are not compared; "" if there are none.
-std::string left_out_text(const std::set<std::string>& parameters);
+/// Returns the line that names what is not compared; "" if there is nothing.
+std::string left_out_text(const std::set<std::string>& names);
 /// name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"), values, worst_slack,
 /// incomparable, wrong (step, name, value, ranks, elements, what).
 Json compared_json(const ComparedRow& row);

@@ -28,7 +28,7 @@ std::vector<ValueKey> in_order(const GlobalValues& reference) {
   std::vector<std::tuple<std::int64_t, PublishedKind, std::int64_t, ValueKey>> ordered;
   for (const auto& [key, value] : reference.values) {
     const Numbers& numbers = key.kind == PublishedKind::value ? named : parameters;
-    const auto known = numbers.find(key.name);
+    const auto known = numbers.find(names_of_state(key).parameter);
     const std::int64_t place = known == numbers.end() ? 0 : known->second;
     ordered.emplace_back(key.step, key.kind, key.kind == PublishedKind::gradient ? -place : place, key);
   }
@@ -117,13 +117,20 @@ class Comparison {
   ComparedValues made() {
     for (const ValueKey& key : in_order(reference_)) {
       if (!result_.incomparable.empty()) return std::move(result_);
-      compare(key);
+      if (is_compared(key)) compare(key);
     }
     for (const auto& [key, value] : layout_.values) find_only_here(key, value);
     return std::move(result_);
   }
 
  private:
+  /// A state is not, if the optimizers of one run do not have it.
+  bool is_compared(const ValueKey& key) const {
+    const std::string state = names_of_state(key).state;
+    return key.kind != PublishedKind::state ||
+           (layout_.states.contains(state) && reference_.states.contains(state));
+  }
+
   void compare(const ValueKey& key) {
     const StoredValue& stored = reference_.values.at(key);
     const auto own = layout_.values.find(key);
@@ -156,12 +163,14 @@ class Comparison {
     result_.wrong.push_back({key, stored.count(), stored.count(), {}, what});
   }
 
-  /// A gradient that is zero may be left out by the reference. A parameter that the reference lacks, such as
-  /// a copy of the embedding on another stage, is not compared.
+  /// A gradient that is zero, and its states, may be left out by the reference. A parameter that the
+  /// reference lacks, such as a copy of the embedding on another stage, is not compared.
   void find_only_here(const ValueKey& key, const StoredValue& value) {
-    const bool is_of_parameter = key.kind == PublishedKind::parameter || key.kind == PublishedKind::gradient;
-    if (reference_.values.contains(key) || (is_of_parameter && only_here_.contains(key.name))) return;
-    const bool may_be_zero = key.kind == PublishedKind::gradient && value.disagreement.empty();
+    const bool is_derived = key.kind == PublishedKind::gradient || key.kind == PublishedKind::state;
+    const bool is_of_parameter = key.kind == PublishedKind::parameter || is_derived;
+    if (reference_.values.contains(key) || !is_compared(key)) return;
+    if (is_of_parameter && only_here_.contains(names_of_state(key).parameter)) return;
+    const bool may_be_zero = is_derived && value.disagreement.empty();
     if (may_be_zero && largest_of(layout_.at(key).elements()) == 0) return;
     add_wrong(key, value, "the reference does not have it");
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -24,7 +25,8 @@ constexpr KindName kKinds[] = {{"parameter", "parameters", "the parameter {} bef
                                {"value", "named values", "the value of {} in step {}"},
                                {"loss", "losses", "the loss '{}' of step {}"},
                                {"gradient", "gradients", "the gradient of {} in step {}"},
-                               {"norm", "norms", "the {} in step {}"}};
+                               {"norm", "norms", "the {} in step {}"},
+                               {"state", "states of optimizers", "the {} after step {}"}};
 
 std::optional<PublishedKind> kind_of(const std::string& published) {
   for (std::size_t i = 0; i < std::size(kKinds); ++i)
@@ -84,12 +86,33 @@ std::string text_of(const ValueKey& key) {
                      sim::printable_text(key.name), key.step);
 }
 
+NamesOfState names_of_state(const ValueKey& key) {
+  static constexpr std::string_view kOf = " of ";
+  const std::size_t end = key.kind == PublishedKind::state ? key.name.find(kOf) : std::string::npos;
+  if (end == std::string::npos) return {.state = "", .parameter = key.name};
+  return {.state = key.name.substr(0, end), .parameter = key.name.substr(end + kOf.size())};
+}
+
+bool has_squares(const ValueKey& key) {
+  const std::string state = names_of_state(key).state;
+  return state == "sum" || state.find("sq") != std::string::npos;
+}
+
 std::vector<std::string> parameters_beside(const GlobalValues& some, const GlobalValues& others) {
   const std::set<std::string> known(others.parameters.begin(), others.parameters.end());
   std::vector<std::string> beside;
   for (const std::string& name : some.parameters)
     if (!known.contains(name)) beside.push_back(name);
   return beside;
+}
+
+std::set<std::string> not_compared(const GlobalValues& run, const GlobalValues& reference) {
+  std::set<std::string> names = reference.left_out, states;
+  names.insert(run.left_out.begin(), run.left_out.end());
+  for (const std::string& name : parameters_beside(run, reference)) names.insert(name);
+  std::ranges::set_symmetric_difference(run.states, reference.states, std::inserter(states, states.end()));
+  for (const std::string& state : states) names.insert(state + " of optimizers");
+  return names;
 }
 
 std::string text_of_shape(const std::vector<std::int64_t>& whole) {
@@ -123,6 +146,7 @@ void GlobalValues::add(int rank, const std::string& name, const sim::GuestPlace&
     value.whole = *kind == PublishedKind::loss ? std::vector<std::int64_t>{1} : place.whole;
     if (*kind == PublishedKind::parameter && place.step == 0) parameters.push_back(name);
     if (*kind == PublishedKind::value && place.step == 0) named.push_back(name);
+    if (*kind == PublishedKind::state) states.insert(names_of_state({place.step, *kind, name}).state);
   } else if (const StoredValue::Part& first = value.parts.front(); first.place.whole != place.whole) {
     value.disagreement = fmt::format("{} on rank {} and {} on rank {}", text_of_shape(first.place.whole),
                                      first.rank, text_of_shape(place.whole), rank);

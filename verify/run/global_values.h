@@ -22,7 +22,7 @@
 namespace verify {
 
 /// In the order in which a step computes them.
-enum class PublishedKind { parameter, value, loss, gradient, norm };
+enum class PublishedKind { parameter, value, loss, gradient, norm, state };
 /// Returns "parameters", "losses" and so on.
 std::string plural_of(PublishedKind kind);
 
@@ -35,6 +35,15 @@ struct ValueKey {
 
 /// Returns "the gradient of decoder.layers.mlp.linear_fc1.weight in step 0".
 std::string text_of(const ValueKey& key);
+
+/// The two names that a state of an optimizer has: "exp_avg of decoder.final_layernorm.weight".
+struct NamesOfState {
+  std::string state;  // "" of values of other kinds
+  std::string parameter;
+};
+NamesOfState names_of_state(const ValueKey& key);
+/// Whether a state is a sum of squares of gradients, as its name says: exp_avg_sq, square_avg, sum.
+bool has_squares(const ValueKey& key);
 
 /// The elements that one rank holds, with their numbers in the whole.
 struct Piece {
@@ -70,7 +79,8 @@ struct GlobalValues {
   std::map<ValueKey, StoredValue> values;
   std::vector<std::string> parameters;  // in the order of the model: that in which ranks publish them
   std::vector<std::string> named;       // by shardproof.publish() of the program, in that order
-  std::set<std::string> left_out;       // parameters whose place in the whole the program does not know
+  std::set<std::string> left_out;       // parameters whose place in the whole is not known, and states
+  std::set<std::string> states;         // names of states that the optimizers have of any parameter
 
   /// Takes what a rank has published. What is of no known kind is left.
   void add(int rank, const std::string& name, const sim::GuestPlace& place, ReadElements read);
@@ -80,6 +90,9 @@ struct GlobalValues {
 
 /// Returns the parameters of one run that the other lacks.
 std::vector<std::string> parameters_beside(const GlobalValues& some, const GlobalValues& others);
+/// Returns what is not compared, by the names under which it is told: what one of both leaves out, parameters
+/// that the reference lacks, and states that only optimizers of one run have.
+std::set<std::string> not_compared(const GlobalValues& run, const GlobalValues& reference);
 /// Returns "[2, 3]".
 std::string text_of_shape(const std::vector<std::int64_t>& whole);
 /// Returns the largest magnitude of some elements that is finite; 0 if there is none.

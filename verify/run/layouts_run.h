@@ -50,7 +50,7 @@ struct LayoutsRun {
   std::string told;                // by the reference: its arguments
   std::int64_t steps = 0;          // of the reference that have values
   std::set<PublishedKind> kinds;   // of its values
-  std::set<std::string> left_out;  // parameters that are not compared
+  std::set<std::string> left_out;  // what is not compared
   std::vector<LayoutRun> layouts;  // none where the reference is broken or has no values
   int exit_code() const;
 };

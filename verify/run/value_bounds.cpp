@@ -41,24 +41,39 @@ double median_of(std::vector<double> numbers) {
   return *middle;
 }
 
+/// Returns the elements by which a value is judged.
+std::vector<double> judged_elements(const ValueKey& key, std::vector<double> elements) {
+  if (has_squares(key))
+    for (double& x : elements) x = std::copysign(std::sqrt(std::abs(x)), x);
+  return elements;
+}
+
+/// Returns what is said to be of one kind with a value.
+std::tuple<std::int64_t, PublishedKind, std::string> alike(const ValueKey& key) {
+  return {key.step, key.kind, names_of_state(key).state};
+}
+
 }  // namespace
 
 ValueBounds::Pool ValueBounds::pool_of(const ValueKey& key) {
-  const bool is_parameter = key.kind == PublishedKind::parameter, is_named = key.kind == PublishedKind::value;
-  return {key.step, is_parameter ? 0 : is_named ? 1 : 2};
+  Pool pool = alike(key);
+  PublishedKind& kind = std::get<PublishedKind>(pool);
+  if (kind == PublishedKind::loss || kind == PublishedKind::norm) kind = PublishedKind::gradient;
+  return pool;
 }
 
 ValueBounds::ValueBounds(const GlobalValues& reference, const JudgedBy& judged) : coarsest_(judged.coarsest) {
   std::map<Pool, std::vector<double>> relative;
   for (const auto& [key, value] : reference.values) {
-    const std::vector<double> right = reference.at(key).elements();
+    const std::vector<double> right = judged_elements(key, reference.at(key).elements());
     const double largest = largest_of(right);
-    double& most = largest_[{key.step, key.kind}];
+    double& most = largest_[alike(key)];
     most = std::max(most, largest);
     if (judged.twin == nullptr) continue;
     const auto of_twin = judged.twin->values.find(key);
     if (of_twin == judged.twin->values.end() || of_twin->second.whole != value.whole) continue;
-    const double error = errors_[key] = largest_error(right, judged.twin->at(key).elements());
+    const double error = errors_[key] =
+        largest_error(right, judged_elements(key, judged.twin->at(key).elements()));
     if (error > 0 && largest > 0) relative[pool_of(key)].push_back(error / largest);
   }
   for (auto& [pool, errors] : relative) take_typical(pool, median_of(std::move(errors)));
@@ -66,15 +81,23 @@ ValueBounds::ValueBounds(const GlobalValues& reference, const JudgedBy& judged) 
 
 void ValueBounds::take_typical(const Pool& pool, double typical) {
   typical_[pool] = typical;
-  if (typical < kMostTypical || !objection_.empty()) return;
+  const bool is_of_states =
+      std::get<PublishedKind>(pool) == PublishedKind::state;  // of other values, too, then
+  if (typical < kMostTypical || !objection_.empty() || is_of_states) return;
   objection_ = fmt::format(
       "the reference and its twin differ in step {} by {:.2g} of the largest elements of half of their "
       "values, which is no rounding; a program that draws numbers in other dtypes draws other numbers",
-      pool.first, typical);
+      std::get<std::int64_t>(pool), typical);
 }
 
 double ValueBounds::of(const ValueKey& key, double largest) const {
-  const double of_all = key.kind == PublishedKind::value ? 0 : largest_.at({key.step, key.kind});
+  if (!has_squares(key)) return bound_of(key, largest);
+  const double root = std::sqrt(largest), of_root = bound_of(key, root);
+  return of_root * (2 * root + of_root);
+}
+
+double ValueBounds::bound_of(const ValueKey& key, double largest) const {
+  const double of_all = key.kind == PublishedKind::value ? 0 : largest_.at(alike(key));
   const auto typical = typical_.find(pool_of(key));
   const Shares shares = shares_in(typical == typical_.end() ? coarsest_ : sim::DType::f64);
   const double bound = shares.of_tensor * largest + shares.of_all * of_all;

@@ -9,13 +9,16 @@
 ///         f32 these are 2^-10 and 2^-18, in f16 2^-6 and 2^-12, in bf16 2^-3 and 2^-9. All are chosen.
 ///         With a twin, the reference with other roundings, an element may differ by 16 times the largest
 ///         error of the twin in the tensor, and by 16 times the median of the relative errors of tensors like
-///         it in the step: parameters, values that the program names, and all else. It is no less than in
-///         f64. A step in which the twin has no error is judged without it. The 16 is chosen.
+///         it in the step: parameters, values that the program names, states of one name, and all else. It is
+///         no less than in f64. A step in which the twin has no error is judged without it. The 16 is chosen.
+///         States of one name are a kind. Sums of squares of gradients, such as exp_avg_sq, are judged by
+///         their roots. Such a root is the length of a vector of gradients, so its error is at most the length
+///         of their errors. If roots of at most r may differ by B, then squares by B (2 r + B).
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "sim/tensor/dtype.h"
@@ -38,14 +41,15 @@ class ValueBounds {
   const std::string& objection() const { return objection_; }
 
  private:
-  using Pool = std::pair<std::int64_t, int>;  // a step, and tensors that are alike
+  using Pool = std::tuple<std::int64_t, PublishedKind, std::string>;  // a step, and tensors that are alike
   static Pool pool_of(const ValueKey& key);
   void take_typical(const Pool& pool, double typical);
+  double bound_of(const ValueKey& key, double largest) const;
 
   sim::DType coarsest_;
-  std::map<std::pair<std::int64_t, PublishedKind>, double> largest_;  // of all values of a kind in a step
-  std::map<ValueKey, double> errors_;                                 // of the twin
-  std::map<Pool, double> typical_;                                    // the median of those above 0, relative
+  std::map<Pool, double> largest_;     // of all values of a kind in a step
+  std::map<ValueKey, double> errors_;  // of the twin
+  std::map<Pool, double> typical_;     // the median of those above 0, relative
   std::string objection_;
 };
 

@@ -60,16 +60,24 @@ bool is_whole(double x, double share) {
   return std::abs(x) > 1.5 && std::abs(x - std::round(x)) <= share * std::abs(x);
 }
 
-/// Returns "2 times" or "1/2 of", and the names of sizes that are the number.
-std::string text_of_factor(double factor, double share, const NamesOfLayout& names) {
+/// Returns "2 times" or "1/2 of", and the names of sizes that are the number, or whose square is it.
+std::string text_of_factor(double factor, double share, const Seen& seen) {
   const bool is_part = std::abs(factor) < 1;
   const double times = is_part ? 1 / factor : factor;
   const double whole = std::round(times);
   if (std::abs(times - whole) > share * std::abs(times)) return fmt::format("it is {:.6g} times ", factor);
+  const bool is_square = has_squares(seen.wrong.key);
   std::vector<std::string> called;
-  for (const auto& [name, size] : names.sizes)
-    if (static_cast<double>(size) == whole) called.push_back(name);
-  const std::string of = called.empty() ? "" : fmt::format(" ({} is {})", fmt::join(called, ", "), whole);
+  double of_layout = 0;
+  for (const auto& [name, number] : seen.names.sizes) {
+    const auto size = static_cast<double>(number);
+    if ((is_square ? size * size : size) != whole) continue;
+    of_layout = size;
+    called.push_back(name);
+  }
+  const std::string of = called.empty() ? ""
+                                        : fmt::format(" ({} is {}{})", fmt::join(called, ", "), of_layout,
+                                                      is_square ? ", squared" : "");
   return is_part ? fmt::format("it is 1/{}{} of ", whole, of) : fmt::format("it is {}{} times ", whole, of);
 }
 
@@ -90,7 +98,7 @@ std::string factor(const Seen& seen) {
   if (!seen.all([&](std::size_t i) { return found * seen.serial[i]; })) return "";
   const double of_number = std::min(share, kOfNumber);
   if (seen.serial.size() == 1 && !is_whole(found, of_number) && !is_whole(1 / found, of_number)) return "";
-  return text_of_factor(found, share, seen.names) + "the right one";
+  return text_of_factor(found, share, seen) + "the right one";
 }
 
 /// Ranks that hold the same elements of a value, and the different copies that they have of them.

@@ -438,6 +438,153 @@ TEST(ComparedValues, AParameterThatTheReferenceLacksIsNotCompared) {
   EXPECT_EQ(verify::parameters_beside(other.values(), one.values()), std::vector<std::string>{"output"});
 }
 
+// ---- states of optimizers
+
+constexpr const char* kMoments[] = {"exp_avg", "exp_avg_sq"};
+
+/// The moments of a gradient after the first step of Adam with (0.75, 0.75).
+std::vector<double> moments_of(const std::vector<double>& gradient, const std::string& state) {
+  std::vector<double> moments;
+  for (const double x : gradient) moments.push_back((state == "exp_avg" ? x : x * x) / 4);
+  return moments;
+}
+
+void add_with_moments(Publications& run, const std::string& name, const std::vector<double>& gradient) {
+  const std::int64_t count = std::ssize(gradient);
+  run.add(0, name, vector_of(count), gradient);
+  for (const char* state : kMoments)
+    run.add(0, std::string(state) + " of " + name, vector_of(count, "state"), moments_of(gradient, state));
+}
+
+/// Errors up to a share of the bound of a gradient in f64. The second tensor is zero but for rounding.
+std::vector<double> with_errors(const std::vector<double>& right, double largest, double share) {
+  const double bound = std::ldexp(verify::largest_of(right), -30) + std::ldexp(largest, -43);
+  std::vector<double> elements = right;
+  for (double& x : elements) x += share * bound * (*rc::gen::arbitrary<bool>() ? 1 : -1);
+  return elements;
+}
+
+RC_GTEST_PROP(States, MomentsAreRightIfTheirGradientsAreAndWrongIfNot, ()) {
+  const auto count = *rc::gen::inRange(1, 6);
+  const std::vector<double> weight = drawn_elements(count), bias(static_cast<std::size_t>(count), 0.0);
+  const double largest = verify::largest_of(weight);
+  Publications one(1), right(1), wrong(1);
+  for (const auto& [name, gradient] : {std::pair("weight", weight), std::pair("bias", bias)}) {
+    add_with_moments(one, name, gradient);
+    add_with_moments(right, name, with_errors(gradient, largest, 0.9));
+    add_with_moments(wrong, name, with_errors(gradient, largest, 1.1));
+  }
+  RC_ASSERT(verify::compared_values(right.values(), one.values(), {}).holds());
+  RC_ASSERT(verify::compared_values(right.values(), one.values(), {}).values == 6);
+  const ComparedValues compared = verify::compared_values(wrong.values(), one.values(), {});
+  RC_ASSERT(!compared.wrong.empty());
+  RC_ASSERT(compared.wrong.front().key.kind == verify::PublishedKind::gradient);
+}
+
+/// The square of a gradient that is zero but for rounding has an error that is a square, too.
+RC_GTEST_PROP(States, SquaresAreJudgedByTheRootsOfATwin, ()) {
+  const std::vector<double> weight = drawn_elements(3);
+  const double error = std::ldexp(weight.front(), -12), noise = std::ldexp(drawn_elements(1).front(), -40);
+  const double times = static_cast<double>(*rc::gen::inRange(1, 15));
+  Publications one(1), twin(1), right(1), wrong(1);
+  const auto shifted = [&](double by) {
+    std::vector<double> elements = weight;
+    for (double& x : elements) x += by;
+    return elements;
+  };
+  for (const auto& [run, by, of_noise] :
+       {std::tuple(&one, 0.0, 0.0), std::tuple(&twin, error, noise),
+        std::tuple(&right, times * error, times * noise), std::tuple(&wrong, 40 * error, 40 * noise)}) {
+    add_with_moments(*run, "weight", shifted(by));
+    add_with_moments(*run, "bias", {of_noise});
+  }
+  const GlobalValues of_twin = twin.values();
+  const verify::JudgedBy judged{.twin = &of_twin};
+  RC_ASSERT(verify::compared_values(right.values(), one.values(), {}, judged).holds());
+  std::set<std::string> found;
+  for (const verify::WrongValue& each :
+       verify::compared_values(wrong.values(), one.values(), {}, judged).wrong)
+    found.insert(each.key.name);
+  RC_ASSERT(found.contains("exp_avg of weight"));
+  RC_ASSERT(found.contains("exp_avg_sq of weight"));
+}
+
+/// Returns what is said first of a run in which one state is another.
+std::string said_of_state(const std::string& wrong_state, const std::vector<double>& is,
+                          const verify::NamesOfLayout& names = {}) {
+  Publications one(1), other(1);
+  for (Publications* run : {&one, &other}) {
+    for (const char* name : {"x", "y"}) run->add(0, name, vector_of(3, "parameter"), {1, 1, 1});
+    run->add(0, "norm", vector_of(1, "norm"), {1});
+    for (const auto& [name, elements] :
+         {std::pair<std::string, std::vector<double>>("exp_avg of x", {1, -2, 4}),
+          std::pair<std::string, std::vector<double>>("exp_avg_sq of x", {1, 4, 16}),
+          std::pair<std::string, std::vector<double>>("exp_avg of y", {5, 1, -3})})
+      run->add(0, name, vector_of(3, "state"), run == &other && name == wrong_state ? is : elements);
+    run->add(0, "x", vector_of(3, "parameter", 1), {run == &one ? 1.0 : 2.0, 1, 1});
+  }
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), names);
+  const bool comes_first = compared.wrong.size() == 2U && compared.wrong.back().key.step == 1;
+  return comes_first ? verify::text_of(compared.wrong.front().key) + ": " + compared.wrong.front().what : "";
+}
+
+TEST(States, AWrongOneIsExplainedBeforeTheNextParameters) {
+  const verify::NamesOfLayout names{{{"dp", 2}, {"tp", 4}}, {}};
+  EXPECT_EQ(said_of_state("exp_avg of x", {4, -8, 16}, names),
+            "the exp_avg of x after step 0: it is 4 (tp is 4) times the right one");
+  EXPECT_EQ(said_of_state("exp_avg_sq of x", {4, 16, 64}, names),
+            "the exp_avg_sq of x after step 0: it is 4 (dp is 2, squared) times the right one");
+  EXPECT_EQ(said_of_state("exp_avg_sq of x", {0.0625, 0.25, 1}, names),
+            "the exp_avg_sq of x after step 0: it is 1/16 (tp is 4, squared) of the right one");
+  EXPECT_EQ(said_of_state("exp_avg_sq of x", {10, 40, 160}, names),
+            "the exp_avg_sq of x after step 0: it is 10 times the right one");
+  EXPECT_EQ(said_of_state("exp_avg of x", {0, 0, 0}), "the exp_avg of x after step 0: it is zero");
+  EXPECT_EQ(said_of_state("exp_avg of y", {1, -2, 4}),
+            "the exp_avg of y after step 0: it is the exp_avg of x after step 0");
+}
+
+/// As of two optimizers, or of one whose states are scaled.
+TEST(States, ThoseThatOneRunLacksAreNotComparedButNamed) {
+  Publications one(1), other(1);
+  for (Publications* run : {&one, &other}) {
+    for (const char* name : {"x", "y"}) run->add(0, name, vector_of(1, "parameter"), {1});
+    run->add(0, "exp_avg of x", vector_of(1, "state"), {2});
+  }
+  one.add(0, "exp_avg_sq of x", vector_of(1, "state"), {4});
+  other.add(0, "momentum_buffer of x", vector_of(1, "state"), {3});
+  other.add(0, "output", vector_of(1, "parameter"), {1});
+  other.add(0, "exp_avg of output", vector_of(1, "state"), {7});
+  other.add(0, "states of Muon", {.kind = "left out", .whole = {0}, .offset = {0}, .shape = {0}}, {});
+  other.add(0, "exp_avg of y", vector_of(1, "state"), {0});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  EXPECT_TRUE(compared.holds()) << compared.wrong.front().what;
+  EXPECT_EQ(compared.values, 3);
+  EXPECT_EQ(verify::not_compared(other.values(), one.values()),
+            (std::set<std::string>{"exp_avg_sq of optimizers", "momentum_buffer of optimizers", "output",
+                                   "states of Muon"}));
+  Publications without(1);
+  for (const char* name : {"x", "y"}) without.add(0, name, vector_of(1, "parameter"), {1});
+  without.add(0, "exp_avg of y", vector_of(1, "state"), {2});
+  const ComparedValues missing = verify::compared_values(without.values(), one.values(), {});
+  ASSERT_EQ(missing.wrong.size(), 2U);
+  EXPECT_EQ(missing.wrong.front().what, "no rank has it");
+  EXPECT_EQ(missing.wrong.back().what, "the reference does not have it");
+}
+
+TEST(States, APartOfZeroThatNoRankHasIsMissed) {
+  const sim::GuestPlace first{.kind = "state", .whole = {4}, .offset = {0}, .shape = {4}};
+  sim::GuestPlace second = first;
+  second.begin = 2;
+  Publications one(1), two(2), half(2);
+  one.add(0, "exp_avg of x", first, {1, 2, 3, 4});
+  for (Publications* run : {&two, &half}) run->add(0, "exp_avg of x", first, {1, 2});
+  two.add(1, "exp_avg of x", second, {3, 4});
+  EXPECT_TRUE(verify::compared_values(two.values(), one.values(), {}).holds());
+  const ComparedValues compared = verify::compared_values(half.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "no rank has 2 of its 4 elements");
+}
+
 // ---- layouts in words
 
 std::string ranks_and_options(const std::string& words) {
@@ -527,6 +674,21 @@ TEST_F(Layouts, GoOnAfterARunThatIsEnded) {
   const test::RunResult run = test::run_of(program, "--layouts 'tp2; dp4'");
   EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "\n  dp4         4  holds ")) << run.out;
+}
+
+TEST_F(Layouts, AWrongStateIsNamedWithItsParameter) {
+  const std::string program =
+      std::string(kGuestPublishes) +
+      "publish('gradient', 0, [1, 5])\n"
+      "publish('state', 0, [3 if '--twice' in sys.argv else 6, 30], 'exp_avg of weight')\n";
+  const test::RunResult right = test::run_of(program, "--ranks 2 --against ' --as-it-is'");
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_TRUE(has(right.out, "compared   gradients, states of optimizers of 1 step")) << right.out;
+  const test::RunResult wrong = test::run_of(program, "--ranks 2 --against ' --twice' --format json");
+  const auto document = nlohmann::json::parse(wrong.out);
+  const auto& first = document["layouts"][0]["wrong"][0];
+  EXPECT_EQ(first["name"], "exp_avg of weight");
+  EXPECT_EQ(first["value"], "the exp_avg of weight after step 0");
 }
 
 TEST_F(Layouts, WithoutValuesNothingIsCompared) {

@@ -21,12 +21,13 @@ def call(operation, line, **more):
 /// What publishes elements of a value "weight".
 inline constexpr const char* kGuestPublishes = R"(
 import array
-def publish(kind, step, values):
+def publish(kind, step, values, name='weight'):
     data = array.array('d', values)
     at = link.memory.take(8 * len(data))
     link.memory.map[at:at + 8 * len(data)] = data.tobytes()
-    place = {'kind': kind, 'step': step, 'whole': [len(data)], 'offset': [0], 'shape': [len(data)], 'begin': 0}
-    link.ask({'do': 'publish', 'name': 'weight', 'tensor': ['f64', at, len(data)], 'place': place})
+    whole = [len(data)]
+    place = {'kind': kind, 'step': step, 'whole': whole, 'offset': [0], 'shape': whole, 'begin': 0}
+    link.ask({'do': 'publish', 'name': name, 'tensor': ['f64', at, len(data)], 'place': place})
 )";
 
 /// Runs a program that begins so.

@@ -187,7 +187,7 @@ TEST(CompareCommand, AParameterThatTheReferenceLacksIsTold) {
   one.write(0, 1, {1, 2, 3, 4});
   other.write(0, 1, {1, 2, 3, 4}, "output");
   const std::string words = fmt::format("compare {} --against {}", other.path(), one.path());
-  EXPECT_TRUE(has(test::run(words).out, "left out   1 parameter, which the reference lacks"));
+  EXPECT_TRUE(has(test::run(words).out, "left out   1 value, which one run lacks"));
   const auto document = nlohmann::json::parse(test::run(words + " --format json").out);
   EXPECT_EQ(document["left_out"], nlohmann::json::array({"output"}));
 }

@@ -97,7 +97,8 @@ def layouts(words: str, ranks: int = 0) -> Callable[[_Test], _Test]:
 
     Each rank imports the test's file, has torch.distributed initialised, and calls the function. `layout` has the
     sizes (layout.py); on the one rank of the reference all are 1. Compared are the values that the function gives to
-    shardproof.publish(), and parameters and gradients at each step of an optimizer. A run that compares nothing fails.
+    shardproof.publish(), and parameters, gradients and states at each step of an optimizer. A run that compares
+    nothing fails.
 
     With `ranks`, each layout gets as many replicas as give it so many ranks. Other arguments of the function are
     pytest's: parameters, and fixtures whose values JSON can write. Further fixtures fail the test by their names. A

@@ -1,9 +1,11 @@
 """What a training over Megatron computes, by the names of Megatron's checkpoints, which are the same on every layout:
-the loss of a step, the parameters that it begins with, their gradients, and the norm.
+the loss of a step, the parameters that it begins with, their gradients, the norm, and what the optimizer keeps.
 
 Calls   install() once in a rank's process, before the program imports Megatron. Models are found when they are given to
         Megatron's DistributedDataParallel, and a step ends with the step of Megatron's optimizer.
 Shapes  a gradient is `main_grad` when the optimizer begins. Of a ZeRO-1 buffer it is the part that the rank owns.
+        States of the optimizer (states.py) are those after its step, of the same part. One of them is `main_param`:
+        what the optimizer updates, if it is a copy of the parameter or in f64. So a twin in f64 has it, too.
 Errors  NotServed where the program makes a model of FSDP.
 """
 
@@ -14,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tu
 
 import torch
 
-from . import values
+from . import states, values
 from .after_import import after_import
 from .threads import NotServed
 from .values import Block, Keep
@@ -103,6 +105,39 @@ def _owned(model: Any) -> Dict[torch.Tensor, Tuple[int, int]]:
     return owned
 
 
+def _optimizers_of_torch(optimizer: Any) -> Iterator[Any]:
+    """Returns the optimizers that one of Megatron calls. Some stages have none."""
+    chained = getattr(optimizer, "chained_optimizers", None)
+    if chained is not None:
+        for one in chained:
+            yield from _optimizers_of_torch(one)
+    elif getattr(optimizer, "optimizer", None) is not None:
+        yield optimizer.optimizer
+
+
+class _Updated(NamedTuple):
+    """A tensor that an optimizer updates: a parameter, the part of it that this rank owns, or a copy of either."""
+
+    optimizer: Any
+    tensor: torch.Tensor
+
+    def states(self, has_copy: bool) -> Iterator[Tuple[str, Any]]:
+        yield from states.of(self.optimizer, self.tensor)
+        if has_copy or self.tensor.dtype == torch.float64:
+            yield "main_param", self.tensor.detach()
+
+
+def _updated(optimizer: Any) -> Dict[int, _Updated]:
+    """Returns the tensors that optimizers update, by their addresses."""
+    return {
+        tensor.data_ptr(): _Updated(of_torch, tensor)
+        for of_torch in _optimizers_of_torch(optimizer)
+        for group in getattr(of_torch, "param_groups", ())
+        for tensor in group["params"]
+        if isinstance(tensor, torch.Tensor) and tensor.numel() > 0
+    }
+
+
 class _Training:
     """The models of a program, and the step that it is in."""
 
@@ -141,19 +176,47 @@ class _Training:
         for name, parts in values.sums(losses).items():
             self._publish("loss", Block(name, [size, 2], [rank, 0], [1, 2]), torch.tensor(parts, dtype=torch.float64))
 
-    def _begin_step(self) -> None:
+    def _parts(self) -> Iterator[Tuple[_View, int, int]]:
+        """Returns views, and the first and the end of the elements of their parameter that this rank owns."""
         for model, views in self._models:
             owned = _owned(model)
             for view in views:
-                self._publish("parameter", view.block, view.of(view.parameter.detach()))
-                gradient = getattr(view.parameter, "main_grad", None)
-                gradient = view.parameter.grad if gradient is None else gradient
-                if gradient is None:
-                    continue
-                first, end = owned.get(view.parameter, (0, view.parameter.numel()))
-                first, end = max(first, view.begin), min(end, view.begin + view.size)
-                if first < end:
-                    self._publish("gradient", view.block, gradient.reshape(-1)[first:end], first - view.begin)
+                yield (view, *owned.get(view.parameter, (0, view.parameter.numel())))
+
+    def _publish_part(self, kind: str, view: _View, block: Block, elements: torch.Tensor, first: int) -> None:
+        """Publishes those elements of a view that are among some of its parameter's."""
+        begin, end = max(first, view.begin), min(first + elements.numel(), view.begin + view.size)
+        if begin < end:
+            self._publish(kind, block, elements.reshape(-1)[begin - first : end - first], begin - view.begin)
+
+    def _begin_step(self) -> None:
+        for view, first, end in self._parts():
+            self._publish("parameter", view.block, view.of(view.parameter.detach()))
+            gradient = getattr(view.parameter, "main_grad", None)
+            gradient = view.parameter.grad if gradient is None else gradient
+            if gradient is not None and first < end:
+                self._publish_part("gradient", view, view.block, gradient.reshape(-1)[first:end], first)
+
+    def _end_step(self, optimizer: Any) -> None:
+        """Publishes the states of optimizers. Those whose tensors are not found are told as left out."""
+        updated, left_out = _updated(optimizer), {}
+        every = [each.optimizer for each in updated.values()]
+        unknown = {id(of_torch): of_torch for of_torch in every if getattr(of_torch, "state", None)}
+        for view, first, end in self._parts():
+            copy = getattr(view.parameter, "main_param", None)
+            begin = view.parameter.data_ptr() + first * view.parameter.element_size()
+            found = updated.get(begin if copy is None else copy.data_ptr())
+            if found is None or found.tensor.numel() != end - first:
+                continue
+            unknown.pop(id(found.optimizer), None)
+            for name, state in found.states(copy is not None):
+                if state is None:
+                    left_out[name] = found.optimizer
+                else:
+                    block = view.block._replace(name=states.name_of(name, view.block.name))
+                    self._publish_part("state", view, block, state, first)
+        for name, of_torch in [*left_out.items(), *(("states", each) for each in unknown.values())]:
+            self._publish("left out", states.left_out(name, of_torch), torch.empty(0))
 
     def step(self, optimizer: Any, step: Callable[..., Any], arguments: Any, named: Any) -> Any:
         """Makes a step of the outermost optimizer."""
@@ -168,6 +231,7 @@ class _Training:
         if isinstance(made, tuple) and len(made) > 1 and made[1] is not None:
             norm = torch.as_tensor(made[1], dtype=torch.float64).reshape(1)
             self._publish("norm", Block("norm of the gradients", [1], [0], [1]), norm)
+        self._end_step(optimizer)
         self._step += 1
         return made
 

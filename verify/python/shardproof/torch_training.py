@@ -1,5 +1,5 @@
 """What a training over torch.distributed alone computes, by the names of modules: the parameters that a step begins with,
-and their gradients.
+their gradients, and what the optimizer keeps after it (states.py).
 
 Calls   install() once in a rank's process, before the program runs. A step begins when an optimizer of torch steps.
 Shapes  a plain tensor is whole on every rank. A DTensor (FSDP2, tensor parallelism) says where its part lies. Flat
@@ -8,11 +8,11 @@ Shapes  a plain tensor is whole on every rank. A DTensor (FSDP2, tensor parallel
 
 import importlib
 import weakref
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Tuple
 
 import torch
 
-from . import values
+from . import states, values
 from .values import Block, Keep
 
 _WRAPPERS = ("module", "_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module")
@@ -69,18 +69,33 @@ class _Training:
             block = Block(name, tensor.shape, part.offset, part.elements.shape)
             values.publish(self._keep, kind, step, block, part.elements)
 
+    def _parameters_of(self, optimizer: Any) -> Iterator[Tuple[str, torch.Tensor]]:
+        for number, group in enumerate(optimizer.param_groups):
+            for place, parameter in enumerate(group["params"]):
+                yield self._names.get(parameter, f"parameter {place} of group {number}"), parameter
+
     def begin_step(self, optimizer: Any, *_: Any) -> None:
         step = self._steps.get(optimizer, 0)
         self._steps[optimizer] = step + 1
         if step >= values.STEPS or self._is_others():
             return
         with torch.no_grad():
-            for number, group in enumerate(optimizer.param_groups):
-                for place, parameter in enumerate(group["params"]):
-                    name = self._names.get(parameter, f"parameter {place} of group {number}")
-                    self._publish("parameter", step, name, parameter)
-                    if parameter.grad is not None:
-                        self._publish("gradient", step, name, parameter.grad)
+            for name, parameter in self._parameters_of(optimizer):
+                self._publish("parameter", step, name, parameter)
+                if parameter.grad is not None:
+                    self._publish("gradient", step, name, parameter.grad)
+
+    def end_step(self, optimizer: Any, *_: Any) -> None:
+        """Publishes the states of an optimizer. Those of parameters that are left out are left out with them."""
+        step = self._steps.get(optimizer, 0) - 1
+        if not 0 <= step < values.STEPS or self._is_others():
+            return
+        for name, parameter in self._parameters_of(optimizer):
+            for of_state, state in states.of(optimizer, parameter) if part_of(parameter.detach()) is not None else ():
+                if state is not None:
+                    self._publish("state", step, states.name_of(of_state, name), state)
+                else:
+                    values.publish(self._keep, "left out", step, states.left_out(of_state, optimizer), torch.empty(0))
 
 
 def _naming(named_parameters: Any, training: _Training) -> Any:
@@ -96,4 +111,6 @@ def install(keep: Keep, is_others: Callable[[], bool]) -> None:
     """Has what a training computes told, unless `is_others` says that it is told already."""
     training = _Training(keep, is_others)
     setattr(torch.nn.Module, "named_parameters", _naming(torch.nn.Module.named_parameters, training))
-    importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(training.begin_step)
+    of_torch = importlib.import_module("torch.optim.optimizer")
+    of_torch.register_optimizer_step_pre_hook(training.begin_step)
+    of_torch.register_optimizer_step_post_hook(training.end_step)
