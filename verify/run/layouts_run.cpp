@@ -176,7 +176,7 @@ LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const P
     LayoutRun one{.name = each.name, .run = run_and_keep(start, each, print, record), .compared = {}};
     one.compared.incomparable = other_data(record.told, all.told);
     const GlobalValues own = global_values(one.run.report, record);
-    all.left_out.merge(not_compared(own, right));
+    if (!one.is_broken()) all.left_out.merge(not_compared(own, right));
     if (!one.is_broken() && one.compared.incomparable.empty())
       one.compared = compared_values(own, right, {each.sizes, record.groups}, judged);
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
