@@ -83,7 +83,7 @@ std::vector<Division> with_pairs(const std::vector<Division>& single, std::size_
   return all;
 }
 
-/// Takes the places of one part of an axis. They are few enough to be cut, or none are taken.
+/// Returns the places of one part of an axis.
 std::vector<std::int64_t> taken(const std::vector<std::int64_t>& axis, const AxisCut& cut, int rank) {
   const std::int64_t chunks = cut.as == CutAs::contiguous ? cut.parts : 2 * cut.parts;
   const std::int64_t size = std::ssize(axis) / chunks, part = cut.part.at(rank);
@@ -133,11 +133,16 @@ std::vector<ForwardsOfRank> ways_of_forwards(std::int64_t parts, std::int64_t co
   return all;
 }
 
-/// Whether the ranks together have each part of each forward.
-bool has_all(const Placement& placement, const std::vector<int>& ranks) {
+/// Returns into how many parts the values of all forwards are cut.
+std::int64_t parts_in(const Placement& placement) {
   std::int64_t parts = placement.forwards.parts;
   for (const Cuts& cuts : placement.axes)
     for (const AxisCut& cut : cuts) parts *= cut.parts;
+  return parts;
+}
+
+/// Whether the ranks together have each part of each forward.
+bool has_all(const Placement& placement, const std::vector<int>& ranks) {
   std::set<std::vector<std::int64_t>> held;
   for (const int rank : ranks) {
     std::vector<std::int64_t> of_rank;
@@ -146,7 +151,7 @@ bool has_all(const Placement& placement, const std::vector<int>& ranks) {
       for (const AxisCut& cut : cuts) of_rank.push_back(cut.part.at(rank));
     held.insert(std::move(of_rank));
   }
-  return std::ssize(held) == parts;
+  return std::ssize(held) == parts_in(placement);
 }
 
 }  // namespace
@@ -172,14 +177,11 @@ std::int64_t Placement::forward(int rank, std::int64_t number, std::int64_t coun
 }
 
 std::vector<std::int64_t> Placement::factors() const {
-  std::set<std::int64_t> all{1};
-  const auto multiply = [&](std::int64_t parts) {
-    for (const std::int64_t factor : std::set(all)) all.insert(factor * parts);
-  };
-  multiply(forwards.parts);
-  for (const Cuts& cuts : axes)
-    for (const AxisCut& cut : cuts) multiply(cut.parts);
-  return {all.begin(), all.end()};
+  std::vector<std::int64_t> all;
+  const std::int64_t parts = parts_in(*this);
+  for (std::int64_t factor = 1; factor <= parts; ++factor)
+    if (parts % factor == 0) all.push_back(factor);
+  return all;
 }
 
 std::vector<Placement> placements_of(const std::vector<std::int64_t>& whole,

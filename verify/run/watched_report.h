@@ -1,7 +1,8 @@
 #pragma once
 
-/// What is said of what modules take and give: a row for each value that differs or is not compared, or for
-/// all if they are few; how the first one differs; and the patterns that no module has.
+/// What is said of what modules take and give: how the first value differs, rows of all values if they are
+/// few, or else of the first ones that differ, with the reasons why others are not compared; and the
+/// patterns that no module has.
 
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace verify {
 
-/// Returns the table of a layout; "" if nothing was watched.
+/// Returns the lines of a layout; "" if nothing was watched.
 std::string watch_text(const std::string& layout, const ComparedWatch& watch);
 /// Returns the lines that name patterns of no module; "" if there are none.
 std::string unmatched_text(const WatchedValues& reference);

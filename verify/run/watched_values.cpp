@@ -30,14 +30,17 @@ std::vector<std::string> parts_of_name(const std::string& name, std::size_t most
 }
 
 void add_watched(WatchedValues& all, int rank, const std::string& name, StoredValue::Part part) {
-  const std::vector<std::string> parts = parts_of_name(name, 4);
-  if (parts.size() < 4) return;
+  const std::vector<std::string> parts = parts_of_name(name, 5);
+  if (parts.size() < 5) return;
   const WatchedKey key{part.place.step, part.place.kind == "watched gradient", parts[1], parts[2]};
   const auto [found, is_new] = all.values.try_emplace(key);
   WatchedValues::Value& value = found->second;
-  if (is_new) all.order.push_back(key);
-  if (is_new) value.layers = parts[3];
-  if (value.layers != parts[3]) value.disagreement = "ranks have other layers of the module";
+  if (is_new) {
+    all.order.push_back(key);
+    value.kind = parts[3];
+    value.layers = parts[4];
+  }
+  if (value.layers != parts[4]) value.disagreement = "ranks have other layers of the module";
   StoredValue stored{.whole = part.place.whole, .parts = {}, .disagreement = {}};
   stored.parts.push_back(std::move(part));
   if (!value.parts[rank].emplace(std::stoll("0" + parts[0]), std::move(stored)).second)
@@ -169,6 +172,9 @@ class WatchComparison {
         differs = differs || row.state == WatchState::differs;
         if (step == 0 || row.state == WatchState::differs) all.rows.push_back(std::move(row));
       }
+    for (const WatchedKey& key : layout_.order)
+      if (key.step == 0 && !right_.values.contains(key))
+        all.rows.push_back({key, WatchState::not_compared, 0, "the reference does not have it"});
     all.factor = factor_.value_or(1);
     return all;
   }
@@ -184,6 +190,8 @@ class WatchComparison {
     const auto own = layout_.values.find(key);
     if (own == layout_.values.end()) return "no rank has it";
     const WatchedValues::Value& got = own->second;
+    if (got.kind != right.kind)
+      return fmt::format("its class is {} here, and {} in the reference", got.kind, right.kind);
     if (got.layers != right.layers) return "ranks have other layers of the module than the reference";
     for (const std::string& why :
          {right.disagreement, got.disagreement, other_forwards(right, got), varying_shape(right, got)})

@@ -33,6 +33,7 @@ struct WatchedKey {
 /// What one run has published.
 struct WatchedValues {
   struct Value {
+    std::string kind;                                          // the class of the module
     std::string layers;                                        // in the module, by their numbers
     std::map<int, std::map<std::int64_t, StoredValue>> parts;  // by rank and microbatch, with one part each
     std::string disagreement;                                  // why it is not one value; "" if it is

@@ -78,9 +78,9 @@ struct Watched {
   }
 };
 
-Watched drawn_watched() {
+Watched drawn_watched(std::int64_t least_tp = 1) {
   const auto flag = [] { return *rc::gen::arbitrary<bool>(); };
-  Watched one{.tp = *rc::gen::inRange(1, 4),
+  Watched one{.tp = *rc::gen::inRange<std::int64_t>(least_tp, 4),
               .cp = *rc::gen::inRange(1, 3),
               .dp = *rc::gen::inRange(1, 4),
               .cp_is_mirrored = flag(),
@@ -95,17 +95,18 @@ Watched drawn_watched() {
   one.sequence = 2 * one.cp * one.tp * *rc::gen::inRange(1, 3);
   one.samples = one.dp * *rc::gen::inRange(1, 3);
   one.hidden = one.tp * *rc::gen::inRange(1, 4);
+  double least = 16;  // elements are different
   for (std::int64_t i = 0; i < one.microbatches_of_reference(); ++i) {
     one.values.emplace_back();
-    for (std::int64_t k = 0; k < one.sequence * one.samples * one.hidden; ++k)
-      one.values.back().push_back(static_cast<double>(*rc::gen::inRange(1, 1 << 20)) / 1024);
+    for (std::int64_t k = 0; k < one.sequence * one.samples * one.hidden; ++k, ++least)
+      one.values.back().push_back(least + static_cast<double>(*rc::gen::inRange(0, 1024)) / 2048);
   }
   return one;
 }
 
 void publish(Publications& all, int rank, std::int64_t microbatch, const std::vector<std::int64_t>& shape,
              const std::vector<double>& elements, const std::string& kind = "watched",
-             const std::string& value = "gives\tmlp\t") {
+             const std::string& value = "gives\tmlp\tMLP\t") {
   all.add(rank, fmt::format("{}\t{}", microbatch, value),
           {.kind = kind, .whole = shape, .offset = std::vector<std::int64_t>(shape.size()), .shape = shape},
           elements);
@@ -153,8 +154,7 @@ RC_GTEST_PROP(WatchedValues, OneWrongElementDiffers, ()) {
 }
 
 RC_GTEST_PROP(WatchedValues, PartsOfOtherRanksDiffer, ()) {
-  const Watched one = drawn_watched();
-  RC_PRE(one.tp > 1);
+  const Watched one = drawn_watched(2);
   const verify::WatchRow row = row_of(one, [&](int rank, std::int64_t microbatch, std::vector<double>& part) {
     const std::int64_t other = one.place_in_tp(rank) ^ 1;
     if (other < one.tp) part = one.part(rank - static_cast<int>(one.place_in_tp(rank) - other), microbatch);
@@ -219,7 +219,7 @@ RC_GTEST_PROP(WatchedValues, AValueOfALayoutThatHoldsNeverDiffers, ()) {
 std::string why_not(const std::function<void(Publications&)>& publish_layout, int ranks_of_reference = 1) {
   Publications reference(ranks_of_reference), layout(2);
   for (std::int64_t microbatch = 0; microbatch < 2; ++microbatch)
-    publish(reference, 0, microbatch, {4}, {1, 2, 3, 4}, "watched", "gives\tdecoder\t0,1");
+    publish(reference, 0, microbatch, {4}, {1, 2, 3, 4}, "watched", "gives\tdecoder\tBlock\t0,1");
   publish_layout(layout);
   const verify::WatchedValues right = watched_values(reference.report, reference.record);
   const verify::ComparedWatch watch =
@@ -229,28 +229,31 @@ std::string why_not(const std::function<void(Publications&)>& publish_layout, in
 }
 
 TEST(WatchedValues, WhatCannotBePlacedIsNotCompared) {
-  const auto with = [](const std::string& layers, std::vector<std::int64_t> shapes, std::int64_t from = 0) {
+  const auto with = [](const std::string& module, std::vector<std::int64_t> shapes, std::int64_t from = 0) {
     return [=](Publications& layout) {
       for (std::size_t i = 0; i < shapes.size(); ++i)
         publish(layout, 0, from + static_cast<std::int64_t>(i), {shapes[i]},
                 std::vector<double>(static_cast<std::size_t>(shapes[i])), "watched",
-                "gives\tdecoder\t" + layers);
+                "gives\tdecoder\t" + module);
     };
   };
   EXPECT_EQ(why_not([](Publications&) {}), "no rank has it");
-  EXPECT_EQ(why_not(with("0,1", {4, 4}), 2), "the reference has 2 ranks");
-  EXPECT_EQ(why_not(with("0", {4, 4})), "ranks have other layers of the module than the reference");
-  EXPECT_EQ(why_not(with("0,1", {4, 3})), "its shape is [4] and [3]: it depends on data, or on the rank");
-  EXPECT_EQ(why_not(with("0,1", {4, 4, 4})), "rank 0 has it 3 times in a step, and the reference 2 times");
-  EXPECT_EQ(why_not(with("0,1", {4}, 1)), "rank 0 does not have it in all microbatches");
-  EXPECT_EQ(why_not(with("0,1", {3, 3})), "groups of the program do not say how [4] becomes [3]");
+  EXPECT_EQ(why_not(with("Block\t0,1", {4, 4}), 2), "the reference has 2 ranks");
+  EXPECT_EQ(why_not(with("Block\t0", {4, 4})), "ranks have other layers of the module than the reference");
+  EXPECT_EQ(why_not(with("Other\t0,1", {4, 4})), "its class is Other here, and Block in the reference");
+  EXPECT_EQ(why_not(with("Block\t0,1", {4, 3})),
+            "its shape is [4] and [3]: it depends on data, or on the rank");
+  EXPECT_EQ(why_not(with("Block\t0,1", {4, 4, 4})),
+            "rank 0 has it 3 times in a step, and the reference 2 times");
+  EXPECT_EQ(why_not(with("Block\t0,1", {4}, 1)), "rank 0 does not have it in all microbatches");
+  EXPECT_EQ(why_not(with("Block\t0,1", {3, 3})), "groups of the program do not say how [4] becomes [3]");
   EXPECT_EQ(why_not([&](Publications& layout) {
-              with("0,1", {4, 4})(layout);
-              with("0,1", {4})(layout);
+              with("Block\t0,1", {4, 4})(layout);
+              with("Block\t0,1", {4})(layout);
             }),
             "rank 0 has several modules of this name, or several gradients");
   EXPECT_EQ(why_not([&](Publications& layout) {
-              with("0,1", {4, 4})(layout);
+              with("Block\t0,1", {4, 4})(layout);
               layout.add(0, "decoder\ttokens are sent to its experts",
                          {.kind = "unwatched", .whole = {0}, .offset = {0}, .shape = {0}}, {});
             }),
@@ -263,9 +266,12 @@ TEST(WatchedValues, LongTablesHaveOnlyWhatDoesNotAgree) {
     watch.rows.push_back({{0, false, "gives", fmt::format("layers.{}", i)}, {}, 1});
   watch.rows[4].state = WatchState::differs;
   watch.rows[4].what = "what layers.4 gives is zero";
+  watch.rows[7].state = WatchState::not_compared;
+  watch.rows[7].what = "no rank has it";
   const std::string text = verify::watch_text("tp2", watch);
-  EXPECT_TRUE(has(text, "tp2: 19 of 20 values of watched modules agree")) << text;
+  EXPECT_TRUE(has(text, "tp2: 18 of 20 values of watched modules agree")) << text;
   EXPECT_TRUE(has(text, "first      what layers.4 gives is zero")) << text;
+  EXPECT_TRUE(has(text, "  1 value not compared, such as what layers.7 gives: no rank has it\n")) << text;
   EXPECT_FALSE(has(text, "layers.5")) << text;
   EXPECT_EQ(verify::watch_text("tp2", {}), "");
 }
@@ -284,8 +290,8 @@ def publish(kind, name, values):
     link.ask({'do': 'publish', 'name': name, 'tensor': ['f64', at, len(data)], 'place': place})
 factor = 2 if os.environ['WORLD_SIZE'] == '2' else 1
 publish('gradient', 'weight', [3 * factor, 4])
-publish('watched', '0\tgives\tnorm\t', [1, 5])
-publish('watched', '0\tgives\tmlp\t', [2 * factor, 6 * factor])
+publish('watched', '0\tgives\tnorm\tNorm\t', [1, 5])
+publish('watched', '0\tgives\tmlp\tMLP\t', [2 * factor, 6 * factor])
 publish('unmatched', 'attention\tself_attention', [])
 )";
 
@@ -299,7 +305,8 @@ TEST_F(Watching, TheFirstModuleThatDiffersIsNamed) {
                   "times the right one"))
       << run.out;
   EXPECT_TRUE(has(run.out, "tp4: 2 of 2 values of watched modules agree")) << run.out;
-  EXPECT_TRUE(has(run.out, "unmatched  no module is named 'attention'; names like it: self_attention"));
+  EXPECT_TRUE(has(run.out, "unmatched  no module is named 'attention'; names like it: self_attention"))
+      << run.out;
   const auto document = nlohmann::json::parse(test::run_of(kGives, options + " --format json").out);
   EXPECT_EQ(document["unmatched"][0]["nearest"], "self_attention");
   EXPECT_EQ(document["layouts"][0]["watched"]["values"][1]["state"], "differs");

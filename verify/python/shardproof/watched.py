@@ -3,11 +3,13 @@
 Calls   install() once in a rank's process, before the program runs. Modules get hooks when a program asks for their
         parameters. A step ends when an optimizer of torch has stepped.
 Shapes  patterns are shell patterns over names, which are those in the outermost module without wrappers. A layer that
-        knows its number in the whole model (`layer_number` of Megatron) has that number less 1 in a list of layers. A
-        value is published with the shape that the rank has. Its name is its parts with tabs between them: the number of
-        the forward in the step, "takes" or "gives" with the argument, the module, and the numbers of the layers in it.
-Exact   counted are forwards of modules in training mode, and no recomputation. A gradient is that of the tensor, from all
-        that uses it. Parameters and outputs of recomputed layers have none here. A rank publishes at most 2^28 elements.
+        knows its number in the whole model (`layer_number` of Megatron) has that number less 1 in a list of layers.
+        A value is published with the shape that the rank has. Its name has parts with tabs between them: the number
+        of the forward in the step, "takes" or "gives" with the argument, the module, its class, and the numbers of
+        the layers in it.
+Exact   counted are forwards of modules in training mode, and no recomputation. A gradient is that of the tensor, from
+        all that uses it. In recomputed layers none is seen. A parameter that a module gives has none, and one that it
+        takes is not published. A rank publishes at most 2^28 elements.
 """
 
 import difflib
@@ -30,14 +32,19 @@ _TOO_MANY = "a rank has more than 2^28 elements of watched values"
 
 class _Named(NamedTuple):
     name: str
+    kind: str  # the name of its class
     layers: str  # numbers of the layers in it
     is_of_experts: bool  # all its parameters are marked so by Megatron
 
 
-def _names_in(module: torch.nn.Module, path: Sequence[str], found: "List[Tuple[torch.nn.Module, _Named]]") -> Tuple[Set[int], List[bool]]:
+_Found = Tuple[torch.nn.Module, _Named]
+
+
+def _names_in(module: torch.nn.Module, path: Sequence[str], found: List[_Found]) -> Tuple[Set[int], List[bool]]:
     """Finds the names of all modules in a module. Returns the numbers of layers in it, and the marks of parameters."""
     layers: Set[int] = set()
-    shared = [bool(getattr(parameter, "allreduce", True)) for parameter in module._parameters.values() if parameter is not None]
+    own = [parameter for parameter in module._parameters.values() if parameter is not None]
+    shared = [bool(getattr(parameter, "allreduce", True)) for parameter in own]
     for key, child in module.named_children():
         number = getattr(child, "layer_number", None)
         if isinstance(module, torch.nn.ModuleList) and isinstance(number, int):
@@ -46,8 +53,9 @@ def _names_in(module: torch.nn.Module, path: Sequence[str], found: "List[Tuple[t
         layers_below, shared_below = _names_in(child, [*path, key], found)
         layers |= layers_below
         shared += shared_below
-    numbers = ",".join(map(str, sorted(layers)))
-    found.append((module, _Named(plain_name(".".join(path)), numbers, bool(shared) and not any(shared))))
+    kinds = (kind for kind in type(module).__mro__ if not kind.__module__.startswith("torch.distributed."))  # of FSDP2
+    name, numbers = plain_name(".".join(path)), ",".join(map(str, sorted(layers)))
+    found.append((module, _Named(name, next(kinds).__name__, numbers, bool(shared) and not any(shared))))
     return layers, shared
 
 
@@ -55,8 +63,8 @@ def _floats(role: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
     """Returns the tensors of floats in arguments or results, each with its role: "takes", "gives [1]", "takes mask"."""
     whole: Any = enumerate(value) if isinstance(value, (list, tuple)) else [(0, value)]
     for key, tensor in value.items() if isinstance(value, dict) else whole:
-        is_float = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
-        if is_float and not isinstance(tensor, torch.nn.Parameter):
+        is_weight = role == "takes" and isinstance(tensor, torch.nn.Parameter)
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not is_weight:
             yield role if key == 0 else f"{role} {key if isinstance(key, str) else [key]}", tensor
 
 
@@ -86,7 +94,7 @@ class _Watch:
         """Learns the names of the modules in a module. That in the outermost one is the longest."""
         if self._step >= values.STEPS:
             return
-        found: "List[Tuple[torch.nn.Module, _Named]]" = []
+        found: List[_Found] = []
         _names_in(outer, [], found)
         for module, named in found:
             known = self._names.get(module)
@@ -126,10 +134,10 @@ class _Watch:
         """Publishes tensors, and their gradients when they are known."""
         named, step = self._names[module], self._step
         for which, tensor in _floats(role, value):
-            name = "\t".join((str(self._forwards[named.name] - 1), which, named.name, named.layers))
+            name = "\t".join((str(self._forwards[named.name] - 1), which, named.name, named.kind, named.layers))
             publish = functools.partial(self._publish, step=step, named=named, name=name)
             publish("watched", tensor)
-            if tensor.requires_grad:
+            if tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter):
                 tensor.register_hook(functools.partial(publish, "watched gradient"))
 
     def _publish(self, kind: str, tensor: Any, step: int, named: _Named, name: str) -> None:
