@@ -3,8 +3,8 @@
 /// What modules take and give, and the gradients of these, of a training on a layout and of its reference.
 /// The first module that computes something else is the first whose value differs.
 ///
-/// Shapes  a program publishes such a value with the shape that a rank has, under the kind "watched" or
-///         "watched gradient". Its name has parts with tabs between them (verify/python/shardproof/watched.py).
+/// Shapes  a program publishes such a value with the shape that a rank has, of the kind "watched" or "watched
+///         gradient". Its name has parts with tabs between them (verify/python/shardproof/watched.py).
 ///         A row is one value of a module in all microbatches of a step. A microbatch is a forward of the
 ///         module. Rows are in the order of the reference.
 /// Exact   where a part lies in the whole is guessed from its shape (placements.h): a value agrees if any
