@@ -261,6 +261,32 @@ TEST(WatchedValues, WhatCannotBePlacedIsNotCompared) {
             "tokens are sent to its experts");
 }
 
+/// Returns whether parts on two ranks of a group agree with the values of a reference, by their forwards.
+bool agree(const std::vector<std::vector<double>>& right,
+           const std::vector<std::vector<std::vector<double>>>& parts) {
+  Publications reference(1), layout(2);
+  const auto publish_all = [](Publications& all, int rank, const std::vector<std::vector<double>>& forwards) {
+    for (std::size_t i = 0; i < forwards.size(); ++i)
+      publish(all, rank, static_cast<std::int64_t>(i), {std::ssize(forwards[i])}, forwards[i]);
+  };
+  publish_all(reference, 0, right);
+  for (int rank = 0; rank < 2; ++rank) publish_all(layout, rank, parts[static_cast<std::size_t>(rank)]);
+  const verify::WatchedValues values = watched_values(reference.report, reference.record);
+  const verify::ComparedWatch watch = verify::WatchReference(values).compared(
+      watched_values(layout.report, layout.record), {{}, {{"group", {0, 1}}}}, false);
+  return watch.rows.front().state == WatchState::agrees;
+}
+
+TEST(WatchedValues, PartsOfBothHalvesOfAGatedLayerAgree) {
+  EXPECT_TRUE(agree({{1, 2, 3, 4, 5, 6, 7, 8}}, {{{1, 2, 5, 6}}, {{3, 4, 7, 8}}}));
+  EXPECT_FALSE(agree({{1, 2, 3, 4, 5, 6, 7, 8}}, {{{1, 2, 5, 6}}, {{3, 4, 8, 7}}}));
+}
+
+TEST(WatchedValues, AModuleMayBeCalledTwiceInAMicrobatch) {
+  EXPECT_TRUE(agree({{1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}}, {{{1}, {2}, {5}, {6}}, {{3}, {4}, {7}, {8}}}));
+  EXPECT_FALSE(agree({{1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}}, {{{1}, {2}, {5}, {6}}, {{3}, {4}, {8}, {7}}}));
+}
+
 TEST(WatchedValues, LongTablesHaveOnlyWhatDoesNotAgree) {
   verify::ComparedWatch watch;
   for (int i = 0; i < 20; ++i)
