@@ -61,6 +61,17 @@ COMPARED = (
     ("pretrain " + OF_EXPERTS, "tp2 sp ep2 etp1 zero; ep2 --moe-token-dispatcher-type alltoall"),
     ("pretrain", f"tp2 sp zero {ENGINE}; cp2 {ENGINE}; cp2 pp2 zero --cp-comm-type a2a {ENGINE}"),
 )
+OTHER_LAYERS = "ranks have other layers of the module than the reference"
+WATCHED = (  # programs, layouts that hold, and why some values of their modules are not compared
+    ("tiny_gpt", "tp2 sp; pp2; pp2 vpp2; dp2", (OTHER_LAYERS,)),
+    ("tiny_gpt --experts 4", "ep2", ("tokens are sent to its experts", "no rank has it")),
+    ("pretrain --swiglu " + ENGINE, "tp2; cp2; cp2 tp2 sp zero", ()),
+)
+FIRST_MODULES = (  # a mistake with its layout and what the program gets, and the first module that differs
+    ("tp2 --mistake bias_of_every_rank", "", r"self_attention\.linear_proj gives \[1\] .*: it is 2 \(tp is 2\) times the right one"),
+    ("cp2 --mistake unscaled_merge", ENGINE, r"self_attention\.core_attention gives in step 0, microbatch 0, on ranks 0, 1: "),
+    ("ep2 --mistake reversed_experts", OF_EXPERTS, r"mlp gives in step 0, microbatch 0, on rank 0: "),
+)
 PREDICTIONS = "pretrain --mtp-num-layers 1 --position-embedding-type rope --normalization RMSNorm"  # on two stages
 RECORDED = (
     ("pretrain", "--tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer", ""),
@@ -242,6 +253,26 @@ def same_values(layouts: str, words: str, left_out: str = "") -> str:
     return "" if code == 0 and (found[1] if found else "") == left_out else f"exit code {code}\n{output}"
 
 
+def watched(words: str, layouts: str, reasons: Sequence[str]) -> str:
+    """Returns what is wrong with what is said of the modules of right layouts."""
+    code, output = compared_values(("--layouts", layouts, "--watch", "*", "--format", "json"), words)
+    if code != 0:
+        return f"exit code {code}\n{output}"
+    for layout in json.loads(output)["layouts"]:
+        rows = layout["watched"]["values"]
+        wrong = [row for row in rows if row["state"] != "agrees" and row["what"] not in reasons]
+        if wrong or not any(row["state"] == "agrees" for row in rows):
+            return f"{layout['name']}: {len(wrong)} of {len(rows)} values, such as {wrong[:1]}"
+    return ""
+
+
+def first_module(layout: str, words: str, first: str) -> str:
+    """Returns what is wrong with the first module that is said to differ in a training with a mistake."""
+    code, output = compared_values(("--layouts", layout, "--watch", "*"), "mistakes " + words)
+    is_named = re.search(r"^  first +what decoder\.layers\.0\." + first, output, re.M)
+    return "" if code == 1 and is_named else f"exit code {code}\n{output}"
+
+
 def own_names() -> str:
     """Returns what is wrong with what is said of a value that only a layout has."""
     code, output = compared_values(("--layouts", "dp2"), "named_values own_names")
@@ -376,6 +407,10 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "predictions", lambda: same_values("tp2 sp pp2 zero", PREDICTIONS, told)))
     checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values")))
     checks.append(Check("compare", "named_values own_names", own_names))
+    for words, layouts, reasons in WATCHED:
+        checks.append(Check("compare", "watched " + layouts, lambda w=words, x=layouts, r=reasons: watched(w, x, r)))
+    for layout, words, first in FIRST_MODULES:
+        checks.append(Check("compare", "watched " + layout, lambda x=layout, w=words, f=first: first_module(x, w, f)))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
     checks.append(Check("compare", "in bf16", in_floats_of_the_program))

@@ -164,6 +164,10 @@ GlobalValue GlobalValues::at(const ValueKey& key) const {
 
 std::int64_t GlobalValues::steps() const { return values.empty() ? 0 : values.rbegin()->first.step + 1; }
 
+ReadElements reading_of(const sim::Published& published) {
+  return [&published] { return doubles_of(published.values); };
+}
+
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record) {
   GlobalValues all;
   for (std::size_t rank = 0; rank < record.places.size(); ++rank) {
@@ -171,8 +175,7 @@ GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord&
     for (std::size_t i = 0; i < std::min(published.size(), record.places[rank].size()); ++i) {
       const sim::Published& each = published[i];
       if (each.dtype == sim::DType::f64)
-        all.add(report.ranks[rank].rank, each.name, record.places[rank][i],
-                [&each] { return doubles_of(each.values); });
+        all.add(report.ranks[rank].rank, each.name, record.places[rank][i], reading_of(each));
     }
   }
   return all;

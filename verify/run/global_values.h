@@ -98,6 +98,8 @@ std::string text_of_shape(const std::vector<std::int64_t>& whole);
 /// Returns the largest magnitude of some elements that is finite; 0 if there is none.
 double largest_of(const std::vector<double>& elements);
 
+/// Returns what reads the elements, of f64, of a value that a guest has published.
+ReadElements reading_of(const sim::Published& published);
 /// Returns what the guests of a run have published. The report outlives it.
 GlobalValues global_values(const sim::RunReport& report, const sim::GuestRecord& record);
 

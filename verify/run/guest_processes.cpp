@@ -19,7 +19,8 @@ Descriptor settings_file(const GuestCommand& command) {
                               {"no_gpu", command.keeps_off_gpu},
                               {"publishes", command.publishes != Publishes::nothing},
                               {"draws_weights", command.publishes == Publishes::with_drawn_weights},
-                              {"exact", command.computes_in_f64}};
+                              {"exact", command.computes_in_f64},
+                              {"watched", command.watched}};
   std::string text = all.dump();
   for (const std::string& word : command.start.python.program) text += '\0' + word;
   Descriptor file = GuestPipes::memory_file("shardproof-run");

@@ -30,7 +30,8 @@ struct GuestCommand {
   bool gives_local_rank = false;  // the program gets --local-rank=K as its first argument
   bool keeps_off_gpu = false;     // what goes to a GPU stays on the CPU, also where there is a GPU
   Publishes publishes = Publishes::nothing;
-  bool computes_in_f64 = false;  // in place of the program's own floats
+  bool computes_in_f64 = false;           // in place of the program's own floats
+  std::vector<std::string> watched = {};  // patterns of modules whose values are published, too
 };
 
 class GuestProcesses {

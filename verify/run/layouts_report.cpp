@@ -10,6 +10,7 @@
 #include "verify/output/report_json.h"
 #include "verify/run/compared_report.h"
 #include "verify/run/guest_report.h"
+#include "verify/run/watched_report.h"
 
 namespace verify {
 
@@ -42,7 +43,8 @@ std::string told(const LayoutRun& layout, const GuestRequest& request) {
   if (layout.is_broken())
     return fmt::format("\n{}: it does not run to its end\n{}", layout.name,
                        guest_run_text(request, layout.run));
-  return wrong_text(layout.name, layout.compared, "  reproduce  " + request.world.reproduce + "\n");
+  return wrong_text(layout.name, layout.compared, "  reproduce  " + request.world.reproduce + "\n") +
+         watch_text(layout.name, layout.watched);
 }
 
 /// Says what the verdict is about.
@@ -57,11 +59,12 @@ std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
       fmt::join(kinds, ", "), counted(run.steps, "step"), floats,
       request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
-  return text + left_out_text(run.left_out);
+  return text + left_out_text(run.left_out) + unmatched_text(run.watched);
 }
 
 Json json_of(const ComparedRow& row, const LayoutRun& layout) {
   Json one = compared_json(row);
+  one["watched"] = watch_json(layout.watched);
   one["findings"] = Json::array();
   for (const sim::Finding& finding : layout.run.report.findings)
     one["findings"].push_back(finding_json(finding));
@@ -88,6 +91,7 @@ Json layouts_json(const LayoutsRequest& request, const LayoutsRun& run) {
                    {"reference", text_of(request.reference.request.words)},
                    {"steps", run.steps},
                    {"left_out", Json::array()},
+                   {"unmatched", unmatched_json(run.watched)},
                    {"layouts", Json::array()},
                    {"findings", Json::array()},
                    {"reproduce", request.reference.request.world.reproduce}};

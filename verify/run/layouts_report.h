@@ -12,9 +12,9 @@ namespace verify {
 
 std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run);
 /// verdict ("verified", "falsified", "broken" or "nothing compared"); program; reference, its words; steps;
-/// left_out; layouts, each with name, ranks, verdict ("holds", "falsified", "broken" or "incomparable"),
-/// values, worst_slack, incomparable, wrong (step, name, value, ranks, elements, what) and findings; findings
-/// of the reference; reproduce.
+/// left_out; unmatched, patterns of --watch; layouts, each with name, ranks, verdict ("holds", "falsified",
+/// "broken" or "incomparable"), values, worst_slack, incomparable, wrong (step, name, value, ranks, elements,
+/// what), watched (watched_report.h) and findings; findings of the reference; reproduce.
 Json layouts_json(const LayoutsRequest& request, const LayoutsRun& run);
 
 }  // namespace verify

@@ -114,7 +114,7 @@ bool asks_for_layouts(const CommandLine& line) {
   if (line.settings.flag("shrink"))
     refuse_by("option_without_effect", "--shrink", "run without --layouts", "--layouts beside it");
   if (line.settings.has("against")) return true;
-  for (const char* option : {"against-ranks", "weights", "precision"})
+  for (const char* option : {"against-ranks", "weights", "precision", "watch"})
     if (line.settings.has(option))
       refuse_by("option_without_effect", fmt::format("--{}", option), "run of one layout",
                 "--layouts or --against beside it");
@@ -130,6 +130,7 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
   GuestRequest base = guest_request_of(line, called, layouts.empty() ? std::nullopt : std::optional(1));
   base.command.publishes = draws ? Publishes::with_drawn_weights : Publishes::as_it_is;
   base.command.computes_in_f64 = settings.choice("precision") != "program";
+  base.command.watched = settings.texts("watch");
   GuestRequest faultless = base;
   faultless.faults.clear();
   if (layouts.empty()) {
@@ -156,29 +157,36 @@ LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const P
   all.reference = run_and_keep(start, request.reference, print, record);
   const GlobalValues right = global_values(all.reference.report, record);
   all.told = record.told;
+  all.watched = watched_values(all.reference.report, record);
   all.steps = right.steps();
   all.left_out = right.left_out;
   for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
   if (!all.reference.is_clean() || right.values.empty()) return all;
   GuestRun twin;
   GlobalValues of_twin;
+  WatchedValues watched_twin;
   JudgedBy judged;
   if (request.twin) {
     twin = run_and_keep(start, *request.twin, print, record);
     of_twin = global_values(twin.report, record);
+    watched_twin = watched_values(twin.report, record);
     judged.twin = &of_twin;
   }
   if (!twin.is_clean()) {
     all.reference = std::move(twin);
     return all;
   }
+  const WatchReference watch(all.watched, request.twin ? &watched_twin : nullptr);
   for (const LayoutRequest& each : request.layouts) {
     LayoutRun one{.name = each.name, .run = run_and_keep(start, each, print, record), .compared = {}};
     one.compared.incomparable = other_data(record.told, all.told);
     const GlobalValues own = global_values(one.run.report, record);
     if (!one.is_broken()) all.left_out.merge(not_compared(own, right));
+    const NamesOfLayout names{each.sizes, record.groups};
     if (!one.is_broken() && one.compared.incomparable.empty())
-      one.compared = compared_values(own, right, {each.sizes, record.groups}, judged);
+      one.compared = compared_values(own, right, names, judged);
+    if (!one.is_broken() && one.compared.incomparable.empty())
+      one.watched = watch.compared(watched_values(one.run.report, record), names, one.compared.holds());
     for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
     all.layouts.push_back(std::move(one));
   }

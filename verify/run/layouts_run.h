@@ -9,6 +9,7 @@
 ///         the CPU, with weights drawn from their names, or with --weights program those of the program.
 ///         With --precision program they are in the program's own floats, and a twin of the reference in f64
 ///         says how large errors are. Faults of --plant are planted on the layouts alone.
+///         Modules that --watch names have what they take and give compared, too, which changes no verdict.
 /// Errors  those of guest_run.h and layout_words.h; option_without_effect: an option of one run alone, or
 ///         --layouts beside --against or --ranks.
 
@@ -21,6 +22,7 @@
 
 #include "verify/run/compared_values.h"
 #include "verify/run/guest_run.h"
+#include "verify/run/watched_values.h"
 
 namespace verify {
 
@@ -42,6 +44,7 @@ struct LayoutRun {
   std::string name;
   GuestRun run;
   ComparedValues compared;
+  ComparedWatch watched = {};  // of what modules take and give
   bool is_broken() const { return !run.is_clean(); }
 };
 
@@ -51,6 +54,7 @@ struct LayoutsRun {
   std::int64_t steps = 0;          // of the reference that have values
   std::set<PublishedKind> kinds;   // of its values
   std::set<std::string> left_out;  // what is not compared
+  WatchedValues watched = {};      // of the reference
   std::vector<LayoutRun> layouts;  // none where the reference is broken or has no values
   int exit_code() const;
 };

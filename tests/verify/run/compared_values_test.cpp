@@ -3,7 +3,6 @@
 #include "verify/run/compared_values.h"
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -16,44 +15,19 @@
 #include "tests/support/refusal_code.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/verify/run/guest_test.h"
+#include "tests/verify/run/publications.h"
 #include "verify/run/layout_words.h"
 
 namespace {
 
+using test::drawn_elements;
 using test::has;
+using test::Publications;
 using verify::ComparedValues;
 using verify::GlobalValues;
 
-/// What ranks have published, as a run keeps it.
-struct Publications {
-  sim::RunReport report;
-  sim::GuestRecord record;
-
-  explicit Publications(int ranks) {
-    for (int rank = 0; rank < ranks; ++rank)
-      report.ranks.push_back({.rank = rank, .published = {}, .calls = {}});
-    record.places.resize(static_cast<std::size_t>(ranks));
-  }
-  void add(int rank, const std::string& name, const sim::GuestPlace& place,
-           const std::vector<double>& elements) {
-    sim::Published published{.name = name, .dtype = sim::DType::f64, .shape = {}, .values = {}};
-    published.values.resize(elements.size() * sizeof(double));
-    std::memcpy(published.values.data(), elements.data(), published.values.size());
-    report.ranks[static_cast<std::size_t>(rank)].published.push_back(std::move(published));
-    record.places[static_cast<std::size_t>(rank)].push_back(place);
-  }
-  GlobalValues values() const { return verify::global_values(report, record); }
-};
-
 sim::GuestPlace vector_of(std::int64_t count, const std::string& kind = "gradient", std::int64_t step = 0) {
   return {.kind = kind, .step = step, .whole = {count}, .offset = {0}, .shape = {count}};
-}
-
-std::vector<double> drawn_elements(std::int64_t count) {
-  std::vector<double> elements;
-  for (std::int64_t i = 0; i < count; ++i)
-    elements.push_back(static_cast<double>(*rc::gen::inRange(1, 1000)) / 64);
-  return elements;
 }
 
 /// A matrix, cut by rows or columns into parts of `tp` ranks, each of which is divided among `dp` ranks.

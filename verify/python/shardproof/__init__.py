@@ -19,13 +19,17 @@ def link() -> Link:
     return _link
 
 
-def _keep_values(keep: Callable[..., None], draws_weights: bool) -> None:
-    """Has what this process computes kept (values.py)."""
+def _keep_values(keep: Callable[..., None], draws_weights: bool, patterns: Sequence[str] = ()) -> None:
+    """Has what this process computes kept (values.py), and what modules with such names take and give (watched.py)."""
     global _publish
     from . import megatron, published, torch_training
 
     torch_training.install(keep, megatron.install(keep, draws_weights))
     _publish = published.Published(keep).publish
+    if patterns:
+        from . import watched
+
+        watched.install(keep, patterns)
 
 
 def record(folder: str, weights: str = "program") -> None:

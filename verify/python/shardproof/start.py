@@ -11,7 +11,7 @@ Shapes  SHARDPROOF_RUNS has the number of a socket, from which the descriptors o
         whether the program's first argument is --local-rank=K, as torch.distributed.launch gives it; `no_gpu`,
         whether what goes to a GPU stays on the CPU also where there is a GPU; `publishes` and `draws_weights`,
         whether the ranks tell what they compute (megatron.py), and whether weights are drawn first; `exact`, whether
-        they compute in f64 then.
+        they compute in f64 then; `watched`, patterns of modules whose values are told, too (watched.py).
 Calls   the signal SIGRTMAX has the ranks write the lines at which they stand.
 Errors  a program that raises writes its traceback to its standard error, and says so to its rank (ends.py).
 """
@@ -219,7 +219,7 @@ def _be_rank(rank: int, run: _Run, starter: _Starter) -> int:
             exact.drop_nothing()
             if settings["exact"]:
                 exact.install()
-            shardproof._keep_values(values.told(link), settings["draws_weights"])
+            shardproof._keep_values(values.told(link), settings["draws_weights"], settings["watched"])
     try:
         return ends.run_to_end(link, lambda: _run_program(words))
     except (LinkError, WorldEnded):

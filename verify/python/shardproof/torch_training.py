@@ -46,6 +46,11 @@ def part_of(tensor: torch.Tensor) -> Optional[_Part]:
     return None if hasattr(tensor, "_is_flat_param") else _Part(tensor, [0] * tensor.dim())
 
 
+def plain_name(name: str) -> str:
+    """Returns the name of a parameter or a module without those of wrappers."""
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
 class _Training:
     """The names of parameters, and the steps of each optimizer."""
 
@@ -57,7 +62,7 @@ class _Training:
 
     def name(self, parameter: torch.Tensor, name: str) -> None:
         """Remembers a name; that in the outermost module is the longest."""
-        plain = ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+        plain = plain_name(name)
         if len(plain) >= len(self._names.get(parameter, "")):
             self._names[parameter] = plain
 
