@@ -37,7 +37,7 @@ const std::vector<CommandCode>& command_codes() {
                                                  {kOwn, "shards", Reader::shards, run_shards},
                                                  {kOwn, "memory", Reader::memory, run_memory},
                                                  {kOwn, "check", Reader::check, run_check},
-                                                 {kOwn, "exam", Reader::exam, run_exam},
+                                                 {kOwn, "exam", Reader::exam | Reader::exam_of_program, run_exam},
                                                  {kOwn, "inspect", Reader::inspect, run_inspect},
                                                  {kOwn, "run", Reader::run, run_run},
                                                  {kOwn, "compare", Reader::compare, run_compare},
