@@ -10,8 +10,8 @@
 ///   missed          nobody notices it; without a comparison there is no other row for it
 ///   unmet           no call has it, and it does not count
 ///
-/// Shapes  A site is the name of a function of the program, as --plant takes it. `early` is not planted: it is
-///         the `late` of the call before. Faults are in the order of layouts, sites and fault_table().
+/// Shapes  A site is the name of a function of the program, as --plant takes it. `early` is not planted: it
+///         is the `late` of the call before. Faults are in the order of layouts, sites and fault_table().
 /// Calls   The reference runs once, each layout once without a fault, and once with each of its faults. A run
 ///         with a fault may make four times the calls of the run without, and 1000 more. One that loops
 ///         without a call is not ended.

@@ -86,9 +86,9 @@ std::string bound(const ProgramExamRequest& request, const ProgramExam& exam) {
            "\ncompared   no values, so only the program and its calls notice a fault; --layouts or "
            "--against compares\n";
   return text + fmt::format(
-                    "\ncompared   values of {} with those of {}; a fault without effect leaves all of "
-                    "them the same, bit for bit\n",
-                    counted(exam.healthy.steps, "step"), request.healthy.reference.name);
+                    "\ncompared   values of {} with those of the reference. A fault without effect leaves\n"
+                    "           all of them the same, bit for bit\n",
+                    counted(exam.healthy.steps, "step"));
 }
 
 }  // namespace

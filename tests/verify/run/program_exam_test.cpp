@@ -1,5 +1,5 @@
-// Exams of programs: every verdict is provoked by a program in which it must come, beside one in which it must
-// not.
+// Exams of programs: every verdict is provoked by a program in which it must come, beside one in which it
+// must not.
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,29 +14,22 @@ using test::has;
 
 class ProgramExam : public test::WithPython {};
 
-/// A program that sums a number over its ranks, `summed()`, and may publish numbers.
+/// A program that sums a number over its ranks, and may show one to a comparison.
 constexpr const char* kSums = R"(
-import array
-def at_new(values):
-    data = array.array('d', values)
-    at = link.memory.take(8 * len(data))
-    link.memory.map[at:at + 8 * len(data)] = data.tobytes()
-    return at
-def number_at(at):
-    return array.array('d', bytes(link.memory.map[at:at + 8]))[0]
-def publish(value):
-    place = {'kind': 'gradient', 'step': 0, 'whole': [1], 'offset': [0], 'shape': [1], 'begin': 0}
-    link.ask({'do': 'publish', 'name': 'weight', 'tensor': ['f64', at_new([value]), 1], 'place': place})
 size = int(os.environ["WORLD_SIZE"])
+def show(value):
+    publish('gradient', 0, [value])
 def summed(value):
-    at = at_new([value])
-    link.ask({"do": "call", "operation": "all_reduce", "site": ["summed", "train.py", 21], "output": ['f64', at, 1]})
-    return number_at(at)
+    at = link.memory.take(8)
+    link.memory.map[at:at + 8] = array.array('d', [value]).tobytes()
+    link.ask({"do": "call", "operation": "all_reduce", "site": ["summed", "train.py", 9], "output": ['f64', at, 1]})
+    return array.array('d', bytes(link.memory.map[at:at + 8]))[0]
 )";
 constexpr const char* kAgainst = "--ranks 2 --against ' '";
 
 test::RunResult exam_of(const std::string& program, const std::string& options) {
-  const test::TemporaryFile file("train.py", std::string(test::kGuestBegin) + kSums + program);
+  const test::TemporaryFile file("train.py",
+                                 std::string(test::kGuestBegin) + test::kGuestPublishes + kSums + program);
   return test::run("exam " + options + " -- python3 " + file.path());
 }
 
@@ -52,7 +45,7 @@ std::string noticed_by(const nlohmann::json& document, const std::string& fault)
 }
 
 TEST_F(ProgramExam, WhatTheComparisonNoticesIsNamed) {
-  const auto document = document_of("publish(summed(6 / size))\n", kAgainst);
+  const auto document = document_of("show(summed(6 / size))\n", kAgainst);
   EXPECT_EQ(noticed_by(document, "summed:skip"), "comparison") << document.dump(1);
   EXPECT_EQ(noticed_by(document, "summed:scale=2"), "comparison") << document.dump(1);
   EXPECT_EQ(noticed_by(document, "summed:scale=1+2^-10@place=1"), "comparison") << document.dump(1);
@@ -66,7 +59,7 @@ TEST_F(ProgramExam, WhatTheComparisonNoticesIsNamed) {
 
 TEST_F(ProgramExam, AnAssertOfTheProgramCountsForTheProgram) {
   const std::string asserts = "total = summed(6 / size)\nassert total == 6, total\n";
-  const auto with = document_of(asserts + "publish(total)\n", std::string(kAgainst) + " --fault scale");
+  const auto with = document_of(asserts + "show(total)\n", std::string(kAgainst) + " --fault scale");
   EXPECT_EQ(noticed_by(with, "summed:scale=2"), "program") << with.dump(1);
   EXPECT_TRUE(has(with["rows"][0]["sentence"], "guest_raised")) << with.dump(1);
   const auto exits = document_of("sys.exit(0 if summed(6 / size) == 6 else 5)\n", "--ranks 2 --fault scale");
@@ -76,30 +69,30 @@ TEST_F(ProgramExam, AnAssertOfTheProgramCountsForTheProgram) {
 TEST_F(ProgramExam, AFaultThatChangesNoValueIsNotMissed) {
   // The twin of the first program: what it sums is not published.
   const auto document =
-      document_of("summed(6 / size)\npublish(3)\n", std::string(kAgainst) + " --fault scale,skip");
+      document_of("summed(6 / size)\nshow(3)\n", std::string(kAgainst) + " --fault scale,skip");
   EXPECT_EQ(noticed_by(document, "summed:scale=2"), "without effect") << document.dump(1);
-  EXPECT_EQ(document["without_effect"], 4) << document.dump(1);
+  EXPECT_EQ(document["without_effect"], 5) << document.dump(1);
   EXPECT_EQ(document["score"], 1.0) << document.dump(1);  // of the one that leaves a rank out
 }
 
 TEST_F(ProgramExam, AValueThatDiffersWithinItsBoundIsMissed) {
   // The sum counts so little that a comparison takes it for rounding, and still changes bits.
   const test::RunResult run =
-      exam_of("publish(3 + 2**-50 * summed(6 / size))\n", std::string(kAgainst) + " --fault scale");
+      exam_of("show(3 + 2**-50 * summed(6 / size))\n", std::string(kAgainst) + " --fault scale");
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "missed: the program summed:scale=2\n")) << run.out;
   EXPECT_TRUE(has(run.out, "run --plant summed:scale=2 --ranks 2 --against ' ' -- python3")) << run.out;
 }
 
 TEST_F(ProgramExam, WithoutAComparisonTheTextSaysSo) {
-  const test::RunResult run = exam_of("publish(summed(6 / size))\n", "--ranks 2 --fault scale,skip");
+  const test::RunResult run = exam_of("show(summed(6 / size))\n", "--ranks 2 --fault scale,skip");
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "falsified: 1 of 6 faults are noticed: 1 by the calls\n")) << run.out;
   EXPECT_TRUE(has(run.out, "compared   no values")) << run.out;
 }
 
 TEST_F(ProgramExam, NoFaultIsPlantedInAProgramThatDoesNotHold) {
-  const test::RunResult wrong = exam_of("publish(summed(6))\n", kAgainst);
+  const test::RunResult wrong = exam_of("show(summed(6))\n", kAgainst);
   EXPECT_EQ(wrong.exit_code, 1) << wrong.out << wrong.err;
   EXPECT_TRUE(has(wrong.out, "no fault is planted")) << wrong.out;
   EXPECT_TRUE(has(wrong.out, "it is 2 ")) << wrong.out;
@@ -113,13 +106,13 @@ TEST_F(ProgramExam, NoFaultIsPlantedInAProgramThatDoesNotHold) {
 }
 
 TEST_F(ProgramExam, AProgramWithoutCallsIsNotExamined) {
-  const test::RunResult run = exam_of("publish(3)\n", kAgainst);
+  const test::RunResult run = exam_of("show(3)\n", kAgainst);
   EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "nothing examined: ")) << run.out;
 }
 
 TEST_F(ProgramExam, AtMostSoManyFaultsArePlanted) {
-  const std::string program = "publish(summed(6 / size))\ncall('barrier', 9)\n";
+  const std::string program = "show(summed(6 / size))\ncall('barrier', 9)\n";
   const auto all = document_of(program, kAgainst);
   const test::RunResult few = exam_of(program, std::string(kAgainst) + " --most-faults 3");
   EXPECT_TRUE(has(few.out, "planted    3 of " + all["faults"].dump() + " faults (--most-faults)")) << few.out;
@@ -136,8 +129,7 @@ TEST_F(ProgramExam, AProgramThatCallsWithoutEndIsEnded) {
 }
 
 TEST_F(ProgramExam, EachLayoutIsExaminedWithItsOwnRanks) {
-  const auto document =
-      document_of("publish(summed(6 / size))\n", "--layouts 'tp2; dp4' --fault own-term");
+  const auto document = document_of("show(summed(6 / size))\n", "--layouts 'tp2; dp4' --fault own-term");
   ASSERT_EQ(document["rows"].size(), 4U) << document.dump(1);
   EXPECT_EQ(document["rows"][0]["layout"], "tp2");
   EXPECT_EQ(document["rows"][3]["layout"], "dp4");
@@ -148,13 +140,13 @@ TEST_F(ProgramExam, EachLayoutIsExaminedWithItsOwnRanks) {
 TEST_F(ProgramExam, OptionsOfAnotherExamAreRefused) {
   for (const char* options : {"--ranks 2 --case mlp", "--ranks 2 --plant summed:skip", "--ranks 2 --power",
                               "--ranks 2 --trace /tmp/t.json", "--ranks 2 --weights program"}) {
-    const test::RunResult run = exam_of("publish(3)\n", options);
+    const test::RunResult run = exam_of("show(3)\n", options);
     EXPECT_EQ(run.exit_code, 2) << options << run.out;
     EXPECT_TRUE(has(run.err, "option_without_effect")) << options << run.err;
   }
-  EXPECT_TRUE(has(exam_of("publish(3)\n", "--ranks 2 --fault skp").err, "unknown_fault"));
-  EXPECT_TRUE(has(exam_of("publish(3)\n", "").err, "missing_option"));
-  EXPECT_TRUE(has(exam_of("publish(3)\n", "bugs.ini --ranks 2").err, "one_scenario"));
+  EXPECT_TRUE(has(exam_of("show(3)\n", "--ranks 2 --fault skp").err, "unknown_fault"));
+  EXPECT_TRUE(has(exam_of("show(3)\n", "").err, "missing_option"));
+  EXPECT_TRUE(has(exam_of("show(3)\n", "bugs.ini --ranks 2").err, "one_scenario"));
   EXPECT_TRUE(has(test::run("exam --case mlp --layouts tp2").err, "option_without_effect"));
 }
 
