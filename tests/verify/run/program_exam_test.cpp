@@ -128,6 +128,14 @@ TEST_F(ProgramExam, AProgramThatCallsWithoutEndIsEnded) {
   EXPECT_TRUE(has(document["rows"][0]["sentence"], "call_limit")) << document.dump(1);
 }
 
+TEST_F(ProgramExam, WholeNumbersAreNotMultiplied) {
+  const auto document =
+      document_of("at = link.memory.take(8)\ncall('all_reduce', 9, output=['i64', at, 1])\n",
+                  "--ranks 2 --fault scale,nan");
+  EXPECT_EQ(noticed_by(document, "main:scale=2"), "unmet") << document.dump(1);
+  EXPECT_EQ(noticed_by(document, "main:nan"), "missed") << document.dump(1);
+}
+
 TEST_F(ProgramExam, EachLayoutIsExaminedWithItsOwnRanks) {
   const auto document = document_of("show(summed(6 / size))\n", "--layouts 'tp2; dp4' --fault own-term");
   ASSERT_EQ(document["rows"].size(), 4U) << document.dump(1);
