@@ -120,8 +120,8 @@ class FaultOfRank {
   }
 
  private:
-  /// Whether a device can multiply what the call gives: it moves and reduces the dtypes of programs outside, and
-  /// computes in the first five alone.
+  /// Whether a device can multiply what the call gives. It moves and reduces the dtypes of programs outside,
+  /// and computes in the first five alone.
   bool can_change(const Call& call) const {
     return fault_.kind != FaultKind::scale || call.output->is_none() ||
            call.output->dtype() <= sim::DType::i32;

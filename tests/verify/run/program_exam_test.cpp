@@ -22,7 +22,8 @@ def show(value):
 def summed(value):
     at = link.memory.take(8)
     link.memory.map[at:at + 8] = array.array('d', [value]).tobytes()
-    link.ask({"do": "call", "operation": "all_reduce", "site": ["summed", "train.py", 9], "output": ['f64', at, 1]})
+    site = ["summed", "train.py", 9]
+    link.ask({"do": "call", "operation": "all_reduce", "site": site, "output": ['f64', at, 1]})
     return array.array('d', bytes(link.memory.map[at:at + 8]))[0]
 )";
 constexpr const char* kAgainst = "--ranks 2 --against ' '";
