@@ -11,6 +11,7 @@ waits for processes at times. A table at the end has the seconds of each part.
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
+  exam      faults that are planted in tiny_gpt.py on a layout are noticed
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
@@ -89,6 +90,7 @@ AGAINST_WHOLE = (
     (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"),
     (2, "fsdp2 --mistake other_beta", "the exp_avg_sq of norm.weight after step 0 on rank 1: it is 10 times"),
 )
+EXAMINED = ("tp2 sp", "tiny_gpt", 6)  # layouts, program, faults
 NAMED = "dp2; dp4"  # layouts of named_values.py
 MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "": "",
@@ -321,6 +323,21 @@ def mistakes(all_of_them: bool, of_experts: bool) -> str:
     return "\n".join(wrong) if code == 1 else f"exit code {code}\n{output}"
 
 
+def exam(layouts: str, words: str, most: int) -> str:
+    """Returns what is wrong with an exam in which so many faults are planted: one is missed, or none is compared."""
+    command = [sys.argv[1], "exam", "--layouts", layouts, "--most-faults", str(most), "--format", "json", "--", sys.argv[2]]
+    done = subprocess.run(
+        [*command, *program(words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=LONGEST
+    )
+    try:
+        document = json.loads(done.stdout)
+        is_right = done.returncode == document["missed"] == document["unmet"] == 0 and document["planted"] == most
+        is_right = is_right and document["noticed"]["comparison"] > 0 and document["noticed"]["calls"] > 0
+    except (ValueError, KeyError):
+        is_right = False
+    return "" if is_right else f"exit code {done.returncode}\n{done.stdout}{done.stderr[-4000:]}"
+
+
 def marked(mistake: str) -> str:
     """Returns what is wrong with what pytest says of tests on layouts."""
     client = os.path.join(HERE, "..", "..", "verify", "python")
@@ -419,6 +436,7 @@ def all_checks() -> List[Check]:
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:
         checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m)))

@@ -228,6 +228,7 @@ TEST(Prove, RefusesWhatItDoesNotRead) {
   refused({"replay", "--runs", "4"}, "option_without_effect");
   refused({"replay"}, "bad_dimensions");
   refused({"check", "a.ini"}, "one_scenario");
+  refused({"exam", "--", "python3", "train.py"}, "option_without_effect");
   refused({"--planted"}, "unknown_option");
 }
 

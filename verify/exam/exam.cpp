@@ -17,6 +17,7 @@
 #include "verify/campaign/drawn_settings.h"
 #include "verify/explain/explanation.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/faults/planned_faults.h"
 #include "verify/output/table_rows.h"
 #include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
@@ -47,10 +48,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 // The faults that an exam plants in a case: at every site that the case reaches, every fault that has a
 // meaning there, and in every kernel of the device that the case calls.
 //
-// Shapes  A case is run in some drawn settings, in the field. A site is known by its name; its calls may be
-//         of several operations and go over groups of several kinds. Faults of calls are planted in all
-//         calls of a site, and some of them also at place 1 of each group alone, where the ranks of a group
-//         then differ. A factor is the size of the group that the call goes over, 1 over it, or 1 + 2^-10.
+// Shapes  A case is run in some drawn settings, in the field. Faults of calls are those of planned_faults.h.
 //         Another group is one of other ranks, if there is one.
 // Exact   a plan is a function of the case, the seed and the largest world.
 
@@ -74,14 +72,11 @@ constexpr int kSettings = 24;
 /// The settings that a fault is planted in.
 constexpr std::size_t kSettingsOfFault = 8;
 
-/// What is known of the calls of a site.
+/// The calls of a site, and where they are made.
 struct SiteCalls {
-  std::set<sim::Operation> operations;
-  std::set<sim::ReduceOp> reductions;
-  std::set<std::string> groups;        // the kinds that the calls go over
-  std::set<std::string> other_groups;  // kinds of several ranks whose groups have other members
+  CallsOfSite calls;
+  std::set<std::string> groups;  // the kinds that the calls go over
   std::vector<std::size_t> settings;
-  bool has_more_than_two_places = false;
 };
 
 void add_groups(SiteCalls& site, const sim::Layout& layout, const std::string& kind) {
@@ -90,7 +85,7 @@ void add_groups(SiteCalls& site, const sim::Layout& layout, const std::string& k
   for (const char* name : kKinds) {
     const sim::GroupKind* other = layout.find(name);
     if (other == nullptr || other->size() == 1 || name == kind) continue;
-    if (own == nullptr || !own->same_groups(*other)) site.other_groups.insert(name);
+    if (own == nullptr || !own->same_groups(*other)) site.calls.other_groups.insert(name);
   }
 }
 
@@ -100,72 +95,15 @@ void add_calls(std::map<std::string, SiteCalls>& sites, const sim::RunReport& ru
     for (const sim::CallRecord& call : rank.calls) {
       if (call.group->size() == 1) continue;
       SiteCalls& site = sites[call.site.name];
-      site.operations.insert(call.operation);
-      if (sim::has_reduce_op(call.operation)) site.reductions.insert(call.reduce_op);
+      site.calls.add(call);
+      // A group that the program has made is of no kind that a factor may name.
+      if (sim::find_kind(call.group->kind) != nullptr) site.calls.sizes.insert(call.group->kind);
       if (site.groups.insert(call.group->kind).second || site.settings.empty() ||
           site.settings.back() != setting)
         add_groups(site, layout, call.group->kind);
       if (site.settings.empty() || site.settings.back() != setting) site.settings.push_back(setting);
-      site.has_more_than_two_places = site.has_more_than_two_places || call.group->size() > 2;
     }
   }
-}
-
-std::vector<std::string> groups_at(const SiteCalls& site) {
-  std::vector<std::string> arguments;
-  for (const std::string& kind : site.other_groups) arguments.push_back("=" + kind);
-  const bool is_tp = site.groups.contains("tp");
-  if (arguments.empty()) arguments.emplace_back(is_tp ? "=dp" : "=tp");  // a group of one rank
-  return arguments;
-}
-
-std::vector<std::string> reductions_at(const SiteCalls& site) {
-  std::vector<std::string> arguments;
-  for (const auto op : {sim::ReduceOp::sum, sim::ReduceOp::max, sim::ReduceOp::average}) {
-    if (!site.reductions.contains(op)) arguments.push_back(fmt::format("={}", sim::name_of(op)));
-  }
-  return arguments;
-}
-
-std::vector<std::string> factors_at(const SiteCalls& site) {
-  std::vector<std::string> arguments;
-  for (const std::string& kind : site.groups) {
-    if (sim::find_kind(kind) == nullptr) continue;  // a group that the program has made
-    arguments.push_back("=" + kind);
-    arguments.push_back("=1/" + kind);
-  }
-  arguments.emplace_back("=1+2^-10");
-  return arguments;
-}
-
-/// Returns the arguments that a fault is tried with at a site; "" for one without an argument.
-std::vector<std::string> arguments_at(const SiteCalls& site, const FaultInfo& fault) {
-  switch (fault.argument) {
-    case FaultArgument::none:
-      return {""};
-    case FaultArgument::group:
-      return groups_at(site);
-    case FaultArgument::reduce_op:
-      return reductions_at(site);
-    case FaultArgument::factor:
-      return factors_at(site);
-    case FaultArgument::next:
-      return {"=next"};
-    case FaultArgument::next_or_previous:
-      if (!site.has_more_than_two_places) return {};  // there is no other peer
-      return {"=next", "=previous"};
-    case FaultArgument::bf16:
-      return {"=bf16"};
-    case FaultArgument::count:
-      return {"=1"};
-  }
-  return {};
-}
-
-/// Whether a fault is also planted at one place of each group.
-bool is_tried_at_one_place(FaultKind kind, const std::string& argument) {
-  return kind == FaultKind::skip || kind == FaultKind::own_term || kind == FaultKind::nan ||
-         kind == FaultKind::stale || (kind == FaultKind::scale && argument == "=1+2^-10");
 }
 
 /// The work of a run, by which settings are ordered: its calls and published tensors.
@@ -183,17 +121,11 @@ std::vector<std::size_t> settings_of_fault(const ExamPlan& plan, std::vector<std
   return settings;
 }
 
-void plan_faults_of_calls(ExamPlan& plan, const std::string& name, const SiteCalls& site) {
+void plan_faults_of_calls(ExamPlan& plan, const std::string& name, SiteCalls& site) {
   const std::vector<std::size_t> settings = settings_of_fault(plan, site.settings);
-  for (const FaultInfo& fault : fault_table()) {
-    const bool applies = fault.applies != nullptr && std::ranges::any_of(site.operations, fault.applies);
-    if (!applies) continue;
-    for (const std::string& argument : arguments_at(site, fault)) {
-      const std::string text = fmt::format("{}:{}{}", name, fault.name, argument);
-      plan.faults.push_back({text, settings});
-      if (is_tried_at_one_place(fault.kind, argument)) plan.faults.push_back({text + "@place=1", settings});
-    }
-  }
+  if (site.calls.other_groups.empty())
+    site.calls.other_groups.insert(site.groups.contains("tp") ? "dp" : "tp");  // a group of one rank
+  for (const Fault& fault : planned_faults(name, site.calls)) plan.faults.push_back({fault.text, settings});
 }
 
 /// Returns the settings in which a case calls each kernel. One run of a setting tells it of all kernels: each
@@ -255,7 +187,7 @@ ExamPlan exam_plan(const Case& the_case, std::uint64_t seed, int max_world, Benc
     plan.work.push_back(work_of(*run));
     judge_clean(plan, setting, bench);
   }
-  for (const auto& [name, site] : sites) plan_faults_of_calls(plan, name, site);
+  for (auto& [name, site] : sites) plan_faults_of_calls(plan, name, site);
   plan_faults_of_kernels(plan, bench);
   return plan;
 }

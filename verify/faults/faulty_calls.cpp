@@ -120,10 +120,17 @@ class FaultOfRank {
   }
 
  private:
+  /// Whether a device can multiply what the call gives. It moves and reduces the dtypes of programs outside,
+  /// and computes in the first five alone.
+  bool can_change(const Call& call) const {
+    return fault_.kind != FaultKind::scale || call.output->is_none() ||
+           call.output->dtype() <= sim::DType::i32;
+  }
   /// Whether a call has the fault. It counts the calls of the site.
   bool has_fault(const Call& call, const Communicator& group) {
     const CallPlace place{rank_, group.rank(), group.group().kind, record_.part()};
-    if (!fault_.fits(call.site.name, call.operation) || !fault_.is_at(place)) return false;
+    if (!fault_.fits(call.site.name, call.operation) || !fault_.is_at(place) || !can_change(call))
+      return false;
     const std::int64_t number = calls_at_[call.site.name]++;
     return fault_.where.call.value_or(number) == number;
   }

@@ -30,21 +30,22 @@ struct CommandCode {
 };
 
 const std::vector<CommandCode>& command_codes() {
-  static const std::vector<CommandCode> codes = {{kOwn, "replay", Reader::replay, run_replay},
-                                                 {kOwn, "groups", Reader::groups, run_groups},
-                                                 {kOwn, "layers", Reader::layers, run_layers},
-                                                 {kOwn, "schedule", Reader::schedule, run_schedule},
-                                                 {kOwn, "shards", Reader::shards, run_shards},
-                                                 {kOwn, "memory", Reader::memory, run_memory},
-                                                 {kOwn, "check", Reader::check, run_check},
-                                                 {kOwn, "exam", Reader::exam, run_exam},
-                                                 {kOwn, "inspect", Reader::inspect, run_inspect},
-                                                 {kOwn, "run", Reader::run, run_run},
-                                                 {kOwn, "compare", Reader::compare, run_compare},
-                                                 {kOwn, "list", Reader::list, run_list},
-                                                 {kOfProject, "check", Reader::check_of_project, nullptr},
-                                                 {kOfProject, "exam", Reader::exam_of_project, nullptr},
-                                                 {kOfProject, "replay", Reader::replay_of_project, nullptr}};
+  static const std::vector<CommandCode> codes = {
+      {kOwn, "replay", Reader::replay, run_replay},
+      {kOwn, "groups", Reader::groups, run_groups},
+      {kOwn, "layers", Reader::layers, run_layers},
+      {kOwn, "schedule", Reader::schedule, run_schedule},
+      {kOwn, "shards", Reader::shards, run_shards},
+      {kOwn, "memory", Reader::memory, run_memory},
+      {kOwn, "check", Reader::check, run_check},
+      {kOwn, "exam", Reader::exam | Reader::exam_of_program, run_exam},
+      {kOwn, "inspect", Reader::inspect, run_inspect},
+      {kOwn, "run", Reader::run, run_run},
+      {kOwn, "compare", Reader::compare, run_compare},
+      {kOwn, "list", Reader::list, run_list},
+      {kOfProject, "check", Reader::check_of_project, nullptr},
+      {kOfProject, "exam", Reader::exam_of_project, nullptr},
+      {kOfProject, "replay", Reader::replay_of_project, nullptr}};
   return codes;
 }
 

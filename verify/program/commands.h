@@ -11,7 +11,7 @@
 ///   replay    proves scenarios, one row per check; this is the main command
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
-///   exam      plants faults in cases, and says which of them the properties catch
+///   exam      plants faults in cases, and says which of them the properties catch; or in a program in Python
 ///   inspect   says which ranks a job that hung waits for, from its flight-recorder dumps
 ///   run       runs a program in Python as virtual ranks, and says which of them cannot go on
 ///   compare   holds values that ranks have written into folders against those of another run
@@ -62,5 +62,7 @@ int run_list(const Call& call);
 int check_cases(const Call& call, const CaseList& cases);
 /// The command exam, for these cases. `catalogue` has the files of --catalogue if the command line has none.
 int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue);
+/// The command exam, for the program behind "--".
+int exam_program(const Call& call);
 
 }  // namespace verify

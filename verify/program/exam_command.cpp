@@ -21,6 +21,7 @@
 #include "verify/properties/bench.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
+#include "verify/requests/option_readers.h"
 #include "verify/requests/scenario.h"
 #include "verify/vocabulary/nearest_name.h"
 
@@ -316,6 +317,8 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   const CaseOptions options = case_options(line.settings);
   require_fault_names(options.faults);
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
+  if (!line.program.empty())
+    refuse_by("option_without_effect", "--", call.called + " exam", call.called + " exam without a program");
   if (asks_for_power && (asks_for_bugs || !options.faults.empty()))
     refuse_by("option_without_effect/power", asks_for_bugs ? "--catalogue" : "--fault");
   if (asks_for_bugs) return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios);
@@ -334,6 +337,13 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   return exit_code_of(exam);
 }
 
-int run_exam(const Call& call) { return exam_cases(call, all_cases(), catalogue_files()); }
+int run_exam(const Call& call) {
+  if (!call.line.program.empty()) {
+    require_fault_names(call.line.settings.texts("fault"));
+    return exam_program(call);
+  }
+  require_read_by(call.line.settings, Reader::exam, "exam");
+  return exam_cases(call, all_cases(), catalogue_files());
+}
 
 }  // namespace verify

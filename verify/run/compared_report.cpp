@@ -18,14 +18,13 @@ std::string verdict_of(const ComparedRow& row) {
   return row.compared.holds() ? "holds" : "falsified";
 }
 
-/// Returns "the gradient of x in step 0 on ranks 0, 1: it is zero".
-std::string sentence_of(const WrongValue& wrong) {
+}  // namespace
+
+std::string wrong_sentence(const WrongValue& wrong) {
   const std::vector<int> ranks(wrong.ranks.begin(), wrong.ranks.end());
   const std::string where = ranks.empty() ? "" : " on " + sim::text_of_ranks(ranks);
   return fmt::format("{}{}: {}", text_of(wrong.key), where, wrong.what);
 }
-
-}  // namespace
 
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows) {
   const auto holding =
@@ -45,10 +44,10 @@ std::string wrong_text(const std::string& name, const ComparedValues& compared, 
   if (!compared.incomparable.empty())
     return fmt::format("\n{}: its numbers are not those of the reference: {}\n", name, compared.incomparable);
   if (compared.wrong.empty()) return "";
-  std::string text = fmt::format("\n{}: {}\n", name, sentence_of(compared.wrong.front()));
+  std::string text = fmt::format("\n{}: {}\n", name, wrong_sentence(compared.wrong.front()));
   constexpr std::size_t kShown = 3;
   for (std::size_t i = 1; i < std::min(kShown, compared.wrong.size()); ++i)
-    text += fmt::format("  then       {}\n", sentence_of(compared.wrong[i]));
+    text += fmt::format("  then       {}\n", wrong_sentence(compared.wrong[i]));
   if (compared.wrong.size() > kShown)
     text += fmt::format("  ... and {} more\n", compared.wrong.size() - kShown);
   return text + end;

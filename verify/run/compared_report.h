@@ -19,6 +19,8 @@ struct ComparedRow {
   const ComparedValues& compared;
 };
 
+/// Returns "the gradient of x in step 0 on ranks 0, 1: it is zero".
+std::string wrong_sentence(const WrongValue& wrong);
 /// Returns the sentence "1 of 2 layouts compute what the reference computes", and the table of all.
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows);
 /// Returns what is wrong with one, and then the end; "" if nothing is.

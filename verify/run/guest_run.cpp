@@ -51,10 +51,29 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
   return request;
 }
 
+namespace {
+
+/// Returns the faults of a request as with_faults() takes them. For each that makes a call early the program
+/// runs without faults first.
+std::vector<Fault> faults_of(GuestStart& start, const GuestRequest& request, sim::Device& device) {
+  std::vector<Fault> faults = parsed_faults(request.faults);
+  for (Fault& fault : faults) {
+    if (fault.kind != FaultKind::early) continue;
+    sim::GuestRecord unused;
+    GuestProcesses processes(start, request.command, [](const GuestLine&) {});
+    fault =
+        with_calls_before({fault}, request.world, device, sim::guest_program(processes.ends(), unused))[0];
+    processes.finish();
+  }
+  return faults;
+}
+
+}  // namespace
+
 GuestRun run_guests(GuestStart& start, const GuestRequest& request, GuestPipes::Print print,
                     sim::GuestRecord& record) {
-  const std::vector<Fault> faults = parsed_faults(request.faults);
   sim::CpuDevice device;
+  const std::vector<Fault> faults = faults_of(start, request, device);
   sim::CountingDevice counting(device);
   GuestProcesses processes(start, request.command, std::move(print));
   GuestRun run;

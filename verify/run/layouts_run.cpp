@@ -153,6 +153,13 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
 
 LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const PrintOfRun& print,
                        sim::GuestRecord& record) {
+  auto each = request.layouts.begin();
+  const auto next = [&](LayoutRun*) { return each == request.layouts.end() ? nullptr : &*each++; };
+  return run_layouts(start, request, next, print, record);
+}
+
+LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const NextLayout& next,
+                       const PrintOfRun& print, sim::GuestRecord& record) {
   LayoutsRun all;
   all.reference = run_and_keep(start, request.reference, print, record);
   const GlobalValues right = global_values(all.reference.report, record);
@@ -177,20 +184,22 @@ LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const P
     return all;
   }
   const WatchReference watch(all.watched, request.twin ? &watched_twin : nullptr);
-  for (const LayoutRequest& each : request.layouts) {
-    LayoutRun one{.name = each.name, .run = run_and_keep(start, each, print, record), .compared = {}};
+  for (LayoutRun* latest = nullptr;;) {
+    const LayoutRequest* const each = next(latest);
+    if (latest != nullptr)
+      for (sim::RankReport& rank : latest->run.report.ranks) rank.published.clear();
+    if (each == nullptr) return all;
+    LayoutRun one{.name = each->name, .run = run_and_keep(start, *each, print, record), .compared = {}};
     one.compared.incomparable = other_data(record.told, all.told);
     const GlobalValues own = global_values(one.run.report, record);
     if (!one.is_broken()) all.left_out.merge(not_compared(own, right));
-    const NamesOfLayout names{each.sizes, record.groups};
+    const NamesOfLayout names{each->sizes, record.groups};
     if (!one.is_broken() && one.compared.incomparable.empty())
       one.compared = compared_values(own, right, names, judged);
     if (!one.is_broken() && one.compared.incomparable.empty())
       one.watched = watch.compared(watched_values(one.run.report, record), names, one.compared.holds());
-    for (sim::RankReport& rank : one.run.report.ranks) rank.published.clear();
-    all.layouts.push_back(std::move(one));
+    latest = &all.layouts.emplace_back(std::move(one));
   }
-  return all;
 }
 
 }  // namespace verify

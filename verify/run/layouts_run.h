@@ -69,4 +69,11 @@ using PrintOfRun = std::function<void(const std::string& run, const GuestLine& l
 LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const PrintOfRun& print,
                        sim::GuestRecord& record);
 
+/// Returns what is run next, or null at the end. It gets what came of the run before, with all that its ranks
+/// have published; null at first.
+using NextLayout = std::function<const LayoutRequest*(LayoutRun* latest)>;
+/// Runs the reference, and then not the layouts of the request, but what `next` returns.
+LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const NextLayout& next,
+                       const PrintOfRun& print, sim::GuestRecord& record);
+
 }  // namespace verify

@@ -142,7 +142,7 @@ void take_rest(const std::vector<std::string>& words, const std::string& help, C
     line.scenarios = words;
     return;
   }
-  if (line.command == "run") {
+  if (line.command == "run" || line.command == "exam") {
     line.program = words;
     return;
   }

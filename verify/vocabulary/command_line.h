@@ -4,7 +4,7 @@
 /// as "--option value" or "--option=value". "--flag=false" turns off a flag that a scenario sets.
 /// The words behind "--" are the command line of a run: "-- torchrun pretrain_gpt.py --num-layers 32" is
 /// "--command 'torchrun pretrain_gpt.py --num-layers 32'". Behind "inspect --" they are its dumps, if they
-/// are files and none stands before. Behind "run --" they are the program that is run.
+/// are files and none stands before. Behind "run --" and "exam --" they are a program that is run.
 ///
 /// Errors  missing_value: an option without the value it needs; those of option_source.h.
 
@@ -20,7 +20,7 @@ struct CommandLine {
   std::string command;  // empty: none was given
   std::vector<std::string> scenarios;
   Settings settings;
-  std::vector<std::string> program;  // of the command run
+  std::vector<std::string> program;  // of the commands run and exam
   RunArguments run;  // what --from and --command give (requested_run.h); of no run without them
   bool help = false;
   bool version = false;

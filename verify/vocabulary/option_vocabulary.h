@@ -69,6 +69,7 @@ enum class Reader : std::uint32_t {
   exam_of_project = 1U << 16U,  // exam of such a program
   run = 1U << 17U,
   compare = 1U << 18U,
+  exam_of_program = 1U << 19U,  // exam of a program in Python, whose words are behind "--"
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

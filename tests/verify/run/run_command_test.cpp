@@ -80,6 +80,14 @@ TEST_F(RunCommand, APlantedFaultIsMetInTheProgram) {
   EXPECT_TRUE(has(run.out, "rank 0")) << run.out;
 }
 
+TEST_F(RunCommand, ACallIsMadeEarly) {
+  // Both ranks make the second call first, whose result then lacks that of the other one.
+  const test::RunResult run =
+      run_of("call('barrier', 7)\ncall('barrier', 9)\n", "--ranks 2 --plant main:early@call=1");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "2 ranks made 4 calls")) << run.out;
+}
+
 TEST_F(RunCommand, ADrawnScheduleHasTheSameResult) {
   const std::string program = R"(
 at = link.memory.take(8)
