@@ -165,6 +165,7 @@ RC_GTEST_PROP(WatchedValues, TermsOfASumThatIsMissingAreNamed, ()) {
   Watched one = drawn_watched();
   const std::int64_t terms = *rc::gen::inRange(2, 4);
   one.tp = one.cp = 1;
+  if (one.dp_cuts_samples) one.dp = 1;  // terms alone do not say how an axis is cut
   // The parts of tp are copies here: ranks of a group of tp hold the same places.
   Publications reference(1), parts(static_cast<int>(terms * one.dp));
   std::vector<sim::GuestGroup> groups;
