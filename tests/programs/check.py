@@ -275,6 +275,15 @@ def first_module(layout: str, words: str, first: str) -> str:
     return "" if code == 1 and is_named else f"exit code {code}\n{output}"
 
 
+def shrunk() -> str:
+    """Returns what is wrong with the smallest run that has the mistake of a layout."""
+    layouts = "pp2; tp2 sp zero --mistake no_mark"
+    code, output = compared_values(("--shrink", "--layouts", layouts), "mistakes --num-layers 2 --global-batch-size 2")
+    last = output[output.find("\nshrunk ") :]
+    is_smallest = " to tp2 sp --mistake no_mark on 2 ranks:" in last and "--num-layers 1 --global-batch-size 1\n" in last
+    return "" if code == 1 and is_smallest and "the sum over tp (ranks 0, 1) is missing" in last else f"exit code {code}\n{output}"
+
+
 def own_names() -> str:
     """Returns what is wrong with what is said of a value that only a layout has."""
     code, output = compared_values(("--layouts", "dp2"), "named_values own_names")
@@ -424,6 +433,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "predictions", lambda: same_values("tp2 sp pp2 zero", PREDICTIONS, told)))
     checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values")))
     checks.append(Check("compare", "named_values own_names", own_names))
+    checks.append(Check("compare", "shrunk", shrunk))
     for words, layouts, reasons in WATCHED:
         checks.append(Check("compare", "watched " + layouts, lambda w=words, x=layouts, r=reasons: watched(w, x, r)))
     for layout, words, first in FIRST_MODULES:

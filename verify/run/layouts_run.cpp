@@ -99,6 +99,28 @@ LayoutsRequest with_twin(LayoutsRequest all) {
   return all;
 }
 
+/// What layouts are held against. It refers to all of it.
+struct HeldAgainst {
+  const GlobalValues& values;
+  const std::string& told;
+  const JudgedBy& judged;
+  const WatchReference& watch;
+};
+
+/// Compares a layout that has run to its end.
+void compare_layout(LayoutRun& one, const std::vector<std::pair<std::string, std::int64_t>>& sizes,
+                    const sim::GuestRecord& record, const HeldAgainst& right,
+                    std::set<std::string>& left_out) {
+  const GlobalValues own = global_values(one.run.report, record);
+  const NamesOfLayout names{sizes, record.groups};
+  left_out.merge(not_compared(own, right.values));
+  one.compared.incomparable = other_data(record.told, right.told);
+  if (!one.compared.incomparable.empty()) return;
+  one.compared = compared_values(own, right.values, names, right.judged);
+  if (!one.compared.incomparable.empty()) return;
+  one.watched = right.watch.compared(watched_values(one.run.report, record), names, one.compared.holds());
+}
+
 }  // namespace
 
 int LayoutsRun::exit_code() const {
@@ -190,14 +212,8 @@ LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const N
       for (sim::RankReport& rank : latest->run.report.ranks) rank.published.clear();
     if (each == nullptr) return all;
     LayoutRun one{.name = each->name, .run = run_and_keep(start, *each, print, record), .compared = {}};
-    one.compared.incomparable = other_data(record.told, all.told);
-    const GlobalValues own = global_values(one.run.report, record);
-    if (!one.is_broken()) all.left_out.merge(not_compared(own, right));
-    const NamesOfLayout names{each->sizes, record.groups};
-    if (!one.is_broken() && one.compared.incomparable.empty())
-      one.compared = compared_values(own, right, names, judged);
-    if (!one.is_broken() && one.compared.incomparable.empty())
-      one.watched = watch.compared(watched_values(one.run.report, record), names, one.compared.holds());
+    if (!one.is_broken())
+      compare_layout(one, each->sizes, record, {right, all.told, judged, watch}, all.left_out);
     latest = &all.layouts.emplace_back(std::move(one));
   }
 }

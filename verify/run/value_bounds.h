@@ -12,8 +12,8 @@
 ///         it in the step: parameters, values that the program names, states of one name, and all else. It is
 ///         no less than in f64. A step in which the twin has no error is judged without it. The 16 is chosen.
 ///         States of one name are a kind. Sums of squares of gradients, such as exp_avg_sq, are judged by
-///         their roots. Such a root is the length of a vector of gradients, so its error is at most the length
-///         of their errors. If roots of at most r may differ by B, then squares by B (2 r + B).
+///         their roots. Such a root is the length of a vector of gradients, so its error is at most the
+///         length of their errors. If roots of at most r may differ by B, then squares by B (2 r + B).
 
 #include <cstdint>
 #include <map>

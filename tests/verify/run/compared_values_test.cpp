@@ -508,7 +508,7 @@ TEST(States, AWrongOneIsExplainedBeforeTheNextParameters) {
             "the exp_avg of x after step 0: it is 4 (tp is 4) times the right one");
   EXPECT_EQ(said_of_state("exp_avg_sq of x", {4, 16, 64}, names),
             "the exp_avg_sq of x after step 0: it is 4 (dp is 2, squared) times the right one");
-  EXPECT_EQ(said_of_state("exp_avg_sq of x", {0.0625, 0.25, 1}, names),
+  EXPECT_EQ(said_of_state("exp_avg_sq of x", {1. / 16, 1. / 4, 1}, names),
             "the exp_avg_sq of x after step 0: it is 1/16 (tp is 4, squared) of the right one");
   EXPECT_EQ(said_of_state("exp_avg_sq of x", {10, 40, 160}, names),
             "the exp_avg_sq of x after step 0: it is 10 times the right one");
