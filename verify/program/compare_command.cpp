@@ -71,11 +71,9 @@ std::string bound_of(const ComparedFolders& all) {
 }
 
 std::string text_of(const ComparedFolders& all) {
-  std::set<std::string> kinds;
-  for (const auto& [key, value] : all.reference.values.values) kinds.insert(plural_of(key.kind));
   std::string text = fmt::format("{}: {}", verdict_of(all), compared_table("folder", rows_of(all)));
   for (const ComparedFolder& each : all.folders) text += wrong_text(each.read.folder, each.compared, "");
-  text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", fmt::join(kinds, ", "),
+  text += fmt::format("\ncompared   {}\nreference  {}, of {}\nbound      {}\n", kinds_text(rows_of(all)),
                       all.reference.folder, counted(all.reference.ranks, "rank"), bound_of(all));
   return text + left_out_text(all.left_out);
 }

@@ -42,6 +42,12 @@ class RanksOutput {
     if (line.rank >= 0) stream << line.rank << "| ";
     stream << line.text << "\n" << std::flush;
   }
+  /// Writes a part of the result. More runs follow.
+  void write(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    progress_.end();
+    output_.out << text << std::flush;
+  }
   sim::GuestRecord& record() { return record_; }
 
  private:
@@ -94,23 +100,25 @@ int compare_layouts(const Call& call) {
   {
     RanksOutput output(call);
     GuestStart start;
-    const auto runs = [&](const LayoutsRequest& of) {
+    run = run_layouts(
+        start, request, [&](const std::string& name, const GuestLine& line) { output.print(name, line); },
+        output.record());
+    if (!asks_for_json(call.line)) output.write(layouts_text(request, run));
+    const auto in_silence = [&](const LayoutsRequest& of) {
       return run_layouts(
-          start, of, [&](const std::string& name, const GuestLine& line) { output.print(name, line); },
-          output.record());
+          start, of, [](const std::string&, const GuestLine&) {}, output.record());
     };
-    run = runs(request);
     const auto wrong = std::ranges::find_if(
         run.layouts, [](const LayoutRun& layout) { return !layout.compared.wrong.empty(); });
     if (call.line.settings.flag("shrink") && wrong != run.layouts.end())
-      shrunk = shrunk_layout(call.line, call.called, wrong->name, runs);
+      shrunk = shrunk_layout(call.line, call.called, wrong->name, in_silence);
   }
   if (asks_for_json(call.line)) {
     Json document = layouts_json(request, run);
     if (shrunk) document["shrunk"] = shrunk_json(*shrunk);
     write_json(call, document);
-  } else {
-    call.output.out << layouts_text(request, run) << (shrunk ? shrunk_text(*shrunk) : "");
+  } else if (shrunk) {
+    call.output.out << shrunk_text(*shrunk);
   }
   return run.exit_code();
 }

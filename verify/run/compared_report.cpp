@@ -40,6 +40,14 @@ std::string compared_table(const std::string& called, const std::vector<Compared
                      called, table.text("  "));
 }
 
+std::string kinds_text(const std::vector<ComparedRow>& rows) {
+  std::set<PublishedKind> kinds;
+  for (const ComparedRow& row : rows) kinds.insert(row.compared.kinds.begin(), row.compared.kinds.end());
+  std::vector<std::string> names;
+  for (const PublishedKind kind : kinds) names.push_back(plural_of(kind));
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::string wrong_text(const std::string& name, const ComparedValues& compared, const std::string& end) {
   if (!compared.incomparable.empty())
     return fmt::format("\n{}: its numbers are not those of the reference: {}\n", name, compared.incomparable);

@@ -23,6 +23,8 @@ struct ComparedRow {
 std::string wrong_sentence(const WrongValue& wrong);
 /// Returns the sentence "1 of 2 layouts compute what the reference computes", and the table of all.
 std::string compared_table(const std::string& called, const std::vector<ComparedRow>& rows);
+/// Returns the kinds of values that were compared: "parameters, losses".
+std::string kinds_text(const std::vector<ComparedRow>& rows);
 /// Returns what is wrong with one, and then the end; "" if nothing is.
 std::string wrong_text(const std::string& name, const ComparedValues& compared, const std::string& end);
 /// Returns the line that names what is not compared; "" if there is nothing.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "verify/output/phrases.h"
 #include "verify/run/wrong_value.h"
@@ -75,9 +76,13 @@ std::string why_incomparable(const GlobalValues& layout, const GlobalValues& ref
   return reasons.front() + more;
 }
 
-/// Compares one value of the right shape. What is right raises the worst slack.
+/// Whether a place is among some, which are none or all that a value has.
+bool is_among(const std::vector<bool>& places, std::size_t place) { return !places.empty() && places[place]; }
+
+/// Compares one value of the right shape, but for elements that are `free`. What is right raises the worst
+/// slack.
 WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vector<double>& serial,
-                    double bound, double& worst_slack) {
+                    double bound, const std::vector<bool>& free, double& worst_slack) {
   std::vector<bool> wrong(serial.size()), present(serial.size());
   WrongValue value{.key = key, .elements = std::ssize(serial)};
   for (const Piece& piece : got.pieces) {
@@ -86,6 +91,7 @@ WrongValue compared(const ValueKey& key, const GlobalValue& got, const std::vect
       const double right = serial[place];
       const double error = piece.elements[i] == right ? 0 : std::abs(piece.elements[i] - right);
       present[place] = true;
+      if (is_among(free, place)) continue;
       if (error <= bound) {
         if (bound > 0) worst_slack = std::max(worst_slack, error / bound);
         continue;
@@ -108,7 +114,11 @@ class Comparison {
  public:
   Comparison(const GlobalValues& layout, const GlobalValues& reference, const NamesOfLayout& names,
              const JudgedBy& judged)
-      : layout_(layout), reference_(reference), names_(names), bounds_(reference, judged) {
+      : layout_(layout),
+        reference_(reference),
+        names_(names),
+        bounds_(reference, judged),
+        has_twin_(judged.twin != nullptr) {
     result_.incomparable = bounds_.objection();
     const std::vector<std::string> beside = parameters_beside(layout, reference);
     only_here_.insert(beside.begin(), beside.end());
@@ -135,6 +145,7 @@ class Comparison {
     const StoredValue& stored = reference_.values.at(key);
     const auto own = layout_.values.find(key);
     ++result_.values;
+    result_.kinds.insert(key.kind);
     result_.elements += stored.count();
     if (own == layout_.values.end()) return add_wrong(key, stored, "no rank has it");
     if (const std::string other = other_shape(own->second, stored); !other.empty())
@@ -147,16 +158,43 @@ class Comparison {
     }
     const double bound = bounds_.of(key, largest_of(serial));
     double of_reference = 0;
-    if (const WrongValue two = compared(key, right, serial, bound, of_reference); two.wrong > 0) {
+    if (const WrongValue two = compared(key, right, serial, bound, {}, of_reference); two.wrong > 0) {
       result_.incomparable = fmt::format("{}: ranks of the reference hold different copies", text_of(key));
       return;
     }
-    WrongValue value = compared(key, got, serial, bound, result_.worst_slack);
+    WrongValue value = compared(key, got, serial, bound, free_elements(key), result_.worst_slack);
+    if (key.kind == PublishedKind::gradient && !has_twin_) learn_noise(key.name, got, serial, bound);
     if (value.wrong == 0) return;
     const SeenValue seen{value, got, serial, bound, layout_, reference_, names_};
     if (value.what.empty())
       value.what = std::ssize(result_.wrong) < kExplained ? explained_value(seen) : measured_value(seen);
     result_.wrong.push_back(std::move(value));
+  }
+
+  /// Learns which elements of a gradient are zero but for rounding, and not exactly.
+  void learn_noise(const std::string& parameter, const GlobalValue& got, const std::vector<double>& serial,
+                   double bound) {
+    std::vector<bool> noise(serial.size());
+    for (const Piece& piece : got.pieces)
+      for (std::size_t i = 0; i < piece.places.size(); ++i) {
+        const auto place = static_cast<std::size_t>(piece.places[i]);
+        const double own = std::abs(piece.elements[i]), right = std::abs(serial[place]);
+        if (own <= bound && right <= bound && std::max(own, right) > 0) noise[place] = true;
+      }
+    if (std::ranges::find(noise, true) == noise.end()) return;
+    std::vector<bool>& known = noise_[parameter];
+    known.resize(serial.size());
+    for (std::size_t i = 0; i < noise.size(); ++i) known[i] = known[i] || noise[i];
+  }
+
+  /// Returns which elements of a value are not judged; none if all are.
+  std::vector<bool> free_elements(const ValueKey& key) const {
+    const NamesOfState names = names_of_state(key);
+    const bool is_updated = key.kind == PublishedKind::parameter || names.state == "main_param";
+    const auto noise = noise_.find(names.parameter);
+    if (!is_updated || noise == noise_.end()) return {};
+    return std::cmp_equal(noise->second.size(), reference_.values.at(key).count()) ? noise->second
+                                                                                   : std::vector<bool>{};
   }
 
   void add_wrong(const ValueKey& key, const StoredValue& stored, const std::string& what) {
@@ -178,7 +216,9 @@ class Comparison {
   const GlobalValues &layout_, &reference_;
   const NamesOfLayout& names_;
   ValueBounds bounds_;
-  std::set<std::string> only_here_;  // parameters
+  bool has_twin_;
+  std::set<std::string> only_here_;                 // parameters
+  std::map<std::string, std::vector<bool>> noise_;  // of parameters: elements without a true gradient
   ComparedValues result_;
 };
 

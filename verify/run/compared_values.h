@@ -2,6 +2,9 @@
 
 /// A training on a layout, held against the same training on another one, such as one rank: every element
 /// that any rank has published, in the order in which a step computes them.
+///
+/// Exact   an element whose gradient is zero but for rounding may be updated by anything, if the optimizer
+///         divides by gradients. Without a twin, such an element of a parameter is not judged after its step.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +34,10 @@ struct NamesOfLayout {
 };
 
 struct ComparedValues {
-  std::int64_t values = 0;    // that were compared
-  std::int64_t elements = 0;  // of them
-  double worst_slack = 0;     // the largest share of its bound that the error of a right element takes
+  std::int64_t values = 0;             // that were compared
+  std::int64_t elements = 0;           // of them
+  std::set<PublishedKind> kinds = {};  // of these
+  double worst_slack = 0;  // the largest share of its bound that the error of a right element takes
   std::vector<WrongValue> wrong = {};
   std::string incomparable = {};  // why no numbers were compared; "" if they were
   bool holds() const { return wrong.empty() && incomparable.empty() && values > 0; }

@@ -21,7 +21,7 @@ Descriptor settings_file(const GuestCommand& command) {
                               {"draws_weights", command.publishes == Publishes::with_drawn_weights},
                               {"exact", command.computes_in_f64},
                               {"watched", command.watched}};
-  std::string text = all.dump();
+  std::string text = all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (const std::string& word : command.start.python.program) text += '\0' + word;
   Descriptor file = GuestPipes::memory_file("shardproof-run");
   const ssize_t written = pwrite(file.number(), text.data(), text.size(), 0);

@@ -70,13 +70,17 @@ void send_descriptors(int to, const int* first, std::size_t count, char more) {
   }
 }
 
-/// Whether a process ends within a time. It stays there to be waited for.
+/// Whether a process has ended. It stays there to be waited for.
+bool has_ended(pid_t process) {
+  siginfo_t info = {};
+  const int result = waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT);
+  return result != 0 || info.si_pid == process;
+}
+
 bool ends_within(pid_t process, std::chrono::milliseconds time) {
   constexpr std::chrono::milliseconds kStep{5};
   for (std::chrono::milliseconds waited{0}; waited < time; waited += kStep) {
-    siginfo_t info = {};
-    if (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return true;
-    if (info.si_pid == process) return true;
+    if (has_ended(process)) return true;
     std::this_thread::sleep_for(kStep);
   }
   return false;
@@ -85,7 +89,8 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 }  // namespace
 
 bool GuestStart::serves(const StartCommand& command) const {
-  return keeper_ > 0 && !has_ended_ && command_.python.interpreter == command.python.interpreter &&
+  return keeper_ > 0 && !has_ended_ && !has_ended(keeper_) &&
+         command_.python.interpreter == command.python.interpreter &&
          command_.variables == command.variables && command_.client_folder == command.client_folder;
 }
 

@@ -28,7 +28,7 @@ namespace {
 pid_t parent_of(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   std::string line;
-  std::getline(file, line);
+  std::getline(file, line, '\0');  // a name may have a newline
   const std::size_t name_end = line.rfind(") ");
   int parent = 0;
   if (name_end != std::string::npos && name_end + 4 < line.size())
@@ -140,6 +140,8 @@ void become_keeper(int life, const std::function<void()>& become, const std::fun
   sigaddset(&of_children, SIGCHLD);
   sigprocmask(SIG_BLOCK, &of_children, &blocked_before);
   const int child_signals = signalfd(-1, &of_children, SFD_CLOEXEC);
+  std::signal(SIGCHLD,
+              SIG_DFL);  // whoever has started this process may ignore it, and nobody could wait then
   const auto terminates_before = std::signal(SIGTERM, SIG_IGN);  // it is for the program, whose group this is
   const pid_t starter = child_signals < 0 ? -1 : fork();
   if (starter == 0) {

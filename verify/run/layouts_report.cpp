@@ -49,17 +49,22 @@ std::string told(const LayoutRun& layout, const GuestRequest& request) {
 
 /// Says what the verdict is about.
 std::string bound(const LayoutsRequest& request, const LayoutsRun& run) {
-  std::vector<std::string> kinds;
-  for (const PublishedKind kind : run.kinds) kinds.push_back(plural_of(kind));
   const char* const floats =
       request.twin ? "in the program's floats (bound: 16 times the errors of the reference against f64)"
                    : "in f64";
   std::string text = fmt::format(
       "\ncompared   {} of {}, {}, on the CPU, without dropout{}\nreference  {}, as {}\n",
-      fmt::join(kinds, ", "), counted(run.steps, "step"), floats,
+      kinds_text(rows_of(request, run)), counted(run.steps, "step"), floats,
       request.draws_weights ? "; weights of Megatron's models are drawn from their names" : "",
       text_of(request.reference.request.words), counted(request.reference.request.command.ranks, "rank"));
   return text + left_out_text(run.left_out) + unmatched_text(run.watched);
+}
+
+/// Says how a program is compared that does not take Megatron's options.
+std::string hint_of_options(const LayoutsRequest& request) {
+  if (request.layouts.front().name == kTheProgram) return "";
+  return "\n--layouts gives the program options of Megatron. Another program is compared with itself on one "
+         "rank\nby --ranks N --against ''\n";
 }
 
 Json json_of(const ComparedRow& row, const LayoutRun& layout) {
@@ -76,7 +81,7 @@ Json json_of(const ComparedRow& row, const LayoutRun& layout) {
 std::string layouts_text(const LayoutsRequest& request, const LayoutsRun& run) {
   if (!run.reference.is_clean())
     return "broken: the reference does not run to its end\n\n" +
-           guest_run_text(request.reference.request, run.reference);
+           guest_run_text(request.reference.request, run.reference) + hint_of_options(request);
   if (run.layouts.empty())
     return "nothing compared: the program makes no step of an optimizer, and publishes no values itself\n";
   std::string text = fmt::format("{}: {}", verdict_of(run), compared_table("layout", rows_of(request, run)));

@@ -160,7 +160,7 @@ LayoutsRequest layouts_request_of(const CommandLine& line, const std::string& ca
     const std::vector<std::string> words = words_of(settings.text("against", ""));
     base.world.reproduce = faultless.world.reproduce = reproducing(line, called, "");
     return with_twin({.reference = {"reference", {}, with_words(faultless, ranks, words)},
-                      .layouts = {{"the program", {}, with_words(base, base.command.ranks, {})}},
+                      .layouts = {{kTheProgram, {}, with_words(base, base.command.ranks, {})}},
                       .draws_weights = draws});
   }
   LayoutsRequest all{.reference = request_of(faultless, layout_in_words("dp1")), .draws_weights = draws};
@@ -189,7 +189,6 @@ LayoutsRun run_layouts(GuestStart& start, const LayoutsRequest& request, const N
   all.watched = watched_values(all.reference.report, record);
   all.steps = right.steps();
   all.left_out = right.left_out;
-  for (const auto& [key, value] : right.values) all.kinds.insert(key.kind);
   if (!all.reference.is_clean() || right.values.empty()) return all;
   GuestRun twin;
   GlobalValues of_twin;

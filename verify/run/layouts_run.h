@@ -26,8 +26,11 @@
 
 namespace verify {
 
+/// The name of a program that is compared with itself, and has no layout in words.
+inline constexpr const char* kTheProgram = "the program";
+
 struct LayoutRequest {
-  std::string name;                                         // "tp2 zero", or "the program"
+  std::string name;                                         // "tp2 zero", or kTheProgram
   std::vector<std::pair<std::string, std::int64_t>> sizes;  // ("tp", 2); as far as they are known
   GuestRequest request;
 };
@@ -52,7 +55,6 @@ struct LayoutsRun {
   GuestRun reference;
   std::string told;                // by the reference: its arguments
   std::int64_t steps = 0;          // of the reference that have values
-  std::set<PublishedKind> kinds;   // of its values
   std::set<std::string> left_out;  // what is not compared
   WatchedValues watched = {};      // of the reference
   std::vector<LayoutRun> layouts;  // none where the reference is broken or has no values

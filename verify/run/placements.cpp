@@ -85,9 +85,12 @@ std::vector<Division> with_pairs(const std::vector<Division>& single, std::size_
 
 /// Returns the places of one part of an axis.
 std::vector<std::int64_t> taken(const std::vector<std::int64_t>& axis, const AxisCut& cut, int rank) {
-  const std::int64_t chunks = cut.as == CutAs::contiguous ? cut.parts : 2 * cut.parts;
+  std::int64_t chunks = cut.as == CutAs::contiguous ? cut.parts : 2 * cut.parts;
+  if (cut.as == CutAs::interleaved) chunks = std::ssize(axis);
   const std::int64_t size = std::ssize(axis) / chunks, part = cut.part.at(rank);
   std::vector<std::int64_t> numbers{part};
+  for (std::int64_t next = part + cut.parts; cut.as == CutAs::interleaved && next < chunks; next += cut.parts)
+    numbers.push_back(next);
   if (cut.as == CutAs::mirrored) numbers.push_back(chunks - 1 - part);
   if (cut.as == CutAs::halves) numbers.push_back(cut.parts + part);
   std::vector<std::int64_t> places;
@@ -98,18 +101,9 @@ std::vector<std::int64_t> taken(const std::vector<std::int64_t>& axis, const Axi
 
 using Cuts = std::vector<AxisCut>;
 
-/// Returns the ways in which an axis is cut into parts of a size.
-std::vector<Cuts> cuts_of_axis(std::int64_t whole, std::int64_t size, const std::vector<Division>& single,
-                               const std::vector<Division>& divisions) {
-  if (whole == size) return {{}};
-  if (size == 0 || whole % size != 0) return {};
-  const std::int64_t parts = whole / size;
-  std::vector<Cuts> all;
-  for (const CutAs as : {CutAs::contiguous, CutAs::mirrored, CutAs::halves}) {
-    if (as != CutAs::contiguous && size % 2 != 0) continue;
-    for (const Division& division : divisions)
-      if (division.parts == parts) all.push_back({{as, parts, division.part}});
-  }
+/// Adds the ways in which a mirrored part is cut once more.
+void add_cut_twice(std::int64_t whole, std::int64_t parts, const std::vector<Division>& single,
+                   std::vector<Cuts>& all) {
   for (const Division& outer : single) {
     if (parts % outer.parts != 0 || whole / outer.parts % 2 != 0) continue;
     for (const Division& inner : single)
@@ -117,6 +111,23 @@ std::vector<Cuts> cuts_of_axis(std::int64_t whole, std::int64_t size, const std:
         all.push_back(
             {{CutAs::mirrored, outer.parts, outer.part}, {CutAs::contiguous, inner.parts, inner.part}});
   }
+}
+
+/// Returns the ways in which an axis is cut into parts of a size.
+std::vector<Cuts> cuts_of_axis(std::int64_t whole, std::int64_t size, const std::vector<Division>& single,
+                               const std::vector<Division>& divisions) {
+  if (whole == size) return {{}};
+  if (size == 0 || whole % size != 0) return {};
+  const std::int64_t parts = whole / size;
+  std::vector<Cuts> all;
+  for (const CutAs as : {CutAs::contiguous, CutAs::mirrored, CutAs::halves, CutAs::interleaved}) {
+    const bool needs_halves = as == CutAs::mirrored || as == CutAs::halves;
+    if (size == 1 && as != CutAs::contiguous) continue;  // it is the same
+    if (needs_halves && size % 2 != 0) continue;
+    for (const Division& division : divisions)
+      if (division.parts == parts) all.push_back({{as, parts, division.part}});
+  }
+  add_cut_twice(whole, parts, single, all);
   return all;
 }
 

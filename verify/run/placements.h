@@ -4,8 +4,9 @@
 /// cut among the ranks of groups of the program, and the values of several forwards may be theirs.
 ///
 /// Shapes  an axis of the whole that is k times as long as that of a part is cut into k parts: contiguous
-///         ones, the chunks r and 2k-1-r of 2k, as context parallelism cuts, or r and k+r, as gated layers
-///         do. A cut of the second kind may be cut once more, as sequence parallelism does.
+///         ones, the chunks r and 2k-1-r of 2k, as context parallelism cuts, r and k+r, as gated layers do,
+///         or every k-th element, as samplers deal samples. A cut of the second kind may be cut once more, as
+///         sequence parallelism does.
 /// Exact   a rank's part is its place in its group, or in the group of those of two kinds of groups. Each way
 ///         has all parts on some rank.
 
@@ -20,7 +21,7 @@ namespace verify {
 /// The part of each rank that holds a value; all numbers below the number of parts occur.
 using PartOfRank = std::map<int, std::int64_t>;
 
-enum class CutAs { contiguous, mirrored, halves };
+enum class CutAs { contiguous, mirrored, halves, interleaved };
 
 struct AxisCut {
   CutAs as = CutAs::contiguous;

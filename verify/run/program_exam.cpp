@@ -58,7 +58,7 @@ std::string text_of_wrong(const ComparedValues& compared) {
 /// Returns the requests of a command line: one for each layout, or one for the program as it is.
 LayoutsRequest requests_of(const CommandLine& line, const std::string& called, bool compares) {
   if (compares) return layouts_request_of(line, called);
-  const LayoutRequest one = {"the program", {}, guest_request_of(line, called)};
+  const LayoutRequest one = {kTheProgram, {}, guest_request_of(line, called)};
   return {.reference = one, .layouts = {one}};
 }
 
@@ -72,7 +72,7 @@ class Examiner {
     if (latest != nullptr) planted_ ? judge(*latest) : learn(*latest);
     const std::size_t layouts = request_.healthy.layouts.size();
     if (!exam_.holds) return nullptr;
-    if (published_.size() < layouts) return &request_.healthy.layouts[published_.size()];
+    if (published_.size() < layouts) return healthy();
     if (!planted_) choose();
     if (exam_.rows.size() == planned_.size()) return nullptr;
     const PlannedRun& now = planned_[exam_.rows.size()];
@@ -81,6 +81,12 @@ class Examiner {
     if (!exam_.is_whole) return nullptr;
     planted_ = request_with(now);
     return &*planted_;
+  }
+  /// Returns the next layout without a fault.
+  const LayoutRequest* healthy() {
+    const LayoutRequest& one = request_.healthy.layouts[published_.size()];
+    exam_.is_whole = goes_on_(published_.size(), request_.healthy.layouts.size(), one.name);
+    return exam_.is_whole ? &one : nullptr;
   }
   bool plants() const { return planted_.has_value(); }
 
@@ -164,8 +170,9 @@ std::int64_t ProgramExam::noticed() const {
 }
 
 int ProgramExam::exit_code() const {
+  if (!is_whole && rows.empty()) return kInterrupted;
   if (!holds) return healthy.exit_code();
-  if (planned == 0) return kUnavailable;
+  if (is_whole && judged() == 0) return kUnavailable;
   if (count(NoticedBy::missed) > 0) return kFalsified;
   return is_whole ? kVerified : kInterrupted;
 }
@@ -194,7 +201,7 @@ ProgramExam run_program_exam(const ProgramExamRequest& request, const ProgramExa
   GuestStart start;
   if (request.compares) {
     exam.healthy = run_layouts(start, request.healthy, next, print_healthy, record);
-    exam.holds = exam.holds && !exam.healthy.layouts.empty();
+    exam.holds = exam.holds && (!exam.is_whole || !exam.healthy.layouts.empty());
     return exam;
   }
   for (LayoutRun* latest = nullptr; const LayoutRequest* each = next(latest);) {

@@ -56,6 +56,8 @@ struct ProgramExam {
 
   std::int64_t count(NoticedBy by) const;
   std::int64_t noticed() const;
+  /// How many faults count: those that are noticed or missed.
+  std::int64_t judged() const { return noticed() + count(NoticedBy::missed); }
   int exit_code() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,20 +24,14 @@ const char* name_of(NoticedBy by) {
   return kNames[static_cast<std::size_t>(by)];
 }
 
-/// How many faults count: those that are noticed or missed.
-std::int64_t faults_that_count(const ProgramExam& exam) {
-  return exam.noticed() + exam.count(NoticedBy::missed);
-}
-
 std::string verdict_of(const ProgramExam& exam) {
-  if (exam.planned == 0) return "nothing examined";
+  if (exam.exit_code() == kUnavailable) return "nothing examined";
   return verdict_name(static_cast<ExitCode>(exam.exit_code()));
 }
 
 /// Returns "41 of 44 faults are noticed: 12 by the calls, 29 by the comparison; 5 without effect".
 std::string score_text(const ProgramExam& exam) {
-  std::string text =
-      fmt::format("{} of {} are noticed", exam.noticed(), counted(faults_that_count(exam), "fault"));
+  std::string text = fmt::format("{} of {} are noticed", exam.noticed(), counted(exam.judged(), "fault"));
   const char* mark = ": ";
   for (const NoticedBy by : kNoticed) {
     if (exam.count(by) == 0) continue;
@@ -75,6 +70,14 @@ std::string missed_text(const ProgramExam& exam) {
   return text;
 }
 
+/// Names the faults without effect.
+std::string without_effect_text(const ProgramExam& exam) {
+  std::vector<std::string> faults;
+  for (const ProgramExamRow& row : exam.rows)
+    if (row.by == NoticedBy::without_effect) faults.push_back(row.layout + " " + row.fault);
+  return faults.empty() ? "" : fmt::format("\nwithout effect: {}\n", fmt::join(faults, "; "));
+}
+
 /// Says what was not planted, and what the verdict is about.
 std::string bound(const ProgramExamRequest& request, const ProgramExam& exam) {
   std::string text;
@@ -100,10 +103,11 @@ std::string program_exam_text(const ProgramExamRequest& request, const ProgramEx
                                                                exam.healthy.layouts.front().run);
     return "no fault is planted, because the program does not hold without one\n\n" + said;
   }
+  if (!exam.is_whole && exam.rows.empty()) return "interrupted: no fault was planted\n";
   if (exam.planned == 0)
     return verdict_of(exam) + ": no call in a group of several ranks can have one of these faults\n";
-  return fmt::format("{}: {}\n\n{}{}{}", verdict_of(exam), score_text(exam), table_of_sites(exam),
-                     missed_text(exam), bound(request, exam));
+  return fmt::format("{}: {}\n\n{}{}{}{}", verdict_of(exam), score_text(exam), table_of_sites(exam),
+                     missed_text(exam), without_effect_text(exam), bound(request, exam));
 }
 
 Json program_exam_json(const ProgramExamRequest& request, const ProgramExam& exam) {
@@ -123,8 +127,8 @@ Json program_exam_json(const ProgramExamRequest& request, const ProgramExam& exa
                    {"missed", exam.count(NoticedBy::missed)},
                    {"unmet", exam.count(NoticedBy::unmet)},
                    {"rows", Json::array()}};
-  if (faults_that_count(exam) > 0)
-    document["score"] = static_cast<double>(exam.noticed()) / static_cast<double>(faults_that_count(exam));
+  if (exam.judged() > 0)
+    document["score"] = static_cast<double>(exam.noticed()) / static_cast<double>(exam.judged());
   for (const NoticedBy by : kNoticed) document["noticed"][name_of(by)] = exam.count(by);
   for (const ProgramExamRow& row : exam.rows)
     document["rows"].push_back({{"layout", row.layout},

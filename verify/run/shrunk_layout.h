@@ -5,12 +5,15 @@
 ///
 /// Shapes  layers and samples are given to the program as --num-layers and --global-batch-size behind its own
 ///         words. Without Megatron's arguments, as the program tells them, the layout alone is made smaller.
+///         Modules are not watched.
 /// Exact   each step takes the first of the smaller runs that is falsified: those without a word of the
 ///         layout, with a divided size, with one layer, half of them and one less, with as few samples as
 ///         replicas take, and half of them. Where none is, nothing of these can be left out alone. A run that
-///         is broken is not falsified.
+///         is broken is not falsified. No run is made twice.
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -21,8 +24,9 @@ namespace verify {
 
 /// The smallest run that was found.
 struct ShrunkLayout {
-  std::string layout;                     // which was made smaller
-  std::optional<LayoutsRequest> request;  // none if the layout held in the first run
+  std::string layout;                         // which was made smaller
+  std::map<std::string, std::int64_t> given;  // to the program: ("--num-layers", 1)
+  std::optional<LayoutsRequest> request;      // none if the layout held in the first run
   LayoutsRun run;
   int tries = 0;
 };
@@ -33,7 +37,7 @@ ShrunkLayout shrunk_layout(const CommandLine& line, const std::string& called, c
 
 /// Returns what is said of it.
 std::string shrunk_text(const ShrunkLayout& shrunk);
-/// tries, reproduce, and the members of a layout (compared_report.h).
+/// tries, given, reproduce, and the members of a layout (compared_report.h).
 Json shrunk_json(const ShrunkLayout& shrunk);
 
 }  // namespace verify

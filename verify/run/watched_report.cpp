@@ -58,6 +58,17 @@ std::string reasons_of(const std::vector<const WatchRow*>& rows) {
   return text;
 }
 
+/// Says what else the first value that differs may mean.
+std::string note_on_first(const ComparedWatch& watch, const WatchRow& first) {
+  if (first.key.step > 0)
+    return "             nothing of step 0 differs: it may follow from what the optimizer has done\n";
+  const WatchRow& begin = *std::ranges::find_if(
+      watch.rows, [](const WatchRow& row) { return row.state != WatchState::not_compared; });
+  if (&begin != &first || first.key.is_gradient || !first.key.role.starts_with("takes")) return "";
+  return "             it comes into the first module that is watched: what is before it differs, or its\n"
+         "             parts lie elsewhere\n";
+}
+
 }  // namespace
 
 std::string watch_text(const std::string& layout, const ComparedWatch& watch) {
@@ -67,10 +78,11 @@ std::string watch_text(const std::string& layout, const ComparedWatch& watch) {
   std::string text = fmt::format("\n{}: {} of {} of watched modules agree\n", layout, agreeing,
                                  counted(std::ssize(watch.rows), "value"));
   if (!differing.empty())
-    text += fmt::format("  first      {}\n", sim::printable_text(differing.front()->what));
+    text += fmt::format("  first      {}\n{}", sim::printable_text(differing.front()->what),
+                        note_on_first(watch, *differing.front()));
   if (watch.factor != 1)
     text +=
-        fmt::format("  gradients here are {} times those of the reference, as of means over fewer tokens\n",
+        fmt::format("  gradients  {} times those of the reference: means over fewer tokens, or a mistake\n",
                     watch.factor);
   if (std::ssize(watch.rows) <= kFewRows) {
     std::vector<const WatchRow*> all;

@@ -20,6 +20,7 @@ constexpr double kUnit = std::numeric_limits<double>::epsilon();
 constexpr double kEqual = (1 << 25) * kUnit;       // of the largest element; chosen
 constexpr double kCounts = 1.0 / (1 << 13);        // of it: a smaller tensor is not taken for another; chosen
 constexpr double kOfNumber = 1.0 / (1 << 6);       // the most that one number may be beside a factor; chosen
+constexpr double kLooksRight = 1.0 / (1 << 17);    // a factor this near to 1 is told by its difference
 constexpr double kSameFactor = (1 << 29) * kUnit;  // of a factor and a whole number; chosen
 
 struct Seen : SeenValue {
@@ -65,7 +66,11 @@ std::string text_of_factor(double factor, double share, const Seen& seen) {
   const bool is_part = std::abs(factor) < 1;
   const double times = is_part ? 1 / factor : factor;
   const double whole = std::round(times);
-  if (std::abs(times - whole) > share * std::abs(times)) return fmt::format("it is {:.6g} times ", factor);
+  if (std::abs(times - whole) > share * std::abs(times)) {
+    const bool looks_right = std::abs(factor - 1) < kLooksRight;
+    return looks_right ? fmt::format("it is 1 {} {:.2g} times ", factor < 1 ? '-' : '+', std::abs(factor - 1))
+                       : fmt::format("it is {:.6g} times ", factor);
+  }
   const bool is_square = has_squares(seen.wrong.key);
   std::vector<std::string> called;
   double of_layout = 0;

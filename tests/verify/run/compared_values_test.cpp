@@ -148,6 +148,9 @@ TEST(ComparedValues, WhatAWrongValueIsIsSaid) {
   EXPECT_EQ(said({2, 4, 8}, {2, 4, 8}), "it is 2 (tp is 2) times the right one");
   EXPECT_EQ(said(half, half), "it is 1/2 (tp is 2) of the right one");
   EXPECT_EQ(said({7, 14, 28}, {7, 14, 28}), "it is 7 times the right one");
+  const double near = 1 - std::ldexp(1.0, -21);
+  EXPECT_EQ(said({near, 2 * near, 4 * near}, {near, 2 * near, 4 * near}),
+            fmt::format("it is 1 - {:.2g} times the right one", 1 - near));
   EXPECT_EQ(said({0, 0, 0}, right), "it is zero");
   EXPECT_EQ(said({1, 0, 1}, {0, 2, 3}),
             "each rank holds its own term: the sum over tp (ranks 0, 1) is missing");
@@ -391,6 +394,28 @@ TEST(ValueBounds, ATwinThatComputesSomethingElseJudgesNothing) {
   const std::string why =
       verify::compared_values(one.values(), one.values(), {}, {.twin = &of_twin}).incomparable;
   EXPECT_TRUE(has(why, "the reference and its twin differ in step 0 by 0.5 of the largest elements")) << why;
+}
+
+/// An optimizer that divides by gradients makes anything of one that is zero but for rounding.
+TEST(ComparedValues, AParameterIsNotJudgedWhereItsGradientIsNoise) {
+  const double noise = std::ldexp(1.0, -52);
+  const auto train = [](Publications& one, double of_noise, double of_other, double gradient) {
+    one.add(0, "x", vector_of(3, "parameter"), {1, 2, 3});
+    one.add(0, "x", vector_of(3), {gradient, 1, 0});
+    sim::GuestPlace later = vector_of(3, "parameter");
+    later.step = 1;
+    one.add(0, "x", later, {1 + of_noise, 2 + of_other, 3});
+  };
+  Publications reference(1);
+  train(reference, 0.1, 0.1, noise);
+  const auto wrong = [&](double of_noise, double of_other, double gradient) {
+    Publications layout(1);
+    train(layout, of_noise, of_other, gradient);
+    return verify::compared_values(layout.values(), reference.values(), {}).wrong.size();
+  };
+  EXPECT_EQ(wrong(-0.1, 0.1, -noise), 0U);
+  EXPECT_EQ(wrong(0.1, -0.1, noise), 1U);  // an element that has a gradient
+  EXPECT_EQ(wrong(-0.1, 0.1, 0.5), 2U);    // a gradient is wrong, and so is what follows
 }
 
 TEST(ComparedValues, OtherModelsAreToldBeforeNumbers) {
@@ -665,10 +690,62 @@ TEST_F(Layouts, AWrongStateIsNamedWithItsParameter) {
   EXPECT_EQ(first["value"], "the exp_avg of weight after step 0");
 }
 
+/// A file of the program that has the number of one that its process has had before.
+TEST_F(Layouts, LeaveFilesOfTheProgramAlone) {
+  const test::TemporaryFolder folder("-files");
+  std::filesystem::create_directory(folder.path());
+  const std::string program = std::string(kGuestPublishes) + fmt::format(R"(
+publish('gradient', 0, [1.0])
+link.ask({{'do': 'end'}})
+os.closerange(3, 100)
+for number in range(60):
+    os.write(os.open(f'{0}/{{rank}}-{{number}}', os.O_CREAT | os.O_RDWR), b'precious')
+)",
+                                                                         folder.path());
+  const test::RunResult run = test::run_of(program, "--layouts dp2");
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    EXPECT_EQ(std::filesystem::file_size(file.path()), 8U) << file.path() << run.out;
+    ++files;
+  }
+  EXPECT_EQ(files, 120);
+}
+
+TEST_F(Layouts, EndTheirOwnGroupAlone) {
+  const std::string program = std::string(kGuestPublishes) +
+                              "import signal\n"
+                              "publish('gradient', 0, [1.0])\n"
+                              "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+                              "os.killpg(0, signal.SIGTERM)\n";
+  const test::RunResult run = test::run_of(program, "--layouts 'dp2; tp2'");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+}
+
+TEST_F(Layouts, RanksDrawNumbersOfTheirOwn) {
+  const std::string program = std::string(kGuestPublishes) +
+                              "import random\n"
+                              "publish('gradient', 0, [random.random()])\n";
+  const test::RunResult run = test::run_of(program, "--layouts 'dp2'");
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "the gradient of weight in step 0 on rank 1")) << run.out;
+}
+
 TEST_F(Layouts, WithoutValuesNothingIsCompared) {
   const test::RunResult run = test::run_of("call('barrier', 7)\n", "--layouts 'tp2; pp2'");
   EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "nothing compared: ")) << run.out;
+}
+
+TEST_F(Layouts, AProgramThatTakesNoOptionsOfMegatronIsToldWhatToDo) {
+  const std::string program = "import argparse\nargparse.ArgumentParser().parse_args()\n";
+  const test::RunResult run = test::run_of(program, "--layouts tp2");
+  EXPECT_EQ(run.exit_code, 3) << run.out << run.err;
+  EXPECT_TRUE(has(run.out, "--layouts gives the program options of Megatron.")) << run.out;
+  const test::RunResult alone = test::run_of(program, "--ranks 2 --against ''");
+  EXPECT_EQ(alone.exit_code, 4) << alone.out << alone.err;
+  const test::RunResult other = test::run_of(program, "--ranks 2 --against ' --x'");
+  EXPECT_EQ(other.exit_code, 3) << other.out << other.err;
+  EXPECT_FALSE(has(other.out, "--layouts")) << other.out;
 }
 
 TEST_F(Layouts, ALayoutThatDoesNotRunIsBroken) {

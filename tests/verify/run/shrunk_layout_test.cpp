@@ -120,6 +120,8 @@ RC_GTEST_PROP(ShrunkLayout, NothingOfTheSmallestCanBeLeftOutAlone, ()) {
   RC_ASSERT(has(text, "it is zero"));
   RC_ASSERT(has(text, fmt::format("run --layouts {}", verify::text_of(std::vector{smallest.layout.name}))));
   RC_ASSERT(!has(text, "--shrink"));
+  RC_ASSERT(has(text, fmt::format(" with --global-batch-size 1{} on ",
+                                  layers < 8 ? fmt::format(" --num-layers {}", layers) : "")));
 }
 
 TEST(ShrunkLayout, AProgramThatTellsNoNumbersKeepsIts) {
@@ -133,6 +135,15 @@ TEST(ShrunkLayout, AProgramThatTellsNoNumbersKeepsIts) {
   EXPECT_EQ(shrunk.run.layouts.at(0).name, "dp1");
   EXPECT_EQ(asked_of(*shrunk.request).layers, 0);
   EXPECT_TRUE(has(verify::shrunk_json(shrunk).dump(), "it is zero"));
+}
+
+TEST(ShrunkLayout, EndsWithAProgramThatTellsTheSameWhateverItIsGiven) {
+  const auto shrunk =
+      verify::shrunk_layout(line_of("tp2", {}), "shardproof", "tp2", [](const LayoutsRequest& request) {
+        return run_that(true, {asked_of(request).layout, 4, 8});
+      });
+  EXPECT_EQ(shrunk.run.layouts.at(0).name, "dp1");
+  EXPECT_LT(shrunk.tries, 20);
 }
 
 TEST(ShrunkLayout, OneThatHoldsInAnotherRunIsSaid) {

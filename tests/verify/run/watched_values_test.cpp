@@ -20,7 +20,7 @@ using verify::WatchState;
 /// A value of a module, [sequence, samples, hidden] in each microbatch, on ranks in the order tp, cp, dp.
 struct Watched {
   std::int64_t tp, cp, dp;
-  bool cp_is_mirrored, tp_cuts_sequence, dp_cuts_samples, dp_is_contiguous;
+  bool cp_is_mirrored, tp_cuts_sequence, dp_cuts_samples, dp_is_contiguous, dp_deals_samples;
   std::int64_t microbatches;                // of a rank
   std::int64_t sequence, samples, hidden;   // of the whole
   std::vector<std::vector<double>> values;  // by microbatch of the reference
@@ -44,6 +44,10 @@ struct Watched {
     const std::int64_t chunk = of_cp / 2;
     return own < chunk ? place * chunk + own : (2 * cp - 1 - place) * chunk + own - chunk;
   }
+  std::int64_t in_samples(int rank, std::int64_t own, std::int64_t count) const {
+    if (!dp_cuts_samples) return own;
+    return dp_deals_samples ? own * dp + place_in_dp(rank) : place_in_dp(rank) * count + own;
+  }
   std::int64_t in_reference(int rank, std::int64_t microbatch) const {
     if (dp_cuts_samples) return microbatch;
     return dp_is_contiguous ? place_in_dp(rank) * microbatches + microbatch
@@ -56,7 +60,7 @@ struct Watched {
     for (std::int64_t i = 0; i < own[0]; ++i)
       for (std::int64_t k = 0; k < own[1]; ++k)
         for (std::int64_t j = 0; j < own[2]; ++j) {
-          const std::int64_t sample = k + (dp_cuts_samples ? place_in_dp(rank) * own[1] : 0);
+          const std::int64_t sample = in_samples(rank, k, own[1]);
           const std::int64_t column = j + (tp_cuts_sequence ? 0 : place_in_tp(rank) * own[2]);
           elements.push_back(
               whole[static_cast<std::size_t>((in_sequence(rank, i) * samples + sample) * hidden + column)]);
@@ -87,6 +91,7 @@ Watched drawn_watched(std::int64_t least_tp = 1) {
               .tp_cuts_sequence = flag(),
               .dp_cuts_samples = flag(),
               .dp_is_contiguous = flag(),
+              .dp_deals_samples = flag(),
               .microbatches = *rc::gen::inRange(1, 4),
               .sequence = 0,
               .samples = 0,

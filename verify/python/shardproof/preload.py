@@ -9,7 +9,7 @@ import gc
 import importlib
 import os
 import sys
-from typing import Iterable
+from typing import Iterable, Tuple
 
 _PARTS = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo")
 
@@ -53,12 +53,18 @@ class Learned:
 
     def __init__(self) -> None:
         self._names = os.memfd_create("shardproof-modules")
+        self._file = self._status()
+
+    def _status(self) -> Tuple[int, int]:
+        status = os.fstat(self._names)
+        return status.st_dev, status.st_ino
 
     def tell(self) -> None:
-        names = [name for name in sys.modules if name.startswith("torch.")]
-        with contextlib.suppress(OSError):  # the program has closed what it does not know
-            os.ftruncate(self._names, 0)
-            os.pwrite(self._names, "\n".join(names).encode(), 0)
+        names = [name for name in sys.modules if isinstance(name, str) and name.startswith("torch.")]
+        with contextlib.suppress(OSError):  # the program may have closed it, or have a file of its own in its place
+            if self._status() == self._file:
+                os.ftruncate(self._names, 0)
+                os.pwrite(self._names, "\n".join(names).encode(), 0)
 
     def imports(self) -> None:
         size = os.fstat(self._names).st_size

@@ -20,6 +20,7 @@ import faulthandler
 import importlib
 import json
 import os
+import random
 import runpy
 import signal
 import socket
@@ -184,9 +185,19 @@ class _Starter:
         self.ranks: Dict[int, int] = {}  # by process
 
 
+def _seed(rank: int) -> None:
+    """Gives a rank's generators a state of their own, which a fork has from its parent. That of torch is the same in
+    every process that begins."""
+    random.seed(rank)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(rank)
+
+
 def _be_rank(rank: int, run: _Run, starter: _Starter) -> int:
     """Runs one rank in this process."""
     _die_with_parent(starter.process)
+    os.setsid()  # as torchrun does, so that a program may send a signal to its own group
+    _seed(rank)
     settings, own, size = run.settings, run.ranks[rank], len(run.ranks)
     run.close_all_but(own)
     os.close(run.status)

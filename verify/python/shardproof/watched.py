@@ -59,12 +59,16 @@ def _names_in(module: torch.nn.Module, path: Sequence[str], found: List[_Found])
     return layers, shared
 
 
-def _floats(role: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
-    """Returns the tensors of floats in arguments or results, each with its role: "takes", "gives [1]", "takes mask"."""
+_COMPARED = (torch.int32, torch.int64)  # beside floats: tokens and their positions
+
+
+def _tensors(role: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
+    """Returns the tensors of numbers in arguments or results, each with its role: "takes", "gives [1]", "takes mask"."""
     whole: Any = enumerate(value) if isinstance(value, (list, tuple)) else [(0, value)]
     for key, tensor in value.items() if isinstance(value, dict) else whole:
         is_weight = role == "takes" and isinstance(tensor, torch.nn.Parameter)
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and not is_weight:
+        is_tensor = isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.dtype in _COMPARED)
+        if is_tensor and not is_weight:
             yield role if key == 0 else f"{role} {key if isinstance(key, str) else [key]}", tensor
 
 
@@ -133,7 +137,7 @@ class _Watch:
     def _watch(self, module: torch.nn.Module, role: str, value: Any) -> None:
         """Publishes tensors, and their gradients when they are known."""
         named, step = self._names[module], self._step
-        for which, tensor in _floats(role, value):
+        for which, tensor in _tensors(role, value):
             name = "\t".join((str(self._forwards[named.name] - 1), which, named.name, named.kind, named.layers))
             publish = functools.partial(self._publish, step=step, named=named, name=name)
             publish("watched", tensor)
