@@ -436,8 +436,8 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "shrunk", shrunk))
     for words, layouts, reasons in WATCHED:
         checks.append(Check("compare", "watched " + layouts, lambda w=words, x=layouts, r=reasons: watched(w, x, r)))
-    for layout, words, first in FIRST_MODULES:
-        checks.append(Check("compare", "watched " + layout, lambda x=layout, w=words, f=first: first_module(x, w, f)))
+    for differing, words, module in FIRST_MODULES:
+        checks.append(Check("compare", "watched " + differing, lambda x=differing, w=words, m=module: first_module(x, w, m)))
     for ranks, how, wrong in AGAINST_WHOLE:
         checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
     checks.append(Check("compare", "in bf16", in_floats_of_the_program))

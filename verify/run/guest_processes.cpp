@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
-#include <utility>
 
 #include "verify/output/refusal_table.h"
 
@@ -29,46 +28,55 @@ Descriptor settings_file(const GuestCommand& command) {
   return file;
 }
 
-GuestStart& provided(GuestStart& start, const StartCommand& command) {
-  start.provide(command);
-  return start;
-}
-
 }  // namespace
 
 GuestProcesses::GuestProcesses(GuestStart& start, const GuestCommand& command, GuestPipes::Print print)
-    : start_(provided(start, command.start)), pipes_(command.ranks, start.output(), std::move(print)) {
-  const Descriptor settings = settings_file(command);
-  std::vector<int> theirs = pipes_.theirs();
-  theirs.insert(theirs.begin(), settings.number());
-  start_.begin(theirs);
-  pipes_.close_theirs();
-  reader_ = std::thread([this] { pipes_.read_all(); });
-  if (pipes_.has_begun()) return;
-  finish();
-  const std::string how = start_.end(), last = pipes_.last_of_starter();
+    : start_(start) {
+  const bool is_new = start_.provide(command.start);
+  if (begins(command, print)) return;
+  std::string how = start_.end();
+  if (!is_new) {
+    start_.provide(command.start);
+    if (begins(command, print)) return;
+    how = start_.end();
+  }
+  const std::string last = pipes_->last_of_starter();
   refuse_by("run_program_not_started/ended", command.start.python.interpreter.front(),
             last.empty() ? how + " and no word" : fmt::format("{}: {}", how, last));
+}
+
+/// Has the ranks forked. Returns whether they run.
+bool GuestProcesses::begins(const GuestCommand& command, const GuestPipes::Print& print) {
+  pipes_.emplace(command.ranks, start_.output(), print);
+  const Descriptor settings = settings_file(command);
+  std::vector<int> theirs = pipes_->theirs();
+  theirs.insert(theirs.begin(), settings.number());
+  start_.begin(theirs);
+  pipes_->close_theirs();
+  reader_ = std::thread([this] { pipes_->read_all(); });
+  if (pipes_->has_begun()) return true;
+  finish();
+  return false;
 }
 
 GuestProcesses::~GuestProcesses() { finish(); }
 
 std::vector<sim::GuestEnd> GuestProcesses::ends() const {
   std::vector<sim::GuestEnd> all;
-  for (const GuestPipes::OfRank& rank : pipes_.ranks)
+  for (const GuestPipes::OfRank& rank : pipes_->ranks)
     all.push_back({rank.socket[0].number(), rank.segment.number()});
   return all;
 }
 
 std::vector<std::string> GuestProcesses::finish() {
-  for (GuestPipes::OfRank& rank : pipes_.ranks) rank.socket[0].reset();
+  for (GuestPipes::OfRank& rank : pipes_->ranks) rank.socket[0].reset();
   if (reader_.joinable()) {
-    start_.end_run(pipes_.is_over_within(GuestStart::kGrace));
-    pipes_.tell_end();
+    start_.end_run(pipes_->is_over_within(GuestStart::kGrace));
+    pipes_->tell_end();
     reader_.join();
   }
   std::vector<std::string> ended;
-  for (const GuestPipes::OfRank& rank : pipes_.ranks) ended.push_back(rank.ended);
+  for (const GuestPipes::OfRank& rank : pipes_->ranks) ended.push_back(rank.ended);
   return ended;
 }
 

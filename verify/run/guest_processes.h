@@ -5,11 +5,13 @@
 ///
 /// Calls   ends() gives what sim/guest serves. What ranks write comes to `print` a line at a time, in the
 ///         order of each rank; lines of several ranks come in any order. finish() waits for all of them.
-/// Errors  run_program_not_started: the interpreter ends before the ranks run, or those of guest_start.h;
+/// Errors  run_program_not_started: the interpreter ends before the ranks run, or those of guest_start.h. One
+///         that has ended between two runs is started again.
 ///         guest_limit: the system gives no more descriptors.
 /// Exact   nothing is left behind: sockets, memory and pipes have no names, and all processes that the
 ///         program has started end with the run.
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,8 +52,10 @@ class GuestProcesses {
   std::vector<std::string> finish();
 
  private:
+  bool begins(const GuestCommand& command, const GuestPipes::Print& print);
+
   GuestStart& start_;
-  GuestPipes pipes_;
+  std::optional<GuestPipes> pipes_;
   std::thread reader_;
 };
 

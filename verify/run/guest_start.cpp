@@ -94,11 +94,12 @@ bool GuestStart::serves(const StartCommand& command) const {
          command_.variables == command.variables && command_.client_folder == command.client_folder;
 }
 
-void GuestStart::provide(const StartCommand& command) {
-  if (serves(command)) return;
+bool GuestStart::provide(const StartCommand& command) {
+  if (serves(command)) return false;
   end();
   command_ = command;
   start();
+  return true;
 }
 
 void GuestStart::start() {

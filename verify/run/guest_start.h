@@ -39,8 +39,8 @@ class GuestStart {
   GuestStart(const GuestStart&) = delete;
   GuestStart& operator=(const GuestStart&) = delete;
 
-  /// Starts the interpreter, unless it runs already.
-  void provide(const StartCommand& command);
+  /// Starts the interpreter, unless it runs already. Returns whether it has started it.
+  bool provide(const StartCommand& command);
   /// Has it fork ranks that have these descriptors.
   void begin(const std::vector<int>& descriptors);
   /// Ends what the ranks of a run have left. If they are not over, ends them and the interpreter.
