@@ -31,7 +31,8 @@ std::string verdict_of(const ProgramExam& exam) {
 
 /// Returns "41 of 44 faults are noticed: 12 by the calls, 29 by the comparison; 5 without effect".
 std::string score_text(const ProgramExam& exam) {
-  std::string text = fmt::format("{} of {} are noticed", exam.noticed(), counted(exam.judged(), "fault"));
+  std::string text =
+      fmt::format("{} of {} faults are noticed", exam.noticed(), grouped_digits(exam.judged()));
   const char* mark = ": ";
   for (const NoticedBy by : kNoticed) {
     if (exam.count(by) == 0) continue;
