@@ -76,9 +76,7 @@ int exam_program(const Call& call) {
           return !interrupt.has_come();
         },
         [&](const std::string& run, const GuestLine& line) {
-          call.output.err << run << "| ";
-          if (line.rank >= 0) call.output.err << line.rank << "| ";
-          call.output.err << line.text << "\n" << std::flush;
+          call.output.err << text_of(run, line) << "\n" << std::flush;
         });
   }
   if (asks_for_json(call.line)) {

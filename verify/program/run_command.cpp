@@ -38,9 +38,7 @@ class RanksOutput {
     const std::lock_guard lock(mutex_);
     progress_.end();
     std::ostream& stream = line.is_error || as_json_ || !run.empty() ? output_.err : output_.out;
-    if (!run.empty()) stream << run << "| ";
-    if (line.rank >= 0) stream << line.rank << "| ";
-    stream << line.text << "\n" << std::flush;
+    stream << text_of(run, line) << "\n" << std::flush;
   }
   /// Writes a part of the result. More runs follow.
   void write(const std::string& text) {

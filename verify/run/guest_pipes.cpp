@@ -46,6 +46,11 @@ bool take(const Descriptor& from, std::string& begun, const Line& line) {
 
 }  // namespace
 
+std::string text_of(const std::string& run, const GuestLine& line) {
+  return (run.empty() ? "" : run + "| ") + (line.rank < 0 ? "" : std::to_string(line.rank) + "| ") +
+         line.text;
+}
+
 void refuse_limit(const char* what) { refuse_by("guest_limit", "--ranks", what, std::strerror(errno)); }
 
 GuestPipes::Pair GuestPipes::socket_pair() {

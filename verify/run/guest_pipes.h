@@ -28,6 +28,10 @@ struct GuestLine {
   std::string text;
 };
 
+/// Returns a line as it is shown, with the rank in front, and the name of its run if there are several:
+/// "tp2| 0| step 1".
+std::string text_of(const std::string& run, const GuestLine& line);
+
 [[noreturn]] void refuse_limit(const char* what);
 
 class GuestPipes {

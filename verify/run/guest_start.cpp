@@ -89,8 +89,7 @@ bool ends_within(pid_t process, std::chrono::milliseconds time) {
 }  // namespace
 
 bool GuestStart::serves(const StartCommand& command) const {
-  return keeper_ > 0 && !has_ended_ && !has_ended(keeper_) &&
-         command_.python.interpreter == command.python.interpreter &&
+  return keeper_ > 0 && !has_ended(keeper_) && command_.python.interpreter == command.python.interpreter &&
          command_.variables == command.variables && command_.client_folder == command.client_folder;
 }
 
@@ -142,8 +141,11 @@ void GuestStart::begin(const std::vector<int>& descriptors) {
 
 void GuestStart::end_run(bool is_over) {
   is_idle_ = is_over;
-  if (!is_over) end();
-  has_ended_ = keeper_ > 0 && !keeper_sweeps(life_[1].number());
+  if (is_over) {
+    keeper_sweeps(life_[1].number());
+  } else {
+    end();
+  }
 }
 
 /// The interpreter ends by itself when nothing more can come. Otherwise it is asked to, then it is not asked
@@ -159,7 +161,6 @@ std::string GuestStart::end() {
   while (waitpid(keeper_, &status, 0) < 0 && errno == EINTR) continue;
   keeper_ = -1;
   is_idle_ = true;
-  has_ended_ = false;
   return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                              : fmt::format("exit code {}", WEXITSTATUS(status));
 }

@@ -56,8 +56,7 @@ class GuestStart {
 
   StartCommand command_;
   pid_t keeper_ = -1;
-  bool is_idle_ = true;     // it runs no ranks, and so it ends when it is not to fork any more
-  bool has_ended_ = false;  // though nobody has asked for it
+  bool is_idle_ = true;  // it runs no ranks, and so it ends when it is not to fork any more
   GuestPipes::Pair life_, control_, output_;
   std::optional<InterruptsEndKeeper> interrupts_;
 };

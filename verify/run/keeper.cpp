@@ -159,12 +159,10 @@ void become_keeper(int life, const std::function<void()>& become, const std::fun
   end_as(status.value_or(0));
 }
 
-bool keeper_sweeps(int life) {
+void keeper_sweeps(int life) {
   char asked = 'e';
-  if (send(life, &asked, 1, MSG_NOSIGNAL) != 1) return false;
-  ssize_t got = 0;
-  while ((got = read(life, &asked, 1)) < 0 && errno == EINTR) continue;
-  return got == 1;
+  if (send(life, &asked, 1, MSG_NOSIGNAL) != 1) return;
+  while (read(life, &asked, 1) < 0 && errno == EINTR) continue;
 }
 
 InterruptsEndKeeper::InterruptsEndKeeper(int life, int keeper) {

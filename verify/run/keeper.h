@@ -20,8 +20,8 @@ namespace verify {
                                 const std::function<void()>& forget);
 
 /// Has a keeper end all of its children but the starter: what ranks have left. `life` is this process's end.
-/// Returns whether it has; it has not where the starter has ended.
-bool keeper_sweeps(int life);
+/// Where the starter has ended, the keeper has ended all of them itself.
+void keeper_sweeps(int life);
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP end the keeper and all that it keeps, and then this process,
 /// with exit code 128 plus the signal. A signal that was ignored stays ignored. There is one object at a

@@ -1,6 +1,7 @@
 #include "verify/run/shrunk_layout.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <fmt/format.h>
 #include <optional>
@@ -25,6 +26,7 @@ bool is_falsified(const LayoutsRun& run) {
 struct SmallerRun {
   std::string layout;
   std::map<std::string, std::int64_t> given;
+  auto operator<=>(const SmallerRun&) const = default;
 };
 
 /// Gives the program an option of Megatron, in the place of the same one.
@@ -89,9 +91,9 @@ const std::string& reproducing(const ShrunkLayout& shrunk) {
 ShrunkLayout shrunk_layout(const CommandLine& line, const std::string& called, const std::string& layout,
                            const std::function<LayoutsRun(const LayoutsRequest&)>& run) {
   ShrunkLayout shrunk{.layout = layout, .given = {}, .request = std::nullopt, .run = {}};
-  std::set<std::pair<std::string, std::map<std::string, std::int64_t>>> tried_before;
+  std::set<SmallerRun> tried_before;
   const auto takes = [&](const SmallerRun& smaller) {
-    if (!tried_before.emplace(smaller.layout, smaller.given).second) return false;
+    if (!tried_before.insert(smaller).second) return false;
     LayoutsRequest request = layouts_request_of(line_of(line, smaller), called);
     LayoutsRun tried = run(request);
     ++shrunk.tries;
