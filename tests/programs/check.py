@@ -2,9 +2,10 @@
 
     check.py SHARDPROOF PYTHON [WORD...]
 
-PYTHON is an interpreter with what environment.py installs. If words are given, only the checks whose name has one of
-them are run; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each
-waits for processes at times. A table at the end has the seconds of each part.
+PYTHON is an interpreter with what environment.py installs. Without a word, the checks run that CI has time for: of each
+kind of check one or two. With the word `all` all run. With others those run whose name has one of them or whose part is
+one; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for
+processes at times. A table at the end has the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
   gloo      the same over Gloo, without virtual ranks: the same bits
@@ -33,7 +34,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -48,6 +49,7 @@ LAYOUTS = (
     (8, "--experts 4 --tp 2 --sp --pp 2 --ep 2 --etp 1 --dispatcher alltoall --zero"),
 )
 OVER_GLOO = ("--tp 2", "--pp 2", "--zero")
+LAYOUTS_IN_CI = ("--tp 2", LAYOUTS[5][1], LAYOUTS[-1][1])
 TRAININGS = (
     (2, "--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
     (4, "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1"),
@@ -127,6 +129,7 @@ class Check(NamedTuple):
     part: str
     name: str
     run: Callable[[], str]  # returns what is wrong; nothing if all is right
+    is_of_ci: bool = True  # it runs where no word chooses checks
 
 
 def program(words: str) -> List[str]:
@@ -414,33 +417,38 @@ def all_checks() -> List[Check]:
     layouts = {words: Reference(ranks, "tiny_gpt " + words) for ranks, words in LAYOUTS}
     for words, layout in layouts.items():
         one = experts if "experts" in words else dense
-        checks.append(Check("layouts", "tiny_gpt " + words, lambda x=layout, o=one: compared(x, o)))
+        checks.append(Check("layouts", "tiny_gpt " + words, lambda x=layout, o=one: compared(x, o), words in LAYOUTS_IN_CI))
     for words in OVER_GLOO:
-        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words]: over_gloo(x)))
+        checks.append(Check("gloo", "tiny_gpt " + words, lambda x=layouts[words]: over_gloo(x), words in LAYOUTS_IN_CI))
     for number in range(2 * SEEDS):
         options = f"--schedule {('uniform', 'pct')[number % 2]} --schedule-seed {number // 2 + 1}"
-        checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first)))
+        checks.append(Check("seeds", options, lambda o=options: of_a_seed(o, first), number < 2))
     for ranks, words in TRAININGS:
         one = Reference(ranks, "pretrain " + words)
-        checks.append(Check("pretrain", one.words, lambda x=one: compared(x, training) or carried(x)))
+        is_of_ci = words == TRAININGS[-1][1]
+        checks.append(Check("pretrain", one.words, lambda x=one: compared(x, training) or carried(x), is_of_ci))
     # Without overlap each of the two optimizers gathers the parameters of both.
     for ranks, words, warnings in ((4, OVERLAPPED, 0), (4, EXPERTS, 2)):
         one = Reference(ranks, "pretrain " + words)
         checks.append(Check("pretrain", one.words, lambda x=one, w=warnings: carried(x, w)))
     for words, layouts in COMPARED:
-        checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w)))
+        checks.append(Check("compare", layouts, lambda w=words, x=layouts: same_values(x, w), words == COMPARED[0][0]))
     told = "output_layer.weight"  # of the last stage, whose copy of the embedding has no name in a checkpoint
-    checks.append(Check("compare", "predictions", lambda: same_values("tp2 sp pp2 zero", PREDICTIONS, told)))
-    checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values")))
+    checks.append(Check("compare", "predictions", lambda: same_values("tp2 sp pp2 zero", PREDICTIONS, told), False))
+    checks.append(Check("compare", "named_values", lambda: same_values(NAMED, "named_values"), False))
     checks.append(Check("compare", "named_values own_names", own_names))
     checks.append(Check("compare", "shrunk", shrunk))
     for words, layouts, reasons in WATCHED:
-        checks.append(Check("compare", "watched " + layouts, lambda w=words, x=layouts, r=reasons: watched(w, x, r)))
+        is_of_ci = words == WATCHED[-1][0]
+        checks.append(Check("compare", "watched " + layouts, lambda w=words, x=layouts, r=reasons: watched(w, x, r), is_of_ci))
     for differing, words, module in FIRST_MODULES:
-        checks.append(Check("compare", "watched " + differing, lambda x=differing, w=words, m=module: first_module(x, w, m)))
+        is_of_ci = module == FIRST_MODULES[0][2]
+        checks.append(
+            Check("compare", "watched " + differing, lambda x=differing, w=words, m=module: first_module(x, w, m), is_of_ci)
+        )
     for ranks, how, wrong in AGAINST_WHOLE:
-        checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w)))
-    checks.append(Check("compare", "in bf16", in_floats_of_the_program))
+        checks.append(Check("compare", "trained --how " + how, lambda r=ranks, h=how, w=wrong: against_whole(r, h, w), "fsdp2" in how))
+    checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
     for of_experts in (False, True):
@@ -449,12 +457,13 @@ def all_checks() -> List[Check]:
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:
-        checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m)))
+        checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m), mistake in ("", "no_sum")))
     for kind, line in lines_of_mistakes().items():
         checks.append(Check("hangs", "hangs " + kind, lambda k=kind, n=line: hang(k, n)))
     checks.append(Check("hangs", "hangs --healthy", lambda: silent(3, "hangs --healthy")))
+    most = dict(CHECK_THEMSELVES)
     for name, ranks in CHECK_THEMSELVES:
-        checks.append(Check("torch", f"{name} on {ranks} ranks", lambda n=name, r=ranks: silent(r, n)))
+        checks.append(Check("torch", f"{name} on {ranks} ranks", lambda n=name, r=ranks: silent(r, n), ranks == most[name]))
     checks.append(Check("torch", "children call", refused_child))
     for words in ("threads at_once", "threads late"):
         checks.append(Check("torch", words, lambda w=words: refused_threads(w)))
@@ -466,11 +475,17 @@ def timed(check: Check) -> Tuple[Check, str, float]:
     return check, check.run(), time.monotonic() - begin
 
 
+def is_chosen(check: Check, words: Set[str]) -> bool:
+    if not words:
+        return check.is_of_ci
+    return "all" in words or any(word in check.name or word == check.part for word in words)
+
+
 def main() -> int:
-    words, failed, begin = sys.argv[3:], 0, time.monotonic()
+    words, failed, begin = set(sys.argv[3:]), 0, time.monotonic()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without which each start compiles torch again
     seconds: Dict[str, List[float]] = {}
-    chosen = [check for check in all_checks() if not words or any(word in check.name or word == check.part for word in words)]
+    chosen = [check for check in all_checks() if is_chosen(check, words)]
     with ThreadPoolExecutor(3) as pool:
         for check, wrong, spent in pool.map(timed, chosen):
             seconds.setdefault(check.part, []).append(spent)
