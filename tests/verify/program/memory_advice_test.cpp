@@ -124,24 +124,17 @@ std::string with_memory(std::int64_t world, std::int64_t memory) {
   return fmt::format("--world-size {} {}", world, memory > 0 ? fmt::format("--gpu-memory {} ", memory) : "");
 }
 
-RC_GTEST_PROP(MemoryAdvice, WhatIsToldForOptionsIsWhatTheyNeed, ()) {
+RC_GTEST_PROP(MemoryAdvice, WhatIsToldForARunIsWhatItNeeds, ()) {
   std::int64_t world = 0;
   Options options = drawn(world);
-  if (*rc::gen::arbitrary<bool>()) options["--no-distributed-optimizer"] = "";
+  const bool is_script = *rc::gen::arbitrary<bool>(), has_shards = *rc::gen::arbitrary<bool>();
+  if (is_script && has_shards) options["--use-distributed-optimizer"] = "";
+  if (!is_script && !has_shards) options["--no-distributed-optimizer"] = "";
+  if (is_script && *rc::gen::arbitrary<bool>()) options["--recompute-activations"] = "";
+  // A script without it has one microbatch on each replica, and another batch on another layout.
+  if (is_script && *rc::gen::arbitrary<bool>()) options["--global-batch-size"] = "768";
   hold_advice(options, [&](const Options& given, std::int64_t memory) {
-    return memory_document(with_memory(world, memory) + text_of(given));
-  });
-}
-
-/// A script without --global-batch-size has one microbatch on each replica, and another batch on another
-/// layout.
-RC_GTEST_PROP(MemoryAdvice, WhatIsToldForAScriptIsWhatItNeeds, ()) {
-  std::int64_t world = 0;
-  Options options = drawn(world);
-  if (*rc::gen::arbitrary<bool>()) options["--use-distributed-optimizer"] = "";
-  if (*rc::gen::arbitrary<bool>()) options["--recompute-activations"] = "";
-  if (*rc::gen::arbitrary<bool>()) options["--global-batch-size"] = "768";
-  hold_advice(options, [&](const Options& given, std::int64_t memory) {
+    if (!is_script) return memory_document(with_memory(world, memory) + text_of(given));
     const test::TemporaryFile file(
         "run.sh", "export CUDA_DEVICE_MAX_CONNECTIONS=1\ntorchrun pretrain_gpt.py " + text_of(given) + "\n");
     return memory_document(with_memory(world, memory) + "--from " + file.path());
