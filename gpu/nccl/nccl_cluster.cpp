@@ -14,6 +14,8 @@
 #include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
+#include "sim/launch/process_world.h"
+#include "sim/meeting/rendezvous.h"
 #include "sim/tensor/running_device.h"
 
 namespace gpu {

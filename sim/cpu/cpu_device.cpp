@@ -10,6 +10,7 @@
 #include "sim/base/check.h"
 #include "sim/base/copy_bytes.h"
 #include "sim/base/kernel_options.h"
+#include "sim/cpu/cpu_kernels.h"
 #include "sim/cpu/elements.h"
 #include "sim/cpu/streamed_copy.h"
 #include "sim/tensor/kernel_functions.h"
@@ -139,6 +140,16 @@ To converted(From value) {
 }
 
 }  // namespace
+
+CpuDevice::CpuDevice(std::uint64_t field_seed)
+    : pool_(std::make_shared<MemoryPool>()), kernels_(std::make_shared<CpuKernels>(field_seed)) {}
+
+void CpuDevice::set_field_seed(std::uint64_t field_seed, FieldFunctions functions) {
+  if (!kernels_->has_field(field_seed, functions))
+    kernels_ = std::make_shared<CpuKernels>(field_seed, functions);
+}
+
+const FieldTower& CpuDevice::tower() const { return kernels_->tower(); }
 
 std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
   return std::shared_ptr<Device>(new CpuDevice(*this, rank));

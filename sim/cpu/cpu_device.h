@@ -14,26 +14,23 @@
 #include <memory>
 
 #include "sim/base/field_tower.h"
-#include "sim/cpu/cpu_kernels.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/memory_pool.h"
 
 namespace sim {
 
+class CpuKernels;
+
 class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> {
  public:
   /// The seed determines the generators and keys of the field's exp and keyed functions. Each trial uses
   /// another seed.
-  explicit CpuDevice(std::uint64_t field_seed = 0)
-      : pool_(std::make_shared<MemoryPool>()), kernels_(std::make_shared<CpuKernels>(field_seed)) {}
+  explicit CpuDevice(std::uint64_t field_seed = 0);
 
   /// Sets another seed for the ranks that are made from now on. The memory pool stays.
-  void set_field_seed(std::uint64_t field_seed, FieldFunctions functions = FieldFunctions::homomorphic) {
-    if (!kernels_->has_field(field_seed, functions))
-      kernels_ = std::make_shared<CpuKernels>(field_seed, functions);
-  }
+  void set_field_seed(std::uint64_t field_seed, FieldFunctions functions = FieldFunctions::homomorphic);
   /// Returns the functions of the field, which are the same for all ranks.
-  const FieldTower& tower() const { return kernels_->tower(); }
+  const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }
   Tensor empty(DType dtype, const Shape& shape) override;

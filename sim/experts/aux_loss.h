@@ -43,13 +43,6 @@ namespace sim {
 /// One byte for each token, 1 where it is padding. Empty: no token is padding.
 using PaddingMask = std::vector<std::uint8_t>;
 
-enum class AuxLossKind : std::uint8_t { aux_loss, seq_aux_loss, global_aux_loss };
-
-struct AuxLoss {
-  AuxLossKind kind = AuxLossKind::aux_loss;
-  Ratio coefficient = {1, 100};
-};
-
 struct AuxLossConfig {
   std::vector<AuxLoss> losses;
   std::int64_t topk = 1;

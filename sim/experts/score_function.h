@@ -13,14 +13,12 @@
 ///         "sigmoid", "sqrtsoftplus" and "inverse_of_sum", and its derivative another one.
 /// Source  Megatron-LM, moe_utils.py: topk_routing_with_score_function.
 
-#include <cstdint>
 #include <string_view>
 
+#include "sim/experts/expert_options.h"
 #include "sim/tensor/element_function.h"
 
 namespace sim {
-
-enum class ScoreFunction : std::uint8_t { softmax, sigmoid, sqrtsoftplus };
 
 constexpr std::string_view name_of(ScoreFunction function) {
   constexpr std::string_view kNames[] = {"softmax", "sigmoid", "sqrtsoftplus"};

@@ -43,11 +43,10 @@
 #include <vector>
 
 #include "sim/experts/expert_grid.h"
+#include "sim/experts/expert_options.h"
 #include "sim/experts/routing_map.h"
 
 namespace sim {
-
-enum class TokenDispatcherType : std::uint8_t { allgather, alltoall, flex };
 
 /// What the local experts compute on.
 struct ExpertRows {

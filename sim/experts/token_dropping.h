@@ -23,14 +23,6 @@
 
 namespace sim {
 
-enum class DropPolicy : std::uint8_t { probs, position };
-
-struct TokenDroppingConfig {
-  double capacity_factor = 1;
-  DropPolicy drop_policy = DropPolicy::probs;
-  bool pad_to_capacity = false;
-};
-
 struct TokenDroppingSaved {
   Tensor mask;  // i32 [T, E]
 };

@@ -25,24 +25,12 @@
 
 #include <string>
 
+#include "sim/experts/expert_options.h"
 #include "sim/experts/routing_map.h"
 #include "sim/experts/score_function.h"
 #include "sim/tensor/kernel_parameters.h"
 
 namespace sim {
-
-struct TopKRoutingConfig {
-  std::int64_t topk = 1;
-  ScoreFunction score_function = ScoreFunction::softmax;
-  bool pre_softmax = false;  // for softmax alone
-  Ratio scaling_factor = {1, 1};
-  /// Experts are chosen in turn, whatever the scores are: token t goes to the experts t k, t k + 1, ...,
-  /// modulo E. Every expert then has as many tokens as any other, or one more or less. A router that drops
-  /// tokens then keeps the first ones.
-  bool force_load_balancing = false;
-  std::int64_t num_groups = 0;  // 0: the choice is not limited to groups
-  std::int64_t group_topk = 0;
-};
 
 /// What a router decides for T tokens.
 struct Routing {

@@ -20,9 +20,9 @@
 
 #include "sim/context/cp_comm_type.h"
 #include "sim/context/sequence_cut.h"
-#include "sim/experts/moe_layer.h"
+#include "sim/experts/expert_options.h"
 #include "sim/layout/layer_pattern.h"
-#include "sim/parallel/parallel_norm.h"
+#include "sim/parallel/parameter.h"
 
 namespace sim {
 

@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "tests/benchmarks/repeated.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace {

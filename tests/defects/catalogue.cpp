@@ -18,6 +18,7 @@
 #include "tests/defects/wrong_training.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
+#include "verify/properties/bench.h"
 #include "verify/requests/scenario.h"
 
 namespace test {

@@ -15,6 +15,7 @@
 #include "tests/defects/exam.h"
 #include "tests/defects/with_program.h"
 #include "tests/defects/wrong_routing.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

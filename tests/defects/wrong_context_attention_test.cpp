@@ -7,6 +7,7 @@
 
 #include "tests/defects/with_program.h"
 #include "verify/campaign/campaign.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

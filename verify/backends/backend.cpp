@@ -8,6 +8,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "sim/launch/process_world.h"
 #include "sim/mpi/cluster.h"
 #include "sim/mpi/mpi_wire.h"
 #include "verify/backends/process_backend.h"

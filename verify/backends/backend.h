@@ -24,10 +24,14 @@
 #include "sim/comm/rank.h"
 #include "sim/comm/rank_report.h"
 #include "sim/cpu/cpu_device.h"
-#include "sim/launch/process_world.h"
-#include "sim/meeting/rendezvous.h"
 #include "sim/world/world_spec.h"
 #include "verify/requests/backend_choice.h"
+
+namespace sim {
+struct ClusterWorld;
+struct Conclusion;
+struct Report;
+}  // namespace sim
 
 namespace verify {
 

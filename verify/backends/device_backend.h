@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/meeting/rendezvous.h"
 #include "sim/world/simulate.h"
 #include "verify/backends/backend.h"
 

@@ -2,6 +2,7 @@
 
 #include "gpu/device/gpu_device.h"
 #include "gpu/nccl/nccl_cluster.h"
+#include "sim/launch/process_world.h"
 #include "verify/backends/device_backend.h"
 #include "verify/backends/process_backend.h"
 

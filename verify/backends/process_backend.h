@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "sim/launch/process_world.h"
 #include "verify/backends/backend.h"
 
 namespace verify {

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/meeting/rendezvous.h"
 #include "sim/world/simulate.h"
 #include "verify/backends/rank_comparison.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/output/json.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace verify {

@@ -5,6 +5,7 @@
 
 #include "verify/campaign/campaign_work.h"
 #include "verify/campaign/drawn_settings.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

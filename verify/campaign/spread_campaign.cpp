@@ -10,6 +10,7 @@
 
 #include "sim/tensor/ops.h"
 #include "verify/campaign/campaign_work.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

@@ -14,11 +14,14 @@
 #include <string>
 #include <string_view>
 
-#include "sim/model/text_corpus.h"
 #include "sim/optimizer/checkpoint_store.h"
 #include "sim/tensor/dtype.h"
 #include "verify/cases/dimensions.h"
 #include "verify/cases/scenario_traits.h"
+
+namespace sim {
+class TextCorpus;
+}
 
 namespace verify {
 

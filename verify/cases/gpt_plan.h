@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/model/gpt_training.h"
+#include "sim/model/text_corpus.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_setting.h"

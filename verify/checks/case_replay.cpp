@@ -5,6 +5,7 @@
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_list.h"
 #include "verify/explain/explanation.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

@@ -22,6 +22,8 @@ struct TrainingCurve {
   std::vector<double> reference;  // losses of one device, in double
   std::vector<double> bounds;     // the largest difference that rounding may cause
   bool is_equal_in_field = false;
+  std::vector<std::string> reduced = {};   // what the model has less of than the scenario's: "layers 32 to 4"
+  std::vector<std::string> left_out = {};  // what the scenario's model has and this one does not
 };
 
 }  // namespace verify

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/model/text_corpus.h"
 #include "sim/tensor/counting_device.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
@@ -18,6 +19,7 @@
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace verify {
@@ -45,8 +47,12 @@ std::string what_is_open(const Judgement& judgement) {
   return text;
 }
 
-std::string left_out(const TrainedModel& model) {
-  return model.left_out.empty() ? "" : fmt::format("; not trained: {}", fmt::join(model.left_out, ", "));
+/// Says what the trained model has less of than the scenario's.
+std::string what_is_less(const TrainedModel& model) {
+  std::string text;
+  if (!model.reduced.empty()) text += fmt::format("; reduced: {}", fmt::join(model.reduced, ", "));
+  if (!model.left_out.empty()) text += fmt::format("; not trained: {}", fmt::join(model.left_out, ", "));
+  return text;
 }
 
 /// Trains in the field and in f32, on virtual ranks and on one device.
@@ -91,8 +97,10 @@ TextTraining train_on_text(const TrainedModel& model, Bench& bench, ProvedSettin
   ProvedTraining trained =
       bench.faults().empty() ? proved.trainings.get(key_of(the_case, model), train) : train();
   const Judgement& judgement = trained.judgement;
-  TextTraining training{.check = {"training", judgement.holds, ""},
-                        .curve = {.world = model.world, .model = model.model}};
+  TextTraining training{
+      .check = {"training", judgement.holds, ""},
+      .curve = {
+          .world = model.world, .model = model.model, .reduced = model.reduced, .left_out = model.left_out}};
   training.curve.is_equal_in_field = trained.is_equal_in_field;
   training.curve.losses = std::move(trained.losses);
   training.curve.reference = std::move(trained.reference);
@@ -104,7 +112,7 @@ TextTraining train_on_text(const TrainedModel& model, Bench& bench, ProvedSettin
                         model.is_whole ? " of the whole model" : "", model.world,
                         training.curve.losses.front(), training.curve.losses.back(), judgement.slack,
                         what_is_open(judgement)) +
-                left_out(model)
+                what_is_less(model)
           : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/tensor/counting_device.h"
+
 namespace verify {
 
 namespace {

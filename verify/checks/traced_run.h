@@ -10,8 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor/counting_device.h"
 #include "sim/world/run_timeline.h"
+
+namespace sim {
+class CountingDevice;
+}
 
 namespace verify {
 

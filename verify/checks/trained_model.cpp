@@ -13,9 +13,11 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/layout/size_rules.h"
+#include "sim/model/text_corpus.h"
 #include "verify/cases/case_setting.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/checks/reductions.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
@@ -362,7 +364,9 @@ TrainedModel trained_model(const ScenarioRequest& request) {
   trained.setting.text = std::make_shared<const sim::TextCorpus>("--text", text, length, trained.setting.seed,
                                                                  request.training.eod_mask_loss);
   require_labels(trained.setting);
-  trained.model = text_of_model(GptPlan{trained.setting}.model());
+  const sim::GptConfig model = GptPlan{trained.setting}.model();
+  trained.model = text_of_model(model);
+  trained.reduced = reductions(request.model.config, model);
   return trained;
 }
 

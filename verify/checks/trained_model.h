@@ -47,6 +47,8 @@ struct TrainedModel {
   std::string model;       // "4 layers, hidden 16, ..."
   bool is_whole = false;   // the scenario's own model, not a reduced one
   std::string bound = {};  // why it trains fewer steps than usual; "" if it does not
+  /// What it has less of than the scenario's model (reductions.h).
+  std::vector<std::string> reduced = {};
   /// What the scenario's model has and this one does not.
   std::vector<std::string> left_out = {};
   std::uint64_t text_hash = 0;  // hash of the training text

@@ -16,6 +16,7 @@
 #include "verify/explain/wrong_tensor.h"
 #include "verify/faults/faulty_device.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/call_values.h"
 
 namespace verify {

@@ -11,6 +11,7 @@
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

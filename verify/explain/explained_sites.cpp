@@ -16,6 +16,7 @@
 #include "verify/explain/repeated_inputs.h"
 #include "verify/explain/unused_sites.h"
 #include "verify/output/phrases.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

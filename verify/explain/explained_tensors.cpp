@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "sim/model/text_corpus.h"
 #include "verify/explain/explained_calls.h"
 
 namespace verify {

@@ -12,6 +12,7 @@
 #include "verify/explain/wrong_tensor.h"
 #include "verify/faults/decorated_groups.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/tensor/device.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

@@ -6,6 +6,7 @@
 
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

@@ -27,7 +27,8 @@ int terminal_columns() {
 }  // namespace
 
 const char* verdict_name(ExitCode code) {
-  constexpr const char* kNames[] = {"verified", "falsified", "refused", "broken", "unavailable", "suspect"};
+  constexpr const char* kNames[] = {"verified",    "falsified", "refused",         "broken",
+                                    "unavailable", "suspect",   "verified in part"};
   return code == kInterrupted ? "interrupted" : kNames[code];
 }
 

@@ -23,6 +23,7 @@ enum ExitCode : int {
   kBroken = 3,         // a rank program broke a contract: deadlock, mismatch, ...
   kUnavailable = 4,    // the backend is not available
   kSuspect = 5,        // every check holds, and a warning says that Megatron's results are wrong
+  kInPart = 6,         // every check that ran holds, and one that was asked for did not run
   kInterrupted = 130,  // an interrupt from the keyboard (SIGINT) came before the end, and nothing had failed
 };
 

@@ -12,6 +12,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
+#include "sim/meeting/rendezvous.h"
 #include "sim/world/world_spec.h"
 #include "verify/backends/backend.h"
 #include "verify/campaign/campaign.h"
@@ -29,6 +30,7 @@
 #include "verify/output/text_table.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/commands.h"
+#include "verify/properties/bench.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"

@@ -94,7 +94,9 @@ std::string sections_text(const Options& options, const std::string& help, std::
 
 constexpr const char* kLegend =
     "Options. N is a whole number from 1 on, unless the text says otherwise. '--flag=false' turns off a flag "
-    "that a scenario sets.";
+    "that a scenario sets. '--tp', '--pp', '--dp', '--cp', '--ep', '--etp', '--vp', '--sp', '--mbs', "
+    "'--gbs', "
+    "'--layers', '--hidden', '--heads', '--seq' and '--vocab' are short names.";
 
 std::string options_text(const Options& options, const Listing& listing) {
   std::string text = wrapped("", 0, kLegend, listing.columns);

@@ -174,9 +174,12 @@ void write_result(const Call& call, const std::vector<ScenarioReport>& reports, 
                   bool colour) {
   const Output& output = call.output;
   if (asks_for_json(call.line)) {
+    const Bound bound = bound_of(reports);
     files.write(reports);  // first, because a refusal must be the only document
-    write_json(call,
-               {{"verdict", verdict_name(overall(reports))}, {"scenarios", json_list(reports, replay_json)}});
+    write_json(call, {{"verdict", verdict_name(overall(reports))},
+                      {"ran", bound.ran},
+                      {"not_proved", bound.not_proved},
+                      {"scenarios", json_list(reports, replay_json)}});
     return;
   }
   for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);

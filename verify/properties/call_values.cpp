@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sim/tensor/device.h"
+#include "verify/properties/bench.h"
 
 namespace verify {
 

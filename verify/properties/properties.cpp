@@ -13,6 +13,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/sent_bytes.h"
 
 namespace verify {

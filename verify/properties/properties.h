@@ -36,9 +36,14 @@
 
 #include "sim/world/finding.h"
 #include "verify/cases/case.h"
-#include "verify/properties/bench.h"
+
+namespace sim {
+struct RunReport;
+}
 
 namespace verify {
+
+class Bench;
 
 struct Judgement {
   bool holds = true;

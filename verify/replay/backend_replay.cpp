@@ -8,6 +8,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/launch/process_world.h"
 #include "verify/backends/backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"

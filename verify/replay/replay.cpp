@@ -1,6 +1,9 @@
 #include "verify/replay/replay.h"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
@@ -33,6 +36,19 @@ std::string absence(const ReplayCheck& check, const Replaying& scenario) {
   return check.run == nullptr ? "" : check.missing(scenario).value_or("--layout-only");
 }
 
+/// Whether a row that is missing was asked for: by an option that the row answers, or by a run whose
+/// arguments are the reason. Who asks for the layout alone asks for nothing that ranks would run.
+bool is_asked_for(const ReplayCheck& check, const Replaying& scenario, const Settings& settings) {
+  if (leaves_out(check, scenario)) return false;
+  const NotProved& not_proved = scenario.request.not_proved;
+  const std::array<std::string_view, 3> of_the_run = {not_proved.layers, not_proved.memory,
+                                                      not_proved.training};
+  const std::string& reason = scenario.report.absent.back().reason;
+  const bool is_of_the_run = std::ranges::find(of_the_run, reason) != of_the_run.end();
+  return is_of_the_run ||
+         std::ranges::any_of(check.asked_by, [&](const auto& option) { return settings.has(option); });
+}
+
 /// Returns the number of steps of a check. A check that will be refused counts as one step.
 std::size_t steps_of_check(const ReplayCheck& check, const Replaying& scenario) {
   if (!runs(check, scenario)) return 0;
@@ -53,8 +69,10 @@ std::size_t steps_of_all(Replaying& scenario) {
   return steps;
 }
 
-void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& model, sim::Device& device,
-           const BeforeStep& before_step, ProvedSettings& proved, ScenarioReport& report) {
+void prove(const Settings& settings, const ScenarioRequest& request, const std::optional<TrainedModel>& model,
+           sim::Device& device, const BeforeStep& before_step, ProvedSettings& proved,
+           ScenarioReport& report) {
+  report.allows_skipped = settings.flag("allow-skipped");
   report.warnings = request.warnings;
   report.layout = request.layout;
   report.nodes = request.nodes;
@@ -73,10 +91,12 @@ void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& mo
     if (!runs(check, scenario)) {
       const std::string reason = absence(check, scenario);
       if (!reason.empty()) report.absent.push_back({check.name, reason});
-      continue;
+    } else {
+      if (check.steps == nullptr) scenario.begin(check.name);
+      check.run(scenario);
     }
-    if (check.steps == nullptr) scenario.begin(check.name);
-    check.run(scenario);
+    const bool is_new = !report.absent.empty() && report.absent.back().check == check.name;
+    if (is_new) report.absent.back().is_asked_for = is_asked_for(check, scenario, settings);
   }
 }
 
@@ -120,7 +140,7 @@ Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& 
     if (replayed.request->model.has_shape)
       parameter_count(replayed.request->model.config);  // refuses a bad shape before any work
     if (trains(*replayed.request)) replayed.model = trained_model(*replayed.request);
-    prove(*replayed.request, replayed.model, device, before_step, proved, replayed.report);
+    prove(scenario.settings, *replayed.request, replayed.model, device, before_step, proved, replayed.report);
   } catch (const sim::Error& error) {
     replayed.report.refusal = error.refusal();
   }

@@ -8,8 +8,9 @@
 
 #include <optional>
 
+#include "verify/checks/proved_settings.h"
 #include "verify/checks/trained_model.h"
-#include "verify/replay/replay_checks.h"
+#include "verify/replay/replay_step.h"
 #include "verify/replay/scenario_report.h"
 #include "verify/requests/scenario_request.h"
 

@@ -192,7 +192,7 @@ void run_memory(Replaying& scenario) {
     scenario.report.memory = scenario_memory(scenario.request);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "memory_not_counted") throw;
-    scenario.report.warnings.push_back({"memory_not_counted", error.refusal().rule});
+    scenario.report.absent.push_back({"memory", error.refusal().rule});
     return;
   }
   scenario.add(scenario.report.memory->row);
@@ -353,6 +353,7 @@ const std::vector<ReplayCheck>& replay_checks() {
     for (std::size_t i = 0; i < all.size(); ++i) {
       CHECK(rows[i].at(0) == all[i].name);
       all[i].proves = rows[i].at(1);
+      all[i].asked_by = words_of_cell(rows[i].at(2));
     }
     return all;
   }();

@@ -8,7 +8,6 @@
 ///         more than 4,096 ranks for it; those of the checks.
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,18 +15,11 @@
 #include "verify/checks/proved_settings.h"
 #include "verify/checks/trained_model.h"
 #include "verify/properties/bench.h"
+#include "verify/replay/replay_step.h"
 #include "verify/replay/scenario_report.h"
 #include "verify/requests/scenario_request.h"
 
 namespace verify {
-
-/// A step of a replay that is about to begin: a row of the report, or a part of the work for a row.
-struct ReplayStep {
-  std::string row;        // the name of the row
-  std::size_t done = 0;   // the steps before this one
-  std::size_t total = 0;  // the steps of the scenario if all checks hold
-};
-using BeforeStep = std::function<void(const ReplayStep&)>;
 
 /// The state of a scenario while its checks run.
 struct Replaying {
@@ -62,7 +54,8 @@ struct ReplayCheck {
   /// Returns the number of steps that `run` begins itself. It is null if the check is one step, which begins
   /// before `run`.
   std::size_t (*steps)(const Replaying& scenario) = nullptr;
-  std::string proves = {};  // from checks.tsv
+  std::string proves = {};                 // from checks.tsv
+  std::vector<std::string> asked_by = {};  // options that the row answers; from checks.tsv
 };
 
 const std::vector<ReplayCheck>& replay_checks();

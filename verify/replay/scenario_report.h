@@ -28,6 +28,8 @@ namespace verify {
 struct AbsentRow {
   std::string check;
   std::string reason;  // "--vocab-size is not given"
+  bool is_asked_for =
+      false;  // by an option that the row answers, or by a run of which it cannot prove a part
 };
 
 struct ScenarioReport {
@@ -37,6 +39,7 @@ struct ScenarioReport {
   std::vector<std::string> options;  // of the run, as they are written on the command line
   std::vector<CheckResult> checks;
   std::vector<AbsentRow> absent;
+  bool allows_skipped = false;  // a row that was asked for may be absent
   std::vector<sim::Warning> warnings;
   std::optional<sim::Refusal> refusal;         // set when the verdict is refused
   std::vector<sim::Refusal> further_refusals;  // of the same configuration
@@ -58,7 +61,8 @@ struct ScenarioReport {
   std::map<std::string, double> seconds;
   /// `kBroken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does not
   /// expect a finding. `kSuspect` means that every check holds, and that Megatron accepts the layout and then
-  /// works on the wrong ranks (sim/layout/consumer_traps.h), which the scenario does not expect.
+  /// works on the wrong ranks (sim/layout/consumer_traps.h), which the scenario does not expect. `kInPart`
+  /// means that every row holds, and that one that was asked for is absent.
   ExitCode verdict() const;
   bool has_row(const std::string& check) const;
 };
@@ -67,11 +71,22 @@ struct ScenarioReport {
 
 std::size_t count_of(const std::vector<ScenarioReport>& reports, ExitCode verdict);
 
-/// Returns the worst verdict: falsified is worse than broken, broken than refused, refused than suspect.
+/// Returns the worst verdict: falsified is worse than broken, broken than refused, refused than suspect,
+/// suspect than verified in part.
 ExitCode overall(const std::vector<ScenarioReport>& reports);
 
-/// Returns a line such as "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ...".
+/// Returns a line such as "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ...", or "verified in
+/// part: memory not checked (--vocab-size is not given); 1 scenario, ...".
 std::string summary_line(const std::vector<ScenarioReport>& reports);
+
+/// What a verdict is about. Both are empty where nothing was proved.
+struct Bound {
+  std::vector<std::string> ran;  // with what was reduced; of several scenarios what they have in common
+  std::vector<std::string> not_proved;
+};
+Bound bound_of(const std::vector<ScenarioReport>& reports);
+/// Two lines: "ran: ..." and "not proved: ..."; "" where nothing was proved.
+std::string text_of(const Bound& bound);
 
 /// Returns the ledger with one row for each kind of groups, summed over all sites, operations and dtypes:
 /// kind, calls, elements and bytes are set, and `most_bytes` is the sum of those of the rows.

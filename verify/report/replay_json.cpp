@@ -20,6 +20,8 @@ Json memory_json(const MemoryReport& memory) {
 Json training_json(const TrainingCurve& training) {
   return {{"world", training.world},
           {"model", training.model},
+          {"reduced", training.reduced},
+          {"left_out", training.left_out},
           {"is_equal_in_field", training.is_equal_in_field},
           {"losses_nats", training.losses},
           {"reference_losses_nats", training.reference},
@@ -74,7 +76,7 @@ Json replay_json(const ScenarioReport& report) {
     return Json{{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}};
   };
   const auto absent_json = [](const AbsentRow& row) {
-    return Json{{"check", row.check}, {"reason", row.reason}};
+    return Json{{"check", row.check}, {"reason", row.reason}, {"asked_for", row.is_asked_for}};
   };
   Json document = {{"scenario", report.name},
                    {"path", report.path},

@@ -50,7 +50,13 @@ std::string rows_text(const ScenarioReport& report, bool colour) {
   for (const CheckResult& check : report.checks) {
     table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
   }
-  for (const AbsentRow& row : report.absent) table.row("-", row.check, "no row: " + row.reason);
+  for (const AbsentRow& row : report.absent) {
+    if (row.is_asked_for) {
+      table.add({"SKIPPED", row.check, row.reason}, style(report.allows_skipped, colour));
+    } else {
+      table.row("-", row.check, "no row: " + row.reason);
+    }
+  }
   for (const sim::Warning& warning : report.warnings) {
     const bool is_trap = sim::is_consumer_trap(warning);
     table.add({is_trap ? "SUSPECT" : "warning", warning.name, warning.message},
@@ -80,7 +86,7 @@ std::string replay_text(const ScenarioReport& report, bool colour) {
 
 std::string replay_summary_text(const std::vector<ScenarioReport>& reports, bool colour) {
   const bool good = overall(reports) == kVerified;
-  return fmt::format(style(good, colour), "{}", summary_line(reports)) + "\n";
+  return fmt::format(style(good, colour), "{}", summary_line(reports)) + "\n" + text_of(bound_of(reports));
 }
 
 }  // namespace verify

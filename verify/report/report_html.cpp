@@ -257,8 +257,9 @@ std::string summary(const std::vector<ScenarioReport>& reports, std::string_view
                               number_column("warnings"),
                               number_column("findings")});
   for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
-  return fmt::format("<h1>shardproof {}: {}</h1>\n<p>{}</p>\n", command, verdict_html(overall(reports)),
-                     summary_line(reports)) +
+  return fmt::format("<h1>shardproof {}: {}</h1>\n<p>{}</p>\n<p>{}</p>\n", command,
+                     verdict_html(overall(reports)), markup_text(summary_line(reports)),
+                     markup_text(text_of(bound_of(reports)))) +
          table.html();
 }
 
@@ -287,7 +288,9 @@ std::string checks_html(const ScenarioReport& report, const std::string& id) {
                {.html = markup_text(check.detail), .classes = "wide"}});
   }
   for (const AbsentRow& row : report.absent)
-    table.add({{.html = "-", .key = 1, .classes = "soft"},
+    table.add({{.html = row.is_asked_for ? "SKIPPED" : "-",
+                .key = 1,
+                .classes = row.is_asked_for ? "care" : "soft"},
                {.html = markup_text(row.check)},
                {.html = "no row: " + markup_text(row.reason), .classes = "wide"}});
   const std::string summary =
@@ -321,7 +324,7 @@ std::string refusal_html(const sim::Refusal& refusal) {
 
 std::string findings_html(const ScenarioReport& report) {
   if (report.findings.empty()) return "";
-  const bool expected = report.verdict() == kVerified || report.verdict() == kSuspect;
+  const bool expected = report.has_row("finding") && report.verdict() != kFalsified;
   std::string html = fmt::format("<h3>Findings{}</h3>\n", expected ? ", as expected" : "");
   for (const sim::Finding& finding : report.findings)
     html += "<pre>" + markup_text(sim::text_of(finding, report.reproduce)) + "</pre>\n";
@@ -479,7 +482,7 @@ std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& 
 std::string report_html(const std::vector<ScenarioReport>& reports, std::string_view command) {
   std::string html = summary(reports, command);
   for (std::size_t i = 0; i < reports.size(); ++i) html += scenario_html(reports[i], i + 1);
-  return page_html("shardproof: " + summary_line(reports), html);
+  return page_html("shardproof: " + markup_text(summary_line(reports)), html);
 }
 
 }  // namespace verify

@@ -29,15 +29,16 @@ double seconds_of(const ScenarioReport& report) {
 
 struct Testcase {
   std::string name;
-  std::string problem = {};  // "failure" or "error"; "": it holds
+  std::string problem = {};  // "failure", "error" or "skipped"; "": it holds
   std::string type = {}, message = {}, text = {};
 };
 
 std::string counts(const std::vector<Testcase>& cases) {
   const auto failures = std::ranges::count(cases, "failure", &Testcase::problem);
   const auto errors = std::ranges::count(cases, "error", &Testcase::problem);
-  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", cases.size(), failures,
-                     errors);
+  const auto skipped = std::ranges::count(cases, "skipped", &Testcase::problem);
+  return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", cases.size(), failures,
+                     errors, skipped);
 }
 
 std::vector<Testcase> testcases_of(const ScenarioReport& report) {
@@ -58,6 +59,9 @@ std::vector<Testcase> testcases_of(const ScenarioReport& report) {
       fail(check.check, "check", check.detail);
     }
   }
+  for (const AbsentRow& row : report.absent)
+    if (row.is_asked_for)
+      cases.push_back({row.check, "skipped", "not_run", row.reason, row.reason + reproduce});
   if (report.refusal) refuse(*report.refusal);
   for (const sim::Refusal& refusal : report.further_refusals) refuse(refusal);
   // A warning that says that results are wrong fails the build.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/cpu/cpu_device.h"
+#include "sim/tensor/counting_device.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/output/phrases.h"
 #include "verify/requests/requests.h"

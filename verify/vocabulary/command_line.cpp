@@ -10,7 +10,9 @@
 #include "sim/base/refusals.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
+#include "verify/output/table_rows.h"
 #include "verify/run_arguments/shell_words.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/option_source.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
@@ -114,6 +116,36 @@ std::vector<po::option> parsed_options(const std::vector<std::string>& words, co
   return parsed.options;
 }
 
+/// Returns the words with the full names of options in place of short ones.
+std::vector<std::string> with_full_names(std::vector<std::string> words) {
+  static const std::vector<TextRow> names = rows_of_table(
+#include "short_names.tsv.inc"
+  );
+  for (std::string& word : words) {
+    if (!word.starts_with("--")) continue;
+    const std::size_t end = std::min(word.find('='), word.size());
+    const auto row =
+        std::ranges::find(names, word.substr(2, end - 2), [](const TextRow& r) { return r.at(0); });
+    if (row != names.end()) word = "--" + row->at(1) + word.substr(end);
+  }
+  return words;
+}
+
+/// Gives the world its size where --dp is given in place of it.
+void set_world_of_replicas(const std::vector<std::string>& words, CommandLine& line) {
+  Settings& settings = line.settings;
+  const bool gives_dp = std::ranges::any_of(
+      words, [](const std::string& word) { return word == "--dp" || word.starts_with("--dp="); });
+  const bool is_of_the_layout = line.command != "shards" && line.scenarios.empty() && !settings.has("from");
+  if (!gives_dp || !is_of_the_layout || settings.has("world-size")) return;
+  const auto size = [&](const char* name) { return settings.number(name).value_or(1); };
+  const auto world = product_of({size("tensor-model-parallel-size"), size("pipeline-model-parallel-size"),
+                                 size("context-parallel-size"), size("data-parallel-size")});
+  if (!world) return;
+  settings.append("world-size", {std::to_string(*world)});
+  settings.remove("data-parallel-size");
+}
+
 /// Takes a word that is no option, or a value of none.
 void take_word(const po::option& option, const std::string& help, CommandLine& line) {
   if (option.position_key < 0) refuse_unknown_option("--positional", "", help);
@@ -158,13 +190,14 @@ CommandLine parse_command_line(const std::vector<std::string>& all_words) {
   const std::vector<std::string> arguments(all_words.begin(), separator);
   const std::string help = help_call(arguments.empty() ? "" : arguments.front());
   CommandLine line;
-  for (const po::option& option : parsed_options(arguments, help)) {
+  for (const po::option& option : parsed_options(with_full_names(arguments), help)) {
     if (option.string_key == "positional") {
       take_word(option, help, line);
     } else {
       take_option(option, line);
     }
   }
+  set_world_of_replicas(arguments, line);
   if (separator != all_words.end()) take_rest({separator + 1, all_words.end()}, help, line);
   return line;
 }

@@ -12,6 +12,7 @@
 #include "verify/campaign/case_request.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include "sim/world/simulate.h"
 #include "verify/campaign/drawn_settings.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace verify {

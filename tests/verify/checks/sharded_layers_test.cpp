@@ -7,6 +7,7 @@
 
 #include "tests/support/request.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/explain/explanation.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

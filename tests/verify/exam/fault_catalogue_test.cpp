@@ -12,6 +12,7 @@
 
 #include "sim/base/refusals.h"
 #include "tests/support/run.h"
+#include "verify/properties/bench.h"
 #include "verify/requests/scenario.h"
 
 namespace {

@@ -15,6 +15,7 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/stretches.h"
 #include "verify/explain/explanation.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace {

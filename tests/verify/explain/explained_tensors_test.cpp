@@ -9,6 +9,7 @@
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/ops.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

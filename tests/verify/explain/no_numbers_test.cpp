@@ -12,6 +12,7 @@
 #include "tests/defects/with_program.h"
 #include "verify/campaign/drawn_settings.h"
 #include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include "verify/explain/explained_tensors.h"
 #include "verify/explain/field_ratio.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

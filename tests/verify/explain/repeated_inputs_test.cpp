@@ -12,6 +12,7 @@
 #include "verify/campaign/drawn_settings.h"
 #include "verify/cases/case_list.h"
 #include "verify/explain/explanation.h"
+#include "verify/properties/bench.h"
 
 namespace {
 

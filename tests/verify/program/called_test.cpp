@@ -63,4 +63,20 @@ TEST(Called, TheScriptNamesItselfToTheProgram) {
   EXPECT_EQ(called("ln -s ../shardproof tools/sp && sp"), "called " + folder.path() + "/tools/sp\n");
 }
 
+TEST(Called, OwnCommandsOfTheScriptHaveAHelpThatDoesNothing) {
+  for (const char* command : {"test", "format", "lint", "benchmarks"}) {
+    const test::RunResult help = test::run_process(std::string("./shardproof ") + command + " --help");
+    EXPECT_EQ(help.exit_code, 0) << help.out;
+    EXPECT_NE(help.out.find(std::string("./shardproof ") + command), std::string::npos) << help.out;
+  }
+}
+
+/// A glob that ninja checks is work that is never done, so the script would build before each call.
+TEST(Called, NoGlobIsCheckedBeforeEachCall) {
+  const auto built = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "build.ninja";
+  ASSERT_TRUE(std::filesystem::exists(built)) << built;
+  const test::RunResult found = test::run_process("grep -c verify_globs '" + built.string() + "'");
+  EXPECT_EQ(found.out, "0\n");
+}
+
 }  // namespace

@@ -5,6 +5,7 @@
 #include "sim/tensor/ops.h"
 #include "sim/tensor/softmax.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/properties/bench.h"
 #include "verify/properties/properties.h"
 
 namespace {

@@ -143,6 +143,64 @@ TEST(ReplayAbsence, AMissingRowHasItsReason) {
   EXPECT_NE(text.find("memory           no row: --vocab-size is not given"), std::string::npos) << text;
 }
 
+// ---- rows that were asked for --------------------------------------------------------------------------------
+
+/// --gpu-memory asks for the row `memory`, which needs a vocabulary.
+TEST(ReplayInPart, AnUnansweredOptionIsNotVerified) {
+  const std::string asked = "replay --layout-only --world-size 2 --gpu-memory 80GB " + std::string(kSizes);
+  const test::RunResult part = test::run(asked);
+  EXPECT_EQ(part.exit_code, verify::kInPart);
+  EXPECT_NE(part.out.find("SKIPPED  memory"), std::string::npos) << part.out;
+  EXPECT_NE(part.out.find("verified in part: memory not checked (--vocab-size is not given); 1 scenario"),
+            std::string::npos)
+      << part.out;
+  EXPECT_EQ(test::run(asked + "--vocab-size 512").exit_code, verify::kVerified) << "the healthy twin";
+  EXPECT_EQ(test::run(asked + "--allow-skipped").exit_code, verify::kVerified);
+  EXPECT_EQ(test::run("replay --layout-only --world-size 2 " + std::string(kSizes)).exit_code,
+            verify::kVerified)
+      << "nobody asked for memory";
+}
+
+/// An argument that the model does not have leaves a part of the run without proof.
+TEST(ReplayInPart, ARunIsAskedForWhole) {
+  const std::string run =
+      "torchrun --nproc-per-node 2 pretrain_gpt.py --num-layers 2 --hidden-size 8 --seq-length 8 "
+      "--num-attention-heads 2 --micro-batch-size 1 --max-position-embeddings 8 "
+      "--vocab-size 128 --hidden-dropout 0 --attention-dropout 0 ";
+  const auto replayed = [](const std::string& words, const std::string& more) {
+    const test::TemporaryFile file("run.sh", words + "\n");
+    return test::run("replay --train-iters 2 " + more + "--from " + file.path() + " --format json");
+  };
+  EXPECT_EQ(replayed(run, "").exit_code, verify::kVerified) << "the healthy twin";
+  const test::RunResult part = replayed(run + "--fp16-lm-cross-entropy --deepspeed", "");
+  EXPECT_EQ(part.exit_code, verify::kInPart) << part.out << part.err;
+  const ordered_json document = ordered_json::parse(part.out);
+  EXPECT_EQ(document["verdict"], "verified in part");
+  bool is_skipped = false;
+  for (const ordered_json& row : document["scenarios"][0]["absent"])
+    is_skipped = is_skipped || row["asked_for"];
+  EXPECT_TRUE(is_skipped) << part.out;
+  EXPECT_EQ(replayed(run + "--fp16-lm-cross-entropy --deepspeed", "--allow-skipped ").exit_code,
+            verify::kVerified);
+}
+
+/// The lines under a verdict say what ran, with what was reduced, and what was not proved.
+TEST(ReplayBound, SaysWhatRan) {
+  const auto last_run = [](const std::string& words) {
+    const test::RunResult result = test::run("replay --world-size 2 " + words + " --format json");
+    return ordered_json::parse(result.out)["ran"].back().get<std::string>();
+  };
+  EXPECT_EQ(last_run("--layout-only"), "no rank: the layout alone was proved");
+  const std::string trained = last_run("--train-iters 2 --vocab-size 512 " + std::string(kSizes));
+  EXPECT_NE(trained.find("a training of shardproof at tp 1, pp 1, dp 2 ("), std::string::npos) << trained;
+  EXPECT_NE(trained.find("vocabulary 512 to 256"), std::string::npos) << trained;
+  const std::string text = test::run("replay --world-size 2 --layout-only").out;
+  EXPECT_TRUE(
+      text.ends_with("\nran: no rank: the layout alone was proved\n"
+                     "not proved: your own program, which `run` executes\n"))
+      << text;
+}
+
 TEST(ReplayWarnings, TensorParallelGroupsAcrossNodes) {
   const std::string options = "--world-size 16 --tensor-model-parallel-size 8 --train-iters 0 ";
   EXPECT_TRUE(scenario_of(options)["warnings"].empty());
