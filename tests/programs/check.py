@@ -36,6 +36,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import published
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
     (2, "--tp 2"),
@@ -103,7 +105,7 @@ MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "no_word": "refused: --layouts: 'xp2' in",
 }
 IN_CI = (  # of mistakes.py
-    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts no_mark_of_engine without_context"
+    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage other_order_of_buckets other_stride_of_experts"
 ).split()
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
@@ -121,6 +123,7 @@ CHECK_THEMSELVES = (
     ("by_torch", 2),
 )
 SEEDS = 10  # of each schedule
+STEPS = 3  # of mistakes
 LONGEST = 600  # seconds of one program; chosen
 TOLERANCE = 2e-5  # of f32 over two steps; chosen
 
@@ -319,20 +322,10 @@ def recorded(words: str, options: str, wrong: str) -> str:
     return "" if is_right else f"exit code {done.returncode}\n{done.stdout}{written[-2000:]}"
 
 
-def mistakes(all_of_them: bool, of_experts: bool) -> str:
-    """Returns what is wrong with what is said of the mistakes in Megatron."""
-    listed = subprocess.run([sys.argv[2], *program("mistakes --list")], stdout=subprocess.PIPE, text=True, check=True)
-    rows = [line.split("\t") for line in listed.stdout.splitlines()]
-    rows = [row for row in rows if (all_of_them or row[0] in IN_CI) and ("experts" in row[0]) == of_experts]
-    layouts = [f"{layout} --mistake {name}" for name, layout, _, _ in rows]
-    code, output = compared_values(("--layouts", "; ".join(layouts)), "mistakes " + (OF_EXPERTS if of_experts else ""))
-    said = {line.split(": ")[0]: line for line in output.splitlines() if " --mistake " in line.split(": ")[0]}
-    wrong = [
-        said.get(words, words + ": not found")
-        for words, (_, _, value, what) in zip(layouts, rows)
-        if value not in said.get(words, "") or what not in said.get(words, "")
-    ]
-    return "\n".join(wrong) if code == 1 else f"exit code {code}\n{output}"
+def mistakes(names: Sequence[str]) -> str:
+    """Returns what is wrong with how mistakes in Megatron are found, and with what is said of them and of their twins."""
+    verdicts = published.verdicts(sys.argv[1], sys.argv[2], published.rows_of(sys.argv[2], names), STEPS)
+    return "\n".join(published.told(verdict) for verdict in verdicts if verdict.failures)
 
 
 def exam(layouts: str, words: str, most: int) -> str:
@@ -451,9 +444,8 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
-    for of_experts in (False, True):
-        name = "mistakes of experts" if of_experts else "mistakes"
-        checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    chosen = () if "mistakes" in sys.argv[3:] else IN_CI
+    checks.append(Check("compare", "mistakes", lambda: mistakes(chosen)))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:

@@ -15,7 +15,7 @@ import planting
 import reloaded
 import torch
 from planting import Mistake, inside, nothing, on, replace
-from wrong_layers import ENGINE, OF_EXPERTS, WRONG_LAYERS
+from wrong_layers import ENGINE, FOUR_LAYERS, OF_EXPERTS, WRONG_LAYERS
 from wrong_updates import WRONG_UPDATES
 
 
@@ -442,6 +442,7 @@ MISTAKES: Dict[str, Mistake] = {
         "loss 'lm loss' of step 0",
         "",
         on("transformer.transformer_layer", "get_transformer_layer_offset", exchanged_layers),
+        program=FOUR_LAYERS,
     ),
     "other_beta": Mistake(
         "tp2",

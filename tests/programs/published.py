@@ -1,7 +1,7 @@
 """An exam on real code: mistakes of published kinds are put into the installed Megatron, one a run. Who finds them, what
 is said of them, and what a loss curve alone would have shown.
 
-    published.py SHARDPROOF PYTHON [--steps N] [--page FILE] [NAME...]
+    published.py SHARDPROOF PYTHON [--steps N] [--results FILE [--page FILE]] [NAME...]
 
 Shapes  a mistake is a row of mistakes.py with a source; names choose rows, also those without one. Each runs on its
         layout, and is compared with one rank. Its right twin is the same layout, on which the same places are counted.
@@ -20,13 +20,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 3600  # seconds of all layouts of a program; chosen
 SEEN = 0.01  # of a loss; chosen
-TRAINING = "--lr 0.01 --min-lr 0.01"
-MEASURED = re.compile(r"it differs in |it is \S+ in place of |no rank has |its shape is |the reference does not have it|it lacks ")
+NOT_FOUND, FALSE_ALARM = "not found", "false alarm"
+TRAINING = "--lr 0.01 --min-lr 0.01 --clip-grad 0.1 --num-layers 2"
+STEPS_OF_TWINS = 3  # those that are compared
+MEASURED = re.compile(r"it differs (in|from) |it is \S+ in place of |no rank has |its shape is |the reference does not have it|it lacks ")
 
 
 class Run(NamedTuple):
@@ -44,7 +46,7 @@ class Run(NamedTuple):
             return "program" if all(code in ("guest_raised", "rank_exit") for code in findings) else "calls"
         if self.document["groups"]:
             return "groups"
-        return "not found" if self.document["verdict"] == "holds" else "values"
+        return NOT_FOUND if self.document["verdict"] == "holds" else "values"
 
     @property
     def first(self) -> str:
@@ -81,22 +83,24 @@ def runs_of(shardproof: str, python: str, training: Training, layouts: Sequence[
     """Runs a training on layouts, and returns what came of each, and of one rank as ""."""
     words = [os.path.join(HERE, "mistakes.py"), *TRAINING.split(), "--train-iters", str(steps), *training.program.split()]
     command = [shardproof, "run", *training.options.split(), "--layouts", "; ".join(layouts), "--format", "json", "--", python, *words]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w+", prefix="mistakes-") as written:
         variables = {**os.environ, "MISTAKES_FOLDER": folder}
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=LONGEST, env=variables
+            command, stdout=subprocess.PIPE, stderr=written, text=True, check=False, timeout=LONGEST, env=variables
         )
+        written.seek(0)
+        lines = written.read()
     try:
         documents = {each["name"]: {"groups": [], **each} for each in json.loads(done.stdout)["layouts"]}
     except ValueError:
         documents = {}
     if not documents:
-        sys.exit(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+        sys.exit(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout[-3000:]}\n{lines[-6000:]}")
     losses: Dict[str, Dict[int, float]] = {}
     calls: Dict[str, Dict[str, int]] = {}
-    for name, step, loss in re.findall(r"^(.*?) *\| *\d+\| .*iteration +(\d+)/.*lm loss: (\S+)", done.stderr, re.M):
+    for name, step, loss in re.findall(r"^(.*?) *\| *\d+\| .*iteration +(\d+)/.*lm loss: (\S+)", lines, re.M):
         losses.setdefault(name, {})[int(step)] = float(loss)
-    for name, place, count in re.findall(r"^(.*?) *\| *\d+\| planted (\S+): (\d+) calls", done.stderr, re.M):
+    for name, place, count in re.findall(r"^(.*?) *\| *\d+\| planted (\S+): (\d+) calls", lines, re.M):
         of_run = calls.setdefault(name, {})
         of_run[place] = of_run.get(place, 0) + int(count)
     made = {name: Run(name, each, losses.get(name, {}), calls.get(name, {})) for name, each in documents.items()}
@@ -113,11 +117,11 @@ def curve_of(run: Run, reference: Run) -> str:
 
 
 def cause_of(row: Dict[str, Any], run: Run) -> str:
-    if run.by == "not found":
+    if run.by == NOT_FOUND:
         return ""
     if row["what"] and row["what"] in run.first:
         return "yes"
-    return "no" if MEASURED.search(run.first) or run.by == "program" else "wrong"
+    return "wrong" if run.by in ("values", "groups") and not MEASURED.search(run.first) else "no"
 
 
 def verdict_of(row: Dict[str, Any], run: Run, twin: Run, reference: Run) -> Verdict:
@@ -130,19 +134,27 @@ def verdict_of(row: Dict[str, Any], run: Run, twin: Run, reference: Run) -> Verd
         failures.append(f"found by: {run.by}")
     if row["value"] not in run.first or row["what"] not in run.first:
         failures.append(f"'{row['value']}' with '{row['what']}' is not in what is said first")
-    if twin.by != "not found":
-        failures.append(f"false alarm: {twin.first}")
+    if twin.by != NOT_FOUND:
+        failures.append(f"{FALSE_ALARM}: {twin.first}")
     return Verdict(row, run.by, run.first, cause_of(row, run), curve_of(run, reference), failures)
 
 
 def verdicts_of(shardproof: str, python: str, training: Training, rows: Sequence[Dict[str, Any]], steps: int) -> List[Verdict]:
-    """Runs the mistakes of one program, and their twins."""
+    """Runs the mistakes of one training, and their twins."""
     wrong = {row["name"]: f"{row['layout']} --mistake {row['name']}" for row in rows}
-    twins = {row["layout"]: row["layout"] for row in rows}
+    twins = {row["layout"]: f"{row['layout']} --train-iters {STEPS_OF_TWINS}" for row in rows}
     for row in rows:
         twins[row["layout"]] += f" --twin {row['name']}"
     made = runs_of(shardproof, python, training, [*wrong.values(), *twins.values()], steps)
     return [verdict_of(row, made[wrong[row["name"]]], made[twins[row["layout"]]], made[""]) for row in rows]
+
+
+def verdicts(shardproof: str, python: str, rows: Sequence[Dict[str, Any]], steps: int) -> Iterator[Verdict]:
+    by_training: Dict[Training, List[Dict[str, Any]]] = {}
+    for row in rows:
+        by_training.setdefault(Training(row["program"], row["options"]), []).append(row)
+    for training, of_training in by_training.items():
+        yield from verdicts_of(shardproof, python, training, of_training, steps)
 
 
 def rows_of(python: str, names: Sequence[str]) -> List[Dict[str, Any]]:
@@ -152,26 +164,112 @@ def rows_of(python: str, names: Sequence[str]) -> List[Dict[str, Any]]:
     return [row for row in rows if (row["name"] in names if names else row["source"])]
 
 
+def release_of(python: str) -> str:
+    ask = "import importlib.metadata as m; print('torch', m.version('torch').split('+')[0] + ', megatron-core', m.version('megatron-core'))"
+    return subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def columns_of(verdict: Verdict) -> Tuple[str, ...]:
+    row = verdict.row
+    words = row["layout"].split(" --")[0]
+    return row["kind"], row["source"], words, verdict.by, verdict.cause, verdict.curve.split()[0]
+
+
+def table_of(verdicts: Sequence[Verdict]) -> str:
+    head = ("what is wrong", "published", "layout", "by", "cause", "curve")
+    rows = [head, *(columns_of(verdict) for verdict in verdicts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
+
+
+def score_of(verdicts: Sequence[Verdict]) -> str:
+    found = [verdict for verdict in verdicts if verdict.by != NOT_FOUND]
+    by = {way: sum(verdict.by == way for verdict in found) for way in ("values", "calls", "groups", "program")}
+    causes = {word: sum(verdict.cause == word for verdict in found) for word in ("yes", "no", "wrong")}
+    curves = {word: sum(verdict.curve.startswith(word) for verdict in verdicts) for word in ("seen", "no end")}
+    alarms = sum(any(failure.startswith(FALSE_ALARM) for failure in verdict.failures) for verdict in verdicts)
+    return (
+        f"found              {len(found)} of {len(verdicts)}: {', '.join(f'{count} by {way}' for way, count in by.items() if count)}\n"
+        f"cause named        {causes['yes']}; only the value {causes['no']}; another cause {causes['wrong']}\n"
+        f"by a loss curve    {curves['seen']} seen, {curves['no end']} do not end\n"
+        f"false alarms       {alarms}, on {len({(v.row['layout'], v.row['program'], v.row['options']) for v in verdicts})} right layouts\n"
+    )
+
+
+PAGE = """# Mistakes that others have published, put into Megatron
+
+Each row is a mistake of a kind that was published, put into the installed Megatron by a patch while
+[pretrain.py](pretrain.py) runs, and compared with one rank by `shardproof run --layouts`. Its right twin is the
+same layout, which runs through the same functions unchanged. The patches are in [mistakes.py](mistakes.py),
+[wrong_layers.py](wrong_layers.py), [wrong_updates.py](wrong_updates.py) and [reloaded.py](reloaded.py).
+
+- `by`: who finds it. `values`: a loss, gradient, norm, parameter or state is not that of one rank. `calls`: calls
+  do not match, or ranks cannot go on. `groups`: a group has other members than Megatron gives it. `program`: the
+  program itself raises.
+- `cause`: `yes` if the first sentence names the cause, such as the missing sum and its ranks or the factor and the
+  dimension; `no` if it only says which value is wrong; `wrong` if it says something that is not so.
+- `curve`: what the usual test shows, the loss of {steps} steps beside that of one rank. `seen`: one differs by more
+  than 1 %. `no end`: the run does not end.
+- `published`: MLM is Megatron-LM, TE Transformer Engine, DS DeepSpeed, PT PyTorch; the other names are those of
+  projects and of papers (TrainVerify, TTrace, Entangle). A hash is a commit that mends it.
+
+This page is written by `tests/programs/published.py build/shardproof PYTHON --results FILE --page FILE`:
+commit {commit}, {release}.
+
+```
+{table}
+{score}```
+{gaps}"""
+
+
+def gaps_of(verdicts: Sequence[Verdict]) -> str:
+    gaps = [f"- {verdict.row['kind']}: {verdict.row['why']}\n" for verdict in verdicts if verdict.by == NOT_FOUND]
+    return "\nNot found, and why:\n\n" + "".join(gaps) if gaps else ""
+
+
+def page_of(python: str, results: str, steps: int) -> str:
+    """Returns the page with the latest result of each mistake."""
+    with open(results, encoding="utf-8") as file:
+        latest = {verdict.row["name"]: verdict for verdict in (Verdict(**json.loads(line)) for line in file)}
+    verdicts = [latest[row["name"]] for row in rows_of(python, ()) if row["name"] in latest]
+    commit = subprocess.run(["git", "-C", HERE, "log", "-1", "--format=%h of %cs"], stdout=subprocess.PIPE, text=True, check=True)
+    return PAGE.format(
+        steps=steps,
+        commit=commit.stdout.strip(),
+        release=release_of(python),
+        table=table_of(verdicts),
+        score=score_of(verdicts),
+        gaps=gaps_of(verdicts),
+    )
+
+
+def told(verdict: Verdict) -> str:
+    state = "FAILED" if verdict.failures else "ok"
+    lines = [f"{state:7}{verdict.row['name']}: {verdict.by}; names the cause: {verdict.cause}; loss {verdict.curve}"]
+    lines.append(f"       {verdict.sentence[:400]}")
+    return "\n".join(lines + [f"       ! {failure}" for failure in verdict.failures])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("shardproof")
     parser.add_argument("python")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--page")
+    parser.add_argument("--results", help="a file to which a line of JSON is added for each mistake")
+    parser.add_argument("--page", help="a file that is written with the latest results of all")
     parser.add_argument("names", nargs="*")
     given = parser.parse_intermixed_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without which each start compiles torch again
     begin, failed = time.monotonic(), 0
-    by_training: Dict[Training, List[Dict[str, Any]]] = {}
-    for row in rows_of(given.python, given.names):
-        by_training.setdefault(Training(row["program"], row["options"]), []).append(row)
-    for training, rows in by_training.items():
-        for verdict in verdicts_of(given.shardproof, given.python, training, rows, given.steps):
-            failed += bool(verdict.failures)
-            print(f"{'FAILED' if verdict.failures else 'ok':7}{verdict.row['name']} ({verdict.row['layout']})", flush=True)
-            print(f"       {verdict.by}; {verdict.cause}; {verdict.curve}; {verdict.sentence[:300]}")
-            for failure in verdict.failures:
-                print(f"       ! {failure}", flush=True)
+    for verdict in verdicts(given.shardproof, given.python, rows_of(given.python, given.names), given.steps):
+        failed += bool(verdict.failures)
+        print(told(verdict), flush=True)
+        if given.results:
+            with open(given.results, "a", encoding="utf-8") as file:
+                file.write(json.dumps(verdict._asdict()) + "\n")
+    if given.page:
+        with open(given.page, "w", encoding="utf-8") as file:
+            file.write(page_of(given.python, given.results, given.steps))
     print(f"{failed} failed; {time.monotonic() - begin:.0f} s")
     return 1 if failed else 0
 

@@ -5,7 +5,7 @@ layouts add to a layer. mistakes.py plants them.
 from typing import Any, Dict
 
 import torch
-from planting import BY_CALLS, Mistake, on
+from planting import BY_CALLS, Mistake, all_of, on
 
 LAYERS, MAPPINGS, SCHEDULES = "tensor_parallel.layers", "tensor_parallel.mappings", "pipeline_parallel.schedules"
 POINT_TO_POINT, DISPATCHER = "pipeline_parallel.p2p_communication", "transformer.moe.token_dispatcher"
@@ -14,9 +14,10 @@ ENGINE = " --transformer-impl transformer_engine"
 OF_EXPERTS = (
     "--num-experts 4 --moe-router-topk 2 --disable-bias-linear --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.1"
 )
-OF_LATENT = "--multi-latent-attention --kv-lora-rank 8 --qk-head-dim 8 --qk-pos-emb-head-dim 8 --v-head-dim 8"
+OF_LATENT = "--position-embedding-type rope --multi-latent-attention --kv-lora-rank 8 --qk-head-dim 8 --qk-pos-emb-head-dim 8 --v-head-dim 8"
 PREDICTING = "--mtp-num-layers 1 --position-embedding-type rope --normalization RMSNorm"
 ROTARY = "--position-embedding-type rope"
+FOUR_LAYERS = "--num-layers 4"
 RECOMPUTED = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
 
 
@@ -81,10 +82,22 @@ def returned_view(reduce: Any) -> Any:
     return reduce_and_forget
 
 
+def views(forward: Any) -> Any:
+    """Has a layer give a view of a larger tensor, which is no mistake."""
+
+    def of_larger(*arguments: Any, **named: Any) -> Any:
+        made = forward(*arguments, **named)
+        return torch.stack([made, made], -1)[..., 0]
+
+    return of_larger
+
+
 def added_on_one_rank(forward: Any) -> Any:
     def and_added(self: Any, x: Any) -> Any:
         output, bias = forward(self, x)
-        return output + (1e-6 if rank() == 1 else 0.0), bias
+        more = torch.zeros_like(output)
+        more[..., 0] = 1e-6 if rank() == 1 else 0.0
+        return output + more, bias
 
     return and_added
 
@@ -174,25 +187,6 @@ def unsharded_buffer(communicate: Any) -> Any:
     return into_large
 
 
-def one_order(start: Any) -> Any:
-    """Has ranks of both kinds start their messages in the same order over one group."""
-
-    def start_all(*, group: Any, prev_pipeline_rank: int, next_pipeline_rank: int, **tensors: Any) -> Any:
-        made = {}
-        for name, call, to in (
-            ("send_next", "isend", next_pipeline_rank),
-            ("recv_next", "irecv", next_pipeline_rank),
-            ("send_prev", "isend", prev_pipeline_rank),
-            ("recv_prev", "irecv", prev_pipeline_rank),
-        ):
-            tensor = tensors["tensor_" + name]
-            if tensor is not None:
-                made[name] = getattr(torch.distributed, call)(tensor, to, group=group)
-        return made
-
-    return start_all
-
-
 def waits_before_sends(start: Any) -> Any:
     """Waits for what a stage receives before it sends."""
 
@@ -203,7 +197,7 @@ def waits_before_sends(start: Any) -> Any:
         for name, peer in (("send_prev", prev_pipeline_rank), ("send_next", next_pipeline_rank)):
             if tensors["tensor_" + name] is not None:
                 torch.distributed.send(tensors["tensor_" + name], peer, group=group)
-        return []
+        return {}
 
     return start_all
 
@@ -288,14 +282,13 @@ def halved_scale(set_scale: Any) -> Any:
     return lambda scale: set_scale(scale / 2)
 
 
-def moved_heads(split: Any) -> Any:
-    """Takes the heads of keys and values from another place."""
+def first_of_sharing(rank_of: Any) -> Any:
+    """Has ranks that share a head of keys take the query heads of the first of them."""
 
-    def moved(self: Any, *arguments: Any, **named: Any) -> Any:
-        query, key, value, *rest = split(self, *arguments, **named)
-        return (query, key.roll(1, -1), value, *rest)
+    def first_rank(group: Any) -> int:
+        return int(rank_of(group)) // 2 * 2
 
-    return moved
+    return first_rank
 
 
 def early_columns(project: Any) -> Any:
@@ -312,7 +305,7 @@ def off_by_one_mask(predicted: Any) -> Any:
     """Masks the targets of other ranks by bounds that are one token off."""
 
     def off_by_one(logits: Any, target: Any, largest: Any, first: int, end: int) -> Any:
-        return predicted(logits, target, largest, first, end + 1 if rank() == 0 else end)
+        return predicted(logits, target, largest, first, end - 1 if rank() == 0 else end)
 
     return off_by_one
 
@@ -331,18 +324,6 @@ def coarse_router(linear: Any) -> Any:
         return linear(inputs, weight, bias, torch.bfloat16).to(inputs.dtype)
 
     return in_bf16
-
-
-def all_in_warmup(counts: Any) -> Any:
-    """Counts forwards before the first backward without a look at how many microbatches there are."""
-
-    def with_too_many(*arguments: Any, p2p_communicator: Any = None, **named: Any) -> Any:
-        total, _, _, _ = counts(*arguments, p2p_communicator=p2p_communicator, **named)
-        group = p2p_communicator.pp_group
-        ahead = group.size() - group.rank() - 1
-        return total, False, ahead, total - ahead
-
-    return with_too_many
 
 
 LOSS = "loss 'lm loss' of step 0"
@@ -367,7 +348,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     ),
     "summed_sequence": Mistake(
         "tp2 sp",
-        LOSS,
+        "gradient of ",
         "",
         on(MAPPINGS, "_gather_along_first_dim", summed),
         "TrainVerify",
@@ -375,11 +356,11 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     ),
     "interleaved_rows": Mistake(
         "tp2 sp",
-        LOSS,
+        "gradient of ",
         "",
         on(MAPPINGS, "_gather_along_first_dim", interleaved_rows),
         "Entangle",
-        "joined along another axis after an all-gather",
+        "gathered along another axis",
     ),
     "unsummed_gradient_of_inputs": Mistake(
         "tp2",
@@ -393,7 +374,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "tp2",
         LOSS,
         "",
-        on(MAPPINGS, "_reduce", returned_view),
+        all_of(on(MAPPINGS, "_reduce", returned_view), on(LAYERS, "RowParallelLinear._forward_impl", views)),
         "MLM#5338",
         "a sum is computed in a copy that is dropped",
     ),
@@ -436,7 +417,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "",
         on(ROPE + ".rotary_pos_embedding", "get_pos_emb_on_this_cp_rank", consecutive_positions),
         "MLM 13722647f3",
-        "rotary positions of one chunk for tokens of two",
+        "rotary positions of one chunk for two",
         program=ROTARY + ENGINE,
     ),
     "recomputed_from_another": Mistake(
@@ -445,7 +426,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "",
         on(RANDOM, "detach_variable", of_call_before),
         "TTrace",
-        "a layer is computed again from another input",
+        "layer computed again from another input",
     ),
     "wrong_chunk_of_inputs": Mistake(
         "tp2 sp",
@@ -472,32 +453,24 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "latent projection split at columns of a rank",
         program=OF_LATENT,
     ),
-    "moved_heads": Mistake(
+    "same_query_heads": Mistake(
         "tp4",
         LOSS,
         "",
-        on("transformer.attention", "SelfAttention.get_query_key_value_tensors", moved_heads),
-        "TTrace",
-        "keys of another place",
+        on("transformer.attention", "get_pg_rank", first_of_sharing),
+        "MLM#3575",
+        "heads not cut where ranks share a key",
         program="--group-query-attention --num-query-groups 2",
     ),
     "unsharded_buffer": Mistake(
         "tp2 sp pp2 vpp2",
         "",
-        "",
+        "the send has 256 elements, but its recv has 512",
         on(POINT_TO_POINT, "P2PCommunicator._communicate", unsharded_buffer),
         "MLM 6bd74b0e84",
         "buffer of a receive is not cut over tp",
         BY_CALLS,
-    ),
-    "one_order_of_messages": Mistake(
-        "pp2 vpp2",
-        "",
-        "",
-        on(POINT_TO_POINT, "_p2p_ops", one_order),
-        "MLM#1450",
-        "messages of both directions pair wrongly",
-        BY_CALLS,
+        program=FOUR_LAYERS,
     ),
     "waits_before_sends": Mistake(
         "pp2 vpp2",
@@ -507,31 +480,26 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "MLM#5100",
         "stages wait for each other before they send",
         BY_CALLS,
-    ),
-    "all_in_warmup": Mistake(
-        "pp4 --micro-batch-size 2",
-        "",
-        "",
-        on(SCHEDULES, "get_pp_rank_microbatches", all_in_warmup),
-        "torchtitan#775",
-        "fewer microbatches than stages",
-        BY_CALLS,
+        program=FOUR_LAYERS,
     ),
     "equal_stages": Mistake(
         "pp2 --decoder-first-pipeline-num-layers 1",
         "",
-        "",
+        "it lacks 12 parameters of the reference, such as ",
         on("transformer.transformer_layer", "get_transformer_layer_offset", equal_stages),
         "MLM b759cd37e6",
         "wrong layers in stages of other sizes",
+        program=FOUR_LAYERS,
     ),
     "embedding_of_second_stage": Mistake(
         "pp4",
-        "gradient of embedding.word_embeddings.weight",
+        "",
         "",
         on("parallel_state", "default_embedding_ranks", first_and_second),
         "MLM cf1b0d446d",
-        "embedding group has another stage than the last",
+        "embedding group with another stage",
+        BY_CALLS,
+        program=FOUR_LAYERS,
     ),
     "other_local_order": Mistake(
         "ep2 --moe-token-dispatcher-type alltoall",
@@ -602,7 +570,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         "",
         on(ROUTER, "apply_router_token_dropping", capacity_of_a_rank),
         "MLM#2214",
-        "capacity of experts from another number of tokens",
+        "capacity of experts from other tokens",
         program=OF_EXPERTS + " --moe-expert-capacity-factor 1.5 --moe-token-dispatcher-type alltoall",
     ),
     "router_in_bf16": Mistake(

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List
 
 import torch
 from planting import BY_CALLS, BY_GROUPS, NOT_FOUND, Mistake, inside, nothing, on, replace
-from wrong_layers import ENGINE, LAST_NORM, OF_EXPERTS, SCHEDULES, SUM_OVER_TP, rank
+from wrong_layers import ENGINE, FOUR_LAYERS, LAST_NORM, OF_EXPERTS, SCHEDULES, SUM_OVER_TP, rank
 
 FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
 BUFFERS, OPTIMIZER, STATE = "distributed.param_and_grad_buffer", "optimizer.optimizer", "parallel_state"
@@ -169,7 +169,7 @@ def other_order_on_one_rank() -> None:
 
     def make(start: Any) -> Any:
         def start_later(self: Any, *arguments: Any, **named: Any) -> None:
-            if rank() == 1 and not held:
+            if rank() == 1 and not held and not self.is_first_batch:
                 held.append((self, arguments, named))
                 return
             start(self, *arguments, **named)
@@ -353,7 +353,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on("tensor_parallel", "param_is_not_tensor_parallel_duplicate", every_replica),
         "NeMo-RL#3788",
-        "replicated gradients counted tp times in the norm",
+        "norm counts replicas tp times",
     ),
     "experts_not_in_norm": Mistake(
         "tp2 sp ep2 etp2",
@@ -375,7 +375,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
     ),
     "lost_parameter": Mistake(
         "tp2",
-        "after step 0",
+        "norm of the gradients",
         "",
         on("optimizer", "get_megatron_optimizer", lost_parameter),
         "DS#6770",
@@ -388,6 +388,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         on("optimizer.distrib_optimizer", "DistributedOptimizer.start_param_sync_for_bucket_group_subset", first_chunk_alone),
         "MLM 32bbb76d57",
         "parameters of one chunk gathered only",
+        program=FOUR_LAYERS,
     ),
     "no_bucket_of_its_own": Mistake(
         "pp2 dp2 zero",
@@ -395,12 +396,12 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on("models.common.language_module.language_module", "LanguageModule.setup_embeddings_and_output_layer", no_bucket_of_its_own),
         "MLM ba8f2defc5",
-        "tied embeddings lie at other places of buckets",
+        "tied embeddings at other places of buckets",
     ),
     "never_waited": Mistake(
         "dp2" + BUCKETS,
         "",
-        "",
+        "ended without wait()",
         on(BUFFERS, "_ParamAndGradBucketGroup.finish_grad_sync", never_waited),
         "MLM#3693",
         "no wait for the sum of gradients",
@@ -412,16 +413,16 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         other_order_on_one_rank,
         "MLM#2218",
-        "reduce-scatters in another order on one rank",
+        "reduce-scatters in another order",
         BY_CALLS,
     ),
     "two_orders_of_groups": Mistake(
         "tp2 dp2",
         "",
-        "",
+        "wait for each other in a cycle",
         on("distributed", "finalize_model_grads", two_orders),
         "RCCL#2191",
-        "two groups used in another order on some ranks",
+        "two groups used in another order",
         BY_CALLS,
     ),
     "call_left_out": Mistake(
@@ -432,7 +433,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "MLM e675940967",
         "ranks without experts leave out a call",
         BY_CALLS,
-        program=OF_EXPERTS + " --moe-layer-freq [0,0,1,1]",
+        program=OF_EXPERTS + " --moe-layer-freq [0,1]",
     ),
     "other_stride_of_experts": Mistake(
         "dp4 ep2",
@@ -447,10 +448,10 @@ WRONG_UPDATES: Dict[str, Mistake] = {
     "groups_in_other_order": Mistake(
         "tp2 dp2",
         "",
-        "",
+        "rank 0 has new_group 'TENSOR_MODEL_PARALLEL_GROUP' of ranks 0, 1, rank 1 has",
         on(STATE, "RankGenerator.get_ranks", groups_in_other_order),
         "MLM#7546",
-        "groups made in another order on some ranks",
+        "groups made in another order",
         BY_CALLS,
     ),
     "own_counts_of_experts": Mistake(
@@ -459,7 +460,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on(FINALIZE, "get_updated_expert_bias", own_counts),
         "MLM#6114",
-        "bias of experts updated by tokens of one rank",
+        "bias of experts by tokens of one rank",
         program=OF_EXPERTS.replace("aux_loss ", "none ").replace(" --moe-aux-loss-coeff 0.1", "")
         + " --moe-router-score-function sigmoid --moe-router-enable-expert-bias",
     ),
@@ -469,7 +470,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on("tensor_parallel", "model_parallel_cuda_manual_seed", same_seed),
         "FleetX#1005",
-        "one state of random numbers on all tp ranks",
+        "one random state on all tp ranks",
         NOT_FOUND,
         "nothing is dropped in a comparison",
     ),
@@ -488,7 +489,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on(OPTIMIZER, "MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan", scale_before_unscale),
         "DS#2695",
-        "loss scale updated before gradients are divided",
+        "loss scale updated before it divides",
         program="--fp16 --initial-loss-scale 1024 --loss-scale-window 2",
     ),
     "one_rate": Mistake(
