@@ -6,7 +6,6 @@
 """
 
 import functools
-import importlib
 import json
 import sys
 from typing import Any, Callable, Dict, List
@@ -15,8 +14,8 @@ import planting
 import reloaded
 import torch
 from planting import Mistake, inside, nothing, on, replace
-from wrong_layers import ENGINE, FOUR_LAYERS, OF_EXPERTS, WRONG_LAYERS
-from wrong_updates import WRONG_UPDATES
+from wrong_layers import ENGINE, FOUR_LAYERS, OF_EXPERTS, ROUTER, WRONG_LAYERS
+from wrong_updates import BUFFERS, DDP, FINALIZE, WRONG_UPDATES
 
 
 def no_mark() -> None:
@@ -291,13 +290,14 @@ def moments_of_another(step: Any) -> Any:
     return step_and_share
 
 
-FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
 OF_ENGINE = "shardproof.transformer_engine."
-BUFFERS, ROUTER = "distributed.param_and_grad_buffer", "transformer.moe.router"
 SUM_OVER = "each rank holds its own term: the sum over "
 MISTAKES: Dict[str, Mistake] = {
     "no_mark": Mistake(
-        "tp2 sp", "gradient of decoder.final_layernorm.bias", SUM_OVER + "tp", no_mark,
+        "tp2 sp",
+        "gradient of decoder.final_layernorm.bias",
+        SUM_OVER + "tp",
+        no_mark,
         "MLM#1446",
         "norm not marked for sequence parallelism",
     ),
@@ -341,10 +341,16 @@ MISTAKES: Dict[str, Mistake] = {
     ),
     "kept_gradients": Mistake("tp2", "in step 1", "in step 0 is added to it", kept_gradients),
     "bias_of_every_rank": Mistake(
-        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "RowParallelLinear.forward", bias_of_every_rank)
+        "tp2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("tensor_parallel.layers", "RowParallelLinear.forward", bias_of_every_rank),
     ),
     "without_mask": Mistake(
-        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask),
+        "tp2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask),
         "MLM#1754",
         "no vocabulary mask",
     ),
@@ -363,7 +369,10 @@ MISTAKES: Dict[str, Mistake] = {
         on("pipeline_parallel.schedules", "backward_step", last_microbatch_lost),
     ),
     "reversed_experts": Mistake(
-        "ep2", "loss 'lm loss' of step 0", "", on("transformer.moe.experts", "SequentialMLP.forward", reversed_experts),
+        "ep2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("transformer.moe.experts", "SequentialMLP.forward", reversed_experts),
         program=OF_EXPERTS,
     ),
     "half_of_experts": Mistake(
@@ -390,10 +399,16 @@ MISTAKES: Dict[str, Mistake] = {
         "gradients reduced over one axis only",
     ),
     "plain_chunks": Mistake(
-        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on("utils", "get_batch_on_this_cp_rank", plain_chunks)
+        "cp2" + ENGINE,
+        "loss 'lm loss' of step 0",
+        "",
+        on("utils", "get_batch_on_this_cp_rank", plain_chunks),
     ),
     "unscaled_merge": Mistake(
-        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on(OF_ENGINE + "context", "merged", unscaled_merge)
+        "cp2" + ENGINE,
+        "loss 'lm loss' of step 0",
+        "",
+        on(OF_ENGINE + "context", "merged", unscaled_merge),
     ),
     "other_heads": Mistake(
         "cp2 --cp-comm-type a2a" + ENGINE,
@@ -428,12 +443,18 @@ MISTAKES: Dict[str, Mistake] = {
         "loss divided by tokens of one rank",
     ),
     "no_bucket": Mistake(
-        "dp2 zero --overlap-grad-reduce --ddp-bucket-size 20000", "gradient of decoder.final_layernorm.bias", "", no_bucket,
+        "dp2 zero --overlap-grad-reduce --ddp-bucket-size 20000",
+        "gradient of decoder.final_layernorm.bias",
+        "",
+        no_bucket,
         "DS#4321",
         "a bucket is never reduced",
     ),
     "stale_parameters": Mistake(
-        "dp2 zero", "before step 1", "", on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing),
+        "dp2 zero",
+        "before step 1",
+        "",
+        on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing),
         "MLM a0430bf876",
         "parameters not gathered before the next step",
     ),
@@ -465,7 +486,10 @@ MISTAKES: Dict[str, Mistake] = {
         on("optimizer.distrib_optimizer", "DistributedOptimizer.step_with_ready_grads", moments_of_another),
     ),
     "experts_alone": Mistake(
-        "tp2 sp etp1", "experts", SUM_OVER + "tp", experts_alone,
+        "tp2 sp etp1",
+        "experts",
+        SUM_OVER + "tp",
+        experts_alone,
         "MLM#6080",
         "gradients of experts over a wrong group",
         program=OF_EXPERTS,

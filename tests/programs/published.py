@@ -20,11 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 3600  # seconds of all layouts of a program; chosen
 SEEN = 0.01  # of a loss; chosen
+MOST_ROWS, AT_A_TIME = 8, 3  # of a comparison, which runs its layouts one after the other; comparisons; chosen
 NOT_FOUND, FALSE_ALARM = "not found", "false alarm"
 TRAINING = "--lr 0.01 --min-lr 0.01 --clip-grad 0.1 --num-layers 2"
 STEPS_OF_TWINS = 3  # those that are compared
@@ -95,7 +97,7 @@ def runs_of(shardproof: str, python: str, training: Training, layouts: Sequence[
     except ValueError:
         documents = {}
     if not documents:
-        sys.exit(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout[-3000:]}\n{lines[-6000:]}")
+        raise RuntimeError(f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout[-3000:]}\n{lines[-3000:]}")
     losses: Dict[str, Dict[int, float]] = {}
     calls: Dict[str, Dict[str, int]] = {}
     for name, step, loss in re.findall(r"^(.*?) *\| *\d+\| .*iteration +(\d+)/.*lm loss: (\S+)", lines, re.M):
@@ -149,12 +151,27 @@ def verdicts_of(shardproof: str, python: str, training: Training, rows: Sequence
     return [verdict_of(row, made[wrong[row["name"]]], made[twins[row["layout"]]], made[""]) for row in rows]
 
 
+def batches_of(rows: Sequence[Dict[str, Any]]) -> List[Tuple[Training, List[Dict[str, Any]]]]:
+    """Returns rows that are compared with one reference, those of one layout together, and not too many."""
+    batches: Dict[Training, List[List[Dict[str, Any]]]] = {}
+    for row in sorted(rows, key=lambda row: str(row["layout"])):
+        of_training = batches.setdefault(Training(row["program"], row["options"]), [[]])
+        if len(of_training[-1]) >= MOST_ROWS and of_training[-1][-1]["layout"] != row["layout"]:
+            of_training.append([])
+        of_training[-1].append(row)
+    return [(training, batch) for training, of_training in batches.items() for batch in of_training]
+
+
 def verdicts(shardproof: str, python: str, rows: Sequence[Dict[str, Any]], steps: int) -> Iterator[Verdict]:
-    by_training: Dict[Training, List[Dict[str, Any]]] = {}
-    for row in rows:
-        by_training.setdefault(Training(row["program"], row["options"]), []).append(row)
-    for training, of_training in by_training.items():
-        yield from verdicts_of(shardproof, python, training, of_training, steps)
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        running = {
+            pool.submit(verdicts_of, shardproof, python, training, batch, steps): batch for training, batch in batches_of(rows)
+        }
+        for done in as_completed(running):
+            try:
+                yield from done.result()
+            except RuntimeError as error:
+                yield from (Verdict(row, NOT_FOUND, "", "", "no end", [str(error)]) for row in running[done])
 
 
 def rows_of(python: str, names: Sequence[str]) -> List[Dict[str, Any]]:
