@@ -299,7 +299,7 @@ MISTAKES: Dict[str, Mistake] = {
         SUM_OVER + "tp",
         no_mark,
         "MLM#1446",
-        "norm not marked for sequence parallelism",
+        "norm not marked as sequence parallel",
     ),
     "no_sum_of_norms": Mistake(
         "tp2 sp pp2",
@@ -351,7 +351,7 @@ MISTAKES: Dict[str, Mistake] = {
         "loss 'lm loss' of step 0",
         "",
         on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask),
-        "MLM#1754",
+        "TTrace",
         "no vocabulary mask",
     ),
     "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "each rank has the norm of the gradients that it holds", groups_of_one),
@@ -395,7 +395,7 @@ MISTAKES: Dict[str, Mistake] = {
         "gradient of decoder.final_layernorm.bias",
         "each rank holds its own term: the mean over cp",
         on("process_groups_config", "ProcessGroupCollection.setup_process_groups_for_ddp", without_context),
-        "MLM#1528",
+        "TTrace",
         "gradients reduced over one axis only",
     ),
     "plain_chunks": Mistake(
@@ -422,7 +422,7 @@ MISTAKES: Dict[str, Mistake] = {
         SUM_OVER + "tp",
         on(ROUTER, "Router.reset_parameters", no_sum_of_routers),
         "MLM#599",
-        "router not marked for sequence parallelism",
+        "router not marked as sequence parallel",
         program=OF_EXPERTS,
     ),
     "aux_loss_of_experts_on_every_rank": Mistake(
@@ -456,7 +456,7 @@ MISTAKES: Dict[str, Mistake] = {
         "",
         on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing),
         "MLM a0430bf876",
-        "parameters not gathered before the next step",
+        "parameters not gathered for the next step",
     ),
     "exchanged_layers": Mistake(
         "pp2 vpp2",

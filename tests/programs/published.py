@@ -203,34 +203,36 @@ def score_of(verdicts: Sequence[Verdict]) -> str:
     found = [verdict for verdict in verdicts if verdict.by != NOT_FOUND]
     by = {way: sum(verdict.by == way for verdict in found) for way in ("values", "calls", "groups", "program")}
     causes = {word: sum(verdict.cause == word for verdict in found) for word in ("yes", "no", "wrong")}
-    curves = {word: sum(verdict.curve.startswith(word) for verdict in verdicts) for word in ("seen", "no end")}
+    curves = [verdict.curve.split() for verdict in verdicts if verdict.curve != "no end"]
+    seen = [sum(float(size) > 100 * least for _, size, _ in curves) for least in (SEEN, SEEN / 10)]
     alarms = sum(any(failure.startswith(FALSE_ALARM) for failure in verdict.failures) for verdict in verdicts)
     return (
         f"found              {len(found)} of {len(verdicts)}: {', '.join(f'{count} by {way}' for way, count in by.items() if count)}\n"
         f"cause named        {causes['yes']}; only the value {causes['no']}; another cause {causes['wrong']}\n"
-        f"by a loss curve    {curves['seen']} seen, {curves['no end']} do not end\n"
+        f"by a loss curve    {seen[0]} differ by more than 1 %, {seen[1]} by more than 0.1 %; {len(verdicts) - len(curves)} do not end\n"
         f"false alarms       {alarms}, on {len({(v.row['layout'], v.row['program'], v.row['options']) for v in verdicts})} right layouts\n"
     )
 
 
 PAGE = """# Mistakes that others have published, put into Megatron
 
-Each row is a mistake of a kind that was published, put into the installed Megatron by a patch while
-[pretrain.py](pretrain.py) runs, and compared with one rank by `shardproof run --layouts`. Its right twin is the
-same layout, which runs through the same functions unchanged. The patches are in [mistakes.py](mistakes.py),
-[wrong_layers.py](wrong_layers.py), [wrong_updates.py](wrong_updates.py) and [reloaded.py](reloaded.py).
+Each row is a mistake of a kind that was published. A patch puts it into the installed Megatron while
+[pretrain.py](pretrain.py) runs, and `shardproof run --layouts` compares the layout with one rank. The right
+twin is the same layout, which runs through the same functions unchanged. The patches are in
+[mistakes.py](mistakes.py), [wrong_layers.py](wrong_layers.py), [wrong_updates.py](wrong_updates.py) and
+[reloaded.py](reloaded.py).
 
-- `by`: who finds it. `values`: a loss, gradient, norm, parameter or state is not that of one rank. `calls`: calls
-  do not match, or ranks cannot go on. `groups`: a group has other members than Megatron gives it. `program`: the
-  program itself raises.
-- `cause`: `yes` if the first sentence names the cause, such as the missing sum and its ranks or the factor and the
-  dimension; `no` if it only says which value is wrong; `wrong` if it says something that is not so.
-- `curve`: what the usual test shows, the loss of {steps} steps beside that of one rank. `seen`: one differs by more
-  than 1 %. `no end`: the run does not end.
-- `published`: MLM is Megatron-LM, TE Transformer Engine, DS DeepSpeed, PT PyTorch; the other names are those of
-  projects and of papers (TrainVerify, TTrace, Entangle). A hash is a commit that mends it.
+- `by`: who finds it. `values`: a loss, gradient, norm, parameter or state is not that of one rank. `calls`:
+  calls do not match, or ranks cannot go on. `groups`: a group has other members than Megatron gives it.
+  `program`: the program raises.
+- `cause`: `yes` if the first sentence names the cause, such as the missing sum and its ranks, or the factor
+  and the dimension. `no` if it only says which value is wrong. `wrong` if it says something that is not so.
+- `curve`: what the usual test shows, the loss of {steps} steps beside that of one rank. `seen`: a loss differs by
+  more than 1 %. `no end`: the run does not end.
+- `published`: MLM is Megatron-LM, TE Transformer Engine, DS DeepSpeed, PT PyTorch. A hash is a commit of
+  Megatron-LM that mends it. The other names are those of projects and papers.
 
-This page is written by `tests/programs/published.py build/shardproof PYTHON --results FILE --page FILE`:
+`tests/programs/published.py build/shardproof PYTHON --results FILE --page FILE` has written this page:
 commit {commit}, {release}.
 
 ```

@@ -396,7 +396,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         on("models.common.language_module.language_module", "LanguageModule.setup_embeddings_and_output_layer", no_bucket_of_its_own),
         "MLM ba8f2defc5",
-        "tied embeddings at other places of buckets",
+        "tied embeddings at other bucket places",
     ),
     "never_waited": Mistake(
         "dp2" + BUCKETS,
@@ -459,7 +459,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "",
         "",
         on(FINALIZE, "get_updated_expert_bias", own_counts),
-        "MLM#6114",
+        "MLM#7081",
         "bias of experts by tokens of one rank",
         program=OF_EXPERTS.replace("aux_loss ", "none ").replace(" --moe-aux-loss-coeff 0.1", "")
         + " --moe-router-score-function sigmoid --moe-router-enable-expert-bias",
@@ -480,7 +480,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         SUM_OVER_TP,
         on(FINALIZE, "_allreduce_non_tensor_model_parallel_grads", nothing),
         "NeMo-RL#3716",
-        "no sum over tp of norms of queries and keys",
+        "no sum over tp of query and key norms",
         program="--qk-layernorm",
     ),
     "scale_before_unscale": Mistake(

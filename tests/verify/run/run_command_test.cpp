@@ -111,7 +111,7 @@ test::RunResult run_with_groups(const std::string& pipelines, const std::string&
   return run_of(std::string(test::kGuestPublishes) + R"(
 for name, groups in (("TENSOR_MODEL_PARALLEL_GROUP", ([0, 1], [2, 3])), ("PIPELINE_MODEL_PARALLEL_GROUP", )" +
                     pipelines + R"(), ("my own", ([0, 3],))):
-    for members in groups if size == 4 else ():
+    for members in groups if os.environ["WORLD_SIZE"] == "4" else ():
         link.ask({"do": "new_group", "name": name, "members": members, "site": ["main", "train.py", 4]})
 publish('gradient', 0, [3])
 )",
