@@ -339,8 +339,8 @@ TEST(WrongNorm, SaysThatItCountsWhatSeveralRanksHold) {
 
 TEST(ComparedValues, ANumberThatLooksRightIsToldByItsDifference) {
   Publications one(1), other(1);
-  one.add(0, "x", vector_of(1, "loss"), {4});
-  other.add(0, "x", vector_of(1, "loss"), {4 + std::ldexp(1.0, -26)});
+  one.add(0, "x", vector_of(1, "value"), {4});
+  other.add(0, "x", vector_of(1, "value"), {4 + std::ldexp(1.0, -26)});
   const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   ASSERT_EQ(compared.wrong.size(), 1U);
   EXPECT_EQ(compared.wrong.front().what, "it differs from 4 by 1.5e-08");
