@@ -456,7 +456,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
     ),
     "own_counts_of_experts": Mistake(
         "dp2",
-        "",
+        "router.expert_bias",
         "",
         on(FINALIZE, "get_updated_expert_bias", own_counts),
         "MLM#7081",
