@@ -4,7 +4,7 @@
 
 PYTHON is an interpreter with what environment.py installs. Without a word, the checks run that CI has time for: of each
 kind of check one or two. With the word `all` all run. With others those run whose name has one of them or whose part is
-one; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for
+one; with `all` and `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for
 processes at times. A table at the end has the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
@@ -322,9 +322,10 @@ def recorded(words: str, options: str, wrong: str) -> str:
     return "" if is_right else f"exit code {done.returncode}\n{done.stdout}{written[-2000:]}"
 
 
-def mistakes(names: Sequence[str]) -> str:
+def mistakes(all_of_them: bool) -> str:
     """Returns what is wrong with how mistakes in Megatron are found, and with what is said of them and of their twins."""
-    verdicts = published.verdicts(sys.argv[1], sys.argv[2], published.rows_of(sys.argv[2], names), STEPS)
+    rows = [row for row in published.rows_of(sys.argv[2]) if all_of_them or row["name"] in IN_CI]
+    verdicts = published.verdicts(sys.argv[1], sys.argv[2], rows, STEPS)
     return "\n".join(published.told(verdict) for verdict in verdicts if verdict.failures)
 
 
@@ -444,8 +445,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
-    chosen = () if "mistakes" in sys.argv[3:] else IN_CI
-    checks.append(Check("compare", "mistakes", lambda: mistakes(chosen)))
+    checks.append(Check("compare", "mistakes", lambda: mistakes(not {"all", "mistakes"}.isdisjoint(sys.argv[3:]))))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:

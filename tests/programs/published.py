@@ -174,11 +174,10 @@ def verdicts(shardproof: str, python: str, rows: Sequence[Dict[str, Any]], steps
                 yield from (Verdict(row, NOT_FOUND, "", "", "no end", [str(error)]) for row in running[done])
 
 
-def rows_of(python: str, names: Sequence[str]) -> List[Dict[str, Any]]:
+def rows_of(python: str) -> List[Dict[str, Any]]:
     command = [python, os.path.join(HERE, "mistakes.py"), "--list"]
     listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    rows = [json.loads(line) for line in listed.splitlines()]
-    return [row for row in rows if (row["name"] in names if names else row["source"])]
+    return [json.loads(line) for line in listed.splitlines()]
 
 
 def release_of(python: str) -> str:
@@ -250,7 +249,7 @@ def page_of(python: str, results: str, steps: int) -> str:
     """Returns the page with the latest result of each mistake."""
     with open(results, encoding="utf-8") as file:
         latest = {verdict.row["name"]: verdict for verdict in (Verdict(**json.loads(line)) for line in file)}
-    verdicts = [latest[row["name"]] for row in rows_of(python, ()) if row["name"] in latest]
+    verdicts = [latest[row["name"]] for row in rows_of(python) if row["name"] in latest]
     commit = subprocess.run(["git", "-C", HERE, "log", "-1", "--format=%h of %cs"], stdout=subprocess.PIPE, text=True, check=True)
     return PAGE.format(
         steps=steps,
@@ -280,7 +279,8 @@ def main() -> int:
     given = parser.parse_intermixed_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without which each start compiles torch again
     begin, failed = time.monotonic(), 0
-    for verdict in verdicts(given.shardproof, given.python, rows_of(given.python, given.names), given.steps):
+    rows = [row for row in rows_of(given.python) if (row["name"] in given.names if given.names else row["source"])]
+    for verdict in verdicts(given.shardproof, given.python, rows, given.steps):
         failed += bool(verdict.failures)
         print(told(verdict), flush=True)
         if given.results:
