@@ -558,7 +558,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     "half_of_predictions": Mistake(
         "pp2",
         "gradient of ",
-        "",
+        "it is 1/2",
         on("transformer.multi_token_prediction", "MTPLossAutoScaler.set_loss_scale", halved_scale),
         "MLM#1532",
         "loss of predictions has another scale",
