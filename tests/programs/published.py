@@ -170,7 +170,7 @@ def verdicts(shardproof: str, python: str, rows: Sequence[Dict[str, Any]], steps
         for done in as_completed(running):
             try:
                 yield from done.result()
-            except RuntimeError as error:
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
                 yield from (Verdict(row, NOT_FOUND, "", "", "no end", [str(error)]) for row in running[done])
 
 
