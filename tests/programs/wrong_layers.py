@@ -451,7 +451,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         on("transformer.multi_latent_attention", "MLASelfAttention._qkv_down_projection", early_columns),
         "MLM#5383",
         "latent projection split at other columns",
-        program=OF_LATENT,
+        program=OF_LATENT + ENGINE,
     ),
     "same_query_heads": Mistake(
         "tp4",
