@@ -4,7 +4,7 @@
 
 PYTHON is an interpreter with what environment.py installs. Without a word, the checks run that CI has time for: of each
 kind of check one or two. With the word `all` all run. With others those run whose name has one of them or whose part is
-one; with the word `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for
+one; with `all` and `mistakes` all mistakes of mistakes.py are made. Three checks run at a time, because each waits for
 processes at times. A table at the end has the seconds of each part.
 
   layouts   tiny_gpt.py on layouts: losses and norms are those of one rank
@@ -35,6 +35,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import published
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -103,7 +105,7 @@ MARKED = {  # by the mistake of marked_test.py: what the test that fails says
     "no_word": "refused: --layouts: 'xp2' in",
 }
 IN_CI = (  # of mistakes.py
-    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage half_of_experts no_mark_of_engine without_context"
+    "no_mark no_sum_of_embeddings twice kept_gradients norm_of_a_stage other_order_of_buckets other_stride_of_experts"
 ).split()
 CHECK_THEMSELVES = (
     *((name, ranks) for name in ("ddp", "fsdp2", "dtensor", "pipeline") for ranks in (2, 4)),
@@ -121,6 +123,7 @@ CHECK_THEMSELVES = (
     ("by_torch", 2),
 )
 SEEDS = 10  # of each schedule
+STEPS = 3  # of mistakes
 LONGEST = 600  # seconds of one program; chosen
 TOLERANCE = 2e-5  # of f32 over two steps; chosen
 
@@ -319,20 +322,11 @@ def recorded(words: str, options: str, wrong: str) -> str:
     return "" if is_right else f"exit code {done.returncode}\n{done.stdout}{written[-2000:]}"
 
 
-def mistakes(all_of_them: bool, of_experts: bool) -> str:
-    """Returns what is wrong with what is said of the mistakes in Megatron."""
-    listed = subprocess.run([sys.argv[2], *program("mistakes --list")], stdout=subprocess.PIPE, text=True, check=True)
-    rows = [line.split("\t") for line in listed.stdout.splitlines()]
-    rows = [row for row in rows if (all_of_them or row[0] in IN_CI) and ("experts" in row[0]) == of_experts]
-    layouts = [f"{layout} --mistake {name}" for name, layout, _, _ in rows]
-    code, output = compared_values(("--layouts", "; ".join(layouts)), "mistakes " + (OF_EXPERTS if of_experts else ""))
-    said = {line.split(": ")[0]: line for line in output.splitlines() if " --mistake " in line.split(": ")[0]}
-    wrong = [
-        said.get(words, words + ": not found")
-        for words, (_, _, value, what) in zip(layouts, rows)
-        if value not in said.get(words, "") or what not in said.get(words, "")
-    ]
-    return "\n".join(wrong) if code == 1 else f"exit code {code}\n{output}"
+def mistakes(all_of_them: bool) -> str:
+    """Returns what is wrong with how mistakes in Megatron are found, and with what is said of them and of their twins."""
+    rows = [row for row in published.rows_of(sys.argv[2]) if all_of_them or row["name"] in IN_CI]
+    verdicts = published.verdicts(sys.argv[1], sys.argv[2], rows, STEPS)
+    return "\n".join(published.told(verdict) for verdict in verdicts if verdict.failures)
 
 
 def exam(layouts: str, words: str, most: int) -> str:
@@ -451,9 +445,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
-    for of_experts in (False, True):
-        name = "mistakes of experts" if of_experts else "mistakes"
-        checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("compare", "mistakes", lambda: mistakes(not {"all", "mistakes"}.isdisjoint(sys.argv[3:]))))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:

@@ -1,47 +1,32 @@
 """Mistakes in Megatron, each put into a training of pretrain.py by its name, so that `shardproof run --layouts` finds it.
 
-    mistakes.py [--mistake NAME] [OPTION...]      without a mistake it is pretrain.py
-    mistakes.py --list                            a line for each mistake: its layout, and what has to be said of it
+    mistakes.py [--mistake NAME] [--twin NAME...] [OPTION...]
+        without a mistake it is pretrain.py; a twin has its places counted, and nothing is wrong there
+    mistakes.py --list      each mistake as a line of JSON
 """
 
 import functools
-import importlib
+import json
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List
 
+import planting
+import reloaded
 import torch
-
-
-class Mistake(NamedTuple):
-    layout: str
-    value: str  # that is wrong first
-    what: str  # that is said of it; "" where only the value is asked for
-    make: Callable[[], None]
-
-
-def replace(module: str, name: str, make: Callable[[Any], Any]) -> None:
-    """Puts what `make` makes of a function, or of a method of a class, in its place."""
-    holder: Any = importlib.import_module(module if module.startswith("shardproof.") else "megatron.core." + module)
-    *outer, last = name.split(".")
-    for part in outer:
-        holder = getattr(holder, part)
-    setattr(holder, last, make(getattr(holder, last)))
+from planting import Mistake, inside, nothing, on, replace
+from wrong_layers import ENGINE, FOUR_LAYERS, OF_EXPERTS, ROUTER, WRONG_LAYERS
+from wrong_updates import BUFFERS, DDP, FINALIZE, WRONG_UPDATES
 
 
 def no_mark() -> None:
-    import tiny_gpt
+    def make(init: Any) -> Any:
+        def without_mark(self: Any, config: Any, *arguments: Any, **named: Any) -> None:
+            init(self, config, *arguments, **named)
+            self.weight.sequence_parallel = self.bias.sequence_parallel = False
 
-    init = tiny_gpt.Norm.__init__
+        return without_mark
 
-    def without_mark(self: Any, config: Any, *arguments: Any, **named: Any) -> None:
-        init(self, config, *arguments, **named)
-        self.weight.sequence_parallel = self.bias.sequence_parallel = False
-
-    setattr(tiny_gpt.Norm, "__init__", without_mark)
-
-
-def nothing(_: Any) -> Any:
-    return lambda *arguments, **named: None
+    replace("tiny_gpt", "Norm.__init__", make)
 
 
 def scaled_gradients(factor: float) -> Callable[[Any], Any]:
@@ -228,25 +213,6 @@ def tokens_of_one_rank(reduce: Any) -> Any:
     return reduce_floats
 
 
-def counted_alone() -> None:
-    finalize = importlib.import_module("megatron.core." + FINALIZE)
-    calls = torch.distributed
-
-    class Calls:
-        """torch.distributed, as one module of Megatron sees it."""
-
-        def __getattr__(self, name: str) -> Any:
-            return tokens_of_one_rank(calls.all_reduce) if name == "all_reduce" else getattr(calls, name)
-
-    class Torch:
-        distributed = Calls()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(torch, name)
-
-    setattr(finalize, "torch", Torch())
-
-
 def no_bucket() -> None:
     """Leaves out the reduce-scatter of one bucket, that of the parameters which get their gradients first."""
     left_out = []
@@ -324,39 +290,48 @@ def moments_of_another(step: Any) -> Any:
     return step_and_share
 
 
-def on(module: str, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:
-    return lambda: replace(module, name, make)
-
-
-FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
-ENGINE, OF_ENGINE = " --transformer-impl transformer_engine", "shardproof.transformer_engine."
-BUFFERS, ROUTER = "distributed.param_and_grad_buffer", "transformer.moe.router"
+OF_ENGINE = "shardproof.transformer_engine."
 SUM_OVER = "each rank holds its own term: the sum over "
 MISTAKES: Dict[str, Mistake] = {
-    "no_mark": Mistake("tp2 sp", "gradient of decoder.final_layernorm.bias", SUM_OVER + "tp", no_mark),
+    "no_mark": Mistake(
+        "tp2 sp",
+        "gradient of decoder.final_layernorm.bias",
+        SUM_OVER + "tp",
+        no_mark,
+        "MLM#1446",
+        "norm not marked as sequence parallel",
+    ),
     "no_sum_of_norms": Mistake(
         "tp2 sp pp2",
         "gradient of decoder.final_layernorm.bias",
         SUM_OVER + "tp",
         on(FINALIZE, "_allreduce_non_tensor_model_parallel_grads", nothing),
+        "GPT-NeoX#1257",
+        "no sum over tp of norms",
     ),
     "no_sum_of_embeddings": Mistake(
         "pp2",
         "gradient of embedding.word_embeddings.weight",
         SUM_OVER + "pp",
         on(FINALIZE, "_allreduce_word_embedding_grads", nothing),
+        "MLM#656",
+        "tied embeddings drift apart",
     ),
     "no_sum_of_replicas": Mistake(
         "dp2",
         "gradient of decoder.final_layernorm.bias",
         "each rank holds its own term: the mean over dp",
         on(DDP, "DistributedDataParallel.finish_grad_sync", nothing),
+        "PT#104336",
+        "gradients of replicas not reduced",
     ),
     "twice": Mistake(
         "dp2",
         "gradient of decoder.final_layernorm.bias",
         "it is 2 (dp is 2) times",
         on(DDP, "DistributedDataParallel.finish_grad_sync", scaled_gradients(2)),
+        "TrainVerify",
+        "the same wrong scale on all ranks",
     ),
     "half": Mistake(
         "tp2",
@@ -366,10 +341,18 @@ MISTAKES: Dict[str, Mistake] = {
     ),
     "kept_gradients": Mistake("tp2", "in step 1", "in step 0 is added to it", kept_gradients),
     "bias_of_every_rank": Mistake(
-        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "RowParallelLinear.forward", bias_of_every_rank)
+        "tp2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("tensor_parallel.layers", "RowParallelLinear.forward", bias_of_every_rank),
     ),
     "without_mask": Mistake(
-        "tp2", "loss 'lm loss' of step 0", "", on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask)
+        "tp2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("tensor_parallel.layers", "VocabParallelEmbedding.forward", without_mask),
+        "TTrace",
+        "no vocabulary mask",
     ),
     "norm_of_a_stage": Mistake("pp2", "norm of the gradients", "each rank has the norm of the gradients that it holds", groups_of_one),
     "clipped_more": Mistake(
@@ -386,13 +369,20 @@ MISTAKES: Dict[str, Mistake] = {
         on("pipeline_parallel.schedules", "backward_step", last_microbatch_lost),
     ),
     "reversed_experts": Mistake(
-        "ep2", "loss 'lm loss' of step 0", "", on("transformer.moe.experts", "SequentialMLP.forward", reversed_experts)
+        "ep2",
+        "loss 'lm loss' of step 0",
+        "",
+        on("transformer.moe.experts", "SequentialMLP.forward", reversed_experts),
+        program=OF_EXPERTS,
     ),
     "half_of_experts": Mistake(
         "ep2",
         "experts",
         "it is 1/2 (dp, ep is 2) of",
         on(DDP, "DistributedDataParallel.finish_grad_sync", only_experts),
+        "DS#6545",
+        "gradients of experts scaled by ep",
+        program=OF_EXPERTS,
     ),
     "no_mark_of_engine": Mistake(
         "tp2 sp" + ENGINE,
@@ -405,12 +395,20 @@ MISTAKES: Dict[str, Mistake] = {
         "gradient of decoder.final_layernorm.bias",
         "each rank holds its own term: the mean over cp",
         on("process_groups_config", "ProcessGroupCollection.setup_process_groups_for_ddp", without_context),
+        "TTrace",
+        "gradients reduced over one axis only",
     ),
     "plain_chunks": Mistake(
-        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on("utils", "get_batch_on_this_cp_rank", plain_chunks)
+        "cp2" + ENGINE,
+        "loss 'lm loss' of step 0",
+        "",
+        on("utils", "get_batch_on_this_cp_rank", plain_chunks),
     ),
     "unscaled_merge": Mistake(
-        "cp2" + ENGINE, "loss 'lm loss' of step 0", "", on(OF_ENGINE + "context", "merged", unscaled_merge)
+        "cp2" + ENGINE,
+        "loss 'lm loss' of step 0",
+        "",
+        on(OF_ENGINE + "context", "merged", unscaled_merge),
     ),
     "other_heads": Mistake(
         "cp2 --cp-comm-type a2a" + ENGINE,
@@ -423,30 +421,49 @@ MISTAKES: Dict[str, Mistake] = {
         "gradient of decoder.layers.mlp.router.weight",
         SUM_OVER + "tp",
         on(ROUTER, "Router.reset_parameters", no_sum_of_routers),
+        "MLM#599",
+        "router not marked as sequence parallel",
+        program=OF_EXPERTS,
     ),
     "aux_loss_of_experts_on_every_rank": Mistake(
         "tp2 sp",
         "gradient of decoder.layers.mlp.router.weight",
         "",
         on(ROUTER, "TopKRouter.attach_and_log_load_balancing_loss", aux_loss_of_every_rank),
+        "MLM cac8d1a3f0",
+        "auxiliary loss scaled by tp",
+        program=OF_EXPERTS,
     ),
     "tokens_of_one_rank": Mistake(
         "dp2 --calculate-per-token-loss",
         "gradient of decoder.final_layernorm.bias",
         "it is 2 (dp is 2) times",
-        counted_alone,
+        on("distributed", "finalize_model_grads", inside("all_reduce", tokens_of_one_rank)),
+        "MLM adfa873d96",
+        "loss divided by tokens of one rank",
     ),
     "no_bucket": Mistake(
-        "dp2 zero --overlap-grad-reduce --ddp-bucket-size 20000", "gradient of decoder.final_layernorm.bias", "", no_bucket
+        "dp2 zero --overlap-grad-reduce --ddp-bucket-size 20000",
+        "gradient of decoder.final_layernorm.bias",
+        "",
+        no_bucket,
+        "DS#4321",
+        "a bucket is never reduced",
     ),
     "stale_parameters": Mistake(
-        "dp2 zero", "before step 1", "", on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing)
+        "dp2 zero",
+        "before step 1",
+        "",
+        on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing),
+        "MLM a0430bf876",
+        "parameters not gathered for the next step",
     ),
     "exchanged_layers": Mistake(
         "pp2 vpp2",
         "loss 'lm loss' of step 0",
         "",
         on("transformer.transformer_layer", "get_transformer_layer_offset", exchanged_layers),
+        program=FOUR_LAYERS,
     ),
     "other_beta": Mistake(
         "tp2",
@@ -459,6 +476,8 @@ MISTAKES: Dict[str, Mistake] = {
         "main_param of decoder.layers.self_attention.linear_qkv.layer_norm_weight[0] after step 0 on rank 1",
         "",
         on("optimizer", "get_megatron_optimizer", on_last_rank(lambda group: group.update(wd_mult=1.0))),
+        "Megatron-DeepSpeed#262",
+        "norms in the group with weight decay",
     ),
     "moments_of_another": Mistake(
         "dp2 zero",
@@ -466,24 +485,52 @@ MISTAKES: Dict[str, Mistake] = {
         "it is the exp_avg of ",
         on("optimizer.distrib_optimizer", "DistributedOptimizer.step_with_ready_grads", moments_of_another),
     ),
-    "experts_alone": Mistake("tp2 sp etp1", "experts", SUM_OVER + "tp", experts_alone),
+    "experts_alone": Mistake(
+        "tp2 sp etp1",
+        "experts",
+        SUM_OVER + "tp",
+        experts_alone,
+        "MLM#6080",
+        "gradients of experts over a wrong group",
+        program=OF_EXPERTS,
+    ),
+    **WRONG_LAYERS,
+    **WRONG_UPDATES,
+    **reloaded.WRONG_CHECKPOINTS,
 }
 
 
+def listed() -> None:
+    for name, mistake in MISTAKES.items():
+        known = {field: value for field, value in mistake._asdict().items() if field != "make"}
+        print(json.dumps({"name": name, **known}))
+
+
+def plant_those_of(words: List[str]) -> List[str]:
+    """Plants the mistakes that words name, and returns the words of the program."""
+    left, rest = [], iter(words)
+    for word in rest:
+        if word in ("--mistake", "--twin"):
+            planting.plant(MISTAKES[next(rest)], word == "--twin")
+        elif word == reloaded.RELOADED:
+            reloaded.install()
+        else:
+            left.append(word)
+    return left
+
+
 def main() -> None:
-    words = sys.argv[1:]
-    if words == ["--list"]:
-        for name, mistake in MISTAKES.items():
-            print(f"{name}\t{mistake.layout}\t{mistake.value}\t{mistake.what}")
+    if sys.argv[1:] == ["--list"]:
+        listed()
         return
-    if "--mistake" in words:
-        at = words.index("--mistake")
-        MISTAKES[words[at + 1]].make()
-        del words[at : at + 2]
+    words = plant_those_of(sys.argv[1:])
     import pretrain
 
     sys.argv[1:] = words
-    pretrain.main()
+    try:
+        pretrain.main()
+    finally:
+        planting.report()
 
 
 if __name__ == "__main__":

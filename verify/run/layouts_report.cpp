@@ -10,6 +10,7 @@
 #include "verify/output/report_json.h"
 #include "verify/run/compared_report.h"
 #include "verify/run/guest_report.h"
+#include "verify/run/live_layout.h"
 #include "verify/run/watched_report.h"
 
 namespace verify {
@@ -38,12 +39,21 @@ std::vector<ComparedRow> rows_of(const LayoutsRequest& request, const LayoutsRun
   return rows;
 }
 
+/// Returns which groups of a layout have other members than Megatron gives them; "" if none has.
+std::string groups_text(const LayoutRun& layout) {
+  const std::string warnings = layout.run.layout ? warnings_of_groups(*layout.run.layout) : "";
+  return warnings.empty()
+             ? ""
+             : fmt::format("\n{}: its groups are not those of this layout\n{}", layout.name, warnings);
+}
+
 /// Returns what is wrong with a layout; "" if nothing is.
 std::string told(const LayoutRun& layout, const GuestRequest& request) {
   if (layout.is_broken())
     return fmt::format("\n{}: it does not run to its end\n{}", layout.name,
                        guest_run_text(request, layout.run));
-  return wrong_text(layout.name, layout.compared, "  reproduce  " + request.world.reproduce + "\n") +
+  return groups_text(layout) +
+         wrong_text(layout.name, layout.compared, "  reproduce  " + request.world.reproduce + "\n") +
          watch_text(layout.name, layout.watched);
 }
 
@@ -70,6 +80,7 @@ std::string hint_of_options(const LayoutsRequest& request) {
 Json json_of(const ComparedRow& row, const LayoutRun& layout) {
   Json one = compared_json(row);
   one["watched"] = watch_json(layout.watched);
+  one["groups"] = layout.run.layout ? sentences_of_groups(*layout.run.layout) : std::vector<std::string>{};
   one["findings"] = Json::array();
   for (const sim::Finding& finding : layout.run.report.findings)
     one["findings"].push_back(finding_json(finding));

@@ -1,5 +1,6 @@
 #include "verify/run/live_layout.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -28,23 +29,35 @@ std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& grou
   return inferred_layout(made, ranks);
 }
 
+std::vector<std::string> sentences_of_groups(const JudgedLayout& judged) {
+  std::vector<std::string> sentences;
+  for (const GroupDifference& difference : judged.comparison.differences) {
+    if (difference.what == GroupDifference::What::missing) continue;
+    sentences.push_back(fmt::format("{} of '{}' is no group of this layout{}{}", ranks_text(difference.ranks),
+                                    sim::printable_text(difference.description),
+                                    difference.explanation.empty() ? "" : ": ", difference.explanation));
+  }
+  return sentences;
+}
+
+std::string warnings_of_groups(const JudgedLayout& judged) {
+  std::string text;
+  const std::vector<std::string> sentences = sentences_of_groups(judged);
+  for (std::size_t i = 0; i < std::min(kMostShown, sentences.size()); ++i)
+    text += fmt::format("warning {}\n", sentences[i]);
+  const std::int64_t differing = judged.comparison.differing, shown = kMostShown;
+  if (differing > shown) text += fmt::format("and {} more\n", differing - shown);
+  return text;
+}
+
 std::string live_layout_text(const JudgedLayout& judged) {
   const GroupComparison& comparison = judged.comparison;
-  std::string text = fmt::format(
-      "layout  {}, from the program's {}\n        {} of {} have the members that Megatron gives them\n",
-      sizes_text(judged.layout), judged.is_inferred ? "groups" : "arguments",
-      comparison.groups - comparison.differing, counted(comparison.groups, "group"));
-  std::size_t shown = 0;
-  for (const GroupDifference& difference : comparison.differences) {
-    if (difference.what == GroupDifference::What::missing) continue;
-    if (++shown > kMostShown) break;
-    text += fmt::format("warning {} of '{}' is no group of this layout{}{}\n", ranks_text(difference.ranks),
-                        sim::printable_text(difference.description),
-                        difference.explanation.empty() ? "" : ": ", difference.explanation);
-  }
-  if (comparison.differing > static_cast<std::int64_t>(kMostShown))
-    text += fmt::format("and {} more\n", comparison.differing - static_cast<std::int64_t>(kMostShown));
-  return text;
+  return fmt::format(
+             "layout  {}, from the program's {}\n        {} of {} have the members that Megatron gives "
+             "them\n",
+             sizes_text(judged.layout), judged.is_inferred ? "groups" : "arguments",
+             comparison.groups - comparison.differing, counted(comparison.groups, "group")) +
+         warnings_of_groups(judged);
 }
 
 }  // namespace verify

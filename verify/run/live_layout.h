@@ -20,6 +20,10 @@ namespace verify {
 std::optional<JudgedLayout> live_layout(const std::vector<sim::GuestGroup>& groups, int ranks,
                                         std::optional<sim::Layout> given);
 
+/// Returns a sentence for each group that the layout does not have.
+std::vector<std::string> sentences_of_groups(const JudgedLayout& judged);
+/// Returns the first of them as lines, and how many more there are.
+std::string warnings_of_groups(const JudgedLayout& judged);
 /// Says what the layout is, and which groups differ from its own.
 std::string live_layout_text(const JudgedLayout& judged);
 

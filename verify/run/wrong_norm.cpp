@@ -15,8 +15,7 @@ namespace {
 constexpr double kExact = 1.0 / (1 << 28);
 constexpr std::int64_t kMostTimes = 64;
 
-/// The squares of gradients that have a name, without the numbers of layers and experts: what is right, and
-/// what each rank of the layout holds of them.
+/// The squares of gradients that have a name: what is right, and what each rank of the layout holds of them.
 struct Squares {
   double right = 0;
   std::map<int, double> held;   // by rank
@@ -57,14 +56,16 @@ void add(Squares& squares, const GlobalValue& right, const GlobalValue& got, std
   }
 }
 
-std::map<std::string, Squares> squares_of(const SeenValue& value) {
+/// Returns the squares by name, or by names without the numbers of layers and experts.
+std::map<std::string, Squares> squares_of(const SeenValue& value, bool has_numbers) {
   std::map<std::string, Squares> all;
   const std::int64_t tp = size_of_tp(value.names);
   for (const auto& [key, stored] : value.reference.values) {
     if (key.kind != PublishedKind::gradient || key.step != value.wrong.key.step) continue;
     const auto own = value.layout.values.find(key);
     if (own == value.layout.values.end() || own->second.whole != stored.whole) continue;
-    add(all[without_numbers(key.name)], value.reference.at(key), value.layout.at(key), tp);
+    add(all[has_numbers ? key.name : without_numbers(key.name)], value.reference.at(key),
+        value.layout.at(key), tp);
   }
   return all;
 }
@@ -98,19 +99,21 @@ std::string relation(const std::string& name, const Squares& squares, double mor
   return "";
 }
 
-}  // namespace
+/// Whether the norm is that of the gradients of all ranks, or of those of one replica of the model.
+bool counts_copies(const SeenValue& value, const std::map<std::string, Squares>& all, double tolerance) {
+  double of_ranks = 0;
+  for (const auto& [name, squares] : all)
+    for (const auto& [rank, square] : squares.held) of_ranks += square;
+  double replicas = 1;
+  for (const auto& [name, size] : value.names.sizes)
+    if (name == "dp") replicas = static_cast<double>(size);
+  const double found = value.got.pieces.front().elements.front() * value.got.pieces.front().elements.front();
+  return std::abs(found - of_ranks) <= tolerance || std::abs(found - of_ranks / replicas) <= tolerance;
+}
 
-std::string explained_norm(const SeenValue& value) {
-  if (value.wrong.key.kind != PublishedKind::norm || value.serial.size() != 1) return "";
-  const double right = value.serial.front() * value.serial.front();
-  const double tolerance = right * std::max(kExact, 4 * value.bound / std::abs(value.serial.front()));
-  const std::map<std::string, Squares> all = squares_of(value);
-  double sum = 0;
-  for (const auto& [name, squares] : all) sum += squares.right;
-  if (!(std::abs(sum - right) <= tolerance)) return "";
-  for (const auto of_rank : {&Squares::held, &Squares::owned})
-    if (are_own(value, all, of_rank, tolerance))
-      return "each rank has the norm of the gradients that it holds itself";
+/// Returns what all wrong ranks do with the gradients of one name; "" if there is no such name.
+std::string one_relation(const SeenValue& value, const std::map<std::string, Squares>& all, double right,
+                         double tolerance) {
   std::set<std::string> relations;
   for (const Piece& piece : value.got.pieces) {
     if (!value.wrong.ranks.contains(piece.rank)) continue;
@@ -123,6 +126,26 @@ std::string explained_norm(const SeenValue& value) {
     relations.merge(of_piece);
   }
   return relations.size() == 1 ? *relations.begin() : "";
+}
+
+}  // namespace
+
+std::string explained_norm(const SeenValue& value) {
+  if (value.wrong.key.kind != PublishedKind::norm || value.serial.size() != 1) return "";
+  const double right = value.serial.front() * value.serial.front();
+  const double tolerance = right * std::max(kExact, 4 * value.bound / std::abs(value.serial.front()));
+  const std::map<std::string, Squares> all = squares_of(value, false);
+  double sum = 0;
+  for (const auto& [name, squares] : all) sum += squares.right;
+  if (!(std::abs(sum - right) <= tolerance)) return "";
+  for (const auto of_rank : {&Squares::held, &Squares::owned})
+    if (are_own(value, all, of_rank, tolerance))
+      return "each rank has the norm of the gradients that it holds itself";
+  const std::string of_kind = one_relation(value, all, right, tolerance);
+  if (!of_kind.empty()) return of_kind;
+  if (counts_copies(value, all, tolerance))
+    return "it counts the gradients that several ranks hold once for each of them";
+  return one_relation(value, squares_of(value, true), right, tolerance);
 }
 
 }  // namespace verify

@@ -198,8 +198,12 @@ std::string another_tensor(const Seen& seen) {
 }  // namespace
 
 std::string measured_value(const SeenValue& value) {
-  if (value.serial.size() == 1)
-    return fmt::format("it is {:.8g} in place of {:.8g}", value.got.elements().front(), value.serial.front());
+  if (value.serial.size() == 1) {
+    const double got = value.got.elements().front(), right = value.serial.front();
+    const std::string own = fmt::format("{:.8g}", got), wanted = fmt::format("{:.8g}", right);
+    return own == wanted ? fmt::format("it differs from {} by {:.2g}", wanted, got - right)
+                         : fmt::format("it is {} in place of {}", own, wanted);
+  }
   double error = 0;
   for (const Piece& piece : value.got.pieces)
     for (std::size_t i = 0; i < piece.places.size(); ++i)

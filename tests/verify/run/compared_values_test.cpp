@@ -294,9 +294,15 @@ RC_GTEST_PROP(WrongNorm, SaysWhichGradientsItCountsAndHow, ()) {
   const double other = weight - part;
   RC_PRE(std::abs(part - other) > 1 && std::abs(std::remainder(bias, weight)) > 1 &&
          std::abs(part - bias) > 1);
-  switch (*rc::gen::inRange(0, 5)) {
+  const double lost = Normed::square(normed.weights[1]);
+  RC_PRE(lost > 1 && std::abs(lost - bias) > 1 && std::abs(2 * lost - weight) > 1);
+  switch (*rc::gen::inRange(0, 6)) {
     case 0:
       RC_ASSERT(normed.said(weight + bias, weight + bias).empty());
+      break;
+    case 4:
+      RC_ASSERT(normed.said(weight + bias - lost, weight + bias - lost) ==
+                "it lacks the gradients of weight[1]");
       break;
     case 1:
       RC_ASSERT(normed.said(bias, bias) == "it lacks the gradients of weight");
@@ -313,6 +319,31 @@ RC_GTEST_PROP(WrongNorm, SaysWhichGradientsItCountsAndHow, ()) {
       RC_ASSERT(normed.said(part + bias, other + bias) ==
                 "each rank has the norm of the gradients that it holds itself");
   }
+}
+
+TEST(WrongNorm, SaysThatItCountsWhatSeveralRanksHold) {
+  Publications one(1), two(2);
+  one.add(0, "scale", vector_of(2), {1, 2});
+  one.add(0, "bias", vector_of(1), {3});
+  one.add(0, "norm", vector_of(1, "norm"), {std::sqrt(14)});
+  for (int rank = 0; rank < 2; ++rank) {
+    two.add(rank, "scale", vector_of(2), {1, 2});
+    two.add(rank, "bias", vector_of(1), {3});
+    two.add(rank, "norm", vector_of(1, "norm"), {std::sqrt(28)});
+  }
+  const ComparedValues compared = verify::compared_values(two.values(), one.values(), {{{"tp", 2}}, {}});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what,
+            "it counts the gradients that several ranks hold once for each of them");
+}
+
+TEST(ComparedValues, ANumberThatLooksRightIsToldByItsDifference) {
+  Publications one(1), other(1);
+  one.add(0, "x", vector_of(1, "value"), {4});
+  other.add(0, "x", vector_of(1, "value"), {4 + std::ldexp(1.0, -26)});
+  const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
+  ASSERT_EQ(compared.wrong.size(), 1U);
+  EXPECT_EQ(compared.wrong.front().what, "it differs from 4 by 1.5e-08");
 }
 
 TEST(ComparedValues, ShapesOfLaterStepsAreComparedToo) {

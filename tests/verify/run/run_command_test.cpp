@@ -106,15 +106,16 @@ link.ask({'do': 'publish', 'name': 'sum', 'tensor': ['i64', at, 1]})
             hash("--ranks 3 --format json --schedule uniform --schedule-seed 5"));
 }
 
-/// A program of 4 ranks that makes groups with Megatron's descriptions.
-test::RunResult run_with_groups(const std::string& pipelines) {
-  return run_of(R"(
+/// A program that makes groups of 4 ranks with Megatron's descriptions, if it has as many.
+test::RunResult run_with_groups(const std::string& pipelines, const std::string& options = "--ranks 4") {
+  return run_of(std::string(test::kGuestPublishes) + R"(
 for name, groups in (("TENSOR_MODEL_PARALLEL_GROUP", ([0, 1], [2, 3])), ("PIPELINE_MODEL_PARALLEL_GROUP", )" +
                     pipelines + R"(), ("my own", ([0, 3],))):
-    for members in groups:
+    for members in groups if os.environ["WORLD_SIZE"] == "4" else ():
         link.ask({"do": "new_group", "name": name, "members": members, "site": ["main", "train.py", 4]})
+publish('gradient', 0, [3])
 )",
-                "--ranks 4");
+                options);
 }
 
 TEST_F(RunCommand, GroupsOfMegatronAreHeldAgainstTheLayout) {
@@ -129,6 +130,20 @@ TEST_F(RunCommand, AGroupThatIsNotMegatronsIsAWarning) {
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_TRUE(has(run.out, "2 of 4 groups have the members")) << run.out;
   EXPECT_TRUE(has(run.out, "warning [0,3] of 'PIPELINE_MODEL_PARALLEL_GROUP' is no group")) << run.out;
+}
+
+TEST_F(RunCommand, AComparisonWarnsOfGroupsThatAreNotMegatrons) {
+  const test::RunResult right = run_with_groups("([0, 2], [1, 3])", "--ranks 4 --against ' '");
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_FALSE(has(right.out, "groups")) << right.out;
+  const test::RunResult wrong = run_with_groups("([0, 3], [1, 2])", "--ranks 4 --against ' '");
+  EXPECT_EQ(wrong.exit_code, 0) << wrong.out << wrong.err;
+  EXPECT_TRUE(has(wrong.out,
+                  "the program: its groups are not those of this layout\n"
+                  "warning [0,3] of 'PIPELINE_MODEL_PARALLEL_GROUP' is no group"))
+      << wrong.out;
+  const test::RunResult json = run_with_groups("([0, 3], [1, 2])", "--ranks 4 --against ' ' --format json");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["layouts"][0]["groups"].size(), 2U) << json.out;
 }
 
 TEST_F(RunCommand, WhatTheFirstRankTellsOfItsArgumentsIsJudged) {

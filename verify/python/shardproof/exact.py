@@ -59,7 +59,14 @@ def _unscaled(gradients: Any, found_inf: torch.Tensor, inverse_scale: torch.Tens
         gradient.mul_(inverse_scale)
 
 
+def _learn_storages() -> None:
+    """Has torch.load know what floats files hold: it keeps the names of their kinds when it is first asked."""
+    for name in ("_dtype_to_storage_type_map", "_storage_type_to_dtype_map"):
+        getattr(torch.storage, name, lambda: None)()
+
+
 def install() -> None:
+    _learn_storages()
     random_floats.install()
     setattr(torch, "_amp_foreach_non_finite_check_and_unscale_", _unscaled)
     for name in _FLOATS:

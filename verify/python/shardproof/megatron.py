@@ -33,7 +33,7 @@ _SHARDED = (
 
 
 class _View(NamedTuple):
-    """A parameter, or a part of it that has a name of its own, such as a half of a gated layer."""
+    """A parameter or a buffer, or a part of it that has a name of its own, such as a half of a gated layer."""
 
     parameter: torch.Tensor
     begin: int  # elements of the parameter before it
@@ -70,8 +70,9 @@ def _states_of(module: Any) -> Any:
 
 
 def _views_of(module: Any) -> List[_View]:
-    """Returns the parameters of a model as Megatron names and places them in checkpoints."""
-    begins = {parameter.data_ptr(): parameter for parameter in module.parameters()}
+    """Returns the parameters of a model as Megatron names and places them in checkpoints, and its buffers that are there,
+    too, such as the bias of experts."""
+    begins = {tensor.data_ptr(): tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.numel() > 0}
     views = []
     for state in _tensors_of(_states_of(module)):
         data = state.data
@@ -159,6 +160,8 @@ class _Training:
         if self._draws:
             with torch.no_grad():
                 for view in views:
+                    if not isinstance(view.parameter, torch.nn.Parameter):
+                        continue
                     axes = view.parameter.dim()
                     part = view.of(view.parameter.detach())
                     part.copy_(values.drawn(view.block, part.view(list(view.block.shape)), axes).reshape(-1))
