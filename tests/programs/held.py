@@ -29,6 +29,7 @@ SIZES = {
     "dp": "",
 }
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
+MLA = "--multi-latent-attention --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8"
 ENGINE = "--transformer-impl transformer_engine"
 
 
@@ -60,8 +61,41 @@ class Row(NamedTuple):
 
 
 ROWS = (
+    Row("tp2 sp"),
+    Row("dp2 zero", "--swiglu --normalization RMSNorm --untie-embeddings-and-output-weights --position-embedding-type rope"),
+    Row("pp2", "--group-query-attention --num-query-groups 2 --qk-layernorm"),
+    Row("ep2 dp2", EXPERTS + " --moe-token-dispatcher-type alltoall"),
     Row("tp2"),
-    Row("tp2 sp pp2 dp2 zero", "--swiglu --normalization RMSNorm --untie-embeddings-and-output-weights"),
+    Row("dp2"),
+    Row("pp2 vpp2"),
+    Row("pp2 vpp2 dp2 zero", "--untie-embeddings-and-output-weights"),
+    Row("tp2 sp pp2 dp2 zero", "--swiglu --normalization RMSNorm"),
+    Row("tp4", "--group-query-attention --num-query-groups 2"),
+    Row("tp2 sp", "--group-query-attention --num-query-groups 2 --qk-layernorm --add-qkv-bias --disable-bias-linear"),
+    Row("tp2 sp", MLA),
+    Row("tp2", MLA + " --qk-layernorm --q-lora-rank 16"),
+    Row("tp2 sp pp2", "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
+    Row("dp2 zero", "--calculate-per-token-loss"),
+    Row("dp2 zero", "--overlap-grad-reduce --overlap-param-gather"),
+    Row("dp2", "--overlap-grad-reduce"),
+    Row("ep2 dp2", EXPERTS),
+    Row("tp2 sp", EXPERTS),
+    Row("tp2 sp etp1", EXPERTS + " --moe-token-dispatcher-type alltoall"),
+    Row("tp2 sp ep2 etp2 dp2 zero", EXPERTS),
+    Row("tp2 sp ep2 etp1 dp2 zero", EXPERTS + " --swiglu --moe-token-dispatcher-type alltoall"),
+    Row("tp2 sp ep2 etp2 dp2", EXPERTS + " --moe-token-dispatcher-type alltoall"),
+    Row("tp2 sp ep2 etp1", EXPERTS + " --moe-shared-expert-intermediate-size 32 --moe-token-dispatcher-type alltoall"),
+    Row("ep2 dp2", EXPERTS + " --moe-shared-expert-intermediate-size 32 --moe-shared-expert-gate"),
+    Row("tp2 sp ep2 etp1", EXPERTS + " --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01"),
+    Row("tp2 sp ep2 etp1", EXPERTS + " --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1"),
+    Row("ep2 dp2", EXPERTS + " --moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.1"),
+    Row("pp2 ep2 dp2", EXPERTS + " --moe-layer-freq 2 --moe-router-score-function sigmoid --moe-router-enable-expert-bias"),
+    Row("tp2 sp ep2 etp1", EXPERTS + " --moe-expert-capacity-factor 1.0 --moe-token-dispatcher-type alltoall"),
+    Row("cp2", ENGINE),
+    Row("cp2 tp2 sp", ENGINE + " --cp-comm-type all_gather --position-embedding-type rope"),
+    Row("cp2 pp2 dp2 zero", ENGINE + " --cp-comm-type a2a --swiglu"),
+    Row("tp2 sp", ENGINE + " --qk-layernorm --normalization RMSNorm"),
+    Row("tp2 sp ep2 etp1", ENGINE + " " + EXPERTS + " --moe-grouped-gemm --moe-token-dispatcher-type alltoall"),
 )
 
 
@@ -69,8 +103,8 @@ class Call(NamedTuple):
     """A call of a rank, as both programs make it."""
 
     operation: str
-    members: str  # of its group; of a message, from whom to whom
-    elements: str
+    members: Tuple[int, ...]  # of its group; of a message, the other rank
+    elements: int
     dtype: str
 
 
@@ -80,51 +114,37 @@ class Made(NamedTuple):
     group: str  # the kind of the group
 
 
-def flat(sizes: Sequence[Sequence[int]]) -> int:
-    """Returns the number of elements of some tensors."""
-    count = 0
-    for size in sizes:
-        product = 1
-        for length in size:
-            product *= length
-        count += product
-    return count
-
-
 def calls_of(path: str) -> List[Made]:
-    """Returns the calls of a rank among several ranks, from its dump of a flight recorder."""
+    """Returns the calls of a rank in groups of several ranks."""
     with open(path, encoding="utf-8") as file:
-        dump = json.load(file)
-    members = {group["name"]: json.loads(group["ranks"]) for group in dump["pg_config"].values()}
-    calls = []
-    for entry in dump["entries"]:
-        name, kind = entry["process_group"]
-        ranks = members[name]
-        operation, _, places = entry["profiling_name"].replace("nccl:", "").partition(" ")
-        if len(ranks) == 1:
-            continue
-        said = str(ranks)
-        if places:
-            first, arrow, second = re.match(r"(\d+)(->|<-)(\d+)", places).groups()  # type: ignore[union-attr]
-            said = f"{ranks[int(first)]} {arrow} {ranks[int(second)]}"
-        elements = f"{flat(entry['input_sizes'])} to {flat(entry['output_sizes'])}"
-        calls.append(
-            Made(Call(operation, said, elements, entry["input_dtypes"][0]), entry["frames"][0]["name"], kind)
-        )
-    return calls
+        told = json.load(file)
+    return [
+        Made(Call(operation, tuple(members) if peer < 0 else (peer,), count, dtype), where, kind)
+        for operation, members, peer, count, dtype, where, kind in told
+        if len(members) > 1
+    ]
+
+
+class Difference(NamedTuple):
+    """Calls that one of the programs makes alone."""
+
+    side: str  # "theirs" or "ours"
+    where: str
+    operation: str
+    group: str
 
 
 class Run(NamedTuple):
     """What came of one row in one kind of floats."""
 
-    values: int
     wrong: str
-    slack: float
-    same: int  # calls of all ranks
-    differing: Dict[Tuple[str, str, str, str], int]  # by side, function, operation and kind of group
+    values: int = 0
+    slack: float = 0
+    same: int = 0  # calls of all ranks
+    differences: Dict[Difference, int] = {}
 
 
-def differing_calls(theirs: List[Made], ours: List[Made], found: Dict[Tuple[str, str, str, str], int]) -> int:
+def add_differences(theirs: List[Made], ours: List[Made], found: Dict[Difference, int]) -> int:
     """Adds the calls of a rank that one program makes alone, and returns how many both make."""
     matcher = difflib.SequenceMatcher(None, [made.call for made in theirs], [made.call for made in ours], autojunk=False)
     same = 0
@@ -134,53 +154,68 @@ def differing_calls(theirs: List[Made], ours: List[Made], found: Dict[Tuple[str,
             continue
         for side, made in (("theirs", theirs[begin:end]), ("ours", ours[own_begin:own_end])):
             for each in made:
-                key = (side, each.where, each.call.operation, each.group)
+                key = Difference(side, each.where, each.call.operation, each.group)
                 found[key] = found.get(key, 0) + 1
     return same
 
 
-def held(shardproof: str, python: str, row: Row, floats: str, program: str = "pretrain.py", faults: Sequence[str] = ()) -> Run:
-    """Runs both programs, and compares their values and calls."""
+def output_of(command: Sequence[str]) -> Tuple[int, str]:
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST
+    )
+    return done.returncode, done.stdout
+
+
+def train_theirs(shardproof: str, python: str, folders: Dict[str, Tuple[Row, str]]) -> str:
+    """Trains Megatron's model of each row in its floats, which writes into its folder."""
+    layouts = "; ".join(f"{row.layout} --held {folder} --floats {floats} {row.options}" for folder, (row, floats) in folders.items())
+    started = [shardproof, "run", "--precision", "program", "--layouts", layouts, "--", python]
+    code, output = output_of([*started, os.path.join(HERE, "held_gpt.py")])
+    return output
+
+
+def judged(shardproof: str, folder: str, ranks: int, faults: Sequence[str]) -> Run:
+    """Trains our model as that of a folder was trained, and compares both."""
     own_gpt = os.path.join(os.path.dirname(os.path.abspath(shardproof)), "own_gpt")
-    with tempfile.TemporaryDirectory() as folder:
-        theirs, ours = (os.path.join(folder, name) for name in ("theirs", "ours"))
-        recorder = ["--flight-recorder", os.path.join(folder, "calls"), "--flight-recorder-format", "json"]
-        recorder += ["--flight-recorder-entries", "100000"]
-        started = [shardproof, "run", "--no-gpu", "--ranks", str(row.ranks), *recorder, "--", python]
-        started += [os.path.join(HERE, "held_gpt.py"), theirs, floats, program, *row.words()]
-        for command in (started, [own_gpt, theirs, ours, *faults]):
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST
-            )
-            if done.returncode != 0:
-                return Run(0, f"exit code {done.returncode} of {os.path.basename(command[0])}\n{done.stdout[-4000:]}", 0, 0, {})
-        judged = [shardproof, "compare", ours, "--against", theirs, "--format", "json"]
-        done = subprocess.run(judged, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode not in (0, 1):
-            return Run(0, done.stdout + done.stderr, 0, 0, {})
-        document = json.loads(done.stdout)
-        one = document["folders"][0]
-        wrong = one["incomparable"] or "; ".join(f"{x['value']} of {x['name']} in step {x['step']} {x['what']}" for x in one["wrong"][:3])
-        if document["left_out"]:
-            wrong = f"not compared: {document['left_out']}; {wrong}"
-        found: Dict[Tuple[str, str, str, str], int] = {}
-        same = 0
-        for rank in range(row.ranks):
-            name = f"nccl_trace_rank_{rank}.json"
-            same += differing_calls(calls_of(os.path.join(folder, "calls", name)), calls_of(os.path.join(ours, "calls", name)), found)
-        return Run(one["values"], wrong, one["worst_slack"] or 0, same, found)
+    ours = folder + "-ours"
+    if not os.path.exists(os.path.join(folder, "arguments.json")):
+        return Run("Megatron's training did not end")
+    code, output = output_of([own_gpt, folder, ours, *faults])
+    if code != 0:
+        return Run(f"exit code {code} of own_gpt\n{output[-4000:]}")
+    code, output = output_of([shardproof, "compare", ours, "--against", folder, "--format", "json"])
+    if code not in (0, 1):
+        return Run(output)
+    document = json.loads(output)
+    (one,) = document["folders"]
+    found: Dict[Difference, int] = {}
+    same = 0
+    for rank in range(ranks):
+        theirs, own = (calls_of(os.path.join(each, f"calls-{rank}.json")) for each in (folder, ours))
+        same += add_differences(theirs, own, found)
+    wrong = [one["incomparable"]] * bool(one["incomparable"])
+    wrong += [f"{x['value']} {x['what']}" for x in one["wrong"][:3]]
+    wrong += [f"{name} is not compared" for name in document["left_out"]]
+    return Run("; ".join(wrong), one["values"], one["worst_slack"] or 0, same, found)
 
 
 def main() -> int:
     shardproof, python, *words = sys.argv[1:]
-    for row in ROWS:
-        if words and not any(word in row.name for word in words):
-            continue
-        for floats in ("f64", "f32"):
-            run = held(shardproof, python, row, floats)
-            print(row.name, floats, run.values, run.wrong, run.slack, run.same)
-            for key, count in sorted(run.differing.items()):
+    rows = [row for row in ROWS if not words or any(word in row.name for word in words)]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.environ.get("HELD", folder)
+        folders = {
+            os.path.join(folder, f"{number}-{floats}"): (row, floats)
+            for number, row in enumerate(rows)
+            for floats in os.environ.get("FLOATS", "f64 f32").split()
+        }
+        output = train_theirs(shardproof, python, folders)
+        for each, (row, floats) in folders.items():
+            run = judged(shardproof, each, row.ranks, ())
+            print(row.name, floats, run.values, run.wrong, run.slack, run.same, flush=True)
+            for key, count in sorted(run.differences.items()):
                 print("   ", count, *key, sep="\t")
+    print(output[-3000:])
     return 0
 
 

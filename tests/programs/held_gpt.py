@@ -1,39 +1,98 @@
-"""Runs a training over Megatron's own loop under `shardproof run`, and writes what each rank computes, so that our model
-can be held against it (held.py).
+"""pretrain.py, or mistakes.py, which also writes what its ranks compute and call, so that our model can be held against it
+(held.py). It runs under `shardproof run --layouts`.
 
-    held_gpt.py FOLDER f64|f32 PROGRAM [OPTION...]
+    held_gpt.py [OPTION...] [--mistake NAME] [--held FOLDER --floats f64|f32]
 
-PROGRAM is a file beside this one: pretrain.py or mistakes.py. FOLDER gets the values of each rank
-(verify/python/shardproof/recorded.py), among them the samples, and Megatron's arguments.
+FOLDER gets the values of each rank (verify/python/shardproof/recorded.py), among them the samples; its calls; and
+Megatron's arguments.
 """
 
+import argparse
+import json
 import os
-import runpy
 import sys
+from typing import Any, Callable, Dict, List
 
-import shardproof
 import torch
-from shardproof import exact, recorded, told
+from shardproof import exact, publish, recorded, told, values
+from shardproof.link import Link
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import mistakes
+
+
+class Calls:
+    """The calls that a rank makes, as it asks for them (sim/guest/guest_request.h)."""
+
+    def __init__(self) -> None:
+        ranks = list(range(int(os.environ["WORLD_SIZE"])))
+        self._groups: Dict[int, Dict[str, Any]] = {0: {"name": "world", "members": ranks}}
+        self.made: List[Any] = []
+
+    def install(self) -> None:
+        write, ask = Link._write, Link.ask
+
+        def writing(link: Link, request: Dict[str, Any]) -> int:
+            for call in {"call": [request], "batch": request.get("calls", ())}.get(request["do"], ()):
+                self._note(call, request)
+            return write(link, request)
+
+        def asking(link: Link, request: Dict[str, Any]) -> Dict[str, Any]:
+            answer = ask(link, request)
+            if request["do"] == "new_group" and answer["group"] is not None:
+                self._groups[answer["group"]] = request
+            return answer
+
+        setattr(Link, "_write", writing)
+        setattr(Link, "ask", asking)
+
+    def _note(self, call: Dict[str, Any], request: Dict[str, Any]) -> None:
+        group, operation = self._groups[request["group"]], call["operation"]
+        given, taken = call.get("input"), call.get("output")
+        tensor = taken if operation in ("reduce_scatter", "scatter") else given
+        dtype, _, count = tensor or taken or given or ("", 0, 0)
+        if operation == "all_to_all":
+            count //= len(group["members"])
+        peer = group["members"][call["peer"]] if "peer" in call else -1
+        self.made.append([operation, group["members"], peer, count, dtype, request["site"][0], group["name"]])
+
+
+def keep_in(file: recorded.File) -> None:
+    """Has what is published written into a file, too."""
+    of_client: Callable[..., None] = values.publish
+
+    def published(keep: values.Keep, *value: Any, **named: Any) -> None:
+        of_client(keep, *value, **named)
+        of_client(file.keep, *value, **named)
+
+    setattr(values, "publish", published)
+
+
+def write(folder: str, name: str, text: str) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def main() -> None:
-    folder, floats, program, *options = sys.argv[1:]
-    exact.drop_nothing()
-    if floats == "f64":
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    for option in ("--held", "--floats"):
+        parser.add_argument(option)
+    given, sys.argv[1:] = parser.parse_known_args()
+    if given.held is None:
+        return mistakes.main()
+    if given.floats == "f64":
         exact.install()
-    shardproof._keep_values(recorded.begin(folder).keep, True)
-    sys.argv = [program, *options]
-    sys.path[0] = HERE
-    runpy.run_path(os.path.join(HERE, program), run_name="__main__")
+    keep_in(recorded.begin(given.held))
+    calls = Calls()
+    calls.install()
+    mistakes.main()
+    write(given.held, f"calls-{os.environ['RANK']}.json", json.dumps(calls.made))
     if os.environ["RANK"] == "0":
         import pretrain
 
         samples = [pretrain.Samples()[number] for number in range(len(pretrain.Samples()))]
-        shardproof.publish("samples", torch.stack([torch.cat([x["tokens"], x["labels"][-1:]]) for x in samples]))
-        with open(os.path.join(folder, "arguments.json"), "w", encoding="utf-8") as file:
-            file.write(told.arguments() or "")
+        publish("samples", torch.stack([torch.cat([x["tokens"], x["labels"][-1:]]) for x in samples]))
+        write(given.held, "arguments.json", told.arguments() or "")
+    return None
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Trains our GPT (sim/model) as a program over Megatron has trained its own, and writes what each rank computes, in the
-// form of verify/python/shardproof/recorded.py, and its calls, as PyTorch's flight recorder would keep them.
+// form of verify/python/shardproof/recorded.py, and its calls.
 //
 //   own_gpt THEIRS OURS [SITE:FAULT...]
 //
@@ -19,13 +19,10 @@
 #include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/optimizer/safetensors.h"
-#include "sim/tensor/counting_device.h"
-#include "sim/world/run_timeline.h"
 #include "sim/world/simulate.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/output/json.h"
-#include "verify/recordings/run_dump_writer.h"
 #include "verify/run/value_files.h"
 #include "verify/run_arguments/run_document.h"
 
@@ -33,8 +30,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kSteps = 3;            // that recorded.py keeps
-constexpr std::int64_t kMostCalls = 100'000;  // of a rank
+constexpr std::int64_t kSteps = 3;  // that recorded.py keeps
 
 // ---- names --------------------------------------------------------------------------------------------------------
 
@@ -77,6 +73,7 @@ std::vector<std::string> names_of_megatron(const sim::Parameter& parameter) {
 
 struct Theirs {
   ValuesOfFolder folder;
+  bool has_fused_gelu = false;
   ScenarioRequest request;
   std::vector<sim::Sample> samples;
 };
@@ -105,6 +102,7 @@ std::vector<sim::Sample> samples_of(const GlobalValue& value) {
 Theirs read_theirs(const std::string& folder) {
   const RunOfFile run = run_of(read_run_document(text_of_file(folder + "/arguments.json")));
   Theirs theirs{.folder = values_of_folder(folder, "THEIRS"),
+                .has_fused_gelu = run.values.flag("bias-gelu-fusion"),
                 .request = scenario_request({.settings = run.settings, .run = run})};
   theirs.samples = samples_of(theirs.folder.values.at({0, PublishedKind::value, "samples"}));
   return theirs;
@@ -117,7 +115,7 @@ sim::GptTrainingConfig own_training(const Theirs& theirs, int pipeline_rank) {
   config.model.dtype = theirs.folder.coarsest;
   config.model.window = given.window;
   config.model.experts = given.experts;
-  if (!given.gated && getenv("ERF")) config.model.activation = sim::Activation::gelu_erf;
+  if (!given.gated && !theirs.has_fused_gelu) config.model.activation = sim::Activation::gelu_erf;
   config.optimizer.weight_decay = {1, 100};
   return config;
 }
@@ -299,25 +297,31 @@ class OwnRank {
   std::map<const sim::Parameter*, std::string> names_;
 };
 
+/// Returns the calls of a rank, each as held_gpt.py writes it.
+Json calls_of(const sim::RankReport& rank) {
+  return json_list(rank.calls, [](const sim::CallRecord& call) {
+    const bool has_peer = is_point_to_point(call.operation);
+    return Json::array({name_of(call.operation), call.group->members,
+                        has_peer ? call.group->rank_at(call.root_or_peer) : -1, call.count, name_of(call.dtype),
+                        call.site.name, call.group->kind});
+  });
+}
+
 /// Trains as the other program has, and writes what comes of it. Returns the exit code.
 int train(const std::string& folder, const std::string& own, const std::vector<Fault>& faults) {
   const Theirs theirs = read_theirs(folder);
   const sim::WorldSpec spec{.layout = theirs.request.layout};
-  sim::CpuDevice cpu;
-  sim::CountingDevice device(cpu);
+  sim::CpuDevice device;
   std::vector<OwnFile> files(static_cast<std::size_t>(theirs.folder.ranks));
   const sim::RankProgram program = [&](sim::Rank& rank) {
     OwnRank(rank, theirs, files[static_cast<std::size_t>(rank.id)]).train();
   };
   const sim::RunReport run =
-      sim::simulate(spec, device, with_faults(program, with_calls_before(faults, spec, cpu, program)));
-  const sim::RunTimeline timeline = sim::run_timeline(run);
+      sim::simulate(spec, device, with_faults(program, with_calls_before(faults, spec, device, program)));
   std::filesystem::create_directories(own);
-  RunDumpWriter writer(spec.layout, run, timeline, kMostCalls);
-  const DumpFolderWriter dumps(own + "/calls", DumpFormat::json);
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
     files[rank].write(fmt::format("{}/values-{:05}-of-{:05}.safetensors", own, rank, files.size()));
-    dumps.write(writer.dump_of(rank));
+    std::ofstream(fmt::format("{}/calls-{}.json", own, rank)) << calls_of(run.ranks[rank]).dump();
   }
   if (run.ok()) return 0;
   fmt::print(stderr, "{}\n", run.failure());
