@@ -1,14 +1,13 @@
 """Holds our model of a GPT (sim/model) against Megatron's: both train the same small GPT on the same layout, from the same
 weights, on the same samples, and each value and each call of three steps is compared.
 
-    held.py SHARDPROOF PYTHON [WORD...]      prints the table of verify/run/README.md, or the rows that have one of the words
+    held.py SHARDPROOF PYTHON [NAME...]      prints the tables of README.md, or the rows of these names ("tp2 sp")
 
-Megatron runs under `shardproof run` (held_gpt.py), ours on virtual ranks (own_gpt.cpp), and `shardproof compare` judges the
-values. A call is an operation over some ranks, with its elements and their dtype. The calls of each rank are compared in
-their order; held_calls.tsv says why some differ.
+Megatron runs under `shardproof run` (held_gpt.py), ours on virtual ranks (own_gpt.cpp, built beside the program), and
+`shardproof compare` judges the values. A call is an operation over some ranks, with its elements and their dtype. The calls
+of each rank are compared in their order; held_calls.tsv says why some differ.
 """
 
-import difflib
 import json
 import os
 import re
@@ -18,7 +17,17 @@ import tempfile
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LONGEST = 600  # seconds of one program; chosen
+LONGEST = 600  # seconds of one program, and
+SECONDS_OF_A_ROW = 60  # more of each row; both chosen
+FLOATS = ("f64", "f32")
+OURS = "-ours"  # behind the name of a folder: ours beside theirs
+IN_CI = 4  # rows, the first ones
+# A value is the end of a chain of additions, of which three steps have fewer than 2^15 in a row (README.md): its error is at
+# most as many roundings of the largest element. `compare` has a bound of 2^-30 of it in f64, and of 2^-10 in f32.
+MOST_SLACK = {"f64": 2.0 ** (15 - 53 + 30), "f32": 1.0}
+LEFT_OUT = {"f32": "main_param of optimizers"}  # which Megatron keeps apart from parameters in f64 alone
+MISTAKE, FAULT = "no_mark", "sequence_parallel_grads.sum:skip"  # in theirs, in ours
+SAYS = "gradient of decoder.final_layernorm.bias in step 0"
 SIZES = {
     "tp": "--tensor-model-parallel-size",
     "pp": "--pipeline-model-parallel-size",
@@ -52,12 +61,12 @@ class Row(NamedTuple):
         found = (re.fullmatch(r"([a-z]+)(\d+)", word) for word in self.layout.split())
         return {match[1]: int(match[2]) for match in found if match}
 
-    def words(self) -> List[str]:
-        """Returns the options of the layout and of the model."""
-        words = [f"{SIZES[name]} {size}" for name, size in self._sizes().items() if SIZES[name]]
-        words += ["--sequence-parallel"] * ("sp" in self.layout.split())
-        words += ["--use-distributed-optimizer"] * ("zero" in self.layout.split())
-        return " ".join([*words, self.options]).split()
+    def shown(self) -> str:
+        """Returns the options as a cell of a table."""
+        text = self.options
+        for option, short in ((EXPERTS, "experts"), (MLA, "latent attention"), (ENGINE, "Transformer Engine")):
+            text = text.replace(option, short)
+        return text
 
 
 ROWS = (
@@ -100,7 +109,7 @@ ROWS = (
 
 
 class Call(NamedTuple):
-    """A call of a rank, as both programs make it."""
+    """A call of a rank, as both programs make it. Which whole numbers count or choose is a program's choice."""
 
     operation: str
     members: Tuple[int, ...]  # of its group; of a message, the other rank
@@ -110,8 +119,34 @@ class Call(NamedTuple):
 
 class Made(NamedTuple):
     call: Call
-    where: str  # the function that makes it
-    group: str  # the kind of the group
+    where: str  # the function that makes it, and the operation
+
+
+class Rule(NamedTuple):
+    """Calls that differ, and why: a line of held_calls.tsv."""
+
+    name: str
+    theirs: List[str]
+    ours: List[str]
+    elements: str  # "as many", "twice" or "any"
+    when: List[str]
+    why: str
+
+    def holds_in(self, row: Row) -> bool:
+        return set(self.when) <= set(row.name.split())
+
+
+def rules() -> List[Rule]:
+    with open(os.path.join(HERE, "held_calls.tsv"), encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+
+    def parts(cell: str, between: str) -> List[str]:
+        return [] if cell == "-" else cell.split(between)
+
+    return [
+        Rule(name, parts(theirs, ", "), parts(ours, ", "), elements, parts(when, " "), why)
+        for name, theirs, ours, elements, when, why in lines[1:]
+    ]
 
 
 def calls_of(path: str) -> List[Made]:
@@ -119,104 +154,209 @@ def calls_of(path: str) -> List[Made]:
     with open(path, encoding="utf-8") as file:
         told = json.load(file)
     return [
-        Made(Call(operation, tuple(members) if peer < 0 else (peer,), count, dtype), where, kind)
-        for operation, members, peer, count, dtype, where, kind in told
+        Made(
+            Call(operation, tuple(members) if peer < 0 else (peer,), count, "whole" if dtype[:1] in "iu" else dtype),
+            f"{where} {operation}",
+        )
+        for operation, members, peer, count, dtype, where, _ in told
         if len(members) > 1
     ]
 
 
-class Difference(NamedTuple):
-    """Calls that one of the programs makes alone."""
+def without(made: List[Made], explained: Sequence[str], found: Dict[str, int]) -> List[Made]:
+    """Leaves out the calls that a rule explains, of which it counts the elements."""
+    rest = []
+    for each in made:
+        if each.where in explained:
+            found[each.where] = found.get(each.where, 0) + each.call.elements
+        else:
+            rest.append(each)
+    return rest
 
-    side: str  # "theirs" or "ours"
-    where: str
-    operation: str
-    group: str
+
+def first_difference(theirs: List[Made], ours: List[Made]) -> str:
+    """Returns how the calls of a rank differ. Messages that are started together have no order, but for those to one rank."""
+    kinds = ("send", "recv")
+    lists = [("calls", [[x for x in made if x.call.operation not in kinds] for made in (theirs, ours)])]
+    for kind in kinds:
+        for peer in sorted({x.call.members for x in theirs + ours if x.call.operation == kind}):
+            both = [[x for x in made if x.call.operation == kind and x.call.members == peer] for made in (theirs, ours)]
+            lists.append((f"messages ({kind})", both))
+    for name, (one, other) in lists:
+        for number, (x, y) in enumerate(zip(one, other)):
+            if x.call != y.call:
+                return f"{name}: number {number} is {x} in theirs and {y} in ours"
+        if len(one) != len(other):
+            more = (one if len(one) > len(other) else other)[min(len(one), len(other))]
+            return f"{name}: theirs has {len(one)}, ours {len(other)}; {more} is the first beyond"
+    return ""
 
 
-class Run(NamedTuple):
+class Calls(NamedTuple):
+    """What came of comparing the calls of a row."""
+
+    wrong: str = ""
+    same: int = 0  # of all ranks, that both make alike
+    explained: Tuple[str, ...] = ()  # names of rules that say why others differ
+
+
+def compared_calls(row: Row, folder: str, all_rules: Sequence[Rule]) -> Calls:
+    """Compares the calls of all ranks: of what is left beside the explained ones, each must be the same, in the same order."""
+    same, explained = 0, set()
+    for rank in range(row.ranks):
+        theirs, ours = (calls_of(os.path.join(each, f"calls-{rank}.json")) for each in (folder, folder + OURS))
+        for rule in (rule for rule in all_rules if rule.holds_in(row)):
+            counts: Tuple[Dict[str, int], Dict[str, int]] = ({}, {})
+            theirs, ours = without(theirs, rule.theirs, counts[0]), without(ours, rule.ours, counts[1])
+            of_theirs, of_ours = (sum(count.values()) for count in counts)
+            if rule.elements != "any" and of_theirs != of_ours * {"as many": 1, "twice": 2}[rule.elements]:
+                return Calls(f"rank {rank}: {rule.name}: theirs has {of_theirs} elements, and ours {of_ours}")
+            if counts != ({}, {}):
+                explained.add(rule.name)
+        differing = first_difference(theirs, ours)
+        if differing:
+            return Calls(f"rank {rank}: {differing}")
+        same += len(theirs)
+    return Calls("", same, tuple(rule.name for rule in all_rules if rule.name in explained))
+
+
+class Outcome(NamedTuple):
     """What came of one row in one kind of floats."""
 
     wrong: str
     values: int = 0
-    slack: float = 0
-    same: int = 0  # calls of all ranks
-    differences: Dict[Difference, int] = {}
+    slack: float = 0  # the largest share of the bound of `compare` that an error takes
+    calls: Calls = Calls()
 
 
-def add_differences(theirs: List[Made], ours: List[Made], found: Dict[Difference, int]) -> int:
-    """Adds the calls of a rank that one program makes alone, and returns how many both make."""
-    matcher = difflib.SequenceMatcher(None, [made.call for made in theirs], [made.call for made in ours], autojunk=False)
-    same = 0
-    for kind, begin, end, own_begin, own_end in matcher.get_opcodes():
-        if kind == "equal":
-            same += end - begin
-            continue
-        for side, made in (("theirs", theirs[begin:end]), ("ours", ours[own_begin:own_end])):
-            for each in made:
-                key = Difference(side, each.where, each.call.operation, each.group)
-                found[key] = found.get(key, 0) + 1
-    return same
-
-
-def output_of(command: Sequence[str]) -> Tuple[int, str]:
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST
-    )
+def output_of(command: Sequence[str], seconds: float = LONGEST) -> Tuple[int, str]:
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return 124, f"no end after {seconds} s"
     return done.returncode, done.stdout
 
 
-def train_theirs(shardproof: str, python: str, folders: Dict[str, Tuple[Row, str]]) -> str:
-    """Trains Megatron's model of each row in its floats, which writes into its folder."""
-    layouts = "; ".join(f"{row.layout} --held {folder} --floats {floats} {row.options}" for folder, (row, floats) in folders.items())
+class Trained(NamedTuple):
+    """A training of Megatron's model that has written into a folder."""
+
+    row: Row
+    floats: str  # "f64" or "f32"
+    folder: str
+    mistake: str = ""  # of mistakes.py
+
+    def layout(self) -> str:
+        """Returns it as a layout of --layouts. Only its folder tells that it ran; the verdict about it is of no use."""
+        of_mistake = f" --mistake {self.mistake}" if self.mistake else ""
+        return f"{self.row.layout} --held {self.folder} --floats {self.floats}{of_mistake} {self.row.options}".strip()
+
+
+def train_theirs(shardproof: str, python: str, all_of_them: Sequence[Trained]) -> str:
+    """Trains Megatron's models, in one run because later layouts share imports with the first. Returns what was said."""
+    layouts = "; ".join(each.layout() for each in all_of_them)
     started = [shardproof, "run", "--precision", "program", "--layouts", layouts, "--", python]
-    code, output = output_of([*started, os.path.join(HERE, "held_gpt.py")])
-    return output
+    return output_of([*started, os.path.join(HERE, "held_gpt.py")], LONGEST + SECONDS_OF_A_ROW * len(all_of_them))[1]
 
 
-def judged(shardproof: str, folder: str, ranks: int, faults: Sequence[str]) -> Run:
-    """Trains our model as that of a folder was trained, and compares both."""
+def judged(shardproof: str, trained: Trained, all_rules: Sequence[Rule], faults: Sequence[str] = ()) -> Outcome:
+    """Trains our model as Megatron's was trained, and compares both."""
     own_gpt = os.path.join(os.path.dirname(os.path.abspath(shardproof)), "own_gpt")
-    ours = folder + "-ours"
-    if not os.path.exists(os.path.join(folder, "arguments.json")):
-        return Run("Megatron's training did not end")
-    code, output = output_of([own_gpt, folder, ours, *faults])
+    ours = trained.folder + OURS
+    if not os.path.exists(os.path.join(trained.folder, "arguments.json")):
+        return Outcome("Megatron's training did not end")
+    code, output = output_of([own_gpt, trained.folder, ours, *faults])
     if code != 0:
-        return Run(f"exit code {code} of own_gpt\n{output[-4000:]}")
-    code, output = output_of([shardproof, "compare", ours, "--against", folder, "--format", "json"])
+        return Outcome(f"exit code {code} of own_gpt\n{output[-4000:]}")
+    code, output = output_of([shardproof, "compare", ours, "--against", trained.folder, "--format", "json"])
     if code not in (0, 1):
-        return Run(output)
+        return Outcome(output)
     document = json.loads(output)
     (one,) = document["folders"]
-    found: Dict[Difference, int] = {}
-    same = 0
-    for rank in range(ranks):
-        theirs, own = (calls_of(os.path.join(each, f"calls-{rank}.json")) for each in (folder, ours))
-        same += add_differences(theirs, own, found)
+    slack = one["worst_slack"] or 0
     wrong = [one["incomparable"]] * bool(one["incomparable"])
     wrong += [f"{x['value']} {x['what']}" for x in one["wrong"][:3]]
-    wrong += [f"{name} is not compared" for name in document["left_out"]]
-    return Run("; ".join(wrong), one["values"], one["worst_slack"] or 0, same, found)
+    wrong += [f"{name} is not compared" for name in document["left_out"] if name != LEFT_OUT.get(trained.floats)]
+    if not wrong and slack > MOST_SLACK[trained.floats]:
+        wrong.append(f"an error takes {slack:.2g} of the bound of {trained.floats}")
+    calls = compared_calls(trained.row, trained.folder, all_rules)
+    return Outcome("; ".join(wrong), one["values"], slack, calls)
+
+
+def cell(outcome: Outcome) -> str:
+    return "DIFFERS" if outcome.wrong else f"{outcome.slack:.1g}"
+
+
+def print_tables(rows: Dict[Row, Dict[str, Outcome]], all_rules: Sequence[Rule]) -> None:
+    """Prints the tables of tests/programs/README.md."""
+    print("| layout | options | ranks | values | f64 | f32 | calls | explained |\n|---|---|---|---|---|---|---|---|")
+    numbers = {rule.name: str(number) for number, rule in enumerate(all_rules, 1)}
+    for row, outcomes in rows.items():
+        first = next(iter(outcomes.values()))
+        of_floats = [cell(outcomes[floats]) if floats in outcomes else "" for floats in FLOATS]
+        calls = "DIFFER" if first.calls.wrong else f"{first.calls.same:,}"
+        explained = ", ".join(numbers[name] for name in first.calls.explained)
+        print(f"| {row.layout} | {row.shown()} | {row.ranks} | {first.values} | {' | '.join(of_floats)} | {calls} | {explained} |")
+    print("\n| | calls | theirs | ours | elements | why |\n|---|---|---|---|---|---|")
+    for rule in all_rules:
+        sides = [", ".join(f"`{each.split()[0]}`" for each in side) for side in (rule.theirs, rule.ours)]
+        print(f"| {numbers[rule.name]} | {rule.name} | {sides[0]} | {sides[1]} | {rule.elements} | {rule.why} |")
+
+
+def held(shardproof: str, python: str, rows: Sequence[Row], all_floats: Sequence[str], folder: str) -> Dict[Row, Dict[str, Outcome]]:
+    """Holds our model against Megatron's in these rows."""
+    all_of_them = [
+        Trained(row, floats, os.path.join(folder, f"{number}-{floats}")) for floats in all_floats for number, row in enumerate(rows)
+    ]
+    output, all_rules = train_theirs(shardproof, python, all_of_them), rules()
+    outcomes: Dict[Row, Dict[str, Outcome]] = {}
+    for each in all_of_them:
+        outcome = judged(shardproof, each, all_rules)
+        outcomes.setdefault(each.row, {})[each.floats] = outcome
+        for wrong in (outcome.wrong, outcome.calls.wrong):
+            if wrong:
+                print(f"{each.row.name} in {each.floats}: {wrong}", file=sys.stderr, flush=True)
+        if outcome.values == 0:
+            print(output[-4000:], file=sys.stderr, flush=True)
+    return outcomes
+
+
+def planted(shardproof: str, python: str, folder: str) -> str:
+    """Plants a mistake in each of both models. Returns what is wrong with what is said of them."""
+    row = ROWS[0]
+    trained = [Trained(row, "f64", os.path.join(folder, name), name) for name in ("", MISTAKE)]
+    trained[0] = trained[0]._replace(folder=os.path.join(folder, "healthy"))
+    train_theirs(shardproof, python, trained)
+    all_rules, said = rules(), ""
+    for each, faults in ((trained[0], [FAULT]), (trained[1], [])):
+        outcome = judged(shardproof, each, all_rules, faults)
+        if SAYS not in outcome.wrong or not outcome.calls.wrong:
+            said += f"planted {each.mistake or FAULT}: said is {outcome.wrong or 'nothing'}; {outcome.calls.wrong or 'nothing'}\n"
+    return said
+
+
+def checked(shardproof: str, python: str, all_of_them: bool) -> str:
+    """Returns what is wrong with our model, or with what is said of planted mistakes."""
+    rows, floats = (ROWS, FLOATS) if all_of_them else (ROWS[:IN_CI], FLOATS[:1])
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = held(shardproof, python, rows, floats, folder)
+        wrong = [
+            f"{row.name}: {outcome.wrong} {outcome.calls.wrong}".strip()
+            for row, of_floats in outcomes.items()
+            for outcome in of_floats.values()
+            if outcome.wrong or outcome.calls.wrong
+        ]
+        return "\n".join([*wrong, *filter(None, [planted(shardproof, python, folder)])])
 
 
 def main() -> int:
-    shardproof, python, *words = sys.argv[1:]
-    rows = [row for row in ROWS if not words or any(word in row.name for word in words)]
+    shardproof, python, *names = sys.argv[1:]
+    rows = [row for row in ROWS if not names or row.name in names]
     with tempfile.TemporaryDirectory() as folder:
-        folder = os.environ.get("HELD", folder)
-        folders = {
-            os.path.join(folder, f"{number}-{floats}"): (row, floats)
-            for number, row in enumerate(rows)
-            for floats in os.environ.get("FLOATS", "f64 f32").split()
-        }
-        output = train_theirs(shardproof, python, folders)
-        for each, (row, floats) in folders.items():
-            run = judged(shardproof, each, row.ranks, ())
-            print(row.name, floats, run.values, run.wrong, run.slack, run.same, flush=True)
-            for key, count in sorted(run.differences.items()):
-                print("   ", count, *key, sep="\t")
-    print(output[-3000:])
-    return 0
+        outcomes = held(shardproof, python, rows, FLOATS, folder)
+    print_tables(outcomes, rules())
+    return int(any(outcome.wrong or outcome.calls.wrong for each in outcomes.values() for outcome in each.values()))
 
 
 if __name__ == "__main__":

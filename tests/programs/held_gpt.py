@@ -53,7 +53,9 @@ class Calls:
         if operation == "all_to_all":
             count //= len(group["members"])
         peer = group["members"][call["peer"]] if "peer" in call else -1
-        self.made.append([operation, group["members"], peer, count, dtype, request["site"][0], group["name"]])
+        function, file, _ = request["site"]
+        where = f"{os.path.splitext(os.path.basename(file))[0]}.{function}"
+        self.made.append([operation, group["members"], peer, count, dtype, where, group["name"]])
 
 
 def keep_in(file: recorded.File) -> None:
