@@ -12,6 +12,7 @@ processes at times. A table at the end has the seconds of each part.
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
+  held      our model of a GPT is Megatron's: values and calls (held.py); with the word `held` or `all` all rows, else four
   exam      faults that are planted in tiny_gpt.py on a layout are noticed
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
@@ -35,6 +36,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import held
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -454,6 +457,7 @@ def all_checks() -> List[Check]:
     for of_experts in (False, True):
         name = "mistakes of experts" if of_experts else "mistakes"
         checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("held", "held", lambda: held.checked(*sys.argv[1:3], bool({"held", "all"} & set(sys.argv[3:])))))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:

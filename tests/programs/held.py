@@ -109,7 +109,8 @@ ROWS = (
 
 
 class Call(NamedTuple):
-    """A call of a rank, as both programs make it. Which whole numbers count or choose is a program's choice."""
+    """A call of a rank, as both programs make it. Members are sorted, as torch sorts those of its groups; and which whole
+    numbers count or choose is a program's choice."""
 
     operation: str
     members: Tuple[int, ...]  # of its group; of a message, the other rank
@@ -155,7 +156,7 @@ def calls_of(path: str) -> List[Made]:
         told = json.load(file)
     return [
         Made(
-            Call(operation, tuple(members) if peer < 0 else (peer,), count, "whole" if dtype[:1] in "iu" else dtype),
+            Call(operation, tuple(sorted(members)) if peer < 0 else (peer,), count, "whole" if dtype[:1] in "iu" else dtype),
             f"{where} {operation}",
         )
         for operation, members, peer, count, dtype, where, _ in told
@@ -254,7 +255,7 @@ class Trained(NamedTuple):
 
 
 def train_theirs(shardproof: str, python: str, all_of_them: Sequence[Trained]) -> str:
-    """Trains Megatron's models, in one run because later layouts share imports with the first. Returns what was said."""
+    """Trains Megatron's models, in one run because later ones share what the first imports. Returns what was said."""
     layouts = "; ".join(each.layout() for each in all_of_them)
     started = [shardproof, "run", "--precision", "program", "--layouts", layouts, "--", python]
     return output_of([*started, os.path.join(HERE, "held_gpt.py")], LONGEST + SECONDS_OF_A_ROW * len(all_of_them))[1]

@@ -151,25 +151,29 @@ std::vector<Block> blocks_of(const sim::Parameter& parameter) {
 /// The file of a rank.
 class OwnFile {
  public:
-  void add(const std::string& name, const sim::GuestPlace& place, sim::DType dtype, std::span<const std::byte> bytes) {
+  void add(const std::string& name, const sim::GuestPlace& place, sim::DType dtype,
+           std::span<const std::byte> bytes) {
     const std::string number = fmt::format("{:08}", file_.tensors.size());
     const std::int64_t count = std::ssize(bytes) / size_of(dtype);
     file_.tensors[number] = {dtype, {count}, {bytes.begin(), bytes.end()}};
-    file_.metadata[number] =
-        Json{{"do", "publish"},
-             {"name", name},
-             {"tensor", {name_of(dtype), 0, count}},
-             {"place",
-              {{"kind", place.kind},
-               {"step", place.step},
-               {"whole", place.whole},
-               {"offset", place.offset},
-               {"shape", place.shape},
-               {"begin", place.begin}}}}
-            .dump();
+    file_.metadata[number] = Json{
+        {"do", "publish"},
+        {"name", name},
+        {"tensor", {name_of(dtype), 0, count}},
+        {"place",
+         {{"kind", place.kind},
+          {"step", place.step},
+          {"whole", place.whole},
+          {"offset", place.offset},
+          {"shape", place.shape},
+          {"begin",
+           place.begin}}}}.dump();
   }
-  void add_number(const std::string& kind, std::int64_t step, const std::string& name, const std::vector<double>& numbers) {
-    const std::vector<std::int64_t> shape = numbers.size() == 1 ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{1, std::ssize(numbers)};
+  void add_number(const std::string& kind, std::int64_t step, const std::string& name,
+                  const std::vector<double>& numbers) {
+    const std::vector<std::int64_t> shape = numbers.size() == 1
+                                                ? std::vector<std::int64_t>{1}
+                                                : std::vector<std::int64_t>{1, std::ssize(numbers)};
     add(name, {kind, step, shape, std::vector<std::int64_t>(shape.size()), shape, 0}, sim::DType::f64,
         std::as_bytes(std::span(numbers)));
   }
@@ -196,8 +200,9 @@ class OwnRank {
       : rank_(rank),
         theirs_(theirs),
         file_(file),
-        training_(rank, own_training(theirs, rank.groups.get("pp").rank()),
-                  [&theirs](std::int64_t number) { return theirs.samples.at(static_cast<std::size_t>(number)); }) {
+        training_(rank, own_training(theirs, rank.groups.get("pp").rank()), [&theirs](std::int64_t number) {
+          return theirs.samples.at(static_cast<std::size_t>(number));
+        }) {
     for (sim::Parameter* parameter : training_.parameters()) begin_with_theirs(*parameter);
     for (sim::DistributedOptimizer::Piece& piece : training_.optimizer().pieces()) begin_with_value(piece);
   }
@@ -237,25 +242,28 @@ class OwnRank {
     }
     const auto number = std::ssize(theirs_.samples);
     const std::vector<std::int64_t> whole = {number, std::ssize(ids) / number};
-    file_.add("samples", {"value", 0, whole, {0, 0}, whole, 0}, sim::DType::f64, std::as_bytes(std::span(ids)));
+    file_.add("samples", {"value", 0, whole, {0, 0}, whole, 0}, sim::DType::f64,
+              std::as_bytes(std::span(ids)));
   }
 
   void begin_with_theirs(sim::Parameter& parameter) {
-    const GlobalValue theirs = theirs_.folder.values.at({0, PublishedKind::parameter, name_of_theirs(parameter)});
+    const GlobalValue theirs =
+        theirs_.folder.values.at({0, PublishedKind::parameter, name_of_theirs(parameter)});
     if (theirs.whole != sizes_of(parameter.whole))
       throw std::runtime_error(fmt::format("{} has the shape {} here and {} there", parameter.name,
                                            text_of(parameter.whole), text_of_shape(theirs.whole)));
     const std::vector<double> whole = theirs.elements();
     std::vector<double> shard;
     for (const Block& block : blocks_of(parameter)) {
-      const std::int64_t width = theirs.whole.size() > 1 ? theirs.whole[1] : 1, columns = block.shape.size() > 1 ? block.shape[1] : 1;
+      const std::int64_t width = theirs.whole.size() > 1 ? theirs.whole[1] : 1,
+                         columns = block.shape.size() > 1 ? block.shape[1] : 1;
       const std::int64_t first = block.offset.size() > 1 ? block.offset[1] : 0;
       for (std::int64_t row = block.offset[0]; row < block.offset[0] + block.shape[0]; ++row)
         for (std::int64_t column = first; column < first + columns; ++column)
           shard.push_back(whole[static_cast<std::size_t>(row * width + column)]);
     }
-    const sim::Tensor exact = sim::from_host(parameter.value.device(), sim::DType::f64, parameter.value.shape(),
-                                             std::as_bytes(std::span(shard)));
+    const sim::Tensor exact = sim::from_host(parameter.value.device(), sim::DType::f64,
+                                             parameter.value.shape(), std::as_bytes(std::span(shard)));
     sim::copy(sim::cast(exact, parameter.value.dtype()), parameter.value);
   }
 
@@ -265,15 +273,17 @@ class OwnRank {
   }
 
   /// Adds those elements of a tensor, which are a range of a parameter's.
-  void add(const std::string& kind, std::int64_t step, const std::string& state, const sim::Parameter& parameter,
-           const sim::Tensor& tensor, const sim::ElementRange& range) {
+  void add(const std::string& kind, std::int64_t step, const std::string& state,
+           const sim::Parameter& parameter, const sim::Tensor& tensor, const sim::ElementRange& range) {
     const std::vector<std::byte> bytes = sim::host_bytes(tensor);
     const std::string name = (state.empty() ? "" : state + " of ") + names_.at(&parameter);
     for (const Block& block : blocks_of(parameter)) {
-      const std::int64_t begin = std::max(range.begin, block.range.begin), end = std::min(range.end, block.range.end);
+      const std::int64_t begin = std::max(range.begin, block.range.begin),
+                         end = std::min(range.end, block.range.end);
       if (begin >= end) continue;
       const std::int64_t size = size_of(tensor.dtype());
-      file_.add(name, {kind, step, sizes_of(parameter.whole), block.offset, block.shape, begin - block.range.begin},
+      file_.add(name,
+                {kind, step, sizes_of(parameter.whole), block.offset, block.shape, begin - block.range.begin},
                 tensor.dtype(),
                 std::span(bytes).subspan(static_cast<std::size_t>((begin - range.begin) * size),
                                          static_cast<std::size_t>((end - begin) * size)));
@@ -281,8 +291,10 @@ class OwnRank {
   }
 
   void add_results(std::int64_t step, const sim::GptTraining::Result& result) {
-    if (training_.chunks().back().chunk().post_process) file_.add_number("loss", step, "lm loss", {number_in(result.loss), 1});
-    file_.add_number("norm", step, "norm of the gradients", {std::sqrt(number_in(training_.optimizer().grad_norm_squared()))});
+    if (training_.chunks().back().chunk().post_process)
+      file_.add_number("loss", step, "lm loss", {number_in(result.loss), 1});
+    file_.add_number("norm", step, "norm of the gradients",
+                     {std::sqrt(number_in(training_.optimizer().grad_norm_squared()))});
     for (const auto& piece : training_.optimizer().pieces()) {
       add("state", step, "exp_avg", *piece.parameter, piece.exp_avg, piece.range);
       add("state", step, "exp_avg_sq", *piece.parameter, piece.exp_avg_sq, piece.range);
@@ -302,8 +314,8 @@ Json calls_of(const sim::RankReport& rank) {
   return json_list(rank.calls, [](const sim::CallRecord& call) {
     const bool has_peer = is_point_to_point(call.operation);
     return Json::array({name_of(call.operation), call.group->members,
-                        has_peer ? call.group->rank_at(call.root_or_peer) : -1, call.count, name_of(call.dtype),
-                        call.site.name, call.group->kind});
+                        has_peer ? call.group->rank_at(call.root_or_peer) : -1, call.count,
+                        name_of(call.dtype), call.site.name, call.group->kind});
   });
 }
 
