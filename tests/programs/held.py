@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,7 +39,7 @@ SIZES = {
     "dp": "",
 }
 EXPERTS = "--num-experts 4 --moe-router-topk 2 --disable-bias-linear"
-MLA = "--multi-latent-attention --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8"
+MLA = "--multi-latent-attention --rope-type rope --position-embedding-type rope --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8"
 ENGINE = "--transformer-impl transformer_engine"
 
 
@@ -81,8 +82,8 @@ ROWS = (
     Row("tp2 sp pp2 dp2 zero", "--swiglu --normalization RMSNorm"),
     Row("tp4", "--group-query-attention --num-query-groups 2"),
     Row("tp2 sp", "--group-query-attention --num-query-groups 2 --qk-layernorm --add-qkv-bias --disable-bias-linear"),
-    Row("tp2 sp", MLA),
-    Row("tp2", MLA + " --qk-layernorm --q-lora-rank 16"),
+    Row("tp2 sp", f"{ENGINE} {MLA}"),
+    Row("tp2", f"{ENGINE} {MLA} --qk-layernorm --q-lora-rank 16"),
     Row("tp2 sp pp2", "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
     Row("dp2 zero", "--calculate-per-token-loss"),
     Row("dp2 zero", "--overlap-grad-reduce --overlap-param-gather"),
@@ -129,7 +130,7 @@ class Rule(NamedTuple):
     name: str
     theirs: List[str]
     ours: List[str]
-    elements: str  # "as many", "twice" or "any"
+    elements: str  # "as many", "twice as many" or "any number of"
     when: List[str]
     why: str
 
@@ -210,7 +211,7 @@ def compared_calls(row: Row, folder: str, all_rules: Sequence[Rule]) -> Calls:
             counts: Tuple[Dict[str, int], Dict[str, int]] = ({}, {})
             theirs, ours = without(theirs, rule.theirs, counts[0]), without(ours, rule.ours, counts[1])
             of_theirs, of_ours = (sum(count.values()) for count in counts)
-            if rule.elements != "any" and of_theirs != of_ours * {"as many": 1, "twice": 2}[rule.elements]:
+            if rule.elements != "any number of" and of_theirs != of_ours * {"as many": 1, "twice as many": 2}[rule.elements]:
                 return Calls(f"rank {rank}: {rule.name}: theirs has {of_theirs} elements, and ours {of_ours}")
             if counts != ({}, {}):
                 explained.add(rule.name)
@@ -285,24 +286,28 @@ def judged(shardproof: str, trained: Trained, all_rules: Sequence[Rule], faults:
     return Outcome("; ".join(wrong), one["values"], slack, calls)
 
 
-def cell(outcome: Outcome) -> str:
-    return "DIFFERS" if outcome.wrong else f"{outcome.slack:.1g}"
+def line_of(row: Row, outcomes: Dict[str, Outcome], numbers: Dict[str, int]) -> str:
+    """Returns what came of a row; its options are in a second line."""
+    first = next(iter(outcomes.values()))
+    text = f"{row.layout:26}{row.ranks:5}{first.values:8}"
+    for floats in FLOATS:
+        found = outcomes.get(floats)
+        text += f"{'-' if found is None else 'DIFFERS' if found.wrong else f'{found.slack:.1e}':>9}"
+    explained = " ".join(str(numbers[name]) for name in first.calls.explained)
+    text += f"{'DIFFER' if first.calls.wrong else format(first.calls.same, ','):>8}  {explained}"
+    return text + (f"\n  {row.shown()}" if row.options else "")
 
 
 def print_tables(rows: Dict[Row, Dict[str, Outcome]], all_rules: Sequence[Rule]) -> None:
-    """Prints the tables of tests/programs/README.md."""
-    print("| layout | options | ranks | values | f64 | f32 | calls | explained |\n|---|---|---|---|---|---|---|---|")
-    numbers = {rule.name: str(number) for number, rule in enumerate(all_rules, 1)}
+    """Prints the tables of README.md."""
+    print(f"{'layout, options':26}{'ranks':>5}{'values':>8}{'f64':>9}{'f32':>9}{'calls':>8}  explained")
+    numbers = {rule.name: number for number, rule in enumerate(all_rules, 1)}
     for row, outcomes in rows.items():
-        first = next(iter(outcomes.values()))
-        of_floats = [cell(outcomes[floats]) if floats in outcomes else "" for floats in FLOATS]
-        calls = "DIFFER" if first.calls.wrong else f"{first.calls.same:,}"
-        explained = ", ".join(numbers[name] for name in first.calls.explained)
-        print(f"| {row.layout} | {row.shown()} | {row.ranks} | {first.values} | {' | '.join(of_floats)} | {calls} | {explained} |")
-    print("\n| | calls | theirs | ours | elements | why |\n|---|---|---|---|---|---|")
+        print(line_of(row, outcomes, numbers))
     for rule in all_rules:
-        sides = [", ".join(f"`{each.split()[0]}`" for each in side) for side in (rule.theirs, rule.ours)]
-        print(f"| {numbers[rule.name]} | {rule.name} | {sides[0]} | {sides[1]} | {rule.elements} | {rule.why} |")
+        sides = [(" and ".join(dict.fromkeys(x.split()[0] for x in side)) or "none") for side in (rule.theirs, rule.ours)]
+        text = f"{numbers[rule.name]}. {rule.name}, {rule.elements} elements: {rule.why}. Theirs: {sides[0]}. Ours: {sides[1]}."
+        print("\n".join(textwrap.wrap(text, 106, subsequent_indent="   ", break_on_hyphens=False, break_long_words=False)))
 
 
 def held(shardproof: str, python: str, rows: Sequence[Row], all_floats: Sequence[str], folder: str) -> Dict[Row, Dict[str, Outcome]]:
