@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 ROWS = (
     Row("tp2 sp"),
-    Row("dp2 zero", "--swiglu --normalization RMSNorm --untie-embeddings-and-output-weights --position-embedding-type rope"),
+    Row("cp2", ENGINE),
     Row("pp2", "--group-query-attention --num-query-groups 2 --qk-layernorm"),
     Row("ep2 dp2", EXPERTS + " --moe-token-dispatcher-type alltoall"),
     Row("tp2"),
@@ -101,7 +101,7 @@ ROWS = (
     Row("ep2 dp2", EXPERTS + " --moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 0.1"),
     Row("pp2 ep2 dp2", EXPERTS + " --moe-layer-freq 2 --moe-router-score-function sigmoid --moe-router-enable-expert-bias"),
     Row("tp2 sp ep2 etp1", EXPERTS + " --moe-expert-capacity-factor 1.0 --moe-token-dispatcher-type alltoall"),
-    Row("cp2", ENGINE),
+    Row("dp2 zero", "--swiglu --normalization RMSNorm --untie-embeddings-and-output-weights --position-embedding-type rope"),
     Row("cp2 tp2 sp", ENGINE + " --cp-comm-type all_gather --position-embedding-type rope"),
     Row("cp2 pp2 dp2 zero", ENGINE + " --cp-comm-type a2a --swiglu"),
     Row("tp2 sp", ENGINE + " --qk-layernorm --normalization RMSNorm"),
