@@ -175,7 +175,9 @@ void DistributedOptimizer::start_param_gather() {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const auto& part = parts[p];
     if (part.group->size() == 1) continue;
-    for (int bucket = part.buffer.buckets() - 1; bucket >= 0; --bucket) {
+    const int buckets = part.buffer.buckets();
+    for (int i = 0; i < buckets; ++i) {
+      const int bucket = config_.overlap_param_gather ? buckets - 1 - i : i;
       const ElementRange all = part.buffer.bucket_range(bucket);
       if (all.size() == 0) continue;
       Work work = part.group->start_all_gather(part.buffer.values(data_parallel_.owned(part, bucket)),

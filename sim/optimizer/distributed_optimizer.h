@@ -47,8 +47,8 @@ class DistributedOptimizer {
   bool step(Ratio learning_rate);
   Ratio loss_scale() const { return loss_scale_.scale(); }
 
-  /// Starts the all_gather of every bucket, in the order in which forward uses the parameters. The first
-  /// parameters of the model lie in the last bucket.
+  /// Starts the all_gather of every bucket: the last one first with overlap_param_gather, because it has the
+  /// parameters that forward uses first, and else the first one first, as Megatron does.
   void start_param_gather();
   /// Waits until a parameter has been gathered. Call it before the parameter's first use in a step.
   void wait_for(const Parameter& parameter);

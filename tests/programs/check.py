@@ -12,6 +12,7 @@ processes at times. A table at the end has the seconds of each part.
   seeds     the same under other schedules: the same bits and the same run_hash
   pretrain  Megatron's own training loop: losses are those of one rank, and calls carry what its arguments ask for
   compare   values of layouts are those of one rank, and mistakes in Megatron are named (mistakes.py)
+  held      our model of a GPT is Megatron's: values and calls (held.py); with the word `held` or `all` all rows, else four
   exam      faults that are planted in tiny_gpt.py on a layout are noticed
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
@@ -36,7 +37,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+<<<<<<< HEAD
 import published
+=======
+import held
+>>>>>>> held
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -445,7 +450,14 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
+<<<<<<< HEAD
     checks.append(Check("compare", "mistakes", lambda: mistakes(not {"all", "mistakes"}.isdisjoint(sys.argv[3:]))))
+=======
+    for of_experts in (False, True):
+        name = "mistakes of experts" if of_experts else "mistakes"
+        checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
+    checks.append(Check("held", "held", lambda: held.checked(*sys.argv[1:3], bool({"held", "all"} & set(sys.argv[3:])))))
+>>>>>>> held
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:

@@ -312,14 +312,15 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     }
   }
 
-  static void gather(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets, Calls& all) {
+  static void gather(const DataParallelPlan& plan, std::vector<PlannedBucket> buckets, Calls& all) {
+    if (plan.overlaps()) std::ranges::reverse(buckets);
     for (const bool of_experts : {false, true}) {
-      for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-        if (bucket->of_experts != of_experts || bucket->ranks == 1) continue;
+      for (const PlannedBucket& bucket : buckets) {
+        if (bucket.of_experts != of_experts || bucket.ranks == 1) continue;
         all.push_back({.site = "optimizer.gather_params",
                        .operation = Operation::all_gather,
-                       .elements = bucket->elements / bucket->ranks,
-                       .group = group_of(plan, *bucket)});
+                       .elements = bucket.elements / bucket.ranks,
+                       .group = group_of(plan, bucket)});
       }
     }
   }

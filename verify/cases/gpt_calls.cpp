@@ -483,12 +483,14 @@ class RankCalls {
     if (is_skipped) return;
     over_sharers("optimizer.grad_norm", sim::ReduceOp::sum, calls);
     if (!is_distributed()) return;
+    auto in_order = buckets_;
+    if (plan_.s["overlap"] == 1) std::ranges::reverse(in_order);
     for (const bool is_expert : {false, true}) {
-      for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
-        const int size = replicas(bucket->is_expert);
-        if (bucket->is_expert != is_expert || size == 1) continue;
+      for (const auto& bucket : in_order) {
+        const int size = replicas(bucket.is_expert);
+        if (bucket.is_expert != is_expert || size == 1) continue;
         calls.push_back(over(group_of_replicas(is_expert), "optimizer.gather_params", Operation::all_gather,
-                             bucket->elements / size));
+                             bucket.elements / size));
       }
     }
   }
