@@ -37,11 +37,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-<<<<<<< HEAD
-import published
-=======
 import held
->>>>>>> held
+import published
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = (
@@ -450,14 +447,8 @@ def all_checks() -> List[Check]:
     checks.append(Check("compare", "in bf16", in_floats_of_the_program, False))
     for words, options, wrong in RECORDED:
         checks.append(Check("compare", "recorded " + words, lambda w=words, o=options, x=wrong: recorded(w, o, x)))
-<<<<<<< HEAD
     checks.append(Check("compare", "mistakes", lambda: mistakes(not {"all", "mistakes"}.isdisjoint(sys.argv[3:]))))
-=======
-    for of_experts in (False, True):
-        name = "mistakes of experts" if of_experts else "mistakes"
-        checks.append(Check("compare", name, lambda e=of_experts: mistakes("mistakes" in sys.argv[3:], e)))
     checks.append(Check("held", "held", lambda: held.checked(*sys.argv[1:3], bool({"held", "all"} & set(sys.argv[3:])))))
->>>>>>> held
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
     for mistake in MARKED:
