@@ -121,16 +121,12 @@ struct Evidence {
     return own != nullptr && own->is_truncated;
   }
   bool is_idle(int rank) const { return job.dump_of(rank) && progresses.is_idle(*job.dump_of(rank)); }
-  /// Whether a call that the ring of a rank has lost may hold the rank.
   bool may_have_lost(int rank) const {
     return job.dump_of(rank) && progresses.may_have_lost(*job.dump_of(rank));
   }
-  /// Whether the call that holds a rank is known by its number only.
   bool has_lost_call_of(int rank) const {
     return job.dump_of(rank) && !progresses.of(*job.dump_of(rank)).lost.empty();
   }
-
-  // Of ranks that have a dump.
 
   std::ptrdiff_t stage_of(int rank) const { return job.stage_of(*job.dump_of(rank)); }
   std::int64_t last_issued(int rank, std::uint32_t group) const {
@@ -138,7 +134,6 @@ struct Evidence {
   }
   /// Returns the calls that hold a rank, as indices into those of the graph.
   const std::vector<std::size_t>& front_of(int rank) const { return graph.fronts[*job.dump_of(rank)]; }
-  /// Returns the first of the calls that hold a rank, which must be held.
   const HoldingCall& first_call_of(int rank) const { return graph.calls[front_of(rank).front()]; }
   /// Whether a call that holds a rank waits for another one.
   bool waits_for(int rank, int other) const;
@@ -153,8 +148,8 @@ Explanation explained(Evidence know);
 
 // edits_of_calls.cpp: calls that are other ones, that run, that few ranks make, or that do not end.
 
-/// A disagreement that holds ranks, and those of other groups of the kind that differ in the same way. Where
-/// no party is the smaller one, the ranks are named that depart from their pipeline stages.
+/// A disagreement that holds ranks, and those of other groups that differ in the same way. If no party is the
+/// smaller one, the ranks are named that depart from their pipeline stages.
 void find_altered(const Evidence& know, Explanation& found);
 
 /// The job ran while the dumps were written: dumps are older than others; or calls can end beside a rank for
@@ -170,18 +165,16 @@ void find_extra(const Evidence& know, Explanation& found);
 /// Messages that do not end although both of their ends are at them.
 void find_unmet(const Evidence& know, Explanation& found);
 
-/// Calls to which all have come. If members make one in other lines of the program than most, and made the
-/// calls before it in the same lines as these, they are named, and otherwise those whose devices have not
-/// begun it, if the recorder knew. A call holds none of its ranks if one of these waits in a send, too; if
-/// that is so of all calls, those who have not received are named.
+/// Calls to which all have come: members that make one in another line of the program than most, then those
+/// whose devices have not begun it, then all. If sends hold all ranks, those are named that have not received.
 void find_unended(const Evidence& know, Explanation& found);
 
 /// Whether a call to which all have come is a collective that can end: the dump of every member is there and
 /// not cut, and nothing else holds it.
 bool can_end(const Evidence& know, const HoldingCall& call);
 
-/// Where nothing that is known waits for a rank: few ranks without a pending call beside calls whose members
-/// are not known, then ranks without a dump in whose groups calls are pending, then the peer of a send.
+/// Few ranks without a pending call beside calls whose members are not known; then ranks without a dump in
+/// whose groups calls are pending; then the peer of a send.
 void find_unlinked(const Evidence& know, Explanation& found);
 
 // edits_of_circles.cpp: ranks of which each waits for the next one. The first of these is named that is

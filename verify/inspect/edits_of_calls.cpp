@@ -43,6 +43,7 @@ void tell_parties_apart(const Evidence& know, Explanation& found) {
 bool are_of_devices(const Evidence& know, const std::vector<int>& lagging) {
   constexpr std::size_t kLeastRanks = 4, kShare = 8;
   const std::size_t ranks = know.job.recordings.size();
+  if (lagging.empty()) return true;
   if (ranks < kLeastRanks || lagging.size() > std::max<std::size_t>(1, ranks / kShare)) return false;
   const std::vector<bool> waits = know.graph.waiting_for(lagging);
   return std::ranges::all_of(know.job.recordings, [&](const Recording& one) {
@@ -89,20 +90,23 @@ class ExtraFinder {
     }
     if (calls.empty() || 2 * ranks.size() >= know_.job.recordings.size()) return;
     Explanation extra;
-    for (const HoldingCall* const call : calls) {
-      if (call->is_message) continue;  // another call tells of its rank
-      if (call->waiting.size() > idle_of(*call).size() || !call->completed.empty()) return;
-      const std::size_t behind = ranks_one_call_behind(*call);
-      if (behind < ranks.size() || (behind == 1 && !are_most_idle())) return;
-      for (const int rank : call->waiting) add(*call, rank, extra);
-      if (behind > 1) continue;
-      for (const int rank : idle_of(*call))
-        extra.add(rank, SuspectKind::host, {.sentence = "why_not_come", .call = *call});
-    }
+    for (const HoldingCall* const call : calls)  // another call than a message tells of its rank
+      if (!call->is_message && !add_of(*call, ranks.size(), extra)) return;
     if (extra.ranks.size() >= ranks.size()) found_ = std::move(extra);
   }
 
  private:
+  /// Adds the ranks that wait in a call. Returns whether the others have made exactly the calls before it.
+  bool add_of(const HoldingCall& call, std::size_t ahead, Explanation& extra) const {
+    if (call.waiting.size() > idle_of(call).size() || !call.completed.empty()) return false;
+    const std::size_t behind = ranks_one_call_behind(call);
+    if (behind < ahead || (behind == 1 && !are_most_idle())) return false;
+    for (const int rank : call.waiting) add(call, rank, extra);
+    for (const int rank : behind > 1 ? std::vector<int>() : idle_of(call))
+      extra.add(rank, SuspectKind::host, {.sentence = "why_not_come", .call = call});
+    return true;
+  }
+
   void add(const HoldingCall& call, int rank, Explanation& extra) const {
     const std::int64_t issued = std::max(know_.last_issued(rank, call.group), call.sequence);
     extra.add(rank, SuspectKind::order,
@@ -301,6 +305,39 @@ struct StuckCalls {
   }
 };
 
+// ---- unlinked
+
+void add_idle_beside(const Evidence& know, Explanation& found) {
+  std::vector<int> idle;
+  for (const Recording& one : know.job.recordings)
+    if (know.is_idle(one.rank)) idle.push_back(one.rank);
+  std::set<std::size_t> held;
+  for (const JobCall& call : know.progresses.pending())
+    if (call.group().may_lack_members) held.insert(call.dump);
+  if (idle.size() >= held.size()) return;
+  for (const int rank : idle) found.add(rank, SuspectKind::host, {.sentence = "why_idle_beside"});
+}
+
+void add_gone_pending(const Evidence& know, Explanation& found) {
+  for (const JobCall& call : know.progresses.pending()) {
+    if (!call.is_collective()) continue;
+    for (const int rank : know.job.ranks_without_dump())
+      if (call.group().may_lack_members || call.group().has_member(rank))
+        found.add(rank, SuspectKind::absent, {.sentence = "why_gone_pending"});
+  }
+}
+
+void add_lone_sends(const Evidence& know, Explanation& found) {
+  for (const JobCall& call : know.progresses.pending()) {
+    const PendingCalls& pending = know.progresses.of(call.dump);
+    if (!pending.front.empty() || !pending.lost.empty()) continue;
+    const int peer = call.group().rank_at(call.operation().to);
+    if (peer >= 0 && know.is_idle(peer))
+      found.add(peer, SuspectKind::host,
+                {.sentence = "why_lone_send", .ranks = {call.rank()}, .group = call.group_id()});
+  }
+}
+
 }  // namespace
 
 void find_altered(const Evidence& know, Explanation& found) {
@@ -325,7 +362,7 @@ bool can_end(const Evidence& know, const HoldingCall& call) {
 
 void find_older(const Evidence& know, Explanation& found) {
   const std::vector<int> lagging = know.snapshots.ranks_of(know.job, know.snapshots.lags);
-  const bool is_older = know.snapshots.are_older() || (!lagging.empty() && !are_of_devices(know, lagging));
+  const bool is_older = know.snapshots.are_older() || !are_of_devices(know, lagging);
   std::vector<int> roots = know.ends.stopped;
   roots.insert(roots.end(), know.ends.gone.begin(), know.ends.gone.end());
   if (lagging.empty() && !roots.empty()) {
@@ -379,31 +416,8 @@ void find_unended(const Evidence& know, Explanation& found) {
 }
 
 void find_unlinked(const Evidence& know, Explanation& found) {
-  std::vector<int> idle;
-  for (const Recording& one : know.job.recordings)
-    if (know.is_idle(one.rank)) idle.push_back(one.rank);
-  std::set<std::size_t> held;
-  for (const JobCall& call : know.progresses.pending())
-    if (call.group().may_lack_members) held.insert(call.dump);
-  if (idle.size() < held.size()) {
-    for (const int rank : idle) found.add(rank, SuspectKind::host, {.sentence = "why_idle_beside"});
-  }
-  if (!found.ranks.empty()) return;
-  for (const JobCall& call : know.progresses.pending()) {
-    if (!call.is_collective()) continue;
-    for (const int rank : know.job.ranks_without_dump())
-      if (call.group().may_lack_members || call.group().has_member(rank))
-        found.add(rank, SuspectKind::absent, {.sentence = "why_gone_pending"});
-  }
-  if (!found.ranks.empty()) return;
-  for (const JobCall& call : know.progresses.pending()) {
-    const PendingCalls& pending = know.progresses.of(call.dump);
-    if (!pending.front.empty() || !pending.lost.empty()) continue;
-    const int peer = call.group().rank_at(call.operation().to);
-    if (peer >= 0 && know.is_idle(peer))
-      found.add(peer, SuspectKind::host,
-                {.sentence = "why_lone_send", .ranks = {call.rank()}, .group = call.group_id()});
-  }
+  for (const auto add : {add_idle_beside, add_gone_pending, add_lone_sends})
+    if (found.ranks.empty()) add(know, found);
 }
 
 }  // namespace verify

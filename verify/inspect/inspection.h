@@ -74,9 +74,6 @@ struct Inspection {
 
 // report.cpp: all sentences about who is wrong. What of an explanation is said first, why, what to do, with
 // what it is consistent, what makes it doubtful, and the calls and lines of the program.
-//
-// Doubts  Ranks that do not wait for the suspects, or have no pending call either, calls that no recorder
-//         has, and ranks without a dump.
 
 /// Writes the reasons of the suspects, and returns the report on an inspection that has all but this.
 Report report_of(Inspection& found);

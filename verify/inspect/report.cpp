@@ -22,7 +22,6 @@ std::string words_of(const Job& job, const std::optional<HoldingCall>& call) {
   return call ? call_words(job, *call) : "";
 }
 
-/// Returns the sentence of facts about a rank.
 std::string words_of(const Inspection& found, const Facts& facts, int rank) {
   const Job& job = found.job;
   const std::string line = facts.call ? line_of(job, *facts.call) : "";
@@ -222,7 +221,6 @@ class ReportWriter {
     add("crossed_means");
   }
 
-  /// Says in which calls ranks wait that are all held in calls of one kind.
   std::string words_of_party(const std::vector<int>& ranks) const {
     std::set<std::uint32_t> groups;
     for (const int rank : ranks) groups.insert(edits_.ranks.at(rank).facts.call->group);
@@ -328,7 +326,6 @@ class ReportWriter {
     }
   }
 
-  /// The job ran while the dumps were written.
   void write_running() {
     const Slowest& slowest = edits_.slowest;
     report_.why = say(
@@ -510,7 +507,6 @@ class ReportWriter {
     if (const HoldingCall* const others = call_of_others(own)) add_wait(*others);
   }
 
-  /// Whether the report has named the calls in which the suspects wait.
   bool are_calls_named() const {
     return edits_.kind == EditKind::unended || edits_.kind == EditKind::unbegun ||
            edits_.kind == EditKind::relined || edits_.kind == EditKind::unmet || !edits_.circles.empty();

@@ -40,7 +40,7 @@ Ranks ranks_of_text(std::string_view text) {
   return ranks.empty() ? nullptr : std::make_shared<const std::vector<int>>(std::move(ranks));
 }
 
-constexpr std::size_t kMostRecordedFrames = 64;  // of a stack: FSDP is 20 deep; the others are of the launcher
+constexpr std::size_t kMostRecordedFrames = 64;  // FSDP is 20 deep; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
 constexpr std::size_t kMostCalls = std::size_t{1} << 20U;  // a whole file has no room for more than 400,000
 constexpr std::size_t kMostVisits = 4 * kMostValues;
