@@ -148,8 +148,8 @@ Explanation explained(Evidence know);
 
 // edits_of_calls.cpp: calls that are other ones, that run, that few ranks make, or that do not end.
 
-/// A disagreement that holds ranks, and those of other groups that differ in the same way. If no party is the
-/// smaller one, the ranks are named that depart from their pipeline stages.
+/// A disagreement that holds ranks, and those of other groups that differ in the same way. If no party is
+/// smaller, the ranks are named that depart from their pipeline stages.
 void find_altered(const Evidence& know, Explanation& found);
 
 /// The job ran while the dumps were written: dumps are older than others; or calls can end beside a rank for
@@ -166,7 +166,7 @@ void find_extra(const Evidence& know, Explanation& found);
 void find_unmet(const Evidence& know, Explanation& found);
 
 /// Calls to which all have come: members that make one in another line of the program than most, then those
-/// whose devices have not begun it, then all. If sends hold all ranks, those are named that have not received.
+/// whose devices have not begun it, then all. If sends hold all ranks, those that have not received.
 void find_unended(const Evidence& know, Explanation& found);
 
 /// Whether a call to which all have come is a collective that can end: the dump of every member is there and
