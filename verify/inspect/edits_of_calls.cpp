@@ -100,7 +100,8 @@ class ExtraFinder {
   bool add_of(const HoldingCall& call, std::size_t ahead, Explanation& extra) const {
     if (call.waiting.size() > idle_of(call).size() || !call.completed.empty()) return false;
     const std::size_t behind = ranks_one_call_behind(call);
-    if (behind < ahead || (behind == 1 && !are_most_idle())) return false;
+    const bool is_tie = behind == 1 && ahead == 1 && are_most_idle();
+    if (behind <= ahead && !is_tie) return false;
     for (const int rank : call.waiting) add(call, rank, extra);
     for (const int rank : behind > 1 ? std::vector<int>() : idle_of(call))
       extra.add(rank, SuspectKind::host, {.sentence = "why_not_come", .call = call});

@@ -28,11 +28,11 @@ class LagFinder {
     if (!progresses_.has_completed_calls()) measure_active_calls();
     for (const std::size_t dump : job_.dumps()) {
       find_lag(dump);
-      find_older(dump);
+      if (!job_.recordings[dump].is_truncated) find_older(dump);
       if (!found_.lags[dump]) find_received_send(dump);
     }
     for (const int rank : progresses_.messages().senders_behind())
-      found_.older[*job_.dump_of(rank)].emplace();
+      if (!job_.find_recording(rank)->is_truncated) found_.older[*job_.dump_of(rank)].emplace();
     return std::move(found_);
   }
 
@@ -82,8 +82,7 @@ class LagFinder {
   void find_older(std::size_t dump) {
     for (const GroupOfRank& own : job_.groups_of[dump]) {
       const std::int64_t issued = progresses_.last_issued(dump, own.group);
-      const bool is_known =
-          !job_.recordings[dump].is_truncated && (issued > 0 || job_.recordings[dump].is_whole());
+      const bool is_known = issued > 0 || job_.recordings[dump].is_whole();
       if (is_known && add(found_.older, dump, {own.group, issued + 1}, needing_.of(own.group))) return;
     }
     // A pending call that others count as completed, with calls after it that the dump does not have.
