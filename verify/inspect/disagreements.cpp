@@ -120,42 +120,20 @@ class Collector {
     add_collectives();
     for (const std::size_t dump : job_.dumps())
       for (const JobCall& call : progresses_.of(dump).front) add_message(call);
-    add_parts();
-    add_splits();
     return std::move(found_);
   }
 
  private:
-  /// The calls that are told, of those that differ: all, or the first of each group.
-  template <typename Id>
-  std::set<Id> told_of(const std::set<Id>& differing) const {
-    std::set<Id> told;
-    for (const Id& id : differing) {
-      if (found_.size() + told.size() >= kMostDisagreements) break;
-      if (all_ || told.empty() || told.rbegin()->group != id.group) told.insert(id);
-    }
-    return told;
-  }
-
-  /// Adds a disagreement of the ranks that have something in common, which `words` says: the most of them
-  /// first.
-  template <typename Common, typename Words>
-  void add(const CollectiveId& id, const std::string& what,
-           const std::map<Common, std::vector<int>>& ranks_by, const Words& words) {
-    Disagreement one{.group = id.group, .sequence = id.sequence, .what = what};
-    for (const auto& [common, ranks] : ranks_by) one.parties.push_back({words(common), ranks});
-    std::ranges::stable_sort(one.parties, std::greater(),
-                             [](const auto& party) { return party.ranks.size(); });
-    one.holds_ranks =
-        std::ranges::any_of(job_.dumps(), [&](std::size_t dump) { return progresses_.is_pending(dump, id); });
-    found_.push_back(std::move(one));
-  }
-
+  /// Adds the calls that differ: all, or the first of each group.
   void add_collectives() {
-    const std::set<Key> told = told_of(differing_calls(job_));
-    if (told.empty()) return;
+    std::set<Key> told;
     std::vector<bool> has_told(job_.groups.size());
-    for (const Key& key : told) has_told[key.group] = true;
+    for (const Key& key : differing_calls(job_)) {
+      if (told.size() == kMostDisagreements) break;
+      if (all_ || !has_told[key.group]) told.insert(key);
+      has_told[key.group] = true;
+    }
+    if (told.empty()) return;
     std::map<Key, std::map<Signature, std::vector<int>>> parties;
     for (const std::size_t dump : job_.dumps()) {
       for_each_collective(job_, dump, [&](const Key& key, const JobCall& call) {
@@ -163,106 +141,18 @@ class Collector {
           parties[key][signature_of(call)].push_back(call.rank());
       });
     }
-    for (const auto& [key, ranks_by] : parties)
-      add(key.id(), what_differs(ranks_by), ranks_by, words_of_signature);
+    for (const auto& [key, ranks_by] : parties) add(key.id(), ranks_by);
   }
 
-  /// Calls visit(call, count) for the collectives of a dump that are among these, with the numbers of their
-  /// parts. A dump may have lost parts of its first call, and of its last one where the file was cut.
-  template <typename Visit>
-  void for_each_count(std::size_t dump, const std::set<CollectiveId>& among, const Visit& visit) const {
-    const Recording& recording = job_.recordings[dump];
-    std::map<CollectiveId, std::uint32_t> parts;
-    for_each_collective(job_, dump, [&](const Key& key, const JobCall& call) {
-      if (!among.contains(key.id())) return;
-      const bool may_be_cut = (call.index() == 0 && call->record_id != 0) ||
-                              (call.recorded == &recording.calls.back() && recording.is_truncated);
-      const auto [known, is_new] = parts.try_emplace(key.id(), 0);
-      known->second = may_be_cut || (!is_new && known->second == 0) ? 0 : key.place + 1;
-    });
-    for (const auto& [id, count] : parts)
-      if (count > 0) visit(id, count);
-  }
-
-  /// Compares how many calls are coalesced into one.
-  void add_parts() {
-    std::set<CollectiveId> coalesced, differing;
-    for (const std::size_t dump : job_.dumps()) {
-      for_each_collective(job_, dump, [&](const Key& key, const JobCall&) {
-        if (key.place > 0) coalesced.insert(key.id());
-      });
-    }
-    if (coalesced.empty()) return;
-    std::map<CollectiveId, std::map<std::uint32_t, std::vector<int>>> ranks;  // by their numbers of parts
-    for (const std::size_t dump : job_.dumps()) {
-      for_each_count(dump, coalesced, [&](const CollectiveId& id, std::uint32_t count) {
-        ranks[id][count].push_back(job_.rank_of(dump));
-      });
-    }
-    for (const auto& [id, by_count] : ranks)
-      if (by_count.size() > 1) differing.insert(id);
-    const auto words = [](std::uint32_t count) {
-      return count == 1 ? "one call" : fmt::format("{} calls that are coalesced", count);
-    };
-    for (const CollectiveId& id : told_of(differing)) add(id, "parts", ranks.at(id), words);
-  }
-
-  /// What the members of an all_to_all send and expect.
-  struct Exchange {
-    std::int64_t sent = 0, expected = 0;
-    std::string dtypes;
-    std::vector<int> ranks;
-    bool is_comparable = true, is_pending = false;
-  };
-
-  std::map<CollectiveId, Exchange> exchanges() const {
-    std::map<CollectiveId, Exchange> found;
-    for (const JobCall call : job_.calls())
-      if (call.is_collective() && call.operation().name == "all_to_all") add_exchange(call, found[call.id()]);
-    std::erase_if(found, [&](const auto& one) {
-      return !one.second.is_comparable ||
-             one.second.ranks.size() != job_.groups[one.first.group].members.size();
-    });
-    return found;
-  }
-
-  /// Finds pending calls of all_to_all in which the members send more or less in all than they expect. Calls
-  /// that have completed must show that the sizes are those of what is sent, and not of larger buffers.
-  void add_splits() {
-    const std::map<CollectiveId, Exchange> all = exchanges();
-    const auto is_pending = [](const auto& one) { return one.second.is_pending; };
-    const auto fits = [](const auto& one) { return one.second.sent == one.second.expected; };
-    if (std::ranges::all_of(all, is_pending)) return;
-    if (std::ranges::any_of(all, [&](const auto& one) { return !is_pending(one) && !fits(one); })) return;
-    for (const auto& one : all) {
-      if (found_.size() == kMostDisagreements) return;
-      if (fits(one)) continue;
-      const auto& [id, exchange] = one;
-      found_.push_back({.group = id.group,
-                        .sequence = id.sequence,
-                        .what = "splits",
-                        .parties = {{fmt::format("all_to_all that sends {} elements in all and expects {}",
-                                                 exchange.sent, exchange.expected),
-                                     exchange.ranks}},
-                        .holds_ranks = true});
-      std::ranges::sort(found_.back().parties.front().ranks);
-    }
-  }
-
-  static void add_exchange(const JobCall& call, Exchange& exchange) {
-    const Recording& recording = call.recording();
-    const std::int64_t sent = call.elements_in(), expected = call.elements_out();
-    if (exchange.ranks.empty()) exchange.dtypes = recording.text(call->dtypes);
-    constexpr std::size_t kLongText = 4000;  // of sizes: longer ones are cut (recorded_fields.cpp)
-    const bool is_cut = recording.text(recording.sizes[call->input_sizes].text).size() > kLongText ||
-                        recording.text(recording.sizes[call->output_sizes].text).size() > kLongText;
-    const bool is_second_part = !exchange.ranks.empty() && exchange.ranks.back() == recording.rank;
-    exchange.is_comparable = exchange.is_comparable && !is_second_part && !is_cut && sent >= 0 &&
-                             expected >= 0 && exchange.dtypes == recording.text(call->dtypes) &&
-                             !__builtin_add_overflow(exchange.sent, sent, &exchange.sent) &&
-                             !__builtin_add_overflow(exchange.expected, expected, &exchange.expected);
-    exchange.is_pending = exchange.is_pending || !call.is_completed();
-    exchange.ranks.push_back(recording.rank);
+  void add(const CollectiveId& id, const std::map<Signature, std::vector<int>>& ranks_by) {
+    Disagreement one{.group = id.group, .sequence = id.sequence, .what = what_differs(ranks_by)};
+    for (const auto& [signature, ranks] : ranks_by)
+      one.parties.push_back({words_of_signature(signature), ranks});
+    std::ranges::stable_sort(one.parties, std::greater(),
+                             [](const auto& party) { return party.ranks.size(); });
+    one.holds_ranks =
+        std::ranges::any_of(job_.dumps(), [&](std::size_t dump) { return progresses_.is_pending(dump, id); });
+    found_.push_back(std::move(one));
   }
 
   /// Compares a message that a rank receives with the other half, where both are pending.
@@ -300,9 +190,7 @@ std::string disagreement_words(const Job& job, const Disagreement& one) {
   std::vector<std::string> parties;
   for (const Disagreement::Party& party : one.parties)
     parties.push_back(sentence("party_makes", {{"ranks", party.ranks}, {"call", party.call}}));
-  return sentence(one.what == "splits" ? "splits_differ"
-                  : one.is_message     ? "halves_differ"
-                                       : "calls_differ",
+  return sentence(one.is_message ? "halves_differ" : "calls_differ",
                   {{"group", group_words(job.groups[one.group])},
                    {"sequence", one.sequence},
                    {"what", one.what},

@@ -1,14 +1,11 @@
 #pragma once
 
 /// Calls about which the members of a group disagree: they make different operations, with different dtypes
-/// or numbers of elements, or as another number of coalesced parts, under the same collective_seq_id.
+/// or numbers of elements, under the same collective_seq_id.
 ///
 /// Exact   Elements are compared where every member has as many: those that go into an all_reduce, broadcast,
-///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all
-///         are not in a dump: beside its name and dtype only the sums are compared, of what all members of a
-///         pending one send and of what they expect, where completed ones have equal sums. The
-///         halves of a message are compared where both are pending. Only calls that are in the dumps of
-///         several members can be compared.
+///         reduce or reduce_scatter, and those that come out of an all_gather. The halves of a message are
+///         compared where both are pending. Only calls that are in the dumps of several members can be.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +13,21 @@
 #include <string_view>
 #include <vector>
 
-#include "verify/inspect/job.h"
-#include "verify/inspect/pending_calls.h"
+#include "verify/recorded_job/job.h"
+#include "verify/recorded_job/pending_calls.h"
 
 namespace verify {
 
 inline constexpr std::size_t kMostDisagreements = 1000;
+
+/// Something in the dumps that is not as it should be.
+struct InspectionFinding {
+  /// waiting, circle, stuck, operation, dtype, size, parts, groups, message, members, rank, world, version,
+  /// layout, truncated, absent, lost
+  std::string what;
+  std::string text;        // a sentence
+  std::vector<int> ranks;  // ascending
+};
 
 struct Disagreement {
   /// Members that make the same call.
@@ -31,7 +37,7 @@ struct Disagreement {
   };
   std::uint32_t group = 0;
   std::int64_t sequence = 0;
-  std::string what;            // "operation", "dtype", "size", "parts" or "splits"
+  std::string what;            // "operation", "dtype" or "size"
   std::vector<Party> parties;  // the largest first
   bool holds_ranks = false;    // the call is pending on a member
   bool is_message = false;

@@ -57,46 +57,6 @@ const std::vector<int>* majority_of(const Names& names) {
   return as_many == 1 ? &most->second : nullptr;
 }
 
-/// The numbers of a rank's groups, by their descriptions: of several groups, the first one.
-std::map<std::string, std::int64_t> numbers_of(const Recording& recording) {
-  std::map<std::string, std::int64_t> numbers;
-  for (std::size_t own = 0; own < recording.configured; ++own) {
-    const RecordedGroup& group = recording.groups[own];
-    if (!is_number(group.name) || group.name.size() > 9) continue;
-    const std::int64_t number = std::stoll(group.name);
-    const auto [known, is_new] = numbers.try_emplace(group.description, number);
-    if (!is_new) known->second = std::min(known->second, number);
-  }
-  return numbers;
-}
-
-/// By two descriptions: more than zero if the first one has the smaller number, less if it has the larger.
-using Orders = std::map<std::pair<std::string, std::string>, std::int64_t>;
-
-Orders orders_of(const Recording& recording) {
-  const std::map<std::string, std::int64_t> numbers = numbers_of(recording);
-  Orders orders;
-  for (auto a = numbers.begin(); a != numbers.end(); ++a) {
-    for (auto b = std::next(a); b != numbers.end(); ++b)
-      orders[{a->first, b->first}] = a->second < b->second ? 1 : -1;
-  }
-  return orders;
-}
-
-/// Leaves of several ranks those that number two kinds of groups in another order than most ranks do, if they
-/// are some of them.
-void tell_apart(const Job& job, std::vector<int>& ranks) {
-  Orders votes;
-  for (const Recording& recording : job.recordings)
-    for (const auto& [pair, order] : orders_of(recording)) votes[pair] += order;
-  std::vector<int> contrary;
-  std::ranges::copy_if(ranks, std::back_inserter(contrary), [&](int rank) {
-    return std::ranges::any_of(orders_of(*job.find_recording(rank)),
-                               [&](const auto& one) { return votes.at(one.first) * one.second < 0; });
-  });
-  if (!contrary.empty()) ranks = contrary;
-}
-
 }  // namespace
 
 InspectionFinding odd_group_order_of(const Job& job) {
@@ -115,7 +75,6 @@ InspectionFinding odd_group_order_of(const Job& job) {
   for (const auto& [rank, count] : times)
     if (count == largest) odd.ranks.push_back(rank);
   if (odd.ranks.empty()) return odd;
-  if (odd.ranks.size() > 1) tell_apart(job, odd.ranks);
   if (odd.ranks.size() > std::max<std::size_t>(2, job.recordings.size() / 8)) return {};
   const auto is_odd = [&](const auto& one) {
     return std::ranges::any_of(one.second, [&](const auto& name) {

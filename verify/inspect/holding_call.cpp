@@ -31,7 +31,12 @@ std::string call_words(const JobCall& call) { return call_words(*call.job, holdi
 
 std::string stuck_words(const Job& job, const HoldingCall& call) {
   return sentence(call.completed.empty() ? "stuck_nowhere" : "stuck_for_some",
-                  {{"ranks", call.waiting}, {"call", call_words(job, call)}, {"completed", call.completed}});
+                  {{"ranks", call.waiting}, {"call", call_words(job, call)}, {"others", call.completed}});
+}
+
+std::string line_of(const Job& job, const HoldingCall& call) {
+  const auto recorded = call.recorded_in(job);
+  return recorded ? line_of(*recorded) : "";
 }
 
 std::string group_words(const JobGroup& group) {

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/call_meaning.h"
+#include "verify/recorded_job/job.h"
 
 namespace verify {
 
@@ -42,6 +43,9 @@ HoldingCall holding_call_of(const JobCall& call);
 /// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".
 std::string call_words(const Job& job, const HoldingCall& call);
 std::string call_words(const JobCall& call);
+
+/// Returns the line of a call that holds ranks, of the first rank that has recorded it.
+std::string line_of(const Job& job, const HoldingCall& call);
 
 /// Says of a call for which nobody is awaited how far its members came: "Every member has come to
 /// nccl:all_reduce, call 12 of ..., and none has completed it."

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
+#include <fmt/ranges.h>
+#include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/printable_text.h"
@@ -14,12 +16,12 @@ namespace verify {
 
 namespace {
 
-/// The groups whose members are known, in the form in which they are held against a layout.
+/// The groups whose members are known, in the form in which they are compared with a layout.
 GroupDump groups_of(const Job& job) {
   GroupDump groups{.form = DumpForm::flight_recorder};
   for (const JobGroup& group : job.groups) {
     if (!group.has_known_members) continue;
-    if (group.description == "default_pg")
+    if (group.is_default())
       groups.world_size = std::max<std::int64_t>(groups.world_size.value_or(0), std::ssize(group.members));
     else
       groups.groups.push_back({group.description == "undefined" ? "" : group.description, group.members});
@@ -27,9 +29,73 @@ GroupDump groups_of(const Job& job) {
   return groups;
 }
 
+// ---- how the wait spreads
+
+std::string short_name_of(const JobGroup& group) {
+  if (!group.kind.empty()) return group.kind;
+  if (group.is_default()) return "the default group";
+  return fmt::format("group '{}'", sim::printable_text(group.name.substr(0, 40)));
+}
+
+/// Returns "tp and pp"; of many names the first ones, and how many others there are.
+std::string words_of_groups(const std::set<std::string>& names) {
+  constexpr std::ptrdiff_t kMostNames = 3;
+  const std::ptrdiff_t more = std::ssize(names) <= kMostNames ? 0 : std::ssize(names) - kMostNames + 1;
+  const auto end = std::next(names.begin(), std::ssize(names) - more);
+  return fmt::format("{}{}", fmt::join(names.begin(), end, " and "),
+                     more == 0 ? "" : fmt::format(" and {} other groups", more));
+}
+
+/// Finds how far from a suspect every call is, and by which kinds of groups the wait spreads.
+void spread(const Job& job, WaitGraph& graph, std::vector<int> next, Waiting& waiting) {
+  const std::vector<std::vector<std::size_t>> callers = graph.callers();
+  std::set<std::string> named;
+  std::vector<bool> reached(static_cast<std::size_t>(job.world_size));
+  for (const int rank : next) reached[static_cast<std::size_t>(rank)] = true;
+  for (int distance = 1; !next.empty(); ++distance) {
+    std::vector<int> ranks;
+    std::set<std::string> names;
+    for (const int rank : next) {
+      for (const std::size_t index : callers[static_cast<std::size_t>(rank)]) {
+        HoldingCall& call = graph.calls[index];
+        if (call.distance >= 0) continue;
+        call.distance = distance;
+        const std::size_t before = ranks.size();
+        std::ranges::copy_if(call.waiting, std::back_inserter(ranks),
+                             [&](int other) { return !reached[static_cast<std::size_t>(other)]; });
+        for (const int other : call.waiting) reached[static_cast<std::size_t>(other)] = true;
+        if (ranks.size() > before) names.insert(short_name_of(job.groups[call.group]));
+      }
+    }
+    waiting.waiting_ranks += std::ssize(ranks);
+    std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
+    if (!names.empty()) waiting.through.push_back(words_of_groups(names));
+    std::ranges::sort(ranks);
+    next = std::move(ranks);
+  }
+}
+
+Waiting waiting_of(const Job& job, const Progresses& progresses, WaitGraph graph,
+                   const Explanation& explanation) {
+  Waiting waiting;
+  spread(job, graph, explanation.all(), waiting);
+  std::ranges::stable_sort(graph.calls, {}, [](const HoldingCall& call) {
+    return std::tuple(call.distance < 0, call.distance, call.waiting.front());
+  });
+  waiting.calls = std::move(graph.calls);
+  for (const std::size_t dump : job.dumps()) {
+    const PendingCalls& pending = progresses.of(dump);
+    const int rank = job.rank_of(dump);
+    if (pending.any()) waiting.held.push_back(rank);
+    if (progresses.is_idle(dump)) waiting.idle.push_back(rank);
+    if (progresses.may_have_lost(dump) || !pending.lost.empty()) waiting.lost.push_back(rank);
+  }
+  return waiting;
+}
+
 constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless all are asked for
 
-/// Collects the suspects and the findings.
+/// Collects the explanation and the findings.
 class Inspector {
  public:
   Inspector(Recordings recordings, const GivenLayout& given, bool all) {
@@ -45,25 +111,17 @@ class Inspector {
   }
 
   Inspection run() {
-    std::optional<Progresses> progresses(std::in_place, job_);
-    disagreements_ = disagreements_of(job_, *progresses, all_);
-    result_.early = early_dumps_of(job_, *progresses);
-    if (!result_.early.ranks.empty()) {
-      mark_early_dumps(result_.early, result_.job);
-      progresses.emplace(job_);
-    }
-    result_.waiting = waiting_of(job_, *progresses);
-    for (const auto& [rank, one] : suspects_.ranks) result_.suspects.push_back(one);
-    add_late();
+    explain();
+    for (const auto& [rank, one] : result_.explanation.ranks) result_.suspects.push_back(one);
     add_disagreements();
-    add_group_order();
+    if (!result_.order.ranks.empty()) result_.findings.push_back(result_.order);
     add_waits();
     add_circles_and_stuck_calls();
     add_contradictions();
     judge_layout();
-    if (result_.suspects.empty()) add_lost();
-    if (result_.suspects.empty()) add_unlisted();
-    result_.verdict = verdict_of(result_);
+    if (result_.suspects.empty()) add_lost_and_unlisted();
+    result_.report = report_of(result_);
+    result_.verdict = result_.report.why + result_.report.rest;
     result_.cannot_tell = limits_of(result_);
     return std::move(result_);
   }
@@ -73,80 +131,26 @@ class Inspector {
     result_.findings.push_back({std::move(what), std::move(text), std::move(ranks)});
   }
 
-  /// The rank that came late to a call in which the others waited, where nobody else is a suspect.
-  void add_late() {
-    const EarlyDumps& early = result_.early;
-    if (early.late_ns == 0 || !result_.suspects.empty()) return;
-    result_.suspects.push_back({early.last, SuspectKind::host,
-                                sentence("why_late", {{"seconds", early.late_ns / kSecond},
-                                                      {"ranks", early.last_call.waiting},
-                                                      {"call", call_words(job_, early.last_call)}})});
-    result_.is_late = true;
+  void explain() {
+    const Progresses progresses(job_);
+    result_.disagreements = disagreements_of(job_, progresses, result_.shows_all);
+    result_.order = odd_group_order_of(job_);
+    WaitGraph graph;
+    // Only where nobody stands still may an all_to_all that others have completed tell of a device.
+    for (const AllToAlls all_to_alls : {AllToAlls::left_out, AllToAlls::taken}) {
+      result_.snapshots = snapshots_of(job_, progresses, all_to_alls);
+      graph = wait_graph_of(job_, progresses, result_.snapshots.lags);
+      result_.explanation =
+          explained({job_, progresses, result_.snapshots, graph, result_.disagreements, result_.order});
+      const EditKind kind = result_.explanation.kind;
+      if (kind != EditKind::none && kind < EditKind::unmet) break;
+    }
+    result_.waiting = waiting_of(job_, progresses, std::move(graph), result_.explanation);
   }
 
   void add_disagreements() {
-    Suspects odd;
-    const auto add = [&](const Disagreement& one) {
-      for (const int rank : one.odd_ranks()) odd.add(rank, SuspectKind::order, disagreement_words(job_, one));
-    };
-    for (const Disagreement& one : disagreements_) {
+    for (const Disagreement& one : result_.disagreements)
       find(one.what, disagreement_words(job_, one), one.odd_ranks());
-      // Splits count only where nothing is known but calls to which all of their members have come.
-      const bool counts = one.what != "splits" || suspects_.are_stuck() || suspects_.running > 0;
-      if (one.holds_ranks && counts && !result_.leading) result_.leading = one;
-    }
-    if (!result_.leading) return;
-    add(*result_.leading);
-    for (const Disagreement& one : disagreements_) {
-      if (!one.holds_ranks || !are_sisters(one, *result_.leading)) continue;
-      ++result_.sisters;
-      add(one);
-    }
-    if (!result_.leading->has_majority()) tell_parties_apart(odd);
-    result_.suspects.clear();
-    for (auto& [rank, suspect] : odd.ranks) result_.suspects.push_back(std::move(suspect));
-  }
-
-  /// Whether two groups of one kind differ in one call in one way, as where all ranks of a replica of the
-  /// model make a call that the others do not make: then the ranks of all these groups are named. Groups of
-  /// other stages may be at another call.
-  bool are_sisters(const Disagreement& one, const Disagreement& other) const {
-    const auto calls_of = [](const Disagreement& of) {
-      std::vector<std::string> calls;
-      for (const Disagreement::Party& party : of.parties) calls.push_back(party.call);
-      if (!of.has_majority()) std::ranges::sort(calls);
-      return calls;
-    };
-    return one.group != other.group &&
-           job_.groups[one.group].description == job_.groups[other.group].description &&
-           one.what == other.what && one.is_message == other.is_message &&
-           one.has_majority() == other.has_majority() && calls_of(one) == calls_of(other);
-  }
-
-  /// Where no party is the smaller one, the ranks are named that depart from the calls of their pipeline
-  /// stages.
-  void tell_parties_apart(Suspects& odd) {
-    std::map<int, Suspect> departing;
-    for (const OddProgram& one : odd_programs(job_, Elements::compared)) {
-      const auto known = odd.ranks.find(one.rank);
-      if (known == odd.ranks.end()) continue;
-      departing.insert(*known);
-      result_.by_habit = result_.by_habit || one.by_habit;
-    }
-    if (departing.empty() || departing.size() == odd.ranks.size()) return;
-    odd.ranks = std::move(departing);
-    result_.departs = true;
-  }
-
-  /// Members of groups that are never formed wait for each other, whatever else they seem to do.
-  void add_group_order() {
-    const InspectionFinding& order = result_.order = odd_group_order_of(job_);
-    if (order.ranks.empty()) return;
-    result_.findings.push_back(order);
-    if (result_.leading) return;
-    result_.suspects.clear();
-    for (const int rank : order.ranks)
-      result_.suspects.push_back({rank, SuspectKind::order, sentence("why_order")});
   }
 
   void add_waits() {
@@ -169,9 +173,12 @@ class Inspector {
   }
 
   void add_circles_and_stuck_calls() {
-    for (const std::vector<int>& circle : suspects_.circles)
+    const Explanation& found = result_.explanation;
+    for (const std::vector<int>& circle : found.circles)
       find("circle", sentence("found_circle", {{"ranks", circle}}), circle);
-    if (!suspects_.are_stuck() && suspects_.running == 0) return;
+    const bool are_stuck = found.kind == EditKind::unended || found.kind == EditKind::unbegun ||
+                           found.kind == EditKind::relined || found.kind == EditKind::unmet;
+    if (!are_stuck && found.running == 0) return;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (!call.awaits() && call.waiting.size() > 1 && !is_disagreed_about(call))
         find("stuck", stuck_words(job_, call), call.waiting);
@@ -180,13 +187,14 @@ class Inspector {
 
   /// Whether the members of a call made different ones under its number.
   bool is_disagreed_about(const HoldingCall& call) const {
-    return std::ranges::any_of(disagreements_, [&](const Disagreement& one) {
+    return std::ranges::any_of(result_.disagreements, [&](const Disagreement& one) {
       return !one.is_message && !call.is_message && one.group == call.group && one.sequence == call.sequence;
     });
   }
 
   void add_contradictions() {
-    result_.findings.insert(result_.findings.end(), job_.contradictions.begin(), job_.contradictions.end());
+    result_.contradictions = contradictions_of(job_);
+    std::ranges::copy(result_.contradictions, std::back_inserter(result_.findings));
     for (const BlankDump& blank : job_.blank)
       find("truncated", sentence("found_blank", {{"rank", blank.rank}, {"blank", verify::words_of(blank)}}),
            {blank.rank});
@@ -196,14 +204,11 @@ class Inspector {
     }
   }
 
-  /// Where nothing else explains why ranks wait, the calls that hold them may be those that are lost.
-  void add_lost() {
+  /// If nothing else explains why ranks wait, the calls that hold them may be those that are lost, and
+  /// members that no dump lists may keep them waiting.
+  void add_lost_and_unlisted() {
     const std::vector<int>& lost = result_.waiting.lost;
     if (!lost.empty()) find("lost", sentence("found_lost", {{"ranks", lost}}), lost);
-  }
-
-  /// Where nothing else explains why ranks wait, members that no dump lists may keep them waiting.
-  void add_unlisted() {
     std::set<int> held;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (job_.groups[call.group].may_lack_members) held.insert(call.waiting.begin(), call.waiting.end());
@@ -234,9 +239,7 @@ class Inspector {
 
   Inspection result_;
   const Job& job_ = result_.job;
-  const Suspects& suspects_ = result_.waiting.suspects;
   const bool& all_ = result_.shows_all;
-  std::vector<Disagreement> disagreements_;
 };
 
 }  // namespace
@@ -246,6 +249,22 @@ std::vector<int> Inspection::ranks_of(std::optional<SuspectKind> kind) const {
   for (const Suspect& suspect : suspects)
     if (!kind || suspect.kind == *kind) ranks.push_back(suspect.rank);
   return ranks;
+}
+
+std::optional<JobCall> last_call_of(const Job& job, const Suspect& suspect) {
+  const Recording* const own = job.find_recording(suspect.rank);
+  if (suspect.kind != SuspectKind::host || own == nullptr || own->calls.empty()) return std::nullopt;
+  return job.call_at(*job.dump_of(suspect.rank), own->calls.size() - 1);
+}
+
+const HoldingCall* find_call_of(const Waiting& waiting, int rank) {
+  const HoldingCall* found = nullptr;
+  for (const HoldingCall& call : waiting.calls) {
+    if (!std::ranges::binary_search(call.waiting, rank)) continue;
+    if (call.awaits()) return &call;
+    if (found == nullptr) found = &call;
+  }
+  return found;
 }
 
 Inspection inspect(Recordings recordings, const GivenLayout& given, bool shows_all) {

@@ -2,11 +2,12 @@
 
 /// What the dumps of a job say: which ranks to look at first, and why.
 ///
-///   const Inspection inspection = inspect(read_recordings(source), {});
+///   const Inspection inspection = inspect(read_recordings(source), {}, false);
 ///   out << inspection_text(inspection) or one_line(inspection_json(inspection))
 ///
-/// Exact   A verdict says with what the dumps are consistent, never what is. A disagreement about a call
-///         comes before everything else if it, or a later call of its group, holds a rank.
+/// Shapes  The report has three lines: where to look first, why, and what to type next. `verdict` has the
+///         second one, with what it is consistent, what makes it doubtful, and the lines of the program.
+/// Exact   A verdict says with what the dumps are consistent, never what is.
 
 #include <cstdint>
 #include <functional>
@@ -16,58 +17,77 @@
 
 #include "sim/layout/layout.h"
 #include "verify/checks/inferred_layout.h"
-#include "verify/inspect/disagreements.h"
-#include "verify/inspect/early_dumps.h"
-#include "verify/inspect/job.h"
-#include "verify/inspect/suspects.h"
+#include "verify/inspect/edits.h"
 #include "verify/recordings/recording_reader.h"
 
 namespace verify {
 
+/// Who waits for whom, and how the wait spreads.
+struct Waiting {
+  std::vector<HoldingCall> calls;    // nearest to a suspect first
+  std::vector<std::string> through;  // kinds or descriptions of the groups by which the wait spreads
+  std::int64_t waiting_ranks = 0;    // that wait for a suspect, by other ranks or directly
+  std::vector<int> idle;             // ranks with a whole dump and without a pending call
+  std::vector<int> held;             // ranks with a pending call
+  std::vector<int> lost;             // ranks whose ring may have lost a pending call
+};
+
+/// Returns the call that holds a rank, one that waits for others if there is one; null where none holds it.
+const HoldingCall* find_call_of(const Waiting& waiting, int rank);
+
+/// Returns the call that a rank made last, where it is suspected because it made no other one.
+std::optional<JobCall> last_call_of(const Job& job, const Suspect& suspect);
+
+/// clear   No other edits that are as few make the calls match, and nothing that may be missing changes this.
+/// likely  These are the fewest edits; but another cause, which the verdict tells, leaves the same dumps.
+/// open    Other edits are as few, or the dumps do not tell who is wrong.
+enum class Confidence : std::uint8_t { clear, likely, open };
+const char* confidence_name(Confidence confidence);
+
+struct Report {
+  std::string first, why, next;  // a sentence each
+  std::string rest;              // what follows the three lines
+  Confidence confidence = Confidence::open;
+};
+
 struct Inspection {
-  std::string verdict;  // one or two sentences
-  std::vector<Suspect> suspects;
+  Report report;
+  std::string verdict;            // why, and what follows
+  std::vector<Suspect> suspects;  // ascending
+  Explanation explanation;
   std::optional<JudgedLayout> layout;
   std::vector<InspectionFinding> findings;
   std::vector<std::string> notes;        // on the files
   std::vector<std::string> cannot_tell;  // sentences
   Job job;
   Waiting waiting;
-  EarlyDumps early;
-  InspectionFinding order;  // of groups; no ranks: none is known to make its groups in another order
-  std::optional<Disagreement> leading;  // the disagreement that holds ranks
-  std::int64_t sisters = 0;             // other groups that differ as the leading one does
-  bool departs = false;      // the suspects of the leading disagreement are told apart by their programs
-  bool by_habit = false;     // one of them by what it made before (odd_programs.h)
+  Snapshots snapshots;
+  std::vector<Disagreement> disagreements;
+  std::vector<InspectionFinding> contradictions;
+  InspectionFinding order;   // of groups; no ranks: none is known to make its groups in another order
   bool is_unlisted = false;  // ranks wait in groups whose members are not known
-  bool is_late = false;      // the suspect came late to a call, after others had written their dumps
   bool shows_all = false;
   bool has_findings() const { return !suspects.empty() || !findings.empty(); }
   /// Returns the ranks of the suspects, or those of one kind.
   std::vector<int> ranks_of(std::optional<SuspectKind> kind = std::nullopt) const;
 };
 
-// verdict.cpp: what is seen of the ranks to look at first, with what it is consistent, where others wait for
-// them, the calls and lines of the program, and what makes the verdict doubtful.
-//
-// The facts are found elsewhere (inspection.h, suspects.h). Of several the first of these is told: that
-// nobody is a suspect, a disagreement about a call, groups that were made in another order, a rank that came
-// late to a call, and then what `Suspects` has seen.
-//
-// Lines   The verdict ends with those of the parties of a disagreement, the call that a late rank made
-//         before it, or else the last call of the first rank that stands still, the one of a rank that
-//         departs from the others, and the call in which others wait for a suspect; without lines where the
-//         dumps have no stacks.
-// Doubts  Ranks that do not wait for the suspects, or have no pending call either, calls that no recorder
-//         has, and ranks without a dump.
+// report.cpp: all sentences about who is wrong. What of an explanation is said first, why, what to do, with
+// what it is consistent, what makes it doubtful, and the calls and lines of the program.
 
-/// Returns the verdict on an inspection that has everything but its verdict.
-std::string verdict_of(const Inspection& found);
+/// Writes the reasons of the suspects, and returns the report on an inspection that has all but this.
+Report report_of(Inspection& found);
 
-/// Returns sentences about what the dumps cannot tell, whatever the verdict is: what no dump has, what these
-/// lack (ranks, earlier calls, states, stacks), and what was not understood of them. Ranks without a dump are
-/// told where there are suspects: otherwise the verdict has them.
+// limits.cpp: sentences about what the dumps cannot tell, whatever the verdict is: what no dump has, what
+// these lack (ranks, earlier calls, states, stacks), and what was not understood of them. Ranks that have no
+// dump are told if there are suspects: otherwise the report has them.
 std::vector<std::string> limits_of(const Inspection& found);
+
+/// Returns "2 of 8 ranks have no dump here (ranks 3 and 4): what they did is not known"; "" if all have one.
+std::string words_of_missing_dumps(const Job& job);
+
+/// Returns what the dumps say of the groups, or of each other, that cannot be: members, rank, world, version.
+std::vector<InspectionFinding> contradictions_of(const Job& job);
 
 /// Makes the layout of the user for a world of this many ranks; nothing where the user gives none.
 using GivenLayout = std::function<std::optional<sim::Layout>(int world_size)>;

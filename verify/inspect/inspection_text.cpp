@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "sim/base/printable_text.h"
-#include "verify/inspect/call_meaning.h"
+#include "verify/inspect/sentences.h"
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
 #include "verify/output/wrapped_text.h"
+#include "verify/recorded_job/call_meaning.h"
 
 namespace verify {
 
@@ -47,6 +48,14 @@ std::string call_label(const JobCall& call) {
 CallMeaning meaning_of(const Job& job, const HoldingCall& call) {
   const auto recorded = call.recorded_in(job);
   return recorded ? call_meaning(*recorded) : CallMeaning();
+}
+
+/// The three lines, and what makes them more or less sure.
+std::string report_text(const Report& report, std::size_t columns) {
+  const std::string sure =
+      fmt::format("{}: {}", confidence_name(report.confidence), sentence(confidence_name(report.confidence)));
+  return report.first + "\n" + wrapped("why", 6, report.why, columns) +
+         wrapped("next", 6, report.next, columns) + "\n" + wrapped("", 0, sure + report.rest, columns);
 }
 
 std::string suspects_text(const Inspection& inspection) {
@@ -167,12 +176,11 @@ std::string inspection_text(const Inspection& inspection, int given_columns) {
   const std::size_t shown = rows_of(inspection, findings.size());
   const std::string rest = rest_of(shown, findings.size(), "findings");
   findings.resize(shown);
-  std::string text = wrapped("", 0, inspection.verdict, columns) + suspects_text(inspection) +
-                     layout_text(inspection, columns) + waits_text(inspection) + frames_text(inspection) +
-                     list_text("findings", findings, columns) + rest +
-                     list_text("what these dumps cannot tell", inspection.cannot_tell, columns) +
-                     list_text("files", inspection.notes, columns);
-  return text;
+  return report_text(inspection.report, columns) + suspects_text(inspection) + waits_text(inspection) +
+         frames_text(inspection) + list_text("findings", findings, columns) + rest +
+         layout_text(inspection, columns) +
+         list_text("what these dumps cannot tell", inspection.cannot_tell, columns) +
+         list_text("files", inspection.notes, columns);
 }
 
 Json inspection_json(const Inspection& inspection) {
@@ -202,10 +210,12 @@ Json inspection_json(const Inspection& inspection) {
     findings.push_back({{"finding", finding.what}, {"text", finding.text}, {"ranks", finding.ranks}});
   std::vector<std::string> cannot_tell = inspection.cannot_tell;
   cannot_tell.insert(cannot_tell.end(), inspection.notes.begin(), inspection.notes.end());
-  return {{"verdict", inspection.verdict},     {"suspects", std::move(suspects)},
-          {"layout", layout_json(inspection)}, {"groups", std::move(groups)},
-          {"waits", waits_json(inspection)},   {"findings", std::move(findings)},
-          {"cannot_tell", Json(cannot_tell)}};
+  return {
+      {"look_first", inspection.report.first}, {"verdict", inspection.verdict},
+      {"next", inspection.report.next},        {"confidence", confidence_name(inspection.report.confidence)},
+      {"suspects", std::move(suspects)},       {"layout", layout_json(inspection)},
+      {"groups", std::move(groups)},           {"waits", waits_json(inspection)},
+      {"findings", std::move(findings)},       {"cannot_tell", Json(cannot_tell)}};
 }
 
 }  // namespace verify

@@ -7,18 +7,12 @@
 /// at least, go on, and the others depart; a rank counts that has groups of all kinds in which the calls were
 /// made. Where no such majority is, nothing is said of the stage from there on.
 ///
-/// Habit   Of two ranks, or of two parties of one size, the one departs that did not make what both have
-///         made before after the longest run of calls that is like their last ones, as one step is like the
-///         step before. A call that they have not made since, or once only, tells nothing, as it may end a
-///         loop for the first time or be made now and then: but for messages, sizes and dtypes in place of
-///         those that were made before.
-///
 /// Shapes  A call, in a group of several ranks, is the description of the group, its operation and its
 ///         collective_seq_id; a batch of messages is its sends and recvs with the distances of their peers.
 /// Calls   Harmless differences exist in jobs that end, so this only tells apart ranks that are suspects.
 /// Exact   Where the rings of a stage have lost calls, the comparison begins at the earliest collective that
-///         all its dumps have. Early dumps (early_dumps.h) are left out, and so are stages with a dump of
-///         active calls alone, and jobs with messages whose pipeline groups are not known.
+///         all its dumps have. Left out are stages with a dump of active calls alone, and jobs with messages
+///         whose pipeline groups are not known.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +20,7 @@
 #include <vector>
 
 #include "verify/inspect/holding_call.h"
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace verify {
 
@@ -34,7 +28,6 @@ struct OddProgram {
   int rank = 0;
   HoldingCall own;     // the first call that is another one
   HoldingCall others;  // what a rank of the majority made in its place
-  bool by_habit = false;
 };
 
 /// Whether the elements and dtypes of collectives are compared, too. Elements of an all_to_all never are.
@@ -46,9 +39,5 @@ std::vector<OddProgram> odd_programs(const Job& job, Elements elements);
 /// Returns whose calls so many odd ranks depart from: "the other ranks of its pipeline stage", or "the other
 /// ranks" in a job without pipelines.
 std::string words_of_others(const Job& job, std::size_t ranks);
-
-/// Returns a sentence: "It made nccl:all_reduce, call 3 of the tp group of ranks 0 and 1, where the other
-/// ranks of its pipeline stage made ...".
-std::string departure_words(const Job& job, const OddProgram& one);
 
 }  // namespace verify

@@ -31,7 +31,7 @@ std::map<std::string, std::string, std::less<>> texts_by_name() {
   return texts;
 }
 
-struct Facts {
+struct Writer {
   std::initializer_list<Fact> all;
   const Fact* last = nullptr;  // the ranks or the number that were written last
 
@@ -73,7 +73,7 @@ std::string sentence(std::string_view name, std::initializer_list<Fact> facts) {
   static const std::map<std::string, std::string, std::less<>> texts = texts_by_name();
   const auto text = texts.find(name);
   CHECK(text != texts.end());
-  Facts known{.all = facts};
+  Writer known{.all = facts};
   std::string written;
   for (std::string_view rest = text->second; !rest.empty();) {
     written += taken_before(rest, '{');

@@ -32,8 +32,7 @@ class GraphBuilder {
   bool is_unknown(int rank) const {
     const auto dump = job_.dump_of(rank);
     if (!dump) return true;
-    return (job_.recordings[*dump].is_truncated || job_.is_early[*dump]) &&
-           progresses_.of(*dump).front.empty();
+    return job_.recordings[*dump].is_truncated && progresses_.of(*dump).front.empty();
   }
 
   void add_front(std::size_t dump) {
@@ -75,7 +74,7 @@ class GraphBuilder {
       return;
     }
     const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
-    const bool is_broken = !lags_[*dump].empty() && progresses_.is_pending(*dump, call.id()) && others_wait;
+    const bool is_broken = lags_[*dump] && progresses_.is_pending(*dump, call.id()) && others_wait;
     const bool is_there = waits || progresses_.has_completed(*dump, call.id());
     if (is_there && !waits) call.completed.push_back(member);
     if (is_broken || !is_there) call.awaited.push_back(member);
@@ -163,15 +162,14 @@ class GraphBuilder {
     };
     const bool waits_there = std::ranges::any_of(
         pending.calls, [&](const JobCall& one) { return own.is_other_half_of(one) && is_there(one); });
-    if (!lags_[*job_.dump_of(peer)].empty() || !pending.lost.empty() || !waits_there)
-      call.awaited.push_back(peer);
+    if (lags_[*job_.dump_of(peer)] || !pending.lost.empty() || !waits_there) call.awaited.push_back(peer);
   }
 
   void connect() {
     graph_.edges.resize(graph_.node_of(graph_.calls.size()));
     graph_.is_awaited.resize(graph_.world);
     for (const std::size_t dump : job_.dumps()) {
-      if (!lags_[dump].empty()) continue;  // nothing that it waits for explains it
+      if (lags_[dump]) continue;  // nothing that it waits for explains it
       const std::vector<std::size_t>& front = graph_.fronts[dump];
       // What else is pending does not hold the rank where a message waits for somebody.
       const bool any_awaits = std::ranges::any_of(front, [&](std::size_t call) {
@@ -228,19 +226,6 @@ std::vector<bool> WaitGraph::waiting_for(const std::vector<int>& ranks) const {
 
 WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const Lags& lags) {
   return GraphBuilder(job, progresses, lags).build();
-}
-
-bool Evidence::waits_for(int rank, int other) const {
-  return std::ranges::any_of(front_of(rank), [&](std::size_t call) {
-    return std::ranges::binary_search(graph.calls[call].awaited, other);
-  });
-}
-
-const HoldingCall* Evidence::message_that_awaits(int rank) const {
-  const auto found = std::ranges::find_if(graph.calls, [&](const HoldingCall& call) {
-    return call.is_message && std::ranges::find(call.awaited, rank) != call.awaited.end();
-  });
-  return found == graph.calls.end() ? nullptr : &*found;
 }
 
 std::vector<std::vector<std::size_t>> final_components(const Edges& edges, bool only_circles) {

@@ -40,7 +40,7 @@ Ranks ranks_of_text(std::string_view text) {
   return ranks.empty() ? nullptr : std::make_shared<const std::vector<int>>(std::move(ranks));
 }
 
-constexpr std::size_t kMostRecordedFrames = 16;  // of a stack; the others are of the launcher
+constexpr std::size_t kMostRecordedFrames = 64;  // FSDP is 20 deep; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
 constexpr std::size_t kMostCalls = std::size_t{1} << 20U;  // a whole file has no room for more than 400,000
 constexpr std::size_t kMostVisits = 4 * kMostValues;
@@ -125,7 +125,11 @@ class FieldReader {
 
   void read_group(std::string_view key, const Value& config) {
     const Value name = find(config, "name");
-    if (key.empty()) return;  // gloo registers its groups without a name, each over the one before
+    if (key.empty()) {  // gloo registers its groups without a name, each over the one before
+      const auto list = lists_.find(find(config, "ranks"), tree_);
+      if (list != nullptr && !list->empty()) recording_.last_rank = std::ranges::max(*list);
+      return;
+    }
     const std::uint32_t group =
         group_of(name.is(ValueKind::text) ? name.as_text() : key, find(config, "desc").as_text());
     const Value ranks = find(config, "ranks");

@@ -100,6 +100,7 @@ struct Recording {
   int rank = -1;
   std::string version;        // of the format: "2.10"; "": the dump does not say
   bool is_truncated = false;  // the file ended early; what came before is here
+  int last_rank = -1;         // the largest of the list that gloo writes of its last group
   std::vector<RecordedGroup> groups;
   std::size_t configured = 0;  // of the groups, the first ones are in "pg_config", the others only in calls
   std::vector<RecordedStatus> statuses;

@@ -1,6 +1,6 @@
 // Proves what calls of a training look like, from their groups, operations and sizes and the calls before them.
 
-#include "verify/inspect/call_meaning.h"
+#include "verify/recorded_job/call_meaning.h"
 
 #include <cstdint>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/verify/inspect/hung_job.h"
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace {
 

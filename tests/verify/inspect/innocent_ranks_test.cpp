@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tests/verify/inspect/small_jobs.h"
-#include "verify/inspect/call_meaning.h"
 #include "verify/inspect/inspection_text.h"
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/call_meaning.h"
+#include "verify/recorded_job/job.h"
 
 namespace {
 
@@ -51,9 +51,7 @@ TEST(InnocentRanks, ARankThatHasReceivedAMessageIsNotWhatTheSenderWaitsFor) {
   dumps[0].calls = {message("nccl:send 0->1", 1, "scheduled", 0)};
   dumps[1].calls = {message("nccl:recv 1<-0", 1, "completed", 0), pending(0, "nccl:all_reduce", 1)};
   const Inspection inspection = inspected(dumps);
-  EXPECT_EQ(suspects(inspection), Ranks{0});
-  EXPECT_TRUE(are_all(inspection, verify::SuspectKind::device));
-  EXPECT_NE(inspection.suspects.at(0).reason.find("rank 1 has received it"), std::string::npos);
+  EXPECT_EQ(suspects(inspection), Ranks{});  // the dump of rank 0 may be older
   // Another message that rank 1 has not received yet says nothing of the device.
   dumps[0].calls[0].state = "completed";
   dumps[0].calls.push_back(message("nccl:send 0->1", 2, "scheduled", 1));
@@ -75,12 +73,12 @@ TEST(InnocentRanks, ADifferenceThatEndedEverywhereDoesNotHideTheRankThatStopped)
 }
 
 /// Rank 3 sends to rank 1 what belongs to rank 0, and has come to a call with rank 2.
-TEST(InnocentRanks, ASenderWhoseMessageAnotherRankMissesHasSentItToAWrongPeer) {
+TEST(InnocentRanks, ASenderWhoseMessageAnotherRankMissesIsInTheCircle) {
   std::vector<TestDump> dumps = ranks_of_world(4, true);
   dumps[0].calls = {message("nccl:recv 0<-3", 1, "scheduled", 0)};
   dumps[3].calls = {message("nccl:send 3->1", 1, "scheduled", 0)};
   for (const std::size_t rank : {1U, 2U, 3U}) dumps[rank].calls.push_back(pending(1, "nccl:all_reduce", 1));
-  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1, 3}));
 }
 
 /// A file that ends inside of its last batch does not tell whether the batch has ended.
@@ -180,9 +178,7 @@ TEST(InnocentRanks, OfACircleTheRankIsNamedThatIsAheadOfThoseAtItsPlace) {
   dumps[1].calls = {first, pending(1, "nccl:all_reduce", 2)};
   const Inspection ahead = inspected(dumps);
   EXPECT_EQ(suspects(ahead), Ranks{1});
-  EXPECT_TRUE(
-      ahead.verdict.starts_with("Rank 1 has not come to nccl:barrier, call 1 of the default group, in "
-                                "which ranks 0, 2 and 3 wait, and waits in nccl:all_reduce"))
+  EXPECT_TRUE(ahead.verdict.starts_with("Rank 1 has made other calls than the other ranks;"))
       << ahead.verdict;
   for (const std::size_t rank : {2U, 3U})
     dumps[rank].calls = {first, completed(1, "nccl:all_reduce", 2), pending(0, "nccl:barrier")};
@@ -211,14 +207,11 @@ TEST(InnocentRanks, AnAllToAllThatOthersHaveCompletedIsNoSignOfADevice) {
     for (TestDump& dump : dumps) dump.has_status = has_status;
     EXPECT_EQ(suspects(inspected(dumps)), Ranks{3}) << has_status;
   }
-  // What all members need, and most have completed, is pending on a device that is behind.
-  for (std::size_t rank = 0; rank < 3; ++rank) dumps[rank].calls[0].operation = "nccl:all_reduce";
-  dumps[2].calls = dumps[0].calls;
-  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{1, 3}));
 }
 
-/// Rank 3 has stopped. The file of rank 2 was written earlier than call 4, which needs rank 2 and has ended.
-TEST(InnocentRanks, ARankWhoseFileWasWrittenEarlyIsNotNamedBesideOneThatStopped) {
+/// The file of rank 2 was written earlier than call 4, which needs rank 2 and has ended. That rank 3 has not
+/// come to call 5 may be of a job that runs.
+TEST(InnocentRanks, NobodyIsNamedBesideAFileThatWasWrittenEarly) {
   std::vector<TestDump> dumps = ranks_of_world(4);
   for (TestDump& dump : dumps) {
     dump.has_status = false;
@@ -227,12 +220,10 @@ TEST(InnocentRanks, ARankWhoseFileWasWrittenEarlyIsNotNamedBesideOneThatStopped)
       dump.calls.push_back(completed(0, "nccl:all_reduce", call));
   }
   for (const std::size_t rank : {0U, 1U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 5));
-  EXPECT_EQ(suspects(inspected(dumps)), Ranks{3});
-  for (std::size_t rank : {0U, 1U}) dumps[rank].calls.back().state = "scheduled";
-  dumps[3].calls.push_back(pending(0, "nccl:all_reduce", 5));
   const Inspection inspection = inspected(dumps);
-  EXPECT_EQ(suspects(inspection), Ranks{2});
-  EXPECT_NE(inspection.verdict.find("it was written early"), std::string::npos) << inspection.verdict;
+  EXPECT_EQ(suspects(inspection), Ranks{});
+  EXPECT_NE(inspection.verdict.find("Others wait for ranks 2 and 3"), std::string::npos)
+      << inspection.verdict;
 }
 
 /// The frames of PyTorch are left out, and the verdict has the first that is of the program.

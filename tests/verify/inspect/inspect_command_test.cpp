@@ -127,7 +127,8 @@ TEST(InspectCommand, WhatCannotBeOpenedIsLeftOutAndSaid) {
   fs::create_directories(folder.path() / "dump_10");
   const test::RunResult result = inspect(in_quotes(folder.path()));
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_TRUE(result.out.starts_with("Rank 2 stopped issuing calls")) << result.out;
+  EXPECT_TRUE(result.out.starts_with("Look at rank 2 first.\nwhy   Rank 2 stopped issuing calls"))
+      << result.out;
   for (const char* note :
        {"1 folder within the folders was not read.",
         "3 names in the folders cannot be opened (pipes, devices, links that lead nowhere)."})

@@ -9,7 +9,7 @@
 #include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/inspection.h"
 #include "verify/inspect/inspection_text.h"
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace {
 

@@ -18,9 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "verify/inspect/holding_call.h"
-#include "verify/inspect/job.h"
-#include "verify/inspect/suspects.h"
+#include "verify/recorded_job/job.h"
 #include "verify/recordings/recording.h"
 
 namespace verify {
@@ -35,11 +33,6 @@ std::vector<std::string_view> program_frames(const Recording& recording, const R
 /// none.
 std::string line_of(const Recording& recording, const RecordedCall& call);
 std::string line_of(const JobCall& call);
-/// Returns the line of a call that holds ranks, of the first rank that has recorded it.
-std::string line_of(const Job& job, const HoldingCall& call);
-
-/// Returns the call that a rank made last, where it is suspected because it made no other one.
-std::optional<JobCall> last_call_of(const Job& job, const Suspect& suspect);
 
 inline constexpr std::int64_t kMostOfALoss = 16;
 

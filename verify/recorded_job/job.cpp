@@ -1,25 +1,18 @@
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
-#include "sim/base/printable_text.h"
 #include "verify/checks/group_comparison.h"
-#include "verify/inspect/sentences.h"
-#include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 
 namespace verify {
 
 namespace {
-
-constexpr std::size_t kMostContradictions = 100;
 
 /// Names that are numbers come first, in the order of the numbers.
 bool comes_before(const std::string& a, const std::string& b) {
@@ -64,9 +57,13 @@ class JobBuilder {
     measure_world();
     name_operations();
     complete_unlisted_members(job_);
+    for (JobGroup& group : job_.groups)
+      group.has_all_dumps = !group.may_lack_members && std::ranges::all_of(group.members, [&](int member) {
+        return job_.dump_of(member).has_value();
+      });
     for (const std::size_t dump : job_.dumps()) assign_statuses(dump);
     judge_statuses();
-    find_contradictions();
+    for (const std::size_t dump : job_.dumps()) job_.has_failed_calls.push_back(has_failed_calls(dump));
     return std::move(job_);
   }
 
@@ -166,7 +163,8 @@ class JobBuilder {
 
   void measure_world() {
     int largest = -1;
-    for (const Recording& recording : job_.recordings) largest = std::max(largest, recording.rank);
+    for (const Recording& recording : job_.recordings)
+      largest = std::max({largest, recording.rank, recording.last_rank});
     for (const BlankDump& blank : job_.blank) largest = std::max(largest, blank.rank);
     for (const JobGroup& group : job_.groups) {
       for (const int member : group.members) largest = std::max(largest, member);
@@ -179,7 +177,6 @@ class JobBuilder {
       group.is_ascending = true;
     }
     job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
-    job_.is_early.assign(job_.recordings.size(), false);
     for (const std::size_t dump : job_.dumps())
       job_.dump_of_rank[static_cast<std::size_t>(job_.rank_of(dump))] = static_cast<int>(dump);
   }
@@ -244,6 +241,15 @@ class JobBuilder {
     return own_of;
   }
 
+  bool has_failed_calls(std::size_t dump) const {
+    return std::ranges::any_of(job_.calls_of(dump), [&](const JobCall& call) {
+      if (call.operation().backend != "gloo" || !call.is_completed() || call.group().has_all_dumps)
+        return false;
+      const RecordedStatus* const counted = job_.counts_of(&job_.groups_of[dump][call->group]);
+      return counted != nullptr && counted->completed < call->sequence;
+    });
+  }
+
   /// Decides in which groups the statuses count collectives alone, as the calls do.
   void judge_statuses() {
     std::vector<bool> confirmed(job_.groups.size()), refuted(job_.groups.size()), seen(job_.groups.size());
@@ -262,97 +268,6 @@ class JobBuilder {
       group.has_status = seen[i] && !refuted[i] && !group.has_messages && group.kind != "pp" &&
                          (confirmed[i] || !may_have_messages);
     }
-  }
-
-  void contradict(std::string what, std::string text, std::vector<int> ranks) {
-    if (job_.contradictions.size() < kMostContradictions)
-      job_.contradictions.push_back({std::move(what), std::move(text), std::move(ranks)});
-  }
-
-  void find_contradictions() {
-    std::map<std::size_t, std::vector<int>> worlds;  // by the size of the default group
-    std::map<std::string, std::vector<int>> versions;
-    for (const std::size_t dump : job_.dumps()) {
-      const Recording& recording = job_.recordings[dump];
-      versions[recording.version].push_back(recording.rank);
-      for (std::size_t own = 0; own < recording.groups.size(); ++own) {
-        const RecordedGroup& group = recording.groups[own];
-        if (group.ranks == nullptr) continue;
-        if (group.description == "default_pg") worlds[group.ranks->size()].push_back(recording.rank);
-        judge_members(dump, own);
-      }
-    }
-    std::vector<std::string> sizes, names;
-    for (const auto& [size, ranks] : worlds)
-      sizes.push_back(fmt::format("{} of {}", counted(std::ssize(ranks), "dump"),
-                                  counted(static_cast<std::int64_t>(size), "rank")));
-    for (const auto& [version, ranks] : versions)
-      names.push_back(
-          fmt::format("'{}' on {}", sim::printable_text(version.substr(0, 20)), ranks_words(ranks)));
-    if (worlds.size() > 1) {
-      const auto &smallest = worlds.begin()->second, &largest = worlds.rbegin()->second;
-      contradict("world", sentence("found_worlds", {{"parts", fmt::format("{}", fmt::join(sizes, ", "))}}),
-                 smallest.size() < largest.size() ? smallest : largest);
-    }
-    if (versions.size() > 1)
-      contradict("version",
-                 sentence("found_versions", {{"parts", fmt::format("{}", fmt::join(names, ", "))}}), {});
-  }
-
-  /// Holds what a rank says of a group against what the other members say.
-  void judge_members(std::size_t dump, std::size_t own) {
-    const int rank = job_.rank_of(dump);
-    const std::uint32_t id = job_.groups_of[dump][own].group;
-    const JobGroup& group = job_.groups[id];
-    if (!group.has_member(rank)) {
-      contradict(
-          "rank",
-          sentence("found_rank", {{"rank", rank}, {"group", shown(group)}, {"members", group.members}}),
-          {rank});
-      return;
-    }
-    // gloo's own recorder names no group, and has one entry for all of them.
-    if (group.name.empty() || !is_first_member_with(id, rank)) return;
-    for (const int member : group.members) {
-      const auto other = job_.dump_of(member);
-      if (!other || job_.find(*other, id) != nullptr) continue;
-      const std::vector<int>* const theirs = ranks_of_namesake(*other, job_.recordings[dump].groups[own]);
-      const bool is_told = theirs != nullptr && group.is_default() &&
-                           theirs->size() != group.members.size();  // as worlds of different sizes
-      if (theirs == nullptr || is_told) continue;
-      contradict("members",
-                 sentence("found_members", {{"rank", rank},
-                                            {"members", group.members},
-                                            {"group", shown(group)},
-                                            {"other", member},
-                                            {"others", *theirs}}),
-                 {rank, member});
-    }
-  }
-
-  bool is_first_member_with(std::uint32_t id, int rank) const {
-    const auto has_it = [&](int member) {
-      const auto dump = job_.dump_of(member);
-      return dump && job_.find(*dump, id) != nullptr;
-    };
-    const std::vector<int>& members = job_.groups[id].members;
-    return *std::ranges::find_if(members, has_it) == rank;
-  }
-
-  static std::string shown(const JobGroup& group) {
-    return fmt::format("'{}' ({})", sim::printable_text(group.name.substr(0, 40)),
-                       sim::printable_text(group.description.substr(0, 60)));
-  }
-
-  /// Returns the ranks of a group of the same name and description that a dump has with other ranks; null
-  /// without one.
-  const std::vector<int>* ranks_of_namesake(std::size_t dump, const RecordedGroup& group) const {
-    for (const RecordedGroup& other : job_.recordings[dump].groups) {
-      if (other.name == group.name && other.description == group.description && other.ranks != nullptr &&
-          *other.ranks != *group.ranks)
-        return other.ranks.get();
-    }
-    return nullptr;
   }
 
   Job job_;
@@ -396,6 +311,10 @@ std::vector<Job::Member> Job::counterparts(int rank, std::uint32_t group) const 
     if (there >= 0 && there != rank && dump_of(there)) found.push_back({there, other});
   }
   return found;
+}
+
+bool Job::proves(const JobCall& call) const {
+  return call.operation().backend != "gloo" || call.group().has_all_dumps;
 }
 
 bool Job::has_pipelines() const { return std::ranges::any_of(groups, &JobGroup::is_pipeline); }

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace verify {
 

@@ -1,4 +1,4 @@
-#include "verify/inspect/pending_calls.h"
+#include "verify/recorded_job/pending_calls.h"
 
 #include <algorithm>
 #include <set>
@@ -76,7 +76,6 @@ std::vector<CollectiveId> lost_calls(const Job& job, std::size_t dump) {
 
 PendingCalls pending_calls(const Job& job, std::size_t dump) {
   PendingCalls pending;
-  if (job.is_early[dump]) return pending;
   for (const JobCall call : job.calls_of(dump))
     if (!is_completed(call)) pending.calls.push_back(call);
   pending.lost = lost_calls(job, dump);
@@ -209,7 +208,7 @@ bool Progresses::has_issued(std::size_t dump, const CollectiveId& id) const {
 bool Progresses::has_completed(std::size_t dump, const CollectiveId& id) const {
   if (!has_issued(dump, id) || is_pending(dump, id)) return false;
   const RecordedStatus* const counted = job_.counts_of(job_.find(dump, id.group));
-  return counted == nullptr || counted->completed >= id.sequence;
+  return counted == nullptr || counted->completed >= id.sequence || job_.has_failed_calls[dump];
 }
 
 }  // namespace verify

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "verify/inspect/operation.h"
+#include "verify/recorded_job/operation.h"
 #include "verify/recordings/recording.h"
 #include "verify/recordings/recording_reader.h"
 
@@ -46,8 +46,9 @@ struct JobGroup {
   bool has_known_members = true;
   /// No dump lists the members, and others than those that are known may wait in it, or be awaited.
   bool may_lack_members = false;
-  bool has_messages = false;  // a call of the group is a send or a recv
-  bool is_pipeline = false;   // its members are the stages of a pipeline, by its description
+  bool has_messages = false;   // a call of the group is a send or a recv
+  bool has_all_dumps = false;  // every member has a dump, and every member is known
+  bool is_pipeline = false;    // its members are the stages of a pipeline, by its description
   /// Whether "pg_status" counts the collectives of the group on every rank. In a group with messages it
   /// counts those, too.
   bool has_status = false;
@@ -66,15 +67,6 @@ struct GroupOfRank {
   std::uint32_t group = 0;  // index into Job::groups
   std::optional<RecordedStatus> status;
   std::int64_t last_recorded = -1;  // the largest collective_seq_id of its calls
-};
-
-/// Something in the dumps that is not as it should be.
-struct InspectionFinding {
-  /// waiting, circle, stuck, operation, dtype, size, parts, groups, message, members, rank, world, version,
-  /// layout, truncated, absent, lost
-  std::string what;
-  std::string text;        // a sentence
-  std::vector<int> ranks;  // ascending
 };
 
 /// A collective of a group, by its collective_seq_id.
@@ -105,7 +97,7 @@ struct JobCall {
   bool is_collective() const { return !recorded->is_p2p && !operation().is_message(); }
   CollectiveId id() const { return {group_id(), recorded->sequence}; }
   /// Whether a member that has completed the call tells that all members had come to it.
-  bool needs_all() const { return !recorded->is_p2p && operation().needs_all(); }
+  bool needs_all() const;
   /// The elements that go into it, and that come out; -1 where the dump does not tell.
   std::int64_t elements_in() const { return recording().sizes[recorded->input_sizes].elements; }
   std::int64_t elements_out() const { return recording().sizes[recorded->output_sizes].elements; }
@@ -119,15 +111,14 @@ struct Job {
   std::vector<Recording> recordings;
   int world_size = 0;
   std::vector<int> dump_of_rank;  // -1: this rank has no dump
-  /// By dump: it was written before the job stopped (early_dumps.h), so no call of it counts as pending.
-  std::vector<bool> is_early;
-  std::vector<BlankDump> blank;  // dumps that hold nothing: their ranks count as ranks without one
+  std::vector<BlankDump> blank;   // dumps that hold nothing: their ranks count as ranks without one
   std::vector<JobGroup> groups;
   std::vector<std::vector<GroupOfRank>> groups_of;  // by dump, then by the recording's own groups
   std::vector<std::vector<Operation>> operations;   // by dump, then by the id of the text; empty names too
-  /// What the dumps say of the groups, or of each other, that cannot be: members, rank, world, version.
-  std::vector<InspectionFinding> contradictions;
   std::size_t unassigned_statuses = 0;
+  /// By dump: a call has ended with an error, as Gloo's do where a member died. It has ended, and "pg_status"
+  /// does not count it as completed.
+  std::vector<bool> has_failed_calls;
 
   auto dumps() const { return std::views::iota(std::size_t{0}, recordings.size()); }
   /// The calls of a dump, and those of all dumps.
@@ -176,6 +167,9 @@ struct Job {
   /// Returns the ranks at the place of a rank in other groups of the kind and size of one of its groups, but
   /// for those without a dump.
   std::vector<Member> counterparts(int rank, std::uint32_t group) const;
+  /// Whether a completed call tells of other members. One of Gloo does if they all have dumps: it ends with
+  /// an error where a member died.
+  bool proves(const JobCall& call) const;
   bool has_pipelines() const;
   /// Returns the pipeline stage of the rank of a dump: its place in its pipeline group, or 0.
   std::ptrdiff_t stage_of(std::size_t dump) const;
@@ -185,6 +179,9 @@ inline const Recording& JobCall::recording() const { return job->recordings[dump
 inline const Operation& JobCall::operation() const { return job->operations[dump][recorded->operation]; }
 inline std::uint32_t JobCall::group_id() const { return job->groups_of[dump][recorded->group].group; }
 inline const JobGroup& JobCall::group() const { return job->groups[group_id()]; }
+inline bool JobCall::needs_all() const {
+  return !recorded->is_p2p && operation().needs_all() && job->proves(*this);
+}
 inline std::size_t JobCall::index() const {
   return static_cast<std::size_t>(recorded - recording().calls.data());
 }

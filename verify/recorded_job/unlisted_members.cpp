@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace verify {
 

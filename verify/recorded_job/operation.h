@@ -22,8 +22,8 @@ struct Operation {
   /// Returns the position of the other end of a message.
   int peer() const { return kind == Kind::recv ? from : to; }
   /// Whether a member that has completed it shows that every member had come to it. An all_to_all needs those
-  /// alone that send rows, and a call of Gloo may end on one member alone, with an error.
-  bool needs_all() const { return kind == Kind::collective && backend != "gloo" && name != "all_to_all"; }
+  /// alone that send rows.
+  bool needs_all() const { return kind == Kind::collective && name != "all_to_all"; }
 };
 
 /// Never fails: a name of another form is a collective of this name.

@@ -11,7 +11,7 @@
 /// Shapes  `calls` are in the order in which they were issued; `front` has those that hold the rank.
 /// Exact   A call that "pg_status" counts as completed is not pending, whatever its own state. A pending call
 ///         that only "pg_status" knows, because the ring has lost it, is in `lost`, and `front` is empty:
-///         what holds the rank is not known. A dump that was written early has no pending calls.
+///         what holds the rank is not known.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 #include <tuple>
 #include <vector>
 
-#include "verify/inspect/job.h"
+#include "verify/recorded_job/job.h"
 
 namespace verify {
 
@@ -105,9 +105,9 @@ class Progresses {
   bool is_pending(std::size_t dump, const CollectiveId& id) const;
   /// Whether the dumps have completed calls, and not active ones alone.
   bool has_completed_calls() const { return has_completed_calls_; }
-  /// Whether a rank has a whole dump that is not early, and no pending call.
+  /// Whether a rank has a whole dump, and no pending call.
   bool is_idle(std::size_t dump) const {
-    return !job_.recordings[dump].is_truncated && !job_.is_early[dump] && !pending_[dump].any();
+    return !job_.recordings[dump].is_truncated && !pending_[dump].any();
   }
   /// Whether the ring of a dump may have lost a call that is pending: "pg_status" knows one, or the ring has
   /// overwritten earlier calls, and the first that it still has is pending. It has not where "pg_status"

@@ -1,4 +1,4 @@
-#include "verify/inspect/operation.h"
+#include "verify/recorded_job/operation.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "verify/inspect/call_meaning.h"
+#include "verify/recorded_job/call_meaning.h"
 
 #include <algorithm>
 #include <array>
@@ -147,17 +147,6 @@ std::string line_of(const Recording& recording, const RecordedCall& call) {
 }
 
 std::string line_of(const JobCall& call) { return line_of(call.recording(), *call.recorded); }
-
-std::string line_of(const Job& job, const HoldingCall& call) {
-  const auto recorded = call.recorded_in(job);
-  return recorded ? line_of(*recorded) : "";
-}
-
-std::optional<JobCall> last_call_of(const Job& job, const Suspect& suspect) {
-  const Recording* const own = job.find_recording(suspect.rank);
-  if (suspect.kind != SuspectKind::host || own == nullptr || own->calls.empty()) return std::nullopt;
-  return job.call_at(*job.dump_of(suspect.rank), own->calls.size() - 1);
-}
 
 CallMeaning call_meaning(const JobCall& call) {
   const JobGroup& group = call.group();
