@@ -20,9 +20,9 @@
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
 #include "verify/program/version.h"
+#include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/option_readers.h"
 
 namespace verify {
 

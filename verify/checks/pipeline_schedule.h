@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "verify/checks/check_result.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

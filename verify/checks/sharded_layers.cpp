@@ -40,7 +40,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
       .expert_parallel = layout.ep,
       .expert_tensor_parallel = layout.etp,
       .optimizer_instances = layout.instances,
-      .is_interleaved = request.pipeline.virtual_size.has_value(),
+      .is_interleaved = request.pipeline.virtual_pipeline_model_parallel_size.has_value(),
       .model = request.model.config};
   sim::GptConfig& model = traits.model;
   if (model.num_attention_heads == 0) model.num_attention_heads = layout.tp;

@@ -77,7 +77,7 @@ std::int64_t order_of(const sim::Layout& layout, const TrainedSizes& sizes) {
 }
 
 std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  return sizes.pp > 1 ? request.pipeline.virtual_size.value_or(1) : 1;
+  return sizes.pp > 1 ? request.pipeline.virtual_pipeline_model_parallel_size.value_or(1) : 1;
 }
 
 bool is_sequence_parallel(const ScenarioRequest& request, const TrainedSizes& sizes) {
@@ -128,7 +128,7 @@ bool has_listed_window(const sim::GptConfig& model) {
 
 /// Whether the scenario has features that the trained model does not have.
 bool has_more(const ScenarioRequest& request) {
-  const bool has_one_chunk = request.pipeline.virtual_size == 1;
+  const bool has_one_chunk = request.pipeline.virtual_pipeline_model_parallel_size == 1;
   return request.model.config.latent || request.model.config.mtp_num_layers > 0 ||
          request.model.config.experts.num_experts > 0 || request.layout.instances > 1 || has_one_chunk ||
          has_listed_window(request.model.config) || request.pipeline.overlap_moe_expert_parallel_comm;
@@ -260,7 +260,8 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["num_layers"] = shape.num_layers;
   dimensions["micro_batch"] = request.batch.micro_batch_size;
   dimensions["global_batch"] = *request.batch.global_batch_size;
-  dimensions["microbatch_group"] = request.pipeline.group_size.value_or(sizes.pp);
+  dimensions["microbatch_group"] =
+      request.pipeline.microbatch_group_size_per_virtual_pipeline_stage.value_or(sizes.pp);
   dimensions["sequence"] = setting["sequence_parallel"] == 1 ? shape.seq_length / sizes.tp : shape.seq_length;
   dimensions["hidden"] = shape.hidden_size;
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
@@ -296,7 +297,8 @@ void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
 
 /// Names the scenario's own groups of microbatches. The reduced training has pp microbatches, which are one.
 void name_groups(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
-  const std::int64_t group = request.pipeline.group_size.value_or(request.layout.pp);
+  const std::int64_t group =
+      request.pipeline.microbatch_group_size_per_virtual_pipeline_stage.value_or(request.layout.pp);
   if (chunks_of(request, sizes) > 1 && group != request.layout.pp)
     trained.left_out.push_back(
         fmt::format("groups of {}, in whose place are groups of {}", counted(group, "microbatch"), sizes.pp));

@@ -5,8 +5,8 @@
 
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/step_work.h"
-#include "verify/requests/schedule_request.h"
-#include "verify/vocabulary/padded_vocabulary.h"
+#include "verify/requests/requests.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

@@ -10,7 +10,7 @@
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/output/refusal_table.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

@@ -5,7 +5,7 @@
 #include "verify/full_size/kind_traffic.h"
 #include "verify/full_size/step_work.h"
 #include "verify/output/phrases.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

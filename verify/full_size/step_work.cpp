@@ -13,8 +13,8 @@
 #include "verify/full_size/full_size_training.h"
 #include "verify/full_size/gradient_buffers.h"
 #include "verify/memory/model_memory.h"
-#include "verify/requests/schedule_request.h"
-#include "verify/vocabulary/padded_vocabulary.h"
+#include "verify/requests/requests.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

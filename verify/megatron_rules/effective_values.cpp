@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
 #include "verify/output/table_rows.h"
@@ -53,11 +52,6 @@ Json json_of(const std::string& kind, const RuleValue& value) {
 
 using LayersOfRanks = std::vector<std::vector<std::int64_t>>;
 
-/// The numbers of layers that the first and the last rank are given, where they are.
-struct GivenEnds {
-  std::optional<std::int64_t> first, last;
-};
-
 /// Deals segments out to the ranks in turn.
 LayersOfRanks dealt_segments(const std::vector<std::string>& segments, std::size_t ranks) {
   if (segments.size() % ranks != 0) return {};
@@ -66,53 +60,37 @@ LayersOfRanks dealt_segments(const std::vector<std::string>& segments, std::size
   return layers;
 }
 
-/// Cuts layers evenly, except for those of the ends that are given.
-LayersOfRanks cut_evenly(std::int64_t layers, std::int64_t ranks, const GivenEnds& ends) {
-  const std::int64_t middle_ranks = ranks - (ends.first ? 1 : 0) - (ends.last ? 1 : 0);
-  const std::int64_t middle = layers - ends.first.value_or(0) - ends.last.value_or(0);
-  if (middle < 0 || middle_ranks < 0 || (middle_ranks == 0 ? middle != 0 : middle % middle_ranks != 0))
-    return {};
-  LayersOfRanks cut(static_cast<std::size_t>(ranks), {middle_ranks == 0 ? 0 : middle / middle_ranks});
-  if (ends.first) cut.front() = {*ends.first};
-  if (ends.last) cut.back() = {*ends.last};
-  return cut;
-}
-
-/// Returns the layers of each chunk of each pipeline rank; empty where they do not divide. Segments go to the
-/// chunks in turn. A pattern of one segment is cut evenly, or as the numbers of layers at its ends say.
-LayersOfRanks layers_of_ranks(const HybridPattern& pattern, std::int64_t ranks, const GivenEnds& ends) {
-  if (pattern.segments.empty() || ranks < 1 || ranks > pattern.layers()) return {};
-  return pattern.segments.size() > 1 ? dealt_segments(pattern.segments, static_cast<std::size_t>(ranks))
-                                     : cut_evenly(pattern.layers(), ranks, ends);
-}
-
-/// The layers of each chunk of each pipeline rank; none where they cannot be placed.
+/// The layers of each chunk of each pipeline rank; none where they cannot be placed. Segments of a hybrid
+/// pattern go to the chunks in turn. A pattern of one segment is cut evenly, or as the numbers of layers at
+/// its ends say.
 LayersOfRanks layers_of_chunks(const RuleFacts& run) {
   const std::int64_t ranks = run.number("pipeline-model-parallel-size").value_or(1);
-  const GivenEnds ends = {run.number("decoder-first-pipeline-num-layers"),
-                          run.number("decoder-last-pipeline-num-layers")};
-  const std::string pattern = run.text("hybrid-layer-pattern", run.text("hybrid-override-pattern"));
-  if (!pattern.empty()) return layers_of_ranks(parse_hybrid_pattern(pattern), ranks, ends);
-  const std::optional<double> layers = number_of(run.derived("num_layers"));
-  const std::optional<double> chunks = number_of(run.derived("vpp"));
-  if (!layers || *layers < 1 || ranks < 1) return {};
-  sim::LayerRequest request{
-      .num_layers = static_cast<std::int64_t>(*layers),
-      .pipeline_model_parallel_size = ranks,
-      .virtual_pipeline_model_parallel_size = std::nullopt,
-      .num_layers_in_first_pipeline_stage = ends.first,
-      .num_layers_in_last_pipeline_stage = ends.last,
-      .account_for_embedding_in_pipeline_split = run.flag("account-for-embedding-in-pipeline-split"),
-      .account_for_loss_in_pipeline_split = run.flag("account-for-loss-in-pipeline-split"),
-      .pipeline_model_parallel_layout = {},
-      .mtp_num_layers = run.number("mtp-num-layers").value_or(0)};
-  const bool is_spelled_out = run.flag("pipeline-model-parallel-layout");
-  if (chunks && !is_spelled_out)
-    request.virtual_pipeline_model_parallel_size = static_cast<std::int64_t>(*chunks);
+  const HybridPattern pattern =
+      parse_hybrid_pattern(run.text("hybrid-layer-pattern", run.text("hybrid-override-pattern")));
+  const bool is_hybrid = !pattern.segments.empty();
+  if (ranks < 1 || (is_hybrid && ranks > pattern.layers())) return {};
+  if (pattern.segments.size() > 1) return dealt_segments(pattern.segments, static_cast<std::size_t>(ranks));
+  const auto whole = [&](const char* name) -> std::optional<std::int64_t> {
+    const std::optional<double> value = number_of(run.derived(name));
+    return value ? std::optional(static_cast<std::int64_t>(*value)) : std::nullopt;
+  };
+  sim::LayerRequest request;
+  request.num_layers = is_hybrid ? pattern.layers() : whole("num_layers").value_or(0);
+  request.pipeline_model_parallel_size = ranks;
+  request.num_layers_in_first_pipeline_stage = run.number("decoder-first-pipeline-num-layers");
+  request.num_layers_in_last_pipeline_stage = run.number("decoder-last-pipeline-num-layers");
+  if (request.num_layers < 1) return {};
   LayersOfRanks placed;
   try {
-    if (is_spelled_out)
-      request.pipeline_model_parallel_layout = layout_string(run.text("pipeline-model-parallel-layout"));
+    if (!is_hybrid) {
+      request.account_for_embedding_in_pipeline_split = run.flag("account-for-embedding-in-pipeline-split");
+      request.account_for_loss_in_pipeline_split = run.flag("account-for-loss-in-pipeline-split");
+      request.mtp_num_layers = run.number("mtp-num-layers").value_or(0);
+      if (run.flag("pipeline-model-parallel-layout"))
+        request.pipeline_model_parallel_layout = layout_string(run.text("pipeline-model-parallel-layout"));
+      else
+        request.virtual_pipeline_model_parallel_size = whole("vpp");
+    }
     for (const auto& stages : sim::place_layers(request).stages) {
       placed.emplace_back();
       for (const sim::StageLayers& stage : stages) placed.back().push_back(stage.count);

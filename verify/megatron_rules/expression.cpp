@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <functional>
-#include <map>
 
 #include "sim/base/check.h"
 #include "sim/base/printable_text.h"

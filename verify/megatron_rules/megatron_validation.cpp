@@ -15,6 +15,7 @@
 #include "verify/output/refusal_table.h"
 #include "verify/output/table_rows.h"
 #include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/dialects.h"
 #include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/spelled_values.h"
 
@@ -292,13 +293,7 @@ bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_s
 
 namespace {
 
-/// Returns the first of these texts and how many are left out.
-std::string first_of(const std::vector<std::string>& texts) {
-  constexpr std::size_t kMostTold = 6;
-  if (texts.size() <= kMostTold) return fmt::format("{}", fmt::join(texts, ", "));
-  return fmt::format("{} and {} more", fmt::join(texts.begin(), texts.begin() + kMostTold, ", "),
-                     texts.size() - kMostTold);
-}
+constexpr std::size_t kMostTold = 6;  // of a kind
 
 /// Arguments that are none of Megatron's: a name that is misspelled changes what is computed.
 std::vector<std::string> unknown_arguments(const RunOfFile& run) {
@@ -338,8 +333,7 @@ std::vector<std::string> in_lines(const std::vector<RunArgument>& arguments, con
 std::vector<std::string> repeated_arguments(const RunOfFile& run) {
   std::vector<std::string> told;
   for (const RunValues::Repeated& repeated : run.values.repeated()) {
-    const ArgumentRow* row = find_argument(repeated.name);
-    if (row == nullptr || row->use != ArgumentUse::used) continue;
+    if (!is_used_argument(repeated.name)) continue;
     told.push_back(sim::printable_text(fmt::format(
         "--{} is '{}' in line {} and '{}' in line {}", repeated.name, fmt::join(repeated.first.words, " "),
         repeated.first.line, fmt::join(repeated.last.words, " "), repeated.last.line)));
@@ -403,7 +397,7 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run) {
   std::vector<sim::Warning> warnings;
   const auto warn = [&](const char* name, const std::vector<std::string>& told, const std::string& before,
                         const std::string& after) {
-    if (!told.empty()) warnings.push_back({name, before + first_of(told) + after});
+    if (!told.empty()) warnings.push_back({name, before + first_names(told, kMostTold) + after});
   };
   warn("unknown_arguments", unknown_arguments(run), "what ",
        " would change is neither proved nor counted" + stops);
@@ -440,7 +434,7 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
   if (told.empty()) return {};
   return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
                                            "what to try",
-                                           first_of(told))}};
+                                           first_names(told, kMostTold))}};
 }
 
 }  // namespace verify

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <utility>
 
 #include "sim/base/printable_text.h"
 #include "verify/megatron_rules/effective_values.h"
@@ -12,7 +11,6 @@
 #include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/spelled_values.h"
-#include "verify/vocabulary/state_bytes.h"
 
 namespace verify {
 

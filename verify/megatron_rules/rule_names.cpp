@@ -2,21 +2,12 @@
 #include <cctype>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include "sim/base/error.h"
-#include "verify/megatron_rules/attention_window.h"
 #include "verify/megatron_rules/expression.h"
 #include "verify/output/table_rows.h"
 #include "verify/vocabulary/derived_options.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <initializer_list>
-#include <utility>
 
 #include "verify/run_arguments/argument_table.h"
 

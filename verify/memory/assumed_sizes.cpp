@@ -23,7 +23,6 @@
 #include "verify/requests/scenario.h"
 #include "verify/run_arguments/run_arguments.h"
 #include "verify/vocabulary/derived_options.h"
-#include "verify/vocabulary/padded_vocabulary.h"
 
 namespace verify {
 

@@ -10,7 +10,7 @@
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/requests/memory_options.h"
 #include "verify/requests/requests.h"
-#include "verify/vocabulary/state_bytes.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

@@ -15,7 +15,6 @@
 
 #include "sim/base/error.h"
 #include "verify/megatron_rules/megatron_validation.h"
-#include "verify/megatron_rules/run_account.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/memory/changes.h"
 #include "verify/memory/scenario_memory.h"

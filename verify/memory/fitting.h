@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/megatron_rules/run_account.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/memory/model_memory.h"
 #include "verify/memory/stage_memory.h"
 #include "verify/requests/scenario.h"

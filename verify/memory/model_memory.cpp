@@ -10,7 +10,7 @@
 #include "verify/memory/activation_memory.h"
 #include "verify/memory/fixed_memory.h"
 #include "verify/output/phrases.h"
-#include "verify/vocabulary/padded_vocabulary.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

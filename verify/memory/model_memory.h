@@ -5,16 +5,16 @@
 /// Activations follow from the pipeline schedule.
 ///
 /// Shapes  Bytes of a parameter and of a gradient, including the padding of the buffers, and of each element
-///         that a rank owns in the optimizer, as state_bytes.h says: in bf16 training 2, 4 and 12. Without
-///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). An
-///         output layer that is tied to the embedding of another stage, and the embedding of the layers that
-///         predict further tokens on another stage, are copies, of which a stage may have both.
-///         Routed experts are divided over ep and cut over etp; their router is replicated, and shared
-///         experts are cut over tp. Where ep or etp make the grid of experts another one, they have
-///         buffers of their own, whose owners are the ranks of edp. The down-projections of latent attention
-///         are replicated, but cut over tp in layers without Transformer Engine. Layers that predict further
-///         tokens are on the last stage; with them, the final norm is on the stage of the last other layer.
-///         Workspaces and buffers are those of fixed_memory.h, and activations those of
+///         that a rank owns in the optimizer, as derived_options.h says: in bf16 training 2, 4 and 12.
+///         Without ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded
+///         (derived_options.h). An output layer that is tied to the embedding of another stage, and the
+///         embedding of the layers that predict further tokens on another stage, are copies, of which a stage
+///         may have both. Routed experts are divided over ep and cut over etp; their router is replicated,
+///         and shared experts are cut over tp. Where ep or etp make the grid of experts another one, they
+///         have buffers of their own, whose owners are the ranks of edp. The down-projections of latent
+///         attention are replicated, but cut over tp in layers without Transformer Engine. Layers that
+///         predict further tokens are on the last stage; with them, the final norm is on the stage of the
+///         last other layer. Workspaces and buffers are those of fixed_memory.h, and activations those of
 ///         activation_memory.h; the latter are left out where no schedule is given, or where they may exceed
 ///         2^53 bytes.
 /// Exact   Over the ranks that hold different elements, tp, or ep and etp, and over stages, the elements add
@@ -33,7 +33,7 @@
 #include "verify/checks/check_result.h"
 #include "verify/memory/saved_tensors.h"
 #include "verify/memory/stage_memory.h"
-#include "verify/vocabulary/state_bytes.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

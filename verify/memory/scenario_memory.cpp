@@ -30,8 +30,9 @@ void require_listable(const sim::GptConfig& shape, const sim::Layout& layout) {
 std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
   if (request.schedule) return request.schedule;
   try {
-    return training_schedule(request.pipeline, request.layout.pp,
-                             2 * request.pipeline.group_size.value_or(request.layout.pp));
+    return training_schedule(
+        request.pipeline, request.layout.pp,
+        2 * request.pipeline.microbatch_group_size_per_virtual_pipeline_stage.value_or(request.layout.pp));
   } catch (const sim::Error& error) {
     if (error.refusal().code != "schedule_size") throw;
     return std::nullopt;

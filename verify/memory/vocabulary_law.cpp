@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "verify/memory/scenario_memory.h"
-#include "verify/vocabulary/padded_vocabulary.h"
+#include "verify/vocabulary/derived_options.h"
 
 namespace verify {
 

@@ -170,12 +170,12 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
   if (!options.plants.empty()) refuse_without_effect("plant", "check on a backend");
   if (options.threads) refuse_without_effect("threads", "check on a backend");
-  const BackendKind& kind = *backend_kind(call.line);
+  const BackendKind& kind = *backend_kind(call.line.settings);
   if (kind.ranks_are_processes && options.max_world)
     refuse_without_effect("max-world", "check on as many ranks as there are processes");
   CampaignRequest request = requested_campaign(options, cases);
   if (!options.runs) request.runs = kBackendRuns;
-  const BackendChoice choice = backend_choice(call.line);
+  const BackendChoice choice = backend_choice(call.line.settings);
   require_built(choice, call.backends);
   // It makes no collective calls, so that a wrong layer looks right.
   if (kind.ranks_are_processes)

@@ -34,7 +34,6 @@
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/option_readers.h"
 #include "verify/vocabulary/command_line.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
@@ -293,7 +292,7 @@ int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spr
 int check_cases(const Call& call, const CaseList& cases) {
   const CommandLine& line = call.line;
   if (!line.scenarios.empty()) refuse_by("one_scenario/check", line.scenarios[0], call.called);
-  const BackendKind* backend = backend_kind(line);
+  const BackendKind* backend = backend_kind(line.settings);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);
   const bool lists_sites = line.settings.flag("sites");

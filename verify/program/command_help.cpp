@@ -16,7 +16,7 @@
 #include "verify/output/refusal_table.h"
 #include "verify/output/wrapped_text.h"
 #include "verify/properties/properties.h"
-#include "verify/requests/option_readers.h"
+#include "verify/requests/backend_choice.h"
 #include "verify/vocabulary/nearest_name.h"
 
 namespace verify {

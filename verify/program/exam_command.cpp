@@ -19,9 +19,9 @@
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/properties/bench.h"
+#include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/option_readers.h"
 #include "verify/requests/scenario.h"
 #include "verify/vocabulary/nearest_name.h"
 

@@ -15,8 +15,8 @@
 #include "verify/program/command_info.h"
 #include "verify/program/run_from.h"
 #include "verify/program/version.h"
+#include "verify/requests/backend_choice.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/option_readers.h"
 #include "verify/vocabulary/command_line.h"
 
 namespace verify {

@@ -30,7 +30,6 @@
 #include "verify/report/replay_forms.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/command_requests.h"
-#include "verify/requests/option_readers.h"
 #include "verify/requests/scenario.h"
 #include "verify/requests/scenario_request.h"
 
@@ -93,7 +92,8 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   report.name = sim::printable_text(path);
   try {
     const Scenario scenario = read_scenario(path, line);
-    if (backend_kind(scenario) != nullptr) refuse_by("backend_scenarios/file", "--backend, --device", path);
+    if (backend_kind(scenario.settings) != nullptr)
+      refuse_by("backend_scenarios/file", "--backend, --device", path);
     return measured_replay(scenario, device, before_step, proved);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -201,11 +201,11 @@ Scenario only_scenario(const CommandLine& line) {
 
 /// Returns the scenario that runs on a backend, if the command line or the only scenario asks for a backend.
 std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
-  if (backend_kind(line) != nullptr) return only_scenario(line);
+  if (backend_kind(line.settings) != nullptr) return only_scenario(line);
   if (line.scenarios.size() != 1) return std::nullopt;
   try {
     Scenario scenario = only_scenario(line);
-    if (backend_kind(scenario) == nullptr) return std::nullopt;
+    if (backend_kind(scenario.settings) == nullptr) return std::nullopt;
     return scenario;
   } catch (const sim::Error&) {
     if (names_a_backend(line)) throw;
@@ -237,7 +237,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   const Output& output = call.output;
   require_one_run(line);
   const ReportFiles files(line);
-  require_read_on(line, Reader::replay, backend_kind(scenario));
+  require_read_on(line, Reader::replay, backend_kind(scenario.settings));
   BackendReplay replayed = measured_replay_on_backend(call, scenario, files.dump_writer());
   add_lines_to_reproduce(replayed.report, line, call.called);
   replayed.report.reproduce = launched(replayed.processes) + replayed.report.reproduce;

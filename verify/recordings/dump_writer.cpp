@@ -1,7 +1,6 @@
 #include "verify/recordings/dump_writer.h"
 
 #include <bit>
-#include <cstddef>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,6 @@
 #include "verify/recordings/json_values.h"
 
 #include <charconv>
-#include <cstdint>
 #include <vector>
 
 #include "verify/output/refusal_table.h"

@@ -5,16 +5,13 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "verify/output/refusal_table.h"
-#include "verify/recordings/recording.h"
 
 namespace verify {
 

@@ -20,7 +20,6 @@
 #include "verify/output/refusal_table.h"
 #include "verify/recordings/json_values.h"
 #include "verify/recordings/pickle_reader.h"
-#include "verify/recordings/recorded_fields.h"
 
 namespace verify {
 

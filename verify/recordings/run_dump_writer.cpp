@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -38,31 +37,12 @@ std::string_view recorded_name(Operation operation) {
 
 /// Returns the dtype as PyTorch's ScalarType names it.
 std::string_view recorded_name(sim::DType dtype) {
-  switch (dtype) {
-    case sim::DType::f64:
-      return "Double";
-    case sim::DType::f32:
-      return "Float";
-    case sim::DType::bf16:
-      return "BFloat16";
-    case sim::DType::field:
-      return "UInt64";
-    case sim::DType::i32:
-      return "Int";
-    case sim::DType::i64:
-      return "Long";
-    case sim::DType::f16:
-      return "Half";
-    case sim::DType::i8:
-      return "Char";
-    case sim::DType::u8:
-      return "Byte";
-    case sim::DType::f8e4m3:
-      return "Float8_e4m3fn";
-    case sim::DType::f8e5m2:
-      return "Float8_e5m2";
-  }
-  return "Undefined";
+  using enum sim::DType;
+  static const std::map<sim::DType, std::string_view> names = {
+      {f64, "Double"},        {f32, "Float"}, {bf16, "BFloat16"}, {f16, "Half"}, {field, "UInt64"},
+      {i64, "Long"},          {i32, "Int"},   {i8, "Char"},       {u8, "Byte"},  {f8e4m3, "Float8_e4m3fn"},
+      {f8e5m2, "Float8_e5m2"}};
+  return names.at(dtype);
 }
 
 std::string profiling_name(const CallRecord& call, int place) {

@@ -18,7 +18,7 @@
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/scenario_report.h"
-#include "verify/requests/option_readers.h"
+#include "verify/requests/backend_choice.h"
 
 namespace verify {
 
@@ -201,7 +201,7 @@ Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim:
 
 BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err,
                                 const BeforeStep& before_step, const KeepRun& keep) {
-  const BackendChoice choice = backend_choice(scenario);
+  const BackendChoice choice = backend_choice(scenario.settings);
   require_built(choice, backends);
   const BandwidthPlan plan{.sizes = choice.message_bytes, .kinds = {"tp", "cp", "dp", "ep", "pp"}};
   BackendReplay result;

@@ -20,7 +20,7 @@
 #include "verify/full_size/full_size_step.h"
 #include "verify/memory/model_memory.h"
 #include "verify/output/output.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

@@ -15,7 +15,7 @@
 #include "verify/replay/scenario_report.h"
 #include "verify/report/html_table.h"
 #include "verify/report/replay_forms.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 #include "verify/views/schedule_view.h"
 
 namespace verify {

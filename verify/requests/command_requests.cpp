@@ -13,11 +13,8 @@
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
-#include "verify/requests/option_readers.h"
-#include "verify/requests/requests.h"
-#include "verify/requests/scenario.h"
+#include "verify/requests/backend_choice.h"
 #include "verify/run_arguments/run_arguments.h"
-#include "verify/vocabulary/option_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {

@@ -24,8 +24,8 @@
 #include "verify/requests/case_options.h"
 #include "verify/requests/group_dump.h"
 #include "verify/requests/model_options.h"
+#include "verify/requests/requests.h"
 #include "verify/requests/scenario.h"
-#include "verify/requests/schedule_request.h"
 #include "verify/vocabulary/command_line.h"
 #include "verify/vocabulary/option_vocabulary.h"
 

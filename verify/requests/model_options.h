@@ -1,10 +1,17 @@
 #pragma once
 
-/// The options about the model and its batch. A model has a shape when its five required sizes are given
-/// (layers, hidden size, heads, vocabulary, sequence length). Flags have Megatron's defaults.
+/// The options about the model, its experts and its batch. A model has a shape when its five required sizes
+/// are given (layers, hidden size, heads, vocabulary, sequence length). Flags have Megatron's defaults.
 ///
 /// Shapes  What a layout, a batch or a run decides is not in the model's description: its dtype, its
 ///         microbatch, the ranks of a sequence, the padded vocabulary, and recomputation.
+/// Exact   Coefficients are the decimal numbers that are given, as ratios. A model without experts has
+///         num_experts 0, and none of the other values of experts has an effect. Of the losses that balance
+///         experts, those are read that GptExperts has.
+/// Errors  not_a_number: a coefficient that is no decimal number of at least 0, or one whose ratio needs more
+///         than 31 bits; layer_pattern: a pattern of layers that cannot be read;
+///         expert_options_without_experts: an option without effect.
+/// Source  Megatron-LM, core/transformer/transformer_config.py.
 
 #include <cstdint>
 #include <optional>
@@ -46,5 +53,11 @@ BatchOptions batch_options(const Settings& settings);
 std::vector<sim::CpCommType> cp_comm_types(const Settings& settings);
 /// Returns the kind that all layers have, if there is one.
 std::optional<sim::CpCommType> kind_of_all_layers(const std::vector<sim::CpCommType>& types);
+
+sim::GptExperts expert_options(const Settings& settings);
+
+/// Refuses options about experts in a model without experts. Megatron ignores them, as a run of --from may,
+/// too.
+void require_effective_expert_options(const Settings& settings);
 
 }  // namespace verify

@@ -48,29 +48,27 @@ std::optional<std::int64_t> bytes_in(const std::string& text, const std::string&
   return size ? std::optional(size->bytes) : std::nullopt;
 }
 
-/// What one version of PyTorch says before or behind its numbers.
-std::optional<FullGpu> of_newer_versions(const std::string& text) {
-  const auto capacity = bytes_in(text, "total capaci?ty of ", "");  // as some versions spell it
-  const auto free = bytes_in(text, "of which ", ""), in_use = bytes_in(text, "this process has ", "");
-  const auto in_tensors = bytes_in(text, "", " is allocated by PyTorch");
-  const auto unused = bytes_in(text, "", " is reserved");
-  if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
-  FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors, .unused = unused.value_or(0)};
-  const std::int64_t elsewhere = gpu.capacity - gpu.for_tensors();
-  gpu.outside = in_use ? *in_use - gpu.in_tensors - gpu.unused : elsewhere;
-  gpu.outside = std::clamp<std::int64_t>(gpu.outside, 0, std::max<std::int64_t>(elsewhere, 0));
-  gpu.others = std::max<std::int64_t>(elsewhere - gpu.outside, 0);
-  return gpu;
-}
-
-std::optional<FullGpu> of_older_versions(const std::string& text) {
-  const auto capacity = bytes_in(text, "", " total capacity"), free = bytes_in(text, "", " free;");
-  const auto in_tensors = bytes_in(text, "", " already allocated");
-  const auto reserved = bytes_in(text, "", " reserved in total");
+/// Returns what a message says of the GPU: of PyTorch from 2.1 on, or before.
+std::optional<FullGpu> gpu_in(const std::string& text) {
+  const auto size = [&](const char* before, const char* behind, const char* behind_in_older) {
+    const auto newer = bytes_in(text, before, behind);
+    return newer ? newer : bytes_in(text, "", behind_in_older);
+  };
+  const auto capacity = size("total capaci?ty of ", "", " total capacity");  // as some versions spell it
+  const auto free = size("of which ", "", " free;");
+  const auto in_tensors = size("", " is allocated by PyTorch", " already allocated");
   if (!capacity || *capacity == 0 || !free || !in_tensors) return std::nullopt;
   FullGpu gpu{.capacity = *capacity, .free = *free, .in_tensors = *in_tensors};
-  if (reserved) gpu.unused = std::max<std::int64_t>(*reserved - *in_tensors, 0);
-  gpu.outside = std::max<std::int64_t>(gpu.capacity - gpu.for_tensors(), 0);
+  if (const auto unused = bytes_in(text, "", " is reserved")) {
+    gpu.unused = *unused;
+  } else if (const auto reserved = bytes_in(text, "", " reserved in total")) {
+    gpu.unused = std::max<std::int64_t>(*reserved - *in_tensors, 0);
+  }
+  const std::int64_t elsewhere = std::max<std::int64_t>(gpu.capacity - gpu.for_tensors(), 0);
+  const auto in_use = bytes_in(text, "this process has ", "");
+  gpu.outside = in_use ? *in_use - gpu.in_tensors - gpu.unused : elsewhere;
+  gpu.outside = std::clamp<std::int64_t>(gpu.outside, 0, elsewhere);
+  gpu.others = elsewhere - gpu.outside;
   return gpu;
 }
 
@@ -112,12 +110,10 @@ OutOfMemory out_of_memory(const std::string& given) {
   const std::string line = words.substr(0, words.find(kTried));
   const std::optional<SaidSize> size = size_in(line, "^ ?", is_message ? "" : " ?$");
   if (!size || size->bytes < 1) refuse_by("out_of_memory_text", "--out-of-memory", text.substr(0, 100));
-  OutOfMemory failure{.asked = size->text,
-                      .asked_bytes = size->bytes,
-                      .rank = rank_of(std::string_view(text).substr(0, is_message ? at : 0)),
-                      .gpu = of_newer_versions(line)};
-  if (!failure.gpu) failure.gpu = of_older_versions(line);
-  return failure;
+  return {.asked = size->text,
+          .asked_bytes = size->bytes,
+          .rank = rank_of(std::string_view(text).substr(0, is_message ? at : 0)),
+          .gpu = gpu_in(line)};
 }
 
 }  // namespace verify

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/layout/legacy_layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 #include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/option_vocabulary.h"
@@ -76,32 +76,21 @@ std::string requested_order(const Settings& settings) {
 }
 
 /// Refuses options that only the other rule book reads, because they would silently have no effect.
-void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules) {
-  static const std::vector<const char*> kMegatronOnly = {"use-tp-pp-dp-mapping",
-                                                         "decoder-first-pipeline-num-layers",
-                                                         "decoder-last-pipeline-num-layers",
-                                                         "account-for-embedding-in-pipeline-split",
-                                                         "account-for-loss-in-pipeline-split",
-                                                         "pipeline-model-parallel-layout",
-                                                         "mtp-num-layers",
-                                                         "num-experts"};
-  static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
-                                                       "pipeline-model-parallel-split-rank"};
-  const auto is_set = [&](const char* option) {
-    const std::string value = settings.text(option, "false");
-    return value != "false" && !(option_named(option).kind == OptionKind::count && value == "0");
-  };
-  const bool legacy = rules == sim::RuleBook::legacy;
-  const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
-  const char* book = legacy ? "legacy" : "megatron";
-  for (const char* option : legacy ? kMegatronOnly : kLegacyOnly) {
-    if (!is_set(option)) continue;
-    const bool needs_both =
-        std::ranges::any_of(own, is_set);  // then the other rule book would refuse as well
-    refuse_by("rules_conflict", fmt::format("--{}", option), book,
-              needs_both ? "leave it out"
-                         : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy"));
+void refuse_options_of_other_rules(const Settings& settings) {
+  const std::string rules = settings.choice("rules");
+  bool has_own = false;  // then the other rule book would refuse as well
+  std::string other;
+  for (const OptionInfo& option : option_vocabulary()) {
+    const std::string value = settings.text(option.name, "false");
+    if (option.rules.empty() || value == "false" || (option.kind == OptionKind::count && value == "0"))
+      continue;
+    if (option.rules == rules) has_own = true;
+    if (option.rules != rules && other.empty()) other = option.name;
   }
+  if (other.empty()) return;
+  refuse_by("rules_conflict", "--" + other, rules,
+            has_own ? "leave it out"
+                    : fmt::format("leave it out, or --rules {}", rules == "legacy" ? "megatron" : "legacy"));
 }
 
 std::optional<std::string> requested_layout_string(const Settings& settings) {
@@ -119,10 +108,8 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
 }
 
 sim::RuleBook rule_book(const Settings& settings) {
-  const sim::RuleBook rules =
-      settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
-  refuse_options_of_other_rules(settings, rules);
-  return rules;
+  refuse_options_of_other_rules(settings);
+  return settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
 }
 
 }  // namespace
@@ -205,6 +192,75 @@ sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layo
       settings.number("stack-bytes").value_or(static_cast<std::int64_t>(sim::kDefaultStackBytes)));
   sim::check(spec);
   return spec;
+}
+
+namespace {
+
+/// Returns the schedule named `word`; "1f1b" with chunks is the interleaved schedule.
+sim::NamedSchedule named_schedule(std::string_view word, bool has_chunks) {
+  const std::string_view name = word == "1f1b" && has_chunks ? "interleaved" : word;
+  const auto all = sim::all_schedules();
+  const auto found = std::ranges::find(all, name, &sim::NamedSchedule::name);
+  CHECK(found != all.end());
+  return *found;
+}
+
+}  // namespace
+
+sim::PipelineShape pipeline_options(const Settings& settings) {
+  return {.virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
+          .microbatch_group_size_per_virtual_pipeline_stage =
+              settings.number("microbatch-group-size-per-virtual-pipeline-stage"),
+          .forward_only = settings.flag("forward-only"),
+          .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};
+}
+
+std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t replicas) {
+  const std::int64_t global = *batch.global_batch_size, micro = batch.micro_batch_size;
+  if (global % (micro * replicas) == 0) return global / (micro * replicas);
+  refuse_by("microbatches_div", "--global-batch-size", global, replicas, micro, micro * replicas);
+}
+
+ScheduleRequest training_schedule(sim::PipelineShape shape, std::int64_t ranks, std::int64_t microbatches) {
+  shape.pipeline_model_parallel_size = ranks;
+  shape.num_microbatches = microbatches;
+  sim::check(shape);
+  return {named_schedule("1f1b", shape.is_interleaved()), shape, {}};
+}
+
+ScheduleRequest requested_schedule(const Settings& settings) {
+  const BatchOptions batch = batch_options(settings);
+  std::int64_t ranks = settings.number("pipeline-model-parallel-size").value_or(1);
+  std::optional<std::int64_t> microbatches = batch.num_microbatches, round;
+  if (settings.has("world-size")) {
+    const sim::Layout layout = requested_layout(settings);
+    ranks = layout.pp;
+    round = sim::capped_product({batch.micro_batch_size, layout.dp});
+    if (!microbatches && batch.global_batch_size) microbatches = microbatches_of_batch(batch, layout.dp);
+  }
+  if (!microbatches) microbatches = required_number(settings, "num-microbatches");
+  if (settings.has("pipeline-model-parallel-layout") && settings.has("num-layers"))
+    requested_placement(settings, ranks);  // refuses a layout that is none
+  sim::PipelineShape shape = pipeline_options(settings);
+  shape.pipeline_model_parallel_size = ranks;
+  shape.num_microbatches = *microbatches;
+  with_given_options(settings, round, [&] { sim::check(shape); });
+  return {named_schedule(settings.choice_among("schedule",
+                                               option_named("schedule").as_read_by(Reader::schedule).choices),
+                         shape.is_interleaved()),
+          shape,
+          {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};
+}
+
+std::string title_of(const ScheduleRequest& request) {
+  const sim::PipelineShape& shape = request.shape;
+  std::string title =
+      fmt::format("{}{}: {}", request.schedule.name, shape.forward_only ? ", forward only" : "",
+                  counted(shape.num_microbatches, "microbatch"));
+  if (shape.is_interleaved()) title += fmt::format(" in groups of {}", shape.group_size());
+  title += fmt::format(" on {}", counted(shape.ranks(), "pipeline rank"));
+  if (shape.is_interleaved()) title += fmt::format(" of {}", counted(shape.chunks(), "chunk"));
+  return title;
 }
 
 }  // namespace verify

@@ -14,7 +14,6 @@
 #include "verify/output/input_file.h"
 #include "verify/output/refusal_table.h"
 #include "verify/vocabulary/nearest_name.h"
-#include "verify/vocabulary/option_source.h"
 #include "verify/vocabulary/option_vocabulary.h"
 
 namespace po = boost::program_options;

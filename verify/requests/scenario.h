@@ -6,7 +6,7 @@
 ///
 /// Errors  scenario_missing: there is no file of this name, or it is a folder, a named pipe, a socket or a
 ///         device, none of which is opened; scenario_syntax: the file cannot be read, is too large, or is not
-///         of this form; not_in_scenario: an option of output or of this process; those of option_source.h.
+///         of this form; not_in_scenario: an option of output or of this process; those of command_line.h.
 
 #include <string>
 #include <vector>

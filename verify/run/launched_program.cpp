@@ -10,9 +10,9 @@
 #include <span>
 #include <sstream>
 #include <unistd.h>
-#include <utility>
 
 #include "verify/output/refusal_table.h"
+#include "verify/run_arguments/launch_words.h"
 #include "verify/run_arguments/launch_world.h"
 
 namespace verify {
@@ -106,10 +106,10 @@ LaunchedRanks ranks_of(const std::string& launcher, Words options) {
   for (const std::string& word : options) fields.push_back({word, 0});
   LaunchWorld world;
   world.read(fields, "");
-  const StartedWorld started = world.started();
-  LaunchedRanks ranks{
-      .launcher = launcher, .ranks = started.processes, .ranks_of_node = started.gpus_per_node};
-  if (!started.unknown.empty()) ranks.unknown = started.unknown.front().text;
+  RunArguments run;
+  world.take(ShellValues({}), run);
+  LaunchedRanks ranks{.launcher = launcher, .ranks = run.world_size, .ranks_of_node = run.gpus_per_node};
+  if (!run.unresolved.empty()) ranks.unknown = run.unresolved.front().text;
   if (ranks.ranks > std::numeric_limits<int>::max()) {
     ranks.unknown = fmt::format("{}", *std::exchange(ranks.ranks, std::nullopt));
   } else if (ranks.ranks && !ranks.ranks_of_node) {

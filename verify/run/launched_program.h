@@ -6,7 +6,7 @@
 ///   torchrun --nnodes 2 --nproc-per-node 4 train.py
 ///   python -m torch.distributed.run --nproc-per-node 4 -m my.train
 ///
-/// Shapes  The options of the launcher are read by the table of launch_world.h. The interpreter of torchrun
+/// Shapes  The options of the launcher are read by the table of launch_words.h. The interpreter of torchrun
 ///         is that of its first line; options of the launcher's interpreter are not the ranks'.
 /// Errors  run_program_missing: no program is named (python_command.h), or the first line of torchrun names
 ///         no interpreter; run_program_not_started: there is no torchrun; run_ranks: --ranks is not what the

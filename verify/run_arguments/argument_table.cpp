@@ -122,6 +122,10 @@ std::vector<std::string> argument_names() {
   return names;
 }
 
+bool is_used_argument(std::string_view name) {
+  const ArgumentRow* row = find_argument(name);
+  return row != nullptr && row->use == ArgumentUse::used;
+}
 ArgumentShape shape_of_argument(std::string_view name) { return row_or_empty(name).shape; }
 NumberKind number_kind_of_argument(std::string_view name) { return row_or_empty(name).number; }
 bool has_plain_words(std::string_view name) { return row_or_empty(name).has_plain_words; }

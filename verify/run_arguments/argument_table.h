@@ -55,6 +55,7 @@ std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::str
 /// Returns the row of an argument; null where the table has no such name.
 const ArgumentRow* find_argument(std::string_view name);
 
+bool is_used_argument(std::string_view name);
 ArgumentShape shape_of_argument(std::string_view name);
 NumberKind number_kind_of_argument(std::string_view name);
 bool has_plain_words(std::string_view name);

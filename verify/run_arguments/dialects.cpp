@@ -156,6 +156,10 @@ Translation translated(std::string_view dialect, const std::vector<NamedValue>& 
   return std::move(Translator(dialect, named).made);
 }
 
+bool gives_used_argument(const std::vector<NamedValue>& named) {
+  return std::ranges::any_of(translated("nested", named).given, is_used_argument, &RunArgument::name);
+}
+
 std::string name_of_swift(const std::string& name) {
   const auto found = std::ranges::find_if(
       dialect_rows(), [&](const DialectRow& row) { return row.dialect == "swift" && row.name == name; });

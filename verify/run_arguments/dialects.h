@@ -31,6 +31,9 @@ struct Translation {
 /// Translates the values of "huggingface", "nested" or "swift".
 Translation translated(std::string_view dialect, const std::vector<NamedValue>& named);
 
+/// Whether the values of "nested" give an argument that is used.
+bool gives_used_argument(const std::vector<NamedValue>& named);
+
 /// Returns Megatron's name of an argument of "swift"; the name itself where the table has none.
 std::string name_of_swift(const std::string& name);
 

@@ -2,32 +2,25 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "sim/base/printable_text.h"
+#include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
-#include "verify/run_arguments/launch_arguments.h"
-#include "verify/run_arguments/launch_mistakes.h"
+#include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/dialects.h"
+#include "verify/run_arguments/launch_words.h"
 
 namespace verify {
 
 namespace {
 
 constexpr std::size_t kMostSentences = 5, kMostStarted = 100, kMostOfAHint = 80;
-
-/// Whether a script that is sourced is one that makes programs known, and gives a training no arguments.
-bool sets_up_programs(std::string_view file) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "activate",      "conda.sh",   "profile",    ".profile", "bashrc",    ".bashrc",
-      ".bash_profile", "setvars.sh", "set_env.sh", "modules",  "modules.sh"};
-  return std::ranges::find(kNames, base_name(file)) != kNames.end();
-}
-
-std::string line_of(int line) { return fmt::format("line {}", line); }
 
 /// Returns the variables that the file assigns, in the order in which it does.
 std::vector<std::pair<std::string, const ShellValue*>> assigned(const ShellVariables& variables) {
@@ -38,7 +31,247 @@ std::vector<std::pair<std::string, const ShellValue*>> assigned(const ShellVaria
   return all;
 }
 
+// ---- mistakes
+
+/// Returns a word with its value cut off: "--seq-length" of "--seq-length=4".
+std::string_view without_value(std::string_view word) { return word.substr(0, word.find('=')); }
+
+bool is_known(std::string_view name) {
+  constexpr std::size_t kShortest = 3;
+  return name.size() >= kShortest && find_argument(run_argument_name(name)) != nullptr;
+}
+
+/// Whether a word may be the value of the one before it.
+bool may_be_value(const ShellFields& words, ShellFields::const_iterator word) {
+  if (word == words.begin()) return false;
+  const ShellField& before = *(word - 1);
+  return awaits_value(before) && shape_of_argument(run_argument_name(before.text)) != ArgumentShape::flag;
+}
+
+void require_separate_words(const LaunchCommand& launch, const ShellValues& values) {
+  constexpr std::size_t kMostShown = 60;
+  if (!starts_python(launch)) return;
+  ShellFields found;
+  for (auto word = launch.arguments.begin(); word != launch.arguments.end(); ++word) {
+    if (is_flag(word->text) && has_blank(without_value(word->text)) && !may_be_value(launch.arguments, word))
+      found.push_back(*word);
+  }
+  if (found.empty()) return;
+  const std::string& first = found.front().text;
+  const std::string shown = sim::printable_text(values.shown(first).substr(0, kMostShown));
+  const auto others = static_cast<std::int64_t>(found.size()) - 1;
+  const std::string more = others == 0 ? "" : fmt::format(", and {} like it", counted(others, "more word"));
+  refuse_by("arguments_in_one_word", fmt::format("line {}", found.front().line), shown,
+            first.size() > kMostShown ? " ..." : "", more);
+}
+
+/// Returns the name of an argument behind signs that look like its dashes; "" where there is none.
+std::string_view name_behind_other_dashes(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kDashes = {"-", "\u2013", "\u2014", "\u2212", "\u2010"};
+  std::string_view name = word;
+  bool has_other = false;
+  const auto is_next = [&](std::string_view dash) { return name.starts_with(dash); };
+  auto dash = std::ranges::find_if(kDashes, is_next);
+  for (; dash != kDashes.end(); dash = std::ranges::find_if(kDashes, is_next)) {
+    has_other = has_other || dash != kDashes.begin();
+    name.remove_prefix(dash->size());
+  }
+  const bool has_one = word.starts_with('-') && name.size() + 1 == word.size();
+  return (has_other || has_one) && is_known(without_value(name)) ? without_value(name) : "";
+}
+
+void require_dashes(const LaunchCommand& launch) {
+  const auto refuse = [](const ShellField& word, const std::string& written, std::string_view name) {
+    refuse_by("argument_without_dashes", fmt::format("line {}", word.line), sim::printable_text(written),
+              name);
+  };
+  const ShellFields& words = launch.arguments;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const std::string_view name = name_behind_other_dashes(word->text);
+    if (!name.empty()) refuse(*word, word->text, name);
+    const bool is_apart = word->text == "--" && word + 1 != words.end() && is_known((word + 1)->text);
+    if (is_apart) refuse(*word, "-- " + (word + 1)->text, (word + 1)->text);
+  }
+  // Words before all arguments: the script may take some of its own, but none of this name.
+  if (words.empty()) return;
+  const std::string& first = words.front().text;
+  const bool is_bare = first.find('-') != std::string::npos && first.front() != '-' && is_known(first);
+  if (is_bare) refuse(words.front(), first, first);
+}
+
+void require_own_side(const LaunchCommand& launch) {
+  const auto launcher = std::ranges::find_if(
+      launch.before, [](const ShellField& word) { return launcher_of(word.text) == "torchrun"; });
+  if (launcher == launch.before.end()) return;
+  const std::string script = sim::printable_text(launch.script);
+  for (auto word = launcher + 1; word != launch.before.end(); ++word) {
+    const std::string written(without_value(word->text));
+    if (!is_flag(written) || has_blank(written)) continue;
+    if (is_used_argument(run_argument_name(written)))
+      refuse_by("argument_before_script", fmt::format("line {}", word->line), sim::printable_text(written),
+                script);
+  }
+  for (const ShellField& word : launch.arguments) {
+    const std::string written(without_value(word.text));
+    const std::string name = is_flag(written) ? run_argument_name(written) : "";
+    const bool is_of_torchrun = name == "nnodes" || name == "nproc-per-node";
+    if (is_of_torchrun && find_argument(name) == nullptr)
+      refuse_by("launcher_behind_script", fmt::format("line {}", word.line), sim::printable_text(written),
+                script);
+  }
+}
+
+/// Refuses words that stop a launch.
+void require_words_in_place(const LaunchCommand& launch, const ShellValues& values) {
+  if (launch.script.empty()) return;
+  require_separate_words(launch, values);
+  require_dashes(launch);
+  require_own_side(launch);
+}
+
+// ---- arguments
+
+bool takes_many(std::string_view argument) {
+  const ArgumentShape shape = shape_of_argument(argument);
+  return shape == ArgumentShape::list || shape == ArgumentShape::maybes;
+}
+
+/// Whether a word has a '/' outside of what is not known: ${DATA}/a is a path, and no bundle of arguments.
+bool names_a_file(std::string_view text) {
+  bool is_known = true;
+  return std::ranges::any_of(text, [&](char c) {
+    if (c == kUnknownBegin || c == kUnknownEnd) is_known = c == kUnknownEnd;
+    return is_known && c == '/';
+  });
+}
+
+/// Takes the words of a launch: each flag with the words up to the next one.
+class Words {
+ public:
+  Words(const ShellValues& values, RunArguments& run) : values_(values), run_(run) {}
+
+  void take(const ShellField& word) {
+    if (is_flag(word.text)) return take_flag(word);
+    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
+    // text begins with a flag.
+    const bool has_value = current_ != nullptr && !current_->values.empty();
+    const bool is_complete =
+        current_ == nullptr || has_value || shape_of_argument(current_->name) == ArgumentShape::flag;
+    const bool is_another = has_value && takes_many(current_->name) && names_a_file(word.text);
+    const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
+    if (word.has_unknown() && !is_another && (is_complete || holds_flags)) current_ = nullptr;
+    keep_unresolved(word);
+    if (current_ != nullptr) current_->values.push_back(values_.shown(word.text));
+  }
+
+ private:
+  void take_flag(const ShellField& word) {
+    const std::size_t equals = word.text.find('=');
+    run_.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
+    current_ = &run_.given.back();
+    const std::string written = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const bool is_of_deepspeed = written.starts_with("deepspeed");  // it writes its own names so
+    if (written.find('_') != std::string::npos && !is_of_deepspeed && !is_known_with_underscores(written) &&
+        find_argument(current_->name) != nullptr)
+      run_.with_underscores.push_back({written, {}, word.line});
+    if (equals != std::string::npos) current_->values.push_back(values_.shown(word.text.substr(equals + 1)));
+    keep_unresolved(word);
+  }
+
+  void keep_unresolved(const ShellField& word) {
+    for (Unresolved& unknown : values_.unresolved(word.text)) {
+      if (current_ != nullptr) unknown.argument = current_->name;
+      run_.unresolved.push_back(std::move(unknown));
+    }
+    if (run_.unresolved.size() <= kMostRunArguments) return;
+    refuse_by("run_file_size/expansions", fmt::format("line {}", word.line), kMostRunArguments);
+  }
+
+  const ShellValues& values_;
+  RunArguments& run_;
+  RunArgument* current_ = nullptr;
+};
+
+/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron. It
+/// starts torchrun itself, with the processes that two variables of the environment say.
+void take_words_of_swift(const LaunchCommand& launch, LaunchWorld& world, RunArguments& run) {
+  ShellFields words = {{"torchrun", launch.line}};
+  for (const auto& [option, name] :
+       {std::pair("--nnodes", "NNODES"), {"--nproc_per_node", "NPROC_PER_NODE"}}) {
+    const auto value = launch.variables->find(name);
+    if (value != launch.variables->end() && value->second->fields.size() == 1)
+      words.insert(words.end(), {{option, launch.line}, value->second->fields.front()});
+  }
+  if (words.size() > 1) world.read(words, "");
+  run.script = "megatron " + run.script;
+  run.with_underscores.clear();
+  std::erase_if(run.given, [](RunArgument& argument) {
+    const bool is_flag = shape_of_argument(argument.name) == ArgumentShape::flag;
+    if (!is_flag || argument.values.size() != 1) return false;
+    const std::string word = argument.values.front();
+    if (word == "true" || word == "True") argument.values.clear();
+    return word == "false" || word == "False";
+  });
+  run.notes.emplace_back(
+      "megatron of ms-swift takes the sizes of the model from its checkpoint, and has defaults of its own, "
+      "such as --use-distributed-optimizer: what the command does not say is not known");
+  constexpr const char* kEtp = "expert-tensor-parallel-size";
+  if (std::ranges::find(run.given, kEtp, &RunArgument::name) != run.given.end()) return;
+  run.given.push_back({kEtp, {"1"}, launch.line});
+  run.notes.emplace_back(
+      "--expert-tensor-parallel-size is 1 where a command of ms-swift does not give it, from version 3.9 on");
+}
+
+/// "+model.pp=2"; nothing for a word of another form. A key without "." or "_" may be anything.
+std::optional<NamedValue> override_in(std::string_view word, int line) {
+  const bool is_added = word.starts_with('+');
+  word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  const std::string_view path = word.substr(0, equals);
+  const bool is_path = !path.empty() && std::ranges::all_of(path, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  });
+  if (!is_path || (!is_added && path.find_first_of("._") == std::string_view::npos)) return std::nullopt;
+  return NamedValue{std::string(path), python_values(word.substr(equals + 1)), line};
+}
+
+std::vector<NamedValue> overrides_in(const ShellFields& words, const ShellValues& values) {
+  std::vector<NamedValue> named;
+  for (const ShellField& word : words)
+    if (auto one = override_in(values.shown(word.text), word.line)) named.push_back(*std::move(one));
+  return named;
+}
+
+/// Takes the arguments of the training script: each flag with the words up to the next one. ms-swift gives
+/// the world in variables.
+void take_arguments(const LaunchCommand& launch, const ShellValues& values, LaunchWorld& world,
+                    RunArguments& run) {
+  Words words(values, run);
+  for (const ShellField& word : launch.arguments) words.take(word);
+  if (is_of_swift(launch)) take_words_of_swift(launch, world, run);
+}
+
+/// Takes the arguments that the keys among the words give. They are translated (dialects.h).
+void take_overrides(const ShellFields& words, const ShellValues& values, RunArguments& run) {
+  Translation all = translated("nested", overrides_in(words, values));
+  run.given = std::move(all.given);
+  run.unresolved = std::move(all.unresolved);
+  for (const ShellField& word : words) {
+    const Translation one = translated("nested", overrides_in({word}, values));
+    for (Unresolved& unknown : values.unresolved(word.text)) {
+      if (!one.given.empty()) unknown.argument = one.given.front().name;
+      if (!one.given.empty() || one.unused.empty()) run.unresolved.push_back(std::move(unknown));
+    }
+  }
+  std::string note = "keys of a configuration are read by the names of arguments in them";
+  if (!all.unused.empty()) note += "; not used: " + first_names(all.unused, 12);
+  run.notes.push_back(std::move(note));
+}
+
 }  // namespace
+
+// ---- the commands
 
 void LaunchChoice::add(const ShellFields& words, int line) {
   std::optional<LaunchCommand> launch = launch_of(words, values_);
@@ -54,7 +287,8 @@ void LaunchChoice::add(const ShellFields& words, int line) {
   }
   launch->line = line;
   launch->variables = values_.state.variables;
-  if (gives_overrides(launch->arguments, values_)) overriding_ = launch;
+  // Keys of a configuration in place of arguments: "+model.tensor_model_parallel_size=4".
+  if (gives_used_argument(overrides_in(launch->arguments, values_))) overriding_ = launch;
   const bool has_arguments = std::ranges::any_of(
       launch->arguments, [](const ShellField& word) { return is_flag(word.text) || word.has_unknown(); });
   if (has_arguments) launches_.push_back(*std::move(launch));
@@ -88,7 +322,8 @@ void LaunchChoice::keep_what_is_not_known(const ShellFields& words) {
 }
 
 void LaunchChoice::keep_sourced(const ShellField& file, int line) {
-  if (sets_up_programs(file.text) || started_.size() == kMostStarted) return;
+  // Scripts that make programs known give a training no arguments.
+  if (is_program(file.text, "set-up") || started_.size() == kMostStarted) return;
   started_.push_back({.script = std::string(base_name(values_.shown(file.text))),
                       .line = line,
                       .is_sourced = true,
@@ -151,7 +386,7 @@ void LaunchChoice::refuse_arguments_apart() const {
   const auto apart =
       std::ranges::find_if(launches_, [](const LaunchCommand& l) { return l.is_apart && says_training(l); });
   if (!starts_script_ || apart == launches_.end()) return;
-  refuse_by("arguments_apart", line_of(apart->line),
+  refuse_by("arguments_apart", place_of_line(apart->line),
             sim::printable_text(values_.shown(apart->arguments.front().text)));
 }
 
@@ -160,7 +395,7 @@ void LaunchChoice::refuse_arguments_apart() const {
 void LaunchChoice::refuse_no_launch(int line_of_exit) const {
   if (!not_known_.empty()) {
     const Unresolved& last = not_known_.back();
-    refuse_by("run_without_arguments/command", line_of(last.line),
+    refuse_by("run_without_arguments/command", place_of_line(last.line),
               sim::printable_text(last.text.substr(0, 100)), last.reason,
               last.variable.empty() ? "the command line alone, as a text file"
                                     : fmt::format("--set {}=VALUE", last.variable));
@@ -240,9 +475,10 @@ RunArguments LaunchChoice::arguments(LaunchWorld& world, int line_of_exit) {
   if (!launch.is_program) require_words_in_place(launch, values_);
   run.script = base_name(launch.script);
   world.read(launch.before, "");
+  world.read_arguments(launch.arguments);
   if (is_overriding) take_overrides(launch.arguments, values_, run);
   if (!is_overriding) take_arguments(launch, values_, world, run);
-  take_world(world, values_, run);
+  world.take(values_, run);
   run.unresolved.insert(run.unresolved.end(), not_known_.begin(), not_known_.end());
   run.unresolved.insert(run.unresolved.end(), values_.needed().begin(), values_.needed().end());
   add_notes(launch, has_command, run);
@@ -250,6 +486,25 @@ RunArguments LaunchChoice::arguments(LaunchWorld& world, int line_of_exit) {
   const auto visible = run.environment.find("CUDA_VISIBLE_DEVICES");
   run.contradictions = world.contradictions(visible == run.environment.end() ? "" : visible->second);
   return run;
+}
+
+std::optional<std::string> value_handed_on(std::string_view text, std::string_view name) {
+  constexpr std::string_view kBefore = "\"\\', =";
+  constexpr std::string_view kBetween = "\"\\':= ";
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::string_view line = text.substr(text.rfind('\n', at) + 1, at - text.rfind('\n', at) - 1);
+    const std::size_t begin = line.find_first_not_of(" \t");
+    const bool is_comment = begin != std::string_view::npos && line[begin] == '#';
+    const bool is_alone = begin == std::string_view::npos || line.ends_with("export ");
+    if (is_comment || is_alone || kBefore.find(line.back()) == std::string_view::npos) continue;
+    const std::size_t end = at + name.size();
+    const std::size_t value = text.find_first_not_of(kBetween, end);
+    std::size_t stop = value;
+    while (stop < text.size() && std::isdigit(static_cast<unsigned char>(text[stop])) != 0) ++stop;
+    if (value != std::string_view::npos && value > end && stop > value)
+      return std::string(text.substr(value, stop - value));
+  }
+  return std::nullopt;
 }
 
 }  // namespace verify

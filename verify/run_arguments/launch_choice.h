@@ -1,15 +1,22 @@
 #pragma once
 
 /// The commands of a launch script that may start the training, which its reader adds as it comes to them,
-/// and the arguments of the one that counts: the last one that says something about the training, or else the
-/// last one. Of several, one of Python counts, and one whose file is named for training.
+/// and what the words of the one that counts say as the arguments of a run: the last one that says something
+/// about the training, or else the last one. Of several, one of Python counts, and one whose file is named
+/// for training.
 ///
 /// Shapes  Words are expanded (shell_values.h).
-/// Errors  run_without_arguments, arguments_apart (run_script.h); those of launch_mistakes.h.
+/// Errors  run_without_arguments, arguments_apart (run_script.h); run_file_size: more than kMostRunArguments
+///         expansions that are not known. Words that stop a launch, because no parser takes them for the
+///         arguments that they are meant to be: arguments_in_one_word: a name and its value between the same
+///         quotes; argument_without_dashes: the name of an argument behind other signs than "--";
+///         argument_before_script: an argument of Megatron among those of torchrun; launcher_behind_script:
+///         nodes and processes of torchrun behind the script.
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "verify/run_arguments/launch_command.h"
@@ -71,5 +78,9 @@ class LaunchChoice {
   std::string other_work_;  // the last script that does another thing than training
   std::vector<std::string> sentences_;
 };
+
+/// Returns the value of a variable that a text hands to a program in another way than by an assignment: in
+/// JSON ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
+std::optional<std::string> value_handed_on(std::string_view text, std::string_view name);
 
 }  // namespace verify

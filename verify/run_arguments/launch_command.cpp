@@ -7,31 +7,13 @@
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
-#include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/launch_words.h"
 
 namespace verify {
 
 namespace {
 
 using Word = ShellFields::const_iterator;
-
-constexpr std::string_view kBetweenWords = " \t\n";
-
-/// Programs that start the command behind them.
-constexpr std::array<std::string_view, 24> kStarters = {
-    "srun",    "mpirun", "mpiexec", "torchrun", "accelerate",  "deepspeed", "nohup", "exec",
-    "time",    "env",    "setsid",  "timeout",  "numactl",     "sudo",      "nice",  "stdbuf",
-    "command", "docker", "podman",  "kubectl",  "singularity", "apptainer", "ssh",   "pdsh"};
-
-/// What stands in the names of scripts that do not train, and the names of programs that do not.
-constexpr std::array<std::string_view, 10> kOtherWork = {
-    "convert", "conversion", "checkpoint", "2mcore", "2megatron",
-    "2hf",     "to_hf",      "preprocess", "server", "agent"};
-constexpr std::array<std::string_view, 6> kOtherPrograms = {"pip", "pip3", "ray", "conda", "vllm", "serve"};
-
-bool is_one_of(std::string_view word, const auto& words) {
-  return std::ranges::find(words, word) != words.end();
-}
 
 const ArgumentRow* row_of(const ShellField& word) {
   return is_flag(word.text) ? find_argument(run_argument_name(word.text.substr(0, word.text.find('='))))
@@ -70,8 +52,8 @@ Word other_program(const ShellFields& words) {
   if (first == words.end()) return first;
   for (auto word = words.begin(); word != first; ++word) {
     const std::string_view name = base_name(word->text);
-    const bool is_other = word->text.starts_with('-') || is_value(words, word) || is_shell(name) ||
-                          is_one_of(name, kStarters) || (name.find('=') != std::string::npos);
+    const bool is_other = word->text.starts_with('-') || is_value(words, word) || is_program(name, "shell") ||
+                          is_program(name, "starter") || name.find('=') != std::string::npos;
     if (!is_other) return word;
   }
   return words.begin();
@@ -89,7 +71,7 @@ void take_arguments_apart(LaunchCommand& launch) {
   if (starts_python(launch) || launch.is_program) return;  // the program takes the word as it is
   ShellFields words;
   for (const ShellField& word : launch.arguments) {
-    const bool is_value = !words.empty() && awaits_value(words.back()) && !has_blank(words.back().text);
+    const bool is_value = !words.empty() && awaits_value(words.back());
     const bool holds_many = is_flag(word.text) && word.text.find(" --") != std::string::npos;
     if (!holds_many || is_value) {
       words.push_back(word);
@@ -106,7 +88,7 @@ void take_arguments_apart(LaunchCommand& launch) {
 bool starts_python(const LaunchCommand& launch) {
   return std::ranges::any_of(launch.before, [](const ShellField& word) {
     const std::string_view name = base_name(word.text);
-    return name.starts_with("python") || name == "torchrun" || name == "deepspeed" || name == "accelerate";
+    return name.starts_with("python") || is_program(name, "python");
   });
 }
 
@@ -115,45 +97,27 @@ bool is_flag(std::string_view word) {
 }
 
 bool awaits_value(const ShellField& word) {
-  return is_flag(word.text) && word.text.find('=') == std::string::npos;
+  return is_flag(word.text) && word.text.find('=') == std::string::npos && !has_blank(word.text);
 }
 
-bool has_blank(std::string_view word) { return word.find_first_of(kBetweenWords) != std::string_view::npos; }
-
-void append_words(const ShellField& field, ShellFields& words) {
-  for (std::size_t at = 0; (at = field.text.find_first_not_of(kBetweenWords, at)) != std::string::npos;) {
-    const std::size_t end = std::min(field.text.find_first_of(kBetweenWords, at), field.text.size());
-    words.push_back({field.text.substr(at, end - at), field.line});
-    at = end;
-  }
-}
-
-bool is_shell(std::string_view word) {
-  const std::string_view name = base_name(word);
-  return name == "bash" || name == "sh" || name == "ssh" || name == "pdsh";
-}
-
-bool starts_elsewhere(std::string_view word) {
-  constexpr std::array<std::string_view, 5> kNames = {"ssh", "pdsh", "docker", "podman", "kubectl"};
-  return is_one_of(base_name(word), kNames);
-}
+bool has_blank(std::string_view word) { return word.find_first_of(kShellBlanks) != std::string_view::npos; }
 
 bool is_of_swift(const LaunchCommand& launch) {
   return !launch.before.empty() && base_name(launch.before.back().text) == "megatron";
 }
 
 Word training_script(const ShellFields& words) {
-  constexpr std::array<std::string_view, 3> kTasks = {"sft", "pt", "rlhf"};
+  constexpr std::array<std::string_view, 3> kTasks = {"sft", "pt", "rlhf"};  // of ms-swift
   const auto swift =
       std::ranges::adjacent_find(words, [&](const ShellField& program, const ShellField& task) {
-        return base_name(program.text) == "megatron" && is_one_of(task.text, kTasks);
+        return base_name(program.text) == "megatron" && std::ranges::find(kTasks, task.text) != kTasks.end();
       });
   if (swift != words.end()) return swift + 1;
   bool takes_module = false;  // -m may stand here
   bool is_module = false;
   for (auto word = words.begin(); word != words.end(); ++word) {
     const std::string_view name = base_name(word->text);
-    const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
+    const bool starts_others = launcher_of(name) == "torchrun";
     if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
     if (is_module && !starts_others) return word;
     is_module = takes_module && (name == "-m" || name == "--module");
@@ -164,7 +128,7 @@ Word training_script(const ShellFields& words) {
 
 Word started_script(const ShellFields& words) {
   const std::string_view first = base_name(words.front().text);
-  const bool is_starter = is_shell(first) || is_one_of(first, kStarters) || first == "sbatch";
+  const bool is_starter = is_program(first, "shell") || is_program(first, "starter") || first == "sbatch";
   if (is_script(words.front().text, false)) return words.begin();
   if (!is_starter) return words.end();
   bool is_behind_shell = first == "bash" || first == "sh";
@@ -210,10 +174,11 @@ bool is_no_training(const LaunchCommand& launch) {
   const std::string_view name = base_name(launch.script);
   const std::string_view folder =
       std::string_view(launch.script).substr(0, launch.script.size() - name.size());
-  const bool has_other_name = std::ranges::any_of(
-      kOtherWork, [&](std::string_view work) { return name.find(work) != std::string_view::npos; });
+  const bool has_other_name = std::ranges::any_of(launch_words(), [&](const LaunchWord& row) {
+    return row.kind == "part" && name.find(row.word) != std::string_view::npos;
+  });
   return !is_named_training(launch) &&
-         (has_other_name || folder.ends_with("checkpoint/") || is_one_of(name, kOtherPrograms));
+         (has_other_name || folder.ends_with("checkpoint/") || is_program(name, "other-work"));
 }
 
 bool looks_like_a_launch(std::string_view text) {

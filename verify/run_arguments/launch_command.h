@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "verify/run_arguments/shell_values.h"
 
@@ -37,13 +36,6 @@ bool starts_python(const LaunchCommand& launch);
 
 /// Whether a word has blanks, as the text of a command has that is one word.
 bool has_blank(std::string_view word);
-
-/// Appends the words of a field, between which there are blanks.
-void append_words(const ShellField& field, ShellFields& words);
-
-/// Whether a program takes a command as one word, and whether it runs that elsewhere, without the variables.
-bool is_shell(std::string_view word);
-bool starts_elsewhere(std::string_view word);
 
 /// Whether a command is one of ms-swift: `megatron sft --model Qwen/Qwen3-8B`.
 bool is_of_swift(const LaunchCommand& launch);

@@ -1,13 +1,11 @@
 #include "verify/run_arguments/launch_world.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <string_view>
 #include <utility>
 
+#include "verify/run_arguments/launch_words.h"
 #include "verify/run_arguments/run_arguments.h"
 
 namespace verify {
@@ -16,73 +14,17 @@ namespace {
 
 constexpr std::int64_t kManyNodes = std::int64_t{1} << 40U;  // of an allocation whose nodes are not known
 
-struct FactorRow {
-  std::string_view launcher;
-  std::string_view option;
-  const char* name;  // what it says
-};
-
-constexpr std::array<FactorRow, 21> kFactors = {{
-    {"torchrun", "--nnodes", "nodes"},
-    {"torchrun", "--nproc_per_node", "per node"},
-    {"torchrun", "--nproc-per-node", "per node"},
-    {"srun", "--nodes", "nodes"},
-    {"srun", "-N", "nodes"},
-    {"srun", "--ntasks", "tasks"},
-    {"srun", "-n", "tasks"},
-    {"srun", "--ntasks-per-node", "per node"},
-    {"srun", "--tasks-per-node", "per node"},
-    {"srun", "--gpus-per-node", "gpus per node"},
-    {"srun", "--gres", "gpus per node"},
-    {"mpirun", "-np", "tasks"},
-    {"mpirun", "-n", "tasks"},
-    {"mpirun", "--np", "tasks"},
-    {"mpirun", "-c", "tasks"},
-    {"accelerate", "--num_processes", "tasks"},
-    {"accelerate", "--num_machines", "nodes"},
-    {"deepspeed", "--num_nodes", "nodes"},
-    {"deepspeed", "--num_gpus", "per node"},
-    {"deepspeed", "--hostfile", "hosts"},
-    {"deepspeed", "-H", "hosts"},
-}};
-
-/// Returns the launcher that a word names; "" for other words.
-std::string_view launcher_of(std::string_view word) {
-  const std::string_view name = base_name(word);
-  if (name == "torchrun" || name == "torch.distributed.launch" || name == "torch.distributed.run")
-    return "torchrun";
-  if (name == "srun" || name == "sbatch" || name == "salloc") return "srun";
-  if (name == "deepspeed" || name == "accelerate") return name;
-  if (name == "mpirun" || name == "mpiexec") return "mpirun";
-  return "";
-}
-
 /// "gpu:8" and "gpu:h100:8" of --gres, and "h100:8" of --gpus-per-node, are 8.
 std::string count_of(const std::string& value) {
   const std::size_t colon = value.rfind(':');
   return colon == std::string::npos ? value : value.substr(colon + 1);
 }
 
-/// Whether a word is an option of torchrun, or its beginning: "--nn" is --nnodes.
-bool begins_option(std::string_view word, std::string_view option) {
-  constexpr std::size_t kFewest = 4;  // a shorter word begins several options
-  return word == option || (word.size() >= kFewest && option.starts_with(word));
-}
-
-/// Whether an option of torchrun stands without a value.
-bool is_flag_of_torchrun(std::string_view word) {
-  constexpr std::array<std::string_view, 11> kFlags = {
-      "--standalone", "--no-python",          "--no_python",         "-m",
-      "--module",     "--run-path",           "--run_path",          "--use-env",
-      "--use_env",    "--virtual-local-rank", "--virtual_local_rank"};
-  return std::ranges::any_of(kFlags, [&](std::string_view flag) { return begins_option(word, flag); });
-}
-
 /// Whether a word that is not known may hold options of torchrun: it is no value of an option before it.
 bool may_hold_options(const ShellField& before, const ShellField& word) {
   if (!word.has_unknown() || word.text.starts_with('-')) return false;
   return !before.text.starts_with('-') || before.text.find('=') != std::string::npos ||
-         is_flag_of_torchrun(before.text);
+         meaning_of_option("torchrun", before.text) == "flag";
 }
 
 /// An option and the value in its word: "--nnodes=4", or "-N4" of srun.
@@ -104,6 +46,21 @@ std::optional<std::int64_t> size_of(const ShellField& value) {
   return number && *number >= 1 ? number : std::nullopt;
 }
 
+/// Lists what is not known of a factor.
+void keep_unresolved(const std::string& option, const ShellField& factor, const ShellValues& values,
+                     RunArguments& run) {
+  std::vector<Unresolved> unknown = values.unresolved(factor.text);
+  if (unknown.empty())
+    unknown.push_back({.text = option + "=" + factor.text,
+                       .line = factor.line,
+                       .reason = "it is not a whole number from 1 on"});
+  for (Unresolved& entry : unknown) {
+    entry.argument = run_argument_name(option);
+    entry.is_of_world = true;
+    run.unresolved.push_back(std::move(entry));
+  }
+}
+
 /// The GPUs of a list as CUDA_VISIBLE_DEVICES has it; 0 where the value is no list of numbers.
 std::int64_t gpus_in(std::string_view visible) {
   const bool is_list = visible.find_first_not_of("0123456789,") == std::string_view::npos;
@@ -111,17 +68,6 @@ std::int64_t gpus_in(std::string_view visible) {
 }
 
 }  // namespace
-
-std::size_t options_of_torchrun(std::span<const std::string> words) {
-  std::size_t at = 0;
-  while (at < words.size() && words[at].size() > 1 && words[at].starts_with('-')) {
-    const std::string& word = words[at++];
-    if (word == "--") break;
-    const bool has_value = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
-    if (!has_value && !is_flag_of_torchrun(word)) ++at;
-  }
-  return std::min(at, words.size());
-}
 
 void LaunchWorld::read(const ShellFields& words, const std::string& launcher) {
   // The line of #SBATCH has its sign before it.
@@ -152,44 +98,46 @@ void LaunchWorld::read(const ShellFields& words, const std::string& launcher) {
   }
 }
 
+void LaunchWorld::read_arguments(const ShellFields& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) i += read_option("", words, i);
+}
+
 /// Reads an option of a launcher. Returns how many words behind it are its value.
 std::size_t LaunchWorld::read_option(std::string_view launcher, const ShellFields& words, std::size_t at) {
   const ShellField& word = words[at];
   const OptionWord option = option_in(launcher, word.text);
-  const auto* const row = std::ranges::find_if(kFactors, [&](const FactorRow& r) {
-    return r.launcher == launcher &&
-           (r.option == option.name || (launcher == "torchrun" && begins_option(option.name, r.option)));
-  });
-  if (row == kFactors.end()) {
+  const std::string says(meaning_of_option(launcher, option.name));
+  if (says.empty() || says == "flag") {
     if (launcher == "torchrun" && at > 0 && may_hold_options(words[at - 1], word))
       unknown_of_torchrun_ = word;
     return 0;
   }
   if (!option.value && at + 1 == words.size()) return 0;
   ShellField value = option.value ? ShellField{*option.value, word.line} : words[at + 1];
-  if (std::string_view(row->name) == "gpus per node") value.text = count_of(value.text);
-  if (launcher == "srun" && std::string_view(row->name) == "nodes")
+  if (says == "gpus-per-node") value.text = count_of(value.text);
+  if (launcher == "srun" && says == "nodes")
     most_nodes_of_slurm_ = std::max(most_nodes_of_slurm_, size_of(value).value_or(kManyNodes));
-  factors_[std::string(launcher)][row->name] = {option.name, value};
+  factors_[std::string(launcher)][says] = {option.name, value};
   return option.value ? 0 : 1;
 }
 
 /// Returns the factors of any launcher but torchrun.
-std::optional<LaunchWorld::Product> LaunchWorld::product_of(const char* launcher) const {
+std::optional<LaunchWorld::Product> LaunchWorld::product_of(const std::string& launcher) const {
   const Factor *tasks = find(launcher, "tasks"), *nodes = find(launcher, "nodes");
   if (tasks != nullptr) return Product{launcher, {*tasks}};
-  const Factor* per_node = find(launcher, "per node");
-  if (per_node == nullptr) per_node = find(launcher, "gpus per node");
+  const Factor* per_node = find(launcher, "per-node");
+  if (per_node == nullptr) per_node = find(launcher, "gpus-per-node");
   const bool is_of_hosts = find(launcher, "hosts") != nullptr && nodes == nullptr;
   if (per_node == nullptr || is_of_hosts) return std::nullopt;
   return Product{launcher, nodes == nullptr ? std::vector{*per_node} : std::vector{*nodes, *per_node}};
 }
 
 std::optional<LaunchWorld::Product> LaunchWorld::product() const {
+  if (size("", "nodes") && size("", "per-node")) return product_of("");
   if (const auto torchrun = factors_.find("torchrun"); torchrun != factors_.end()) {
     Product product{"torchrun", {}};
     for (const auto& [name, factor] : torchrun->second) product.factors.push_back(factor);
-    for (const auto& [name, written] : {std::pair("nodes", "--nnodes"), {"per node", "--nproc_per_node"}}) {
+    for (const auto& [name, written] : {std::pair("nodes", "--nnodes"), {"per-node", "--nproc_per_node"}}) {
       if (unknown_of_torchrun_ && !torchrun->second.contains(name))
         product.factors.push_back({written, *unknown_of_torchrun_});
     }
@@ -201,39 +149,43 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
   return std::nullopt;
 }
 
-StartedWorld LaunchWorld::started() const {
-  StartedWorld world;
+void LaunchWorld::take(const ShellValues& values, RunArguments& run) const {
   const std::optional<Product> product = this->product();
-  if (!product) return world;
-  const auto& [launcher, factors] = *product;
+  if (product) run.gpus_per_node = gpus_per_node(product->launcher);
   std::int64_t processes = 1;
-  bool is_known = true;
+  bool is_known = product.has_value();
   std::vector<std::string> texts;
-  for (const Factor& factor : factors) {
+  for (const Factor& factor : product ? product->factors : std::vector<Factor>()) {
     const auto size = size_of(factor.value);
     is_known = is_known && size && !__builtin_mul_overflow(processes, *size, &processes);
-    if (!size) world.unknown.push_back({factor.written + "=" + factor.value.text, factor.value.line});
+    if (!size) keep_unresolved(factor.written, factor.value, values, run);
     texts.push_back(factor.written + " " + factor.value.text);
   }
-  if (is_known) world.processes = processes;
-  world.gpus_per_node = gpus_per_node(launcher);
+  if (!is_known && line_of_components_ != 0)
+    run.notes.push_back(
+        fmt::format("the job has components of their own sizes (hetjob, line {}): --world-size gives the "
+                    "ranks of those that srun starts",
+                    line_of_components_));
+  if (!is_known) return;
+  const auto& [launcher, factors] = *product;
   const bool lacks_nodes = launcher == "srun" && factors.size() == 1 &&
                            factors.front().written.find("per-node") != std::string::npos;
-  world.source = factors.empty() ? launcher + " without --nnodes and --nproc_per_node"
-                                 : fmt::format("{} of {}, line {}{}", fmt::join(texts, " x "), launcher,
-                                               factors.back().value.line,
-                                               lacks_nodes ? ", on one node, for lack of --nodes" : "");
-  return world;
+  run.world_size = processes;
+  run.world_size_source =
+      factors.empty() ? launcher + " without --nnodes and --nproc_per_node"
+                      : fmt::format("{}{}{}, line {}{}", fmt::join(texts, " x "),
+                                    launcher.empty() ? "" : " of ", launcher, factors.back().value.line,
+                                    lacks_nodes ? ", on one node, for lack of --nodes" : "");
 }
 
 std::optional<std::int64_t> LaunchWorld::gpus_per_node(const std::string& launcher) const {
-  if (const auto gpus = size(launcher, "gpus per node")) return gpus;
-  if (const auto processes = size(launcher, "per node")) return processes;
+  if (const auto gpus = size(launcher, "gpus-per-node")) return gpus;
+  if (const auto processes = size(launcher, "per-node")) return processes;
   const auto tasks = size(launcher, "tasks"), nodes = size(launcher, "nodes");
   return tasks && nodes && *tasks % *nodes == 0 ? std::optional(*tasks / *nodes) : std::nullopt;
 }
 
-const LaunchWorld::Factor* LaunchWorld::find(const std::string& launcher, const char* name) const {
+const LaunchWorld::Factor* LaunchWorld::find(const std::string& launcher, const std::string& name) const {
   const auto factors = factors_.find(launcher);
   if (factors == factors_.end() || (line_of_components_ != 0 && launcher == "srun")) return nullptr;
   const auto factor = factors->second.find(name);
@@ -249,11 +201,11 @@ std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) c
   std::vector<std::string> told;
   if (!factors_.contains("torchrun")) return told;
   const std::int64_t nodes = size("torchrun", "nodes").value_or(1);
-  const std::int64_t processes = size("torchrun", "per node").value_or(1);
+  const std::int64_t processes = size("torchrun", "per-node").value_or(1);
   const auto slurm_nodes = size("srun", "nodes"), tasks = size("srun", "tasks");
-  auto tasks_of_node = size("srun", "per node");
+  auto tasks_of_node = size("srun", "per-node");
   if (tasks && slurm_nodes) tasks_of_node = (*tasks + *slurm_nodes - 1) / *slurm_nodes;
-  const std::int64_t gpus = size("srun", "gpus per node").value_or(0), seen = gpus_in(visible);
+  const std::int64_t gpus = size("srun", "gpus-per-node").value_or(0), seen = gpus_in(visible);
   const auto tell = [&](bool is_so, std::string sentence) {
     if (is_so) told.push_back(std::move(sentence));
   };
@@ -273,19 +225,10 @@ std::vector<std::string> LaunchWorld::contradictions(std::string_view visible) c
 }
 
 std::map<std::string, ShellField> LaunchWorld::slurm_variables() const {
-  constexpr std::pair<const char*, const char*> kVariables[] = {{"SLURM_NNODES", "nodes"},
-                                                                {"SLURM_JOB_NUM_NODES", "nodes"},
-                                                                {"SLURM_NTASKS", "tasks"},
-                                                                {"SLURM_NPROCS", "tasks"},
-                                                                {"SLURM_NTASKS_PER_NODE", "per node"},
-                                                                {"SLURM_TASKS_PER_NODE", "per node"},
-                                                                {"SLURM_GPUS_PER_NODE", "gpus per node"},
-                                                                {"SLURM_GPUS_ON_NODE", "gpus per node"}};
   std::map<std::string, ShellField> variables;
-  const auto found = factors_.find("srun");
-  for (const auto& [variable, name] : kVariables)
-    if (found != factors_.end() && found->second.contains(name))
-      variables[variable] = found->second.at(name).value;
+  for (const LaunchWord& row : launch_words())
+    if (row.kind == "variable")
+      if (const Factor* factor = find(row.launcher, row.means.front())) variables[row.word] = factor->value;
   return variables;
 }
 

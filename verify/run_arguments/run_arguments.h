@@ -81,4 +81,8 @@ std::string run_argument_name(std::string_view written);
 /// Returns the text as a whole number, where it is one that fits into 64 bits.
 std::optional<std::int64_t> whole_number(std::string_view text);
 
+/// Returns values as Python prints them: [1, 2] and ['a', "b"] (and tuples) are several, without quotes and
+/// brackets; every other value is one, as it is printed. A nested list stays as it is printed.
+std::vector<std::string> python_values(std::string_view printed);
+
 }  // namespace verify

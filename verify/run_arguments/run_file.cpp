@@ -1,11 +1,10 @@
 #include "verify/run_arguments/run_file.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstddef>
 #include <fmt/format.h>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -37,66 +36,41 @@ void require_text(std::string_view text) {
   }
 }
 
-bool is_key_line(std::string_view line) {
-  std::size_t end = 0;
-  while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_' ||
-                               line[end] == '-' || line[end] == '"' || line[end] == '\''))
-    ++end;
-  return end > 0 && end < line.size() && line[end] == ':' &&
-         (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
-}
-
-bool is_yaml(const std::string& text) {
-  std::istringstream lines(text);
-  bool is_first = true, first_is_key = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("MODEL_ARGS:")) return true;
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#' || line.starts_with("---")) continue;
-    if (is_first) first_is_key = is_key_line(std::string_view(line).substr(begin)) || line[begin] == '{';
-    is_first = false;
-  }
-  return first_is_key;
-}
-
-/// Returns the first line that is neither blank nor a comment.
+/// Returns the first line that is neither blank nor a comment, nor begins a document of YAML.
 std::string first_line_of(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin != std::string::npos && line[begin] != '#')
-      return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    const std::string shown = without_blanks(line);
+    if (!shown.empty() && shown[0] != '#' && !line.starts_with("---")) return shown;
   }
   return "";
 }
 
-/// Whether a line is NAME = [ or NAME = " ".join(, as in Python: a shell takes no blanks there.
-bool assigns_list(std::string_view line) {
-  std::size_t name = 0;
-  while (name < line.size() && is_of_shell_name(line[name])) ++name;
-  const std::string_view value = line.substr(name);
-  const bool is_list = value.starts_with(" = [") || value.starts_with(" = {") || value.starts_with(" = (");
-  return name > 0 &&
-         (is_list || (value.starts_with(" = ") && value.find(".join(") != std::string_view::npos));
+/// Whether a line begins with this form.
+bool begins_with(const std::string& line, const char* form) {
+  constexpr std::size_t kMostLetters = 1000;
+  return std::regex_search(line.substr(0, kMostLetters), std::regex(form),
+                           std::regex_constants::match_continuous);
 }
 
+bool is_yaml(const std::string& text) {
+  const bool has_arguments =
+      text.starts_with("MODEL_ARGS:") || text.find("\nMODEL_ARGS:") != std::string::npos;
+  return has_arguments || begins_with(first_line_of(text), R"(\{|[\w"'-]+:( |$))");
+}
+
+/// Whether the text is a program: its first line imports a module, or is NAME = [ or NAME = " ".join(, as in
+/// Python, where a shell takes no blanks.
 bool is_python(const std::string& text) {
-  const std::string first = first_line_of(text);
   const bool names_python =
       text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") != std::string::npos;
-  const bool imports_from = first.starts_with("from ") && first.find(" import ") != std::string::npos;
-  return names_python || imports_from || assigns_list(first) || first.starts_with("import ") ||
-         first.starts_with("\"\"\"");
+  constexpr const char* kForm = R"(import |from .* import |"""|\w+ = ([\[{(]|.*\.join\())";
+  return names_python || begins_with(first_line_of(text), kForm);
 }
 
 /// Whether the text begins with a section of TOML or of INI: "[model]".
 bool begins_with_section(const std::string& text) {
-  const std::string first = first_line_of(text);
-  const auto is_of_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
-  };
-  return first.size() > 2 && first.front() == '[' && first.back() == ']' &&
-         std::all_of(first.begin() + 1, first.end() - 1, is_of_name);
+  return begins_with(first_line_of(text), R"(\[[\w.-]+\]$)");
 }
 
 /// Refuses a text of a kind that has no reader, and that a shell would read as something else.

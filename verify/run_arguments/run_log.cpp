@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "sim/base/printable_text.h"
 #include "verify/output/refusal_table.h"
 #include "verify/run_arguments/dialects.h"
-#include "verify/run_arguments/python_value.h"
 
 namespace verify {
 

@@ -14,9 +14,9 @@
 
 #include "sim/base/error.h"
 #include "verify/output/refusal_table.h"
-#include "verify/run_arguments/launch_arguments.h"
 #include "verify/run_arguments/launch_choice.h"
 #include "verify/run_arguments/launch_command.h"
+#include "verify/run_arguments/launch_words.h"
 #include "verify/run_arguments/launch_world.h"
 #include "verify/run_arguments/script_files.h"
 #include "verify/run_arguments/shell_condition.h"
@@ -698,8 +698,8 @@ class ScriptReader {
   /// where it is elsewhere. What the launcher before it says holds for its trainings.
   void run_child(const Step& commands, int line, const ShellFields& launcher) {
     const std::size_t launches = launches_.size();
-    const bool is_elsewhere =
-        std::ranges::any_of(launcher, [](const ShellField& word) { return starts_elsewhere(word.text); });
+    const bool is_elsewhere = std::ranges::any_of(
+        launcher, [](const ShellField& word) { return is_program(word.text, "elsewhere"); });
     const Counted counted(children_);
     if (children_ > kMostNesting) return;
     in_shell([&] {
@@ -817,9 +817,9 @@ class ScriptReader {
       if (!wrapped.empty()) read_allocation(before);
       if (is_text) run_text(std::string_view(text).substr(wrapped.size()), word->line, before, false);
       const bool is_option = text.ends_with('c') && text.find_first_not_of('-') == 1;
-      if (is_shell(text)) takes_text = starts_elsewhere(text);
+      if (is_program(text, "shell")) takes_text = is_program(text, "elsewhere");
       takes_text = takes_text || !wrapped.empty() || (is_option && is_behind_shell);
-      is_behind_shell = is_behind_shell || is_shell(text);
+      is_behind_shell = is_behind_shell || is_program(text, "shell");
       is_found = is_found || is_text;
     }
     return is_found;
@@ -850,7 +850,7 @@ class ScriptReader {
       run_text(values_.text_of(*document), document->line, words, true);
     for (const ShellWord& text : command.input) run_text(values_.whole(text).text, text.line, words, true);
     const bool is_of_shell = is_sbatch(words) || std::ranges::any_of(words, [](const ShellField& word) {
-                               return is_shell(word.text);
+                               return is_program(word.text, "shell");
                              });
     if (piped_ && is_of_shell && command.documents.empty()) run_text(*piped_, command.line, words, true);
   }

@@ -28,7 +28,7 @@
 ///
 /// Errors  script_syntax, bare_bracket (shell_words.h); run_without_arguments; arguments_apart: arguments
 ///         that begin a command of their own, since the line before does not go on; those of
-///         launch_mistakes.h; run_file_size: more than a million commands.
+///         launch_choice.h; run_file_size: more than a million commands.
 
 #include <string>
 #include <string_view>

@@ -9,23 +9,152 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
 
 #include "sim/base/printable_text.h"
+#include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/dialects.h"
-#include "verify/run_arguments/run_manifest.h"
 #include "verify/run_arguments/run_script.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
-#include "verify/run_arguments/yaml_tree.h"
 
 namespace verify {
 
 namespace {
+
+// ---- YAML, and so JSON, as a tree of maps, lists and scalars
+//
+// yaml-cpp reads the text. Entries of a map are in the order of the text, and a name may stand several times.
+// A scalar is text as it is written, without quotes, and "null" where nothing is written. Of a key that is no
+// scalar the name is "".
+
+constexpr std::size_t kMostYamlNodes = 200'000;
+
+struct YamlEntry;
+
+struct YamlNode {
+  enum class Kind { scalar, list, map };
+  Kind kind = Kind::scalar;
+  int line = 0;                    // where it begins, from 1
+  std::string text;                // of a scalar
+  std::vector<YamlEntry> entries;  // of a map, and without names of a list
+
+  bool is_map() const { return kind == Kind::map; }
+};
+
+struct YamlEntry {
+  std::string name;
+  int line = 0;  // of the name
+  YamlNode value;
+};
+
+int line_of(const YAML::Mark& mark) { return mark.line + 1; }
+
+/// Builds the documents, as the parser meets their parts.
+class YamlBuilder : public YAML::EventHandler {
+ public:
+  std::vector<YamlNode> documents;
+
+  /// The parser begins the same document again, for ever, at text that it cannot take.
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == document_) throw YAML::ParserException(mark, "text that is no document");
+    document_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    put({YamlNode::Kind::scalar, line_of(mark), "null", {}});
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    refuse_by("run_yaml_alias", fmt::format("line {}", line_of(mark)));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& value) override {
+    put({YamlNode::Kind::scalar, line_of(mark), value, {}});
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open_.push_back({{YamlNode::Kind::list, line_of(mark), "", {}}, false});
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open_.push_back({{YamlNode::Kind::map, line_of(mark), "", {}}, false});
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    bool has_name = false;  // the next node is a value
+  };
+
+  void put(YamlNode node) {
+    if (++nodes_ > kMostYamlNodes)
+      refuse_by("run_file_size/yaml", fmt::format("line {}", node.line), kMostYamlNodes);
+    if (open_.empty()) {
+      documents.push_back(std::move(node));
+      return;
+    }
+    Open& parent = open_.back();
+    const bool is_name = parent.node.is_map() && !parent.has_name;
+    if (is_name) {
+      parent.node.entries.push_back({std::move(node.text), node.line, {}});
+    } else if (parent.node.is_map()) {
+      parent.node.entries.back().value = std::move(node);
+    } else {
+      parent.node.entries.push_back({"", node.line, std::move(node)});
+    }
+    parent.has_name = is_name;
+  }
+
+  void close() {
+    YamlNode node = std::move(open_.back().node);
+    open_.pop_back();
+    put(std::move(node));
+  }
+
+  std::vector<Open> open_;  // the outermost one first
+  std::size_t nodes_ = 0;
+  int document_ = -1;  // where the current one begins
+};
+
+/// Returns the documents of a text.
+std::vector<YamlNode> read_yaml(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  YamlBuilder builder;
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    const bool is_too_deep =
+        dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;  // it says "bad file"
+    refuse_by("run_yaml_syntax", fmt::format("line {}", line_of(error.mark)),
+              is_too_deep ? "nested too deep" : sim::printable_text(error.msg));
+  }
+  return std::move(builder.documents);
+}
+
+/// Returns the words of an entry: that of a scalar, or those of the scalars in a list. A map has none.
+std::vector<std::string> words_of(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar) return {node.text};
+  std::vector<std::string> words;
+  for (const YamlEntry& entry : node.entries)
+    if (!node.is_map() && entry.value.kind == YamlNode::Kind::scalar) words.push_back(entry.value.text);
+  return words;
+}
+
+// ---- arguments
 
 constexpr const char* kSection = "MODEL_ARGS";
 constexpr const char* kEnvironment = "ENV_VARS";
@@ -155,10 +284,6 @@ RunArguments run_of(Translation translation, std::string note) {
           .notes = {std::move(note)}};
 }
 
-bool is_used(const RunArgument& argument) {
-  const ArgumentRow* row = find_argument(argument.name);
-  return row != nullptr && row->use == ArgumentUse::used;
-}
 bool is_of_megatron(const RunArgument& argument) { return find_argument(argument.name) != nullptr; }
 
 /// Whether the outermost keys are those of a config.json of Hugging Face.
@@ -187,6 +312,127 @@ RunArguments run_of_huggingface(std::vector<NamedValue> named) {
   return run_of(std::move(translation), std::move(note));
 }
 
+// ---- manifests
+//
+// The commands of containers become the text of a launch script. A word stands in the line in which the
+// manifest has it, as far as the order of the words allows. $(NAME), which Kubernetes replaces, and ${NAME},
+// which whoever fills in a template does, are variables. The text behind `bash -c` is left to that shell.
+
+/// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
+/// (run) and a service of Docker Compose (command).
+bool is_text_for_a_shell(std::string_view key, std::string_view text) {
+  const bool is_key = key == "run" || key == "command" || key == "entrypoint" || key == "script";
+  return is_key && text.find(".py") != std::string_view::npos;
+}
+
+ShellField word_of(const YamlNode& node) {
+  const int below = node.text.ends_with('\n') ? 1 : 0;  // the text of a block begins in the next line
+  return {node.text == "null" ? "" : node.text, node.line + below};
+}
+
+/// Appends the scalars of a list.
+void append_words(const YamlNode& list, ShellFields& words) {
+  for (const YamlEntry& entry : list.entries)
+    if (entry.value.kind == YamlNode::Kind::scalar) words.push_back(word_of(entry.value));
+}
+
+/// Returns a word in whose double quotes a shell replaces variables, and nothing else.
+std::string in_double_quotes(std::string_view text) {
+  std::string quoted = "\"";
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at).starts_with("$(")) {
+      const std::size_t end = std::min(text.find(')', at), text.size());
+      const std::string_view name = text.substr(at + 2, end - at - 2);
+      const bool is_variable =
+          end < text.size() && !name.empty() && std::ranges::all_of(name, is_of_shell_name);
+      quoted += is_variable ? fmt::format("${{{}}}", name) : "\\$";
+      at = is_variable ? end : at;
+      continue;
+    }
+    if (text[at] == '"' || text[at] == '\\' || text[at] == '`') quoted += '\\';
+    quoted += text[at];
+  }
+  return quoted + "\"";
+}
+
+/// Whether the word behind this one is text for a shell: -c, -xc.
+bool hands_text_on(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.ends_with('c');
+}
+
+/// A text whose words stand in given lines.
+class Script {
+ public:
+  /// Adds words as a command.
+  void add(const ShellFields& words) {
+    for (; line_ < words.front().line; ++line_) text += '\n';
+    for (const ShellField& word : words) {
+      for (; line_ < word.line; ++line_) text += "\\\n";
+      text += word.text + " ";
+      line_ += static_cast<int>(std::ranges::count(word.text, '\n'));
+    }
+    text += '\n';
+    ++line_;
+  }
+
+  std::string text;
+
+ private:
+  int line_ = 1;
+};
+
+/// Adds the variables in a list of maps {name: A, value: B}.
+void add_variables(const YamlNode& list, Script& script) {
+  for (const YamlEntry& variable : list.entries) {
+    ShellField name, value;
+    for (const YamlEntry& entry : variable.value.entries) {
+      if (entry.name == "name") name = word_of(entry.value);
+      if (entry.name == "value") value = word_of(entry.value);
+    }
+    if (name.text.empty() || value.text.empty() || !std::ranges::all_of(name.text, is_of_shell_name))
+      continue;
+    script.add({{fmt::format("export {}={}", name.text, in_double_quotes(value.text)), name.line}});
+  }
+}
+
+/// Adds the words of a command; one that is text for a shell is left to that.
+void add_words(ShellFields words, Script& script) {
+  bool is_text = false;
+  for (ShellField& word : words) {
+    const bool is_followed_by_text = hands_text_on(word.text);
+    word.text = is_text ? in_single_quotes(word.text) : in_double_quotes(word.text);
+    is_text = is_followed_by_text;
+  }
+  if (!words.empty()) script.add(words);
+}
+
+/// Adds the commands of the containers in a node, those that are further inside first. A container is a map
+/// with a command or arguments.
+void add_containers(const YamlNode& node, Script& script) {
+  ShellFields command, arguments, texts;
+  const YamlNode* environment = nullptr;
+  for (const auto& [key, line, value] : node.entries) {
+    const bool is_list = value.kind == YamlNode::Kind::list;
+    if (is_list && key == "command") append_words(value, command = {});
+    if (is_list && key == "args") append_words(value, arguments = {});
+    if (is_list && key == "env") environment = &value;
+    if (is_text_for_a_shell(key, value.text)) texts.push_back(word_of(value));
+    add_containers(value, script);
+  }
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (command.empty() && texts.empty()) return;
+  if (environment != nullptr) add_variables(*environment, script);
+  for (const ShellField& text : texts) script.add({text});
+  add_words(command, script);
+}
+
+/// Returns the script; "" where no document has a container with a command.
+std::string script_of_manifest(const std::vector<YamlNode>& documents) {
+  Script script;
+  for (const YamlNode& document : documents) add_containers(document, script);
+  return std::move(script.text);
+}
+
 /// Reads the commands of a manifest. What torchrun's command does not say of the world, the operator of the
 /// job gives it in variables.
 RunArguments read_manifest(const std::string& script, const RunVariables& set) {
@@ -207,7 +453,7 @@ bool has_used_section(const std::vector<NamedValue>& named) {
   std::vector<NamedValue> inner;
   std::ranges::copy_if(named, std::back_inserter(inner),
                        [](const NamedValue& one) { return !is_outermost(one.path); });
-  return std::ranges::any_of(translated("nested", inner).given, is_used);
+  return gives_used_argument(inner);
 }
 
 }  // namespace

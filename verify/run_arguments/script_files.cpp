@@ -1,6 +1,5 @@
 #include "verify/run_arguments/script_files.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <system_error>

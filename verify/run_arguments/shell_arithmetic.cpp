@@ -1,12 +1,13 @@
-#include "verify/run_arguments/shell_arithmetic.h"
+// The arithmetic of a shell, as in $((NODES * 8)), ((I++)) and `let I=2`. There is no number where a name has
+// none, where a number does not fit into 64 bits or begins with 0, for elements of arrays, and for operations
+// on bits. A name that is assigned where nobody knows whether that is computed is assigned no number.
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
+#include <fmt/format.h>
 #include <iterator>
 
-#include "verify/run_arguments/run_arguments.h"
-#include "verify/run_arguments/shell_words.h"
+#include "verify/run_arguments/shell_values.h"
 
 namespace verify {
 
@@ -48,8 +49,9 @@ Number applied(std::string_view sign, Number a, Number b) {
 
 class Expression {
  public:
-  Expression(std::string_view text, const ArithmeticNames& names, int depth)
-      : text_(text), names_(names), depth_(depth) {}
+  /// `asked` gets the variable that would tell the first number that is not known.
+  Expression(std::string_view text, ShellValues& values, int line, std::string& asked, int depth = 0)
+      : text_(text), values_(values), line_(line), asked_(asked), depth_(depth) {}
 
   Number value() {
     skip_blanks();
@@ -92,19 +94,28 @@ class Expression {
                          text_.find("++") != std::string_view::npos ||
                          text_.find("--") != std::string_view::npos;
     for (at_ = 0; assigns && at_ < text_.size(); ++at_)
-      if (const std::string name = takes_name(); !name.empty()) names_.assign(name, std::nullopt);
+      if (const std::string name = takes_name(); !name.empty()) assign(name, std::nullopt);
   }
 
   Number assigned(const std::string& name, Number number) {
     if (name.empty()) return wrong();
-    if (runs_ != Runs::no) names_.assign(name, runs_ == Runs::yes ? number : std::nullopt);
+    if (runs_ != Runs::no) assign(name, runs_ == Runs::yes ? number : std::nullopt);
     return number;
   }
 
+  void assign(const std::string& name, Number number) {
+    if (number) return values_.define(name, fmt::format("{}", *number), line_);
+    if (!values_.is_locked(name)) values_.forget(name, line_, "it is assigned by arithmetic");
+  }
+
   Number value_of(const std::string& name) {
-    const auto text = runs_ == Runs::no ? std::nullopt : names_.value(name);
-    if (!text || depth_ >= kMostNested) return std::nullopt;
-    return Expression(*text, names_, depth_ + 1).value();
+    if (runs_ == Runs::no) return std::nullopt;
+    const ShellValuePointer value = values_.find(name);
+    if (asked_.empty())
+      asked_ = value == nullptr ? values_.name_outside(name) : values_.variable_of(value->fields);
+    if (value == nullptr || depth_ >= kMostNested) return std::nullopt;
+    const std::string text = value->fields.empty() ? "" : value->fields.front().text;
+    return Expression(text, values_, line_, asked_, depth_ + 1).value();
   }
 
   /// Computes a part that is computed only as another one decides.
@@ -190,7 +201,9 @@ class Expression {
   }
 
   std::string_view text_;
-  const ArithmeticNames& names_;
+  ShellValues& values_;
+  int line_;
+  std::string& asked_;
   int depth_;
   std::size_t at_ = 0;
   bool is_wrong_ = false;
@@ -199,8 +212,11 @@ class Expression {
 
 }  // namespace
 
-Number shell_arithmetic(std::string_view expression, const ArithmeticNames& names) {
-  return Expression(expression, names, 0).value();
+Number ShellValues::number_of(const std::string& expression, int line, std::string* asked) {
+  std::string first = variable_of({{expression, line}});
+  const Number number = Expression(expression, *this, line, first).value();
+  if (asked != nullptr) *asked = first;
+  return number;
 }
 
 }  // namespace verify

@@ -1,9 +1,7 @@
 #include "verify/run_arguments/shell_condition.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
-#include <string_view>
+#include <fnmatch.h>
 #include <utility>
 
 #include "verify/run_arguments/run_arguments.h"
@@ -212,6 +210,70 @@ std::optional<bool> fits_one_of(const std::vector<ShellWord>& patterns, const Sh
     if (!one) fits = std::nullopt;
   }
   return fits;
+}
+
+namespace {
+
+// ---- patterns
+
+/// Whether a pattern has neither extended parts, +(a|b), nor classes, [[:digit:]].
+bool is_followed(std::string_view text, std::string_view pattern) {
+  if (text.size() > kMostMatchedBytes || pattern.size() > kMostPatternBytes) return false;
+  for (std::size_t at = 0; at + 1 < pattern.size(); ++at) {
+    const bool is_extended = pattern[at + 1] == '(' && std::string_view("?*+@!").find(pattern[at]) < 5;
+    const bool is_class = pattern.substr(at).starts_with("[:") && pattern.find(":]", at + 2) < pattern.size();
+    if (is_extended || is_class) return false;
+    at += pattern[at] == '\\' ? 1U : 0U;
+  }
+  return true;
+}
+
+bool fits(std::string_view text, std::string_view pattern) {
+  return fnmatch(std::string(pattern).c_str(), std::string(text).c_str(), 0) == 0;
+}
+
+std::optional<std::string> with_parts_replaced(std::string_view text, std::string_view pattern, bool is_once,
+                                               std::string_view other) {
+  if (text.size() > kMostReplacedBytes) return std::nullopt;
+  std::string result;
+  for (bool is_done = false; !text.empty();) {
+    std::size_t length = is_done ? 0 : text.size();
+    while (length > 0 && !fits(text.substr(0, length), pattern)) --length;
+    is_done = is_done || (is_once && length > 0);
+    result += length == 0 ? text.substr(0, 1) : other;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string pattern_of_text(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("*?[]\\+@!(").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+std::optional<bool> fits_shell_pattern(std::string_view text, std::string_view pattern) {
+  return is_followed(text, pattern) ? std::optional(fits(text, pattern)) : std::nullopt;
+}
+
+std::optional<std::string> with_pattern_replaced(std::string_view text, std::string_view pattern,
+                                                 std::string_view change, std::string_view other) {
+  const std::size_t size = text.size();
+  const bool is_at_end = change.find('%') != std::string_view::npos;
+  if (!is_followed(text, pattern)) return std::nullopt;
+  if (change == "/" || change == "//") return with_parts_replaced(text, pattern, change == "/", other);
+  for (std::size_t i = 0; i <= size; ++i) {
+    const std::size_t length = change.size() == 2 ? size - i : i;
+    if (!fits(is_at_end ? text.substr(size - length) : text.substr(0, length), pattern)) continue;
+    if (is_at_end) return std::string(text.substr(0, size - length)).append(other);
+    return std::string(other).append(text.substr(length));
+  }
+  return std::string(text);
 }
 
 }  // namespace verify

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
 #include <fmt/format.h>
-#include <utility>
 
 #include "sim/base/error.h"
 #include "verify/output/refusal_table.h"
@@ -18,7 +16,6 @@ namespace {
 using MaybeFields = std::optional<ShellFields>;
 using MaybeText = std::optional<std::string>;
 
-constexpr std::string_view kSeparators = " \t\n";
 constexpr const char* kOnlyShell = "only a shell can tell its value";
 
 bool is_many(const ShellField& field) { return field.may_be_many; }
@@ -59,7 +56,7 @@ class Expansion {
   Expansion(ShellValues& values, Form form) : values_(values), form_(form) {
     const auto own = values.state.variables->find("IFS");
     const bool is_own = own != values.state.variables->end() && own->second->kind != ShellValue::Kind::unset;
-    splits_at_blanks_ = !is_own || own->second->fields.front().text == kSeparators;
+    splits_at_blanks_ = !is_own || own->second->fields.front().text == kShellBlanks;
     if (form != Form::fields) fields.push_back({});
   }
 
@@ -103,11 +100,11 @@ class Expansion {
                              true);
     }
     while (!text.empty()) {
-      const std::size_t end = std::min(text.find_first_of(kSeparators), text.size());
+      const std::size_t end = std::min(text.find_first_of(kShellBlanks), text.size());
       if (end > 0) append_to_field(text.substr(0, end), kind, may_be_many || has_unknown);
       text.remove_prefix(end);
       is_open_ = is_open_ && text.empty();
-      text.remove_prefix(std::min(text.find_first_not_of(kSeparators), text.size()));
+      text.remove_prefix(std::min(text.find_first_not_of(kShellBlanks), text.size()));
     }
   }
 

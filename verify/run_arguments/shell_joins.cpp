@@ -1,11 +1,8 @@
 // One state of those in which branches have ended: what is not the same in all of them is not known.
 
 #include <algorithm>
-#include <cstddef>
 #include <fmt/format.h>
-#include <set>
 #include <span>
-#include <utility>
 
 #include "verify/run_arguments/shell_values.h"
 
@@ -47,13 +44,8 @@ void join_map(Map& map, const Map& other, const typename Map::mapped_type& unkno
 /// The words of a text that gives arguments. Those of an array are its fields.
 ShellFields words_of(const ShellValue& value) {
   if (value.kind != ValueKind::text) return value.fields;
-  const std::string& text = value.fields.front().text;
   ShellFields words;
-  for (std::size_t at = 0; (at = text.find_first_not_of(" \t\n", at)) != std::string::npos;) {
-    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
-    words.push_back({text.substr(at, end - at), value.fields.front().line});
-    at = end;
-  }
+  append_words(value.fields.front(), words);
   return words;
 }
 

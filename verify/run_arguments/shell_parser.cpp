@@ -2,7 +2,6 @@
 #include <cctype>
 #include <fmt/format.h>
 #include <iterator>
-#include <utility>
 
 #include "verify/output/refusal_table.h"
 #include "verify/run_arguments/run_arguments.h"

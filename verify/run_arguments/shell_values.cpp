@@ -1,12 +1,9 @@
 #include "verify/run_arguments/shell_values.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <fmt/format.h>
-#include <utility>
 
 #include "verify/output/refusal_table.h"
-#include "verify/run_arguments/shell_arithmetic.h"
 
 namespace verify {
 
@@ -40,6 +37,14 @@ ShellValuePointer pointer_to(ShellValue value) {
 }
 
 }  // namespace
+
+void append_words(const ShellField& field, ShellFields& words) {
+  for (std::size_t at = 0; (at = field.text.find_first_not_of(kShellBlanks, at)) != std::string::npos;) {
+    const std::size_t end = std::min(field.text.find_first_of(kShellBlanks, at), field.text.size());
+    words.push_back({field.text.substr(at, end - at), field.line});
+    at = end;
+  }
+}
 
 ShellValues::ShellValues(const RunVariables& set) {
   for (const auto& [name, text] : set) set_[name] = pointer_to({.fields = {{text, 0}}, .is_exported = true});
@@ -223,25 +228,6 @@ ShellValuePointer ShellValues::find(const std::string& name) {
   if (may_be_any) return unknown(name, reason_of_any(state.line_of_any));
   if (has_value) return value->second;
   return state.own.contains(name) ? kUnset : nullptr;
-}
-
-std::optional<std::int64_t> ShellValues::number_of(const std::string& expression, int line,
-                                                   std::string* asked) {
-  std::string first = variable_of({{expression, line}});
-  ArithmeticNames names;
-  names.value = [&](const std::string& name) -> std::optional<std::string> {
-    const ShellValuePointer value = find(name);
-    if (first.empty()) first = value == nullptr ? name_outside(name) : variable_of(value->fields);
-    if (value == nullptr) return std::nullopt;
-    return value->fields.empty() ? "" : value->fields.front().text;
-  };
-  names.assign = [&](const std::string& name, std::optional<std::int64_t> number) {
-    if (number) return define(name, fmt::format("{}", *number), line);
-    if (!is_locked(name)) forget(name, line, "it is assigned by arithmetic");
-  };
-  const auto number = shell_arithmetic(expression, names);
-  if (asked != nullptr) *asked = first;
-  return number;
 }
 
 void ShellValues::assign(const ShellAssignment& assignment) {

@@ -31,6 +31,7 @@ namespace verify {
 
 inline constexpr char kUnknownBegin = '\x01';
 inline constexpr char kUnknownEnd = '\x02';
+inline constexpr std::string_view kShellBlanks = " \t\n";
 inline constexpr std::size_t kMostShellValueBytes = std::size_t{1} << 20U;
 
 /// Why a variable has no value.
@@ -46,6 +47,9 @@ struct ShellField {
   }
 };
 using ShellFields = std::vector<ShellField>;
+
+/// Appends the words of a field, between which there are blanks.
+void append_words(const ShellField& field, ShellFields& words);
 
 struct ShellValue {
   enum class Kind { text, array, unset };
@@ -125,12 +129,13 @@ class ShellValues {
   std::optional<ShellFields> given_arguments() const;
   /// The name that --set has for a variable: an argument of the script has another number before a `shift`.
   std::string name_outside(const std::string& name) const;
-  /// Arithmetic, whose names are variables. `asked` gets the one that would tell a number that is not known.
+  /// Computes an expression (shell_arithmetic.cpp), whose names are variables. `asked` gets the one that
+  /// would tell a number that is not known.
   std::optional<std::int64_t> number_of(const std::string& expression, int line,
                                         std::string* asked = nullptr);
 
   ShellFields expand(const std::vector<ShellWord>& words);
-  /// The word as a pattern (shell_pattern.h). What is quoted in it stands for itself.
+  /// The word as a pattern (shell_condition.h). What is quoted in it stands for itself.
   std::string pattern(const ShellWord& word);
   /// The word as one field, as if all of it were quoted.
   ShellField whole(const ShellWord& word);

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "sim/base/check.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 
 namespace verify {
 

@@ -15,7 +15,6 @@
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
-#include "verify/requests/schedule_request.h"
 #include "verify/sweep/step_time.h"
 #include "verify/vocabulary/settings.h"
 

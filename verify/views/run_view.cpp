@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/printable_text.h"
-#include "verify/megatron_rules/run_account.h"
+#include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/wrapped_text.h"
 

@@ -2,13 +2,22 @@
 
 /// Sizes that follow from several options, and the options that they need. How many chunks a pipeline rank
 /// holds is said by a number of chunks, the layers of a chunk, a pipeline layout, or the segments of a hybrid
-/// pattern.
+/// pattern. The bytes that training keeps for one element of a parameter follow from the options about
+/// dtypes.
 ///
+/// Shapes  Parameters are in bf16 unless --fp16 is given, or --bf16=false, which alone makes them fp32. Their
+///         gradients have the same dtype unless they are accumulated and reduced in fp32. Adam keeps a main
+///         parameter in fp32, unless the parameter itself is fp32, two moments, and a copy in fp32 of a
+///         gradient of 16 bits. The precision-aware optimizer has dtypes of its own, and copies no gradient.
+///         Beside a parameter in bf16 it keeps only the other 16 bits of a main parameter in fp32.
 /// Exact   Whole numbers are divided as Megatron divides them, also where the division has a remainder. The
 ///         stages of a layout, or the segments of a pattern, that do not divide into the ranks say nothing,
-///         and neither does a layout that cannot be read: others refuse them.
+///         and neither does a layout that cannot be read: others refuse them. The scales of 8-bit moments are
+///         not counted.
 /// Errors  missing_option: a required option was not given.
-/// Source  Megatron-LM, training/arguments.py.
+/// Source  Megatron-LM: its manual of the distributed optimizer (4 + 16/d, 6 + 12/d and 8 + 8/d bytes, where
+///         d ranks share the states), training/arguments.py, core/optimizer,
+///         core/tokenizers/utils/build_tokenizer.py (vocab_size_with_padding); Transformer Engine, FusedAdam.
 
 #include <cstdint>
 #include <initializer_list>
@@ -72,6 +81,34 @@ std::optional<std::int64_t> chunks_of_rank(const Values& values) {
   }
   if (!chunks) chunks = chunks_of_stages(layout, pattern, ranks);
   return chunks == std::int64_t{1} ? std::nullopt : chunks;
+}
+
+struct StateBytes {
+  std::int64_t parameter = 2;  // also those of an element of an activation
+  std::int64_t gradient = 4;
+  std::int64_t optimizer = 12;
+  std::int64_t main = 4;             // those of `optimizer` that are a main parameter
+  std::int64_t copied_gradient = 0;  // those of `optimizer` that are a copy of a gradient in fp32
+  std::string dtypes = "bf16";       // in words
+  bool is_distributed = true;        // ZeRO-1 shares the states
+  bool has_known_optimizer = true;   // otherwise no bytes of the optimizer are counted
+};
+
+StateBytes state_bytes(const Settings& settings);
+
+/// Whether the settings count parameters of bf16.
+bool is_bf16(const Settings& settings);
+
+/// The rows of a rank are a multiple of this unless --make-vocab-size-divisible-by is given.
+inline constexpr std::int64_t kVocabularyDivisor = 128;
+
+/// Returns the next multiple of divisor * tp; nothing where that is below 1, or too large a number.
+inline std::optional<std::int64_t> padded_vocabulary(std::int64_t vocabulary, std::int64_t tp,
+                                                     std::int64_t divisor) {
+  std::int64_t multiple = 0, padded = 0;
+  if (__builtin_mul_overflow(divisor, tp, &multiple) || multiple < 1) return std::nullopt;
+  if (__builtin_add_overflow(vocabulary, multiple - 1, &padded)) return std::nullopt;
+  return padded / multiple * multiple;
 }
 
 }  // namespace verify

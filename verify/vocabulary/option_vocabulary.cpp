@@ -68,11 +68,12 @@ OptionKind kind_of(const std::string& word) {
 }
 
 void take_mark(const std::string& mark, OptionInfo& option) {
-  constexpr std::string_view kBeside = "beside-";
-  CHECK(mark == "virtual" || mark == "replay-only" || mark.starts_with(kBeside));
+  constexpr std::string_view kBeside = "beside-", kRules = "-rules";
+  CHECK(mark == "virtual" || mark == "replay-only" || mark.starts_with(kBeside) || mark.ends_with(kRules));
   if (mark == "virtual") option.needs_virtual_ranks = true;
   if (mark == "replay-only") option.backend_commands = Reader::replay;
   if (mark.starts_with(kBeside)) option.backend_beside = mark.substr(kBeside.size());
+  if (mark.ends_with(kRules)) option.rules = mark.substr(0, mark.size() - kRules.size());
 }
 
 OptionInfo option_of(const TextRow& row) {
@@ -129,26 +130,12 @@ OptionInfo OptionInfo::as_read_by(Reader command) const {
 }
 
 std::string value_text(const OptionInfo& option) {
+  // In the order of OptionKind.
+  static constexpr const char* kTexts[] = {"N", "N",    "N",    "N,...", "",
+                                           "",  "TEXT", "TEXT", "TEXT",  "NAME,..."};
   if (!option.value.empty()) return option.value;
-  switch (option.kind) {
-    case OptionKind::flag:
-      return "";
-    case OptionKind::choice:
-      return fmt::format("{}", fmt::join(option.choices, "|"));
-    case OptionKind::size:
-    case OptionKind::count:
-    case OptionKind::number:
-      return "N";
-    case OptionKind::numbers:
-      return "N,...";
-    case OptionKind::pair:
-    case OptionKind::text:
-    case OptionKind::texts:
-      return "TEXT";
-    case OptionKind::words:
-      return "NAME,...";
-  }
-  return "";
+  if (option.kind == OptionKind::choice) return fmt::format("{}", fmt::join(option.choices, "|"));
+  return kTexts[static_cast<std::size_t>(option.kind)];
 }
 
 std::vector<std::string> all_choices(const OptionInfo& option) {

@@ -105,6 +105,7 @@ struct OptionInfo {
   bool needs_virtual_ranks = false;       // replay reads the option only where ranks are virtual, on the CPU
   Reader backend_commands = Reader::replay | Reader::check;  // the commands in which its backends read it
   std::string backend_beside;  // the option without which its backends do not read it; "": none
+  std::string rules;           // the rule book that alone reads it; "": both do
   std::vector<OptionMeaning> meanings = {};
   /// Whether the option belongs to a single call of the program. A scenario must not give such an option.
   bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }

@@ -7,7 +7,6 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "sim/base/refusals.h"
 #include "sim/layout/size_rules.h"

@@ -1,7 +1,5 @@
 // Proves which layers have a sliding window, and how far they see, by the arguments of a run.
 
-#include "verify/megatron_rules/attention_window.h"
-
 #include <gtest/gtest.h>
 #include <map>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "verify/megatron_rules/rule_table.h"
 #include "verify/megatron_rules/run_values.h"
 #include "verify/run_arguments/run_file.h"
+#include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/settings.h"
 
 namespace {

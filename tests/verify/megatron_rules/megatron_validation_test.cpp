@@ -198,7 +198,7 @@ TEST(MegatronValidation, DerivesWhatMegatronDerives) {
     expect("dp", request.layout.dp);
     expect("etp", request.layout.etp);
     expect("edp", request.layout.edp);
-    const auto& chunks = request.pipeline.virtual_size;
+    const auto& chunks = request.pipeline.virtual_pipeline_model_parallel_size;
     expect("vpp", chunks ? ordered_json(*chunks) : ordered_json());
     if (request.placement) {
       expect("num_layers", request.placement->num_layers);

@@ -14,8 +14,8 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/model/gpt_model.h"
 #include "sim/world/simulate.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/layer_pattern.h"
-#include "verify/vocabulary/padded_vocabulary.h"
 #include "verify/vocabulary/settings.h"
 
 namespace {

@@ -16,7 +16,7 @@
 #include "verify/program/command_info.h"
 #include "verify/program/program.h"
 #include "verify/prove.h"
-#include "verify/requests/option_readers.h"
+#include "verify/requests/backend_choice.h"
 
 namespace {
 

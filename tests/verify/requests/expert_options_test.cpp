@@ -1,12 +1,11 @@
 // Proves that coefficients are read as the exact ratios that their decimal numbers are, and that options
 // about experts have Megatron's defaults.
 
-#include "verify/requests/expert_options.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <string>
 
+#include "verify/requests/model_options.h"
 #include "verify/vocabulary/layer_pattern.h"
 #include "verify/vocabulary/settings.h"
 #include "verify/vocabulary/spelled_values.h"

@@ -1,13 +1,12 @@
 // Proves that words of a launch which no parser takes are refused, and that values which look like them are
 // not.
 
-#include "verify/run_arguments/launch_mistakes.h"
-
 #include <gtest/gtest.h>
 #include <string>
 
 #include "sim/base/error.h"
 #include "tests/verify/run_arguments/read_arguments.h"
+#include "verify/run_arguments/launch_choice.h"
 #include "verify/run_arguments/run_script.h"
 
 namespace {

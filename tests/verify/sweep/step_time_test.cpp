@@ -12,7 +12,7 @@
 #include "tests/support/full_size_options.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/request.h"
-#include "verify/requests/schedule_request.h"
+#include "verify/requests/requests.h"
 #include "verify/sweep/estimated_step.h"
 
 namespace {
