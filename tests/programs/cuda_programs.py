@@ -14,6 +14,11 @@ import torch.nn as nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+try:
+    import triton.language as tl
+except ImportError:  # there is none for this platform
+    tl = None
+
 SEED = 7
 warnings.simplefilter("ignore", FutureWarning)  # of names that programs still use
 
@@ -222,6 +227,23 @@ def optimizers(rank: int) -> None:
         close(result, results[0], "AdamW")
 
 
+if tl is not None:
+
+    def squared(x: Any, y: Any, size: Any, BLOCK: tl.constexpr) -> None:
+        places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        row = tl.load(x + places, mask=places < size)
+        tl.store(y + places, row * row, mask=places < size)
+
+
+def kernels(rank: int) -> None:
+    """A kernel of Triton, whose last block has fewer elements."""
+    if tl is None:
+        return
+    x, y = torch.arange(10.0, device="cuda"), torch.full((12,), -1.0, device="cuda")
+    importlib.import_module("triton").jit(squared)[(2,)](x, y, 10, BLOCK=8)
+    close(y, torch.cat([x * x, torch.full((2,), -1.0)]), "kernel of Triton")
+
+
 def loaders(rank: int) -> None:
     data = torch.utils.data.TensorDataset(torch.arange(4.0))
     for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True):
@@ -255,7 +277,7 @@ def extensions(rank: int) -> None:
 
 CHECKS = (
     *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
-    *(memory, optimizers, loaders, refusals, extensions),
+    *(memory, optimizers, kernels, loaders, refusals, extensions),
 )
 
 

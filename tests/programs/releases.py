@@ -90,7 +90,8 @@ def run(shardproof: str, python: str, target: str, of: Set) -> Dict[str, str]:
 def verdicts(document: Dict[str, Any], names: Tuple[str, ...]) -> Dict[str, str]:
     """Returns what the document of a run says of each layout."""
     if "error" in document or document["findings"] or not document.get("layouts"):
-        said = document.get("error", {}).get("numbers") or (document.get("findings") or [{"sentence": "?"}])[0]["sentence"]
+        first = (document.get("findings") or [{"sentence": "nothing is compared"}])[0]["sentence"]
+        said = document["error"]["numbers"] if "error" in document else first
         return {name: "one rank does not run: " + said for name in names}
     lines = [line.partition(": ") for line in sentences.of_layouts(document)]
     said_of = {name: said for name, _, said in lines}

@@ -1,5 +1,5 @@
-"""A plugin of pytest for tests that virtual ranks run together (megatron_tests.py): it writes how each test ends on this
-rank, and has all ranks begin each test together.
+"""A plugin of pytest for tests that virtual ranks run together (megatron_tests.py): it writes how each test ends on
+this rank, and has all ranks begin each test together.
 
     shardproof run --ranks 8 -- python -m pytest -p tests_of_rank FILE...
 
@@ -76,7 +76,8 @@ def pytest_configure(config: Any) -> None:
 
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
-        _report.write(test=report.nodeid, how="failed", kind="Collect", text=str(report.longrepr)[-_MOST_TEXT:], places=[])
+        text = str(report.longrepr)[-_MOST_TEXT:]
+        _report.write(test=report.nodeid, how="failed", kind="Collect", text=text, places=[])
 
 
 @pytest.hookimpl(trylast=True)
@@ -111,8 +112,8 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     before = _report.ended
     if before and _HOWS.index(before["how"]) >= _HOWS.index(result.outcome):
         return
-    how = "skipped" if result.outcome == "skipped" else result.outcome
-    _report.ended = {"test": item.nodeid, "how": how, **_said_of(call.excinfo if how != "passed" else None)}
+    error = call.excinfo if result.outcome != "passed" else None
+    _report.ended = {"test": item.nodeid, "how": result.outcome, **_said_of(error)}
 
 
 def _too_long(*_: Any) -> None:

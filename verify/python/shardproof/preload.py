@@ -1,7 +1,8 @@
 """Imports modules before the ranks are forked, so that not each rank imports them: torch, those parts of torch that
 this client changes or that every optimizer imports, and those that ranks of a run before have imported. Modules of the
 program are left to the ranks, because they may read RANK when they are imported, unless the user names them in the file
-of SHARDPROOF_PRELOAD. What is imported lives as long as the ranks do, so the collector of garbage never looks at it: not while it is imported, and not in the ranks.
+of SHARDPROOF_PRELOAD. What is imported lives as long as the ranks do, so the collector of garbage never looks at it: not
+while it is imported, and not in the ranks.
 """
 
 import contextlib

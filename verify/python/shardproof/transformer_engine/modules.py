@@ -49,9 +49,12 @@ def _public(module: Any) -> Dict[str, Any]:
 
 
 _RECIPES = "DelayedScaling Float8CurrentScaling Float8BlockScaling MXFP8BlockScaling NVFP4BlockScaling"
+_OF_8_BITS = "fp8 mxfp8 fp8_block_scaling nvfp4".split()
 _OF_FP8 = {
     **_contexts("fp8_autocast fp8_model_init autocast quantized_model_init"),
     **_named(not_played.FP8GlobalStateManager),
+    **{f"check_{kind}_support": not_played.has_no_fp8 for kind in _OF_8_BITS},
+    **{f"is_{kind}_available": not_played.is_not_available for kind in _OF_8_BITS},
 }
 _BASE = {
     "TransformerEngineBaseModule": Layer,

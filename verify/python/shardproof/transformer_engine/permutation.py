@@ -1,7 +1,7 @@
 """Tokens in the order of their experts, and back.
 
-Shapes  x [tokens, hidden]; routing_map and probs [tokens, experts]. A map of rows is [2, rows]: the token and the expert
-        of each row, ordered by expert and then by token. The row of a padded place has the token -1.
+Shapes  x [tokens, hidden]; routing_map and probs [tokens, experts]. A map of rows is [2, rows]: the token and the
+        expert of each row, ordered by expert and then by token. The row of a padded place has the token -1.
 Exact   sums over the rows of a token are made in f32, or f64 for f64.
 """
 
