@@ -195,6 +195,15 @@ def generators(rank: int) -> None:
     close(found, torch.rand(3, generator=second), "rand of a generator")
 
 
+def states(rank: int) -> None:
+    """The state of a generator, as Megatron takes it: it has torch begin to use the GPU first."""
+    torch.cuda._lazy_init()
+    state = torch.cuda.default_generators[rank].get_state()
+    first = torch.rand(3, device="cuda")
+    torch.cuda.default_generators[rank].set_state(state)
+    close(torch.rand(3, device="cuda"), first, "rand from a state")
+
+
 def files(rank: int) -> None:
     file = io.BytesIO()
     torch.save({"a": torch.arange(3.0)}, file)
@@ -276,7 +285,7 @@ def extensions(rank: int) -> None:
 
 
 CHECKS = (
-    *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
+    *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, states, files),
     *(memory, optimizers, kernels, loaders, refusals, extensions),
 )
 

@@ -221,7 +221,8 @@ def _refused_class(name: str) -> type:
 
 def _refuse_gpu() -> None:
     """Is called by torch before it first uses a GPU. A program that calls it itself goes on to what is played."""
-    if not sys._getframe(1).f_code.co_filename.startswith(os.path.dirname(torch.__file__)):
+    code = sys._getframe(1).f_code  # of the program also where C++ has called this
+    if "_lazy_init" in code.co_names and not code.co_filename.startswith(os.path.dirname(torch.__file__)):
         return
     raise NotServed(f"a use of the GPU that is not played, in {devices.caller()}")
 
