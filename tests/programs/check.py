@@ -15,6 +15,7 @@ processes at times. A table at the end has the seconds of each part.
   held      our model of a GPT is Megatron's: values and calls (held.py); with the word `held` or `all` all rows, else four
   exam      faults that are planted in tiny_gpt.py on a layout are noticed
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
+  page      releases.py writes a page of what it has found
   tests     megatron_tests.py tells how made_up_tests.py end: passed, failed by kinds, skipped, and stopped
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
@@ -105,6 +106,11 @@ MADE_UP = (  # what is said of made_up_tests.py: counts of the table, and what i
     "started again after tests/unit_tests/optimizer/test_made_up.py::test_takes_too_long",
     "test_fails_on_one_rank | AssertionError",
 )
+FOUND = {  # by releases.py: what is said of two layouts, and rows of the page
+    "0.12.3": {"dense layers": {"tp2": "holds", "pp2": "refused: it does not import"}},
+    "0.19.2": {"dense layers": {"tp2": "wrong: the loss in step 0: it differs", "pp2": "refused: it does not import"}},
+}
+ROWS = ("| tp2 | holds | WRONG 1 |", "| pp2 | refused 2 | refused 2 |", "1. wrong: the loss in step 0: it differs")
 EXAMINED = ("tp2 sp", "tiny_gpt", 6)  # layouts, program, faults
 NAMED = "dp2; dp4"  # layouts of named_values.py
 MARKED = {  # by the mistake of marked_test.py: what the test that fails says
@@ -385,6 +391,17 @@ def made_up_tests() -> str:
     return "" if done.returncode == 1 and not missing else f"exit code {done.returncode}, without {missing}\n{done.stdout}"
 
 
+def page_of_releases() -> str:
+    """Returns what is wrong with the page of made-up results."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
+            json.dump({"torch": "2", "results": FOUND}, file)
+        command = [sys.executable, *program("releases"), "--page", folder]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    is_right = done.returncode == 0 and all(row in done.stdout for row in ROWS)
+    return "" if is_right else f"exit code {done.returncode}\n{done.stdout}"
+
+
 def wheel() -> str:
     """Returns what is wrong with the wheel in a fresh environment."""
     command = [sys.executable, *program("wheel"), *sys.argv[1:3]]
@@ -473,6 +490,7 @@ def all_checks() -> List[Check]:
     checks.append(Check("held", "held", lambda: held.checked(*sys.argv[1:3], bool({"held", "all"} & set(sys.argv[3:])))))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
+    checks.append(Check("page", "page of releases", page_of_releases))
     checks.append(Check("tests", "made_up_tests", made_up_tests))
     for mistake in MARKED:
         checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m), mistake in ("", "no_sum")))

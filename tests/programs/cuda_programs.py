@@ -285,7 +285,8 @@ def extensions(rank: int) -> None:
 
 
 CHECKS = (
-    *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, states, files),
+    *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
+    states,
     *(memory, optimizers, kernels, loaders, refusals, extensions),
 )
 

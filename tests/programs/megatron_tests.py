@@ -229,8 +229,8 @@ def run_once(start: Start, files: List[str], known: Dict[str, Any]) -> Tuple[Dic
 def run_all(given: argparse.Namespace) -> None:
     command = (
         *(os.path.abspath(given.shardproof), "run", "--no-gpu", "--ranks", str(given.ranks), "--format", "json", "--"),
-        *(os.path.abspath(given.python), "-m", "pytest", "-p", "tests_of_rank", "-p", "no:cacheprovider", "-q", "--tb=no"),
-        "--continue-on-collection-errors",
+        *(os.path.abspath(given.python), "-m", "pytest", "-p", "tests_of_rank", "-p", "no:cacheprovider"),
+        *("-q", "--tb=no", "--continue-on-collection-errors"),
     )
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     checkout, folder = os.path.abspath(given.checkout), os.path.abspath(given.folder)

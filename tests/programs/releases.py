@@ -1,14 +1,15 @@
 """Compares layouts of tiny_gpt.py with one rank over releases of megatron-core, and makes the page of the manual.
 
-    releases.py SHARDPROOF PYTHON FOLDER [RELEASE...]        writes FOLDER/results.json, and the page to standard output
-    releases.py --page FOLDER                                writes the page from what is there
+    releases.py [--only WORD] SHARDPROOF PYTHON FOLDER [RELEASE...]     writes FOLDER/results.json, and the page
+    releases.py --page FOLDER                                           writes the page from what is there
 
-Each release is installed from PyPI into FOLDER/RELEASE, unless it is there. Results of other releases are kept. A row
-of a table is one run: `PYTHONPATH=FOLDER/RELEASE shardproof run --layouts LAYOUT -- python tiny_gpt.py OPTIONS`.
-Errors  exit code 1: PyPI has no such release. A release that does not import, or does not run on one rank, is told in
-        its column.
+Each release is installed from PyPI into FOLDER/RELEASE, unless it is there. With --only, the models whose name has the
+word are run. Other results are kept. The page goes to standard output. A field of a table is one run:
+`PYTHONPATH=FOLDER/RELEASE shardproof run --layouts LAYOUT -- python tiny_gpt.py OPTIONS`.
+Errors  a release that PyPI does not have, does not import, or does not run on one rank, is told in its column.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ RELEASES = "0.12.3 0.13.1 0.14.0 0.15.3 0.16.1 0.17.1 0.18.2 0.19.2".split()
 LONGEST = 1800  # seconds of one run; chosen
 WIDTH = 108  # of a line of the page
 HOLDS = "holds"
+RESULTS = "results.json"  # in the folder
 
 
 class Set(NamedTuple):
@@ -63,17 +65,19 @@ def installed(python: str, folder: str, release: str) -> str:
     target = os.path.join(folder, release)
     if not os.path.isdir(os.path.join(target, "megatron", "core")):
         pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target", target]
-        subprocess.run([*pip, f"megatron-core=={release}"], check=True)
+        subprocess.run([*pip, f"megatron-core=={release}"], check=False)
     return target
 
 
 def run(shardproof: str, python: str, target: str, of: Set) -> Dict[str, str]:
     """Returns what is said of each layout: "holds", or what is wrong."""
+    if not os.path.isdir(target):
+        return {name: "refused: this Python installs no such release" for name in of.layouts}
     program = os.path.join(HERE, "tiny_gpt.py")
     layouts = ["--layouts", "; ".join(of.layouts), "--format", "json"]
     done = subprocess.run(
         [shardproof, "run", "--no-gpu", *layouts, "--", python, program, *of.options.split()],
-        env={**os.environ, "PYTHONPATH": target},
+        env={**os.environ, "PYTHONPATH": target, "PYTHONDONTWRITEBYTECODE": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,8 +129,12 @@ def page(results: Dict[str, Dict[str, Dict[str, str]]], torch: str) -> str:
         "```",
     ]
     for of in SETS:
-        options = f"`{of.options}`" if of.options else "none"
-        text += [f"\n## {of.name[0].upper() + of.name[1:]}\n", f"Options: {options}\n"]
+        if not any(of.name in results[release] for release in releases):
+            continue
+        text.append(f"\n## {of.name[0].upper() + of.name[1:]}\n")
+        if of.options:
+            words = textwrap.wrap(of.options, WIDTH - 2, break_on_hyphens=False)
+            text += ["OPTIONS:\n", "```", " \\\n".join(words), "```\n"]
         text.append(f"| layout | {' | '.join(releases)} |\n|---|{'---|' * len(releases)}")
         for name in of.layouts:
             cells = [cell(results[release].get(of.name, {}).get(name, ""), notes) for release in releases]
@@ -137,26 +145,43 @@ def page(results: Dict[str, Dict[str, Dict[str, str]]], torch: str) -> str:
     return "\n".join(text) + "\n"
 
 
-def main() -> int:
-    words = sys.argv[1:]
-    folder = os.path.abspath(words[1] if words[0] == "--page" else words[2])
-    path = os.path.join(folder, "results.json")
-    kept: Dict[str, Any] = {"torch": "", "results": {}}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            kept = json.load(file)
-    if words[0] != "--page":
-        shardproof, python, _, *releases = words
-        asked = [python, "-c", "import torch; print(torch.__version__.partition('+')[0])"]
-        kept["torch"] = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        for release in releases or RELEASES:
-            target = installed(python, folder, release)
-            of_release = kept["results"].setdefault(release, {})
-            for of in SETS:
-                of_release[of.name] = run(shardproof, python, target, of)
+def kept_in(path: str) -> Dict[str, Any]:
+    if not os.path.exists(path):
+        return {"torch": "", "results": {}}
+    with open(path, encoding="utf-8") as file:
+        return dict(json.load(file))
+
+
+def run_all(given: argparse.Namespace) -> None:
+    """Runs the models on all layouts, and writes what was found after each."""
+    folder = os.path.abspath(given.folder)
+    path = os.path.join(folder, RESULTS)
+    os.makedirs(folder, exist_ok=True)
+    kept = kept_in(path)
+    asked = [given.python, "-c", "import torch; print(torch.__version__.partition('+')[0])"]
+    kept["torch"] = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    for release in given.releases or RELEASES:
+        target = installed(given.python, folder, release)
+        of_release = kept["results"].setdefault(release, {})
+        for of in SETS:
+            if given.only in of.name:
+                of_release[of.name] = run(given.shardproof, given.python, target, of)
                 print(f"{release}, {of.name}: {of_release[of.name]}", file=sys.stderr, flush=True)
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump(kept, file, indent=1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    if sys.argv[1] != "--page":
+        parser.add_argument("--only", default="")
+        for name in ("shardproof", "python", "folder"):
+            parser.add_argument(name)
+        parser.add_argument("releases", nargs="*")
+        run_all(parser.parse_args())
+    else:
+        parser.add_argument("--page", dest="folder")
+    kept = kept_in(os.path.join(parser.parse_args().folder, RESULTS))
     print(page(kept["results"], kept["torch"]), end="")
     return 0
 
