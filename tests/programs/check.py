@@ -15,6 +15,8 @@ processes at times. A table at the end has the seconds of each part.
   held      our model of a GPT is Megatron's: values and calls (held.py); with the word `held` or `all` all rows, else four
   exam      faults that are planted in tiny_gpt.py on a layout are noticed
   marked    marked_test.py: tests on layouts pass under pytest, and fail by what is wrong with them
+  page      releases.py writes a page of what it has found
+  tests     megatron_tests.py tells how made_up_tests.py end: passed, failed by kinds, skipped, and stopped
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
   hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children;
@@ -28,6 +30,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -96,6 +99,18 @@ AGAINST_WHOLE = (
     (2, "ddp --mistake twice", "down.bias in step 0 on ranks 0, 1: it is 2 times"),
     (2, "fsdp2 --mistake other_beta", "the exp_avg_sq of norm.weight after step 0 on rank 1: it is 10 times"),
 )
+MADE_UP = (  # what is said of made_up_tests.py: counts of the table, and what is told beside it
+    "| all | 10 | 4 | 5 | 1 | 44 % | 1 | 0 | 0 | 2 | 2 |",
+    "run again: tests/unit_tests/optimizer/test_made_up.py::test_fails_behind_it",
+    "started again after tests/unit_tests/optimizer/test_made_up.py::test_stops",
+    "started again after tests/unit_tests/optimizer/test_made_up.py::test_takes_too_long",
+    "test_fails_on_one_rank | AssertionError",
+)
+FOUND = {  # by releases.py: what is said of two layouts, and rows of the page
+    "0.12.3": {"dense layers": {"tp2": "holds", "pp2": "refused: it does not import"}},
+    "0.19.2": {"dense layers": {"tp2": "wrong: the loss in step 0: it differs", "pp2": "refused: it does not import"}},
+}
+ROWS = ("| tp2 | holds | WRONG 1 |", "| pp2 | refused 2 | refused 2 |", "1. wrong: the loss in step 0: it differs")
 EXAMINED = ("tp2 sp", "tiny_gpt", 6)  # layouts, program, faults
 NAMED = "dp2; dp4"  # layouts of named_values.py
 MARKED = {  # by the mistake of marked_test.py: what the test that fails says
@@ -363,6 +378,30 @@ def marked(mistake: str) -> str:
     return "" if done.returncode == (1 if mistake else 0) and is_told else f"exit code {done.returncode}\n{done.stdout}"
 
 
+def made_up_tests() -> str:
+    """Returns what is wrong with what is said of tests of a made-up checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        tests = os.path.join(folder, "checkout", "tests", "unit_tests", "optimizer")
+        os.makedirs(tests)
+        shutil.copy(program("made_up_tests")[0], os.path.join(tests, "test_made_up.py"))
+        words = ["--ranks", "2", "--longest", "60", *sys.argv[1:3], os.path.join(folder, "checkout"), os.path.join(folder, "out")]
+        command = [sys.executable, *program("megatron_tests"), *words]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LONGEST)
+    missing = [said for said in MADE_UP if said not in done.stdout]
+    return "" if done.returncode == 1 and not missing else f"exit code {done.returncode}, without {missing}\n{done.stdout}"
+
+
+def page_of_releases() -> str:
+    """Returns what is wrong with the page of made-up results."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "results.json"), "w", encoding="utf-8") as file:
+            json.dump({"torch": "2", "results": FOUND}, file)
+        command = [sys.executable, *program("releases"), "--page", folder]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    is_right = done.returncode == 0 and all(row in done.stdout for row in ROWS)
+    return "" if is_right else f"exit code {done.returncode}\n{done.stdout}"
+
+
 def wheel() -> str:
     """Returns what is wrong with the wheel in a fresh environment."""
     command = [sys.executable, *program("wheel"), *sys.argv[1:3]]
@@ -451,6 +490,8 @@ def all_checks() -> List[Check]:
     checks.append(Check("held", "held", lambda: held.checked(*sys.argv[1:3], bool({"held", "all"} & set(sys.argv[3:])))))
     checks.append(Check("exam", "exam of tiny_gpt", lambda: exam(*EXAMINED)))
     checks.append(Check("wheel", "wheel", wheel))
+    checks.append(Check("page", "page of releases", page_of_releases))
+    checks.append(Check("tests", "made_up_tests", made_up_tests, False))
     for mistake in MARKED:
         checks.append(Check("marked", f"marked_test {mistake}".rstrip(), lambda m=mistake: marked(m), mistake in ("", "no_sum")))
     for kind, line in lines_of_mistakes().items():

@@ -8,6 +8,7 @@ from typing import Callable
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 
 GLOO = "import torch.distributed as d; d.init_process_group('gloo', store=d.HashStore(), rank=0, world_size=1)"
 
@@ -19,6 +20,10 @@ def code_of(child: Callable[[], object]) -> int:
         child()
         sys.exit(0)
     return os.WEXITSTATUS(os.waitpid(process, 0)[1])
+
+
+def helps(number: int, text: str) -> None:
+    print(text, number)
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -40,6 +45,7 @@ def main() -> None:
     helper.start()
     helper.join()
     assert helper.exitcode == 0
+    mp.start_processes(helps, ("a helper of torch",), nprocs=1, start_method="fork")
     work.wait()
     assert x.item() == dist.get_world_size()
     other = subprocess.run([sys.executable, "-c", GLOO], capture_output=True, text=True, check=False)

@@ -14,6 +14,11 @@ import torch.nn as nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+try:
+    import triton.language as tl
+except ImportError:  # there is none for this platform
+    tl = None
+
 SEED = 7
 warnings.simplefilter("ignore", FutureWarning)  # of names that programs still use
 
@@ -190,6 +195,15 @@ def generators(rank: int) -> None:
     close(found, torch.rand(3, generator=second), "rand of a generator")
 
 
+def states(rank: int) -> None:
+    """The state of a generator, as Megatron takes it: it has torch begin to use the GPU first."""
+    torch.cuda._lazy_init()
+    state = torch.cuda.default_generators[rank].get_state()
+    first = torch.rand(3, device="cuda")
+    torch.cuda.default_generators[rank].set_state(state)
+    close(torch.rand(3, device="cuda"), first, "rand from a state")
+
+
 def files(rank: int) -> None:
     file = io.BytesIO()
     torch.save({"a": torch.arange(3.0)}, file)
@@ -220,6 +234,23 @@ def optimizers(rank: int) -> None:
         results.append(weight.detach())
     for result in results[1:]:
         close(result, results[0], "AdamW")
+
+
+if tl is not None:
+
+    def squared(x: Any, y: Any, size: Any, BLOCK: tl.constexpr) -> None:
+        places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        row = tl.load(x + places, mask=places < size)
+        tl.store(y + places, row * row, mask=places < size)
+
+
+def kernels(rank: int) -> None:
+    """A kernel of Triton, whose last block has fewer elements."""
+    if tl is None:
+        return
+    x, y = torch.arange(10.0, device="cuda"), torch.full((12,), -1.0, device="cuda")
+    importlib.import_module("triton").jit(squared)[(2,)](x, y, 10, BLOCK=8)
+    close(y, torch.cat([x * x, torch.full((2,), -1.0)]), "kernel of Triton")
 
 
 def loaders(rank: int) -> None:
@@ -255,7 +286,8 @@ def extensions(rank: int) -> None:
 
 CHECKS = (
     *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
-    *(memory, optimizers, loaders, refusals, extensions),
+    states,
+    *(memory, optimizers, kernels, loaders, refusals, extensions),
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import torch
 import torch.distributed as dist
 import transformer_engine.pytorch as te
+from transformer_engine.pytorch import ops, permutation, router
 from transformer_engine.pytorch.attention.rope import apply_rotary_pos_emb
 from transformer_engine.pytorch.cross_entropy import parallel_cross_entropy
 from transformer_engine.pytorch.distributed import CudaRNGStatesTracker
@@ -192,6 +193,101 @@ def grouped(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         judge.close("main_grad of GroupedLinear", weight.main_grad, 1 + dy[rows].t() @ whole[rows], dtype)
         judge.true("mark of main_grad", weight.grad_added_to_main_grad)
         first += size
+
+
+def permutations(judge: Judge, group: Group, dtype: torch.dtype) -> None:
+    whole, chances = drawn(71, 6, 8), drawn(72, 6, 4).abs()
+    chosen = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]]).bool()
+    rows = [(token, expert) for expert in range(4) for token in range(6) if chosen[token, expert]]
+    x, probs = leaf(whole, dtype), leaf(chances, dtype)
+    found, found_probs, order = permutation.moe_permute_with_probs(x, probs, chosen, len(rows))
+    judge.close("rows of experts", found, torch.stack([whole[token] for token, _ in rows]), dtype)
+    judge.close("chances of rows", found_probs, torch.stack([chances[place] for place in rows]), dtype)
+    judge.true("rows without chances", torch.equal(permutation.moe_permute(x, chosen)[0], found))
+    back = permutation.moe_unpermute(found, order, probs, x.shape)
+    shares = (chances * chosen).sum(1, keepdim=True)
+    judge.close("sum of the rows of tokens", back, whole * shares, dtype)
+    dy = drawn(73, 6, 8)
+    back.backward(dy.to(dtype))
+    judge.close("gradient of tokens", x.grad, dy * shares, dtype)
+    judge.close("gradient of chances", probs.grad, (dy * whole).sum(1, keepdim=True) * chosen, dtype)
+    sizes = chosen.sum(0)
+    padded, _, order, _, wanted = permutation.moe_permute_and_pad_with_probs(x, probs, chosen, sizes, 4)
+    judge.true("padded sizes", wanted.tolist() == [4, 4, 4, 4] and padded.shape[0] == 16)
+    judge.true("padded rows", not padded[[3, 5, 6, 7, 11, 14, 15]].any())
+    judge.close("sum of padded rows", permutation.moe_unpermute(padded, order, None, x.shape), whole * chosen.sum(1, True), dtype)
+    chunks = permutation.moe_sort_chunks_by_index(x, torch.tensor([1, 2, 3]), torch.tensor([2, 0, 1]))
+    judge.close("sorted chunks", chunks, whole[[3, 4, 5, 0, 1, 2]], dtype)
+
+
+def routed(row: List[float], bias: List[float], topk: int, groups: int) -> Dict[int, float]:
+    """The scores of the chosen experts by sigmoid: those of the better half of the groups."""
+    scores = [1 / (1 + 2.718281828459045**-value) for value in row]
+    ranked = [score + other for score, other in zip(scores, bias)]
+    width = len(row) // groups
+    best = [sum(sorted(ranked[at : at + width])[-topk * 2 // groups :]) for at in range(0, len(row), width)]
+    kept = sorted(range(groups), key=best.__getitem__)[-groups // 2 :]
+    experts = sorted((e for e in range(len(row)) if e // width in kept), key=ranked.__getitem__)[-topk:]
+    total = sum(scores[e] for e in experts)
+    return {e: 2.5 * scores[e] / total for e in experts}
+
+
+def routers(judge: Judge, group: Group, dtype: torch.dtype) -> None:
+    if dtype == torch.bfloat16:  # in which scores are equal
+        return
+    whole, bias = drawn(74, 5, 8), drawn(75, 8)
+    found, chosen = router.fused_topk_with_score_function(whole.to(dtype), 4, False, 4, 2, 2.5, "sigmoid", bias.to(dtype))
+    for token, row in enumerate(whole.tolist()):
+        wanted = routed(row, bias.tolist(), 4, 4)
+        judge.true("chosen experts", chosen[token].nonzero().flatten().tolist() == sorted(wanted))
+        values = torch.tensor([wanted.get(e, 0.0) for e in range(8)], dtype=torch.float64)
+        judge.close("chances of experts", found[token], values, dtype)
+    for is_before in (False, True):
+        logits, wanted_logits = leaf(whole, dtype), leaf(whole)
+        found, chosen = router.fused_topk_with_score_function(logits, 3, is_before, None, None, None, "softmax", None)
+        weights = wanted_logits.exp() * (1 if is_before else chosen)
+        wanted_chances = weights / weights.sum(1, keepdim=True) * chosen
+        judge.close("chances by softmax", found, wanted_chances, dtype)
+        (found * drawn(76, 5, 8).to(dtype)).sum().backward()
+        (wanted_chances * drawn(76, 5, 8)).sum().backward()
+        judge.close("gradient of logits", logits.grad, wanted_logits.grad, dtype)
+    chosen, scores = router.fused_compute_score_for_moe_aux_loss(whole.to(dtype), 2, "sigmoid")
+    plain = 1 / (1 + (-whole).exp())
+    judge.close("scores of a loss", scores, plain / plain.sum(1, keepdim=True), dtype)
+    loss = router.fused_moe_aux_loss(scores, chosen.sum(0), 5, 8, 2, 0.5)
+    wanted_loss = ((plain / plain.sum(1, keepdim=True)).sum(0) * chosen.sum(0)).sum() * 8 * 0.5 / (2 * 5 * 5)
+    judge.close("loss of balance", loss, wanted_loss, dtype)
+
+
+def sequences(judge: Judge, group: Group, dtype: torch.dtype) -> None:
+    """A gated MLP with a norm, as Megatron makes it, on tokens that are divided over ranks."""
+    whole, dy, up, down = drawn(77, 8, 4), drawn(78, 8, 4), drawn(79, 16, 4), drawn(80, 4, 8)
+    parts = [group.of(x, 0) for x in up.chunk(2)]
+    layers = (
+        ops.BasicLinear(4, 16, dtype=dtype, tensor_parallel_mode="column", tensor_parallel_group=group.group, sequence_parallel=True),
+        ops.BasicLinear(8 // group.size, 4, dtype=dtype),
+    )
+    set_to(layers[0].weight, torch.cat(parts))
+    set_to(layers[1].weight, group.of(down, 1))
+    steps = (ops.MakeExtraOutput(), ops.RMSNorm(4, eps=EPS, dtype=dtype), layers[0], ops.SwiGLU(), layers[1])
+    x = leaf(group.of(whole, 0), dtype)
+    found, kept = ops.Sequential(*steps, ops.ReduceScatter(group.group))(x)
+    found.backward(group.of(dy, 0).to(dtype))
+    wanted_x = leaf(whole)
+    gate, value = (norm_of(wanted_x, torch.ones(4, dtype=torch.float64), None) @ up.t()).chunk(2, -1)
+    wanted = (gate / (1 + (-gate).exp()) * value) @ down.t()
+    wanted.backward(dy)
+    judge.true("a further output", torch.equal(kept, x))
+    loose = dtype if dtype == torch.float64 else torch.bfloat16  # five layers of rounding
+    judge.close("a sequence", found, group.of(wanted, 0), loose)
+    judge.close("gradient of a sequence", x.grad, group.of(wanted_x.grad, 0), loose)
+    total = ops.AllReduce(group.group)(leaf(group.of(whole, 0), dtype))
+    judge.close("sum of a sequence", total, sum(whole.chunk(group.size, 0)), dtype)
+    gelu = 0.5 * whole * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (whole + 0.044715 * whole**3)))
+    judge.close("gelu", ops.GELU()(whole.to(dtype)), gelu, dtype)
+    blocks = ops.ScaledSwiGLU(glu_interleave_size=1)(whole.to(dtype), dy[:, 0].to(dtype))
+    gate, value = whole[:, 0::2], whole[:, 1::2]
+    judge.close("scaled blocks", blocks, gate / (1 + (-gate).exp()) * value * dy[:, :1], dtype)
 
 
 def attention_of(q: Tensor, k: Tensor, v: Tensor, sees: Tensor, kept: Any = 1.0) -> Tensor:
@@ -409,7 +505,7 @@ def refusals(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         ("TransformerLayer", lambda: te.TransformerLayer(2, 2, 2)),
         (
             "cp_comm_type",
-            lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.ops.GELU(),
+            lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.LayerNormMLP(2, 2),
         ),
     ):
         try:
@@ -430,6 +526,9 @@ FAMILIES: Dict[str, Callable[[Judge, Group, torch.dtype], None]] = {
     "optimizers": optimizers,
     "random_states": random_states,
     "refusals": refusals,
+    "permutations": permutations,
+    "routers": routers,
+    "sequences": sequences,
 }
 
 
@@ -489,6 +588,12 @@ DEFECTS: Dict[str, Tuple[str, str, str, Callable[[Any], Any]]] = {  # family, mo
         lambda f: lambda self, p, g: f(self, p, {**g, "bias_correction": False}),
     ),
     "same_numbers": ("random_states", "random_states", "CudaRNGStatesTracker.fork", forgetful),
+    "order_of_tokens": ("permutations", "permutation", "_rows_of", lambda f: lambda m, n: m.nonzero().t()),
+    "equal_chances": ("permutations", "permutation", "_taken_probs", lambda f: lambda p, rows: f(p, rows) * 0 + 1),
+    "all_groups": ("routers", "router", "_chosen", lambda f: lambda scores, topk, *_: f(scores, topk, None, None)),
+    "any_sum": ("routers", "router", "_normalized", lambda f: lambda scores: scores),
+    "no_sum_behind": ("sequences", "ops", "ReduceScatter._there", lambda f: without_sum),
+    "plain_gelu": ("sequences", "ops", "GELU._function", lambda f: torch.nn.functional.gelu),
     "no_refusal": ("refusals", "layer", "refuse", lambda f: lambda *a, **k: None),
 }
 

@@ -1,6 +1,6 @@
 """Makes a virtual environment with what the programs of this folder import: torch and megatron-core from PyPI.
 
-    environment.py FOLDER
+    environment.py FOLDER [tests]        with the word, also what Megatron's own tests import (megatron_tests.py)
 
 The folder is made anew, unless it has what is wanted. Its size is 5.4 GB, because torch for Linux brings the
 libraries of its GPU, without which it is not imported.
@@ -16,6 +16,10 @@ from typing import List, Optional
 
 WANTED = ("torch==2.15.0", "numpy", "packaging", "psutil", "setuptools", "pytest")
 ALONE = ("megatron-core==0.19.2",)  # without what it depends on
+FOR_TESTS = (
+    *("click", "einops", "griffe", "mock", "ninja", "omegaconf", "pydantic", "pytest-mock", "pyyaml", "requests"),
+    *("tqdm", "transformers", "wrapt"),
+)
 NEWEST_FIRST = ("python3.13", "python3.12")
 
 
@@ -40,7 +44,8 @@ def interpreter() -> Optional[str]:
 
 def main() -> int:
     folder = sys.argv[1]
-    done = os.path.join(folder, "has " + " ".join(WANTED + ALONE).replace("/", "_"))
+    wanted = WANTED + (FOR_TESTS if sys.argv[2:] == ["tests"] else ())
+    done = os.path.join(folder, "has " + " ".join(wanted + ALONE).replace("/", "_"))
     if os.path.exists(done):
         return 0
     python = interpreter()
@@ -49,7 +54,7 @@ def main() -> int:
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     pip = [os.path.join(folder, "bin", "python"), "-m", "pip", "install", "--quiet", "--no-compile", "--retries", "3"]
-    steps = ([python, "-m", "venv", folder], [*pip, *WANTED], [*pip, "--no-deps", *ALONE])
+    steps = ([python, "-m", "venv", folder], [*pip, *wanted], [*pip, "--no-deps", *ALONE])
     for step in steps:
         if subprocess.run(step, check=False).returncode != 0:
             print(f"failed: {' '.join(step)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """A stand-in for torch.cuda on a machine without a GPU: what a program puts on its GPU stays on the CPU, streams and
 events do nothing, and the generator of the device is that of the CPU.
 
-Calls   install() once in a rank's process, before the program runs.
+Calls   install() once, before the program runs, in the process that forks the ranks; be() in the rank's own.
 Exact   computes what the CPU computes. It measures neither memory nor time: both are 0.
 Errors  NotServed: what only a GPU has, with its name.
 """
@@ -9,6 +9,8 @@ Errors  NotServed: what only a GPU has, with its name.
 import contextlib
 import importlib
 import inspect
+import os
+import sys
 import threading
 import types
 from typing import Any, Dict, Iterator, Tuple
@@ -135,19 +137,17 @@ def _giving(value: Any) -> Any:
 class _Generators:
     """The generators of all devices, each of which is that of the CPU."""
 
-    def __init__(self, ranks: int) -> None:
-        self._ranks = ranks
-
     def __len__(self) -> int:
-        return self._ranks
+        return _devices[0]
 
     def __getitem__(self, number: int) -> torch.Generator:
-        if not -self._ranks <= number < self._ranks:
-            raise IndexError(f"device {number}: there are {self._ranks}")
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"device {number}: there are {len(self)}")
         return torch.default_generator
 
 
 _current = [0]  # the number of the device that the program has set
+_devices = [1]  # how many there are
 
 
 def _number(device: Any) -> int:
@@ -220,7 +220,10 @@ def _refused_class(name: str) -> type:
 
 
 def _refuse_gpu() -> None:
-    """Is called by torch before it first uses a GPU."""
+    """Is called by torch before it first uses a GPU. A program that calls it itself goes on to what is played."""
+    code = sys._getframe(1).f_code  # of the program also where C++ has called this
+    if "_lazy_init" in code.co_names and not code.co_filename.startswith(os.path.dirname(torch.__file__)):
+        return
     raise NotServed(f"a use of the GPU that is not played, in {devices.caller()}")
 
 
@@ -241,7 +244,7 @@ _ZERO = (
 ).split()
 
 
-def _generators(ranks: int) -> Dict[str, Any]:
+def _generators() -> Dict[str, Any]:
     """Returns the functions of random numbers, by name."""
     return {
         "manual_seed": lambda seed: torch.default_generator.manual_seed(seed),
@@ -253,16 +256,16 @@ def _generators(ranks: int) -> Dict[str, Any]:
         "initial_seed": lambda: torch.initial_seed(),
         "seed": lambda: torch.seed(),
         "seed_all": lambda: torch.seed(),
-        "default_generators": _Generators(ranks),
+        "default_generators": _Generators(),
     }
 
 
-def _functions(ranks: int) -> Dict[str, Any]:
+def _functions() -> Dict[str, Any]:
     """Returns what torch.cuda is made of, by name."""
     return {
         **{name: _giving(None) for name in _NOTHING},
         **{name: _giving(0) for name in _ZERO},
-        **_generators(ranks),
+        **_generators(),
         "_lazy_init": _refuse_gpu,
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -270,7 +273,7 @@ def _functions(ranks: int) -> Dict[str, Any]:
         "is_tf32_supported": lambda: True,
         "is_current_stream_capturing": lambda: False,
         "can_device_access_peer": lambda *a, **k: True,
-        "device_count": lambda: ranks,
+        "device_count": lambda: _devices[0],
         "current_device": lambda: _current[0],
         "set_device": _set_device,
         "mem_get_info": cuda_memory.free_and_total,
@@ -307,11 +310,11 @@ def _functions(ranks: int) -> Dict[str, Any]:
     }
 
 
-def _of_accelerator(ranks: int) -> Dict[str, Any]:
+def _of_accelerator() -> Dict[str, Any]:
     """Returns what torch.accelerator is made of, by name."""
     return {
         "is_available": lambda: True,
-        "device_count": lambda: ranks,
+        "device_count": lambda: _devices[0],
         "current_device_index": lambda: _current[0],
         "current_device_idx": lambda: _current[0],
         "set_device_index": _set_device,
@@ -361,11 +364,16 @@ def _replace_streams() -> None:
         setattr(torch, name, devices.played_class(of_torch, make, kind))
 
 
-def install(rank: int, ranks: int) -> None:
-    """Puts the stand-in in the place of torch.cuda in this process."""
-    _current[0] = rank
+def be(rank: int, ranks: int) -> None:
+    """Has the program find so many devices, of which the current one is the rank's."""
+    _current[0], _devices[0] = rank, ranks
+
+
+def install() -> None:
+    """Puts the stand-in in the place of torch.cuda in this process and in those that it forks."""
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels of Triton run in its own interpreter
     _join_bases()
-    played = _functions(ranks)
+    played = _functions()
     modules = [torch.cuda] + [
         importlib.import_module("torch.cuda." + name) for name in "random memory streams graphs profiler".split()
     ]
@@ -378,7 +386,7 @@ def install(rank: int, ranks: int) -> None:
         setattr(torch.cuda, kind + "Tensor", getattr(torch, kind + "Tensor"))
     accelerator = getattr(torch, "accelerator", None)  # since torch 2.6
     for module in (accelerator, getattr(accelerator, "memory", None)):
-        for name, value in _of_accelerator(ranks).items():
+        for name, value in _of_accelerator().items():
             if module is not None and (module is accelerator or hasattr(module, name)):
                 setattr(module, name, value)
     for name in ("range_push", "range_pop", "mark"):

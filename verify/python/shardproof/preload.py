@@ -1,7 +1,8 @@
 """Imports modules before the ranks are forked, so that not each rank imports them: torch, those parts of torch that
 this client changes or that every optimizer imports, and those that ranks of a run before have imported. Modules of the
-program are left to the ranks, because they may read RANK when they are imported. What is imported lives as long as the
-ranks do, so the collector of garbage never looks at it: not while it is imported, and not in the ranks.
+program are left to the ranks, because they may read RANK when they are imported, unless the user names them in the file
+of SHARDPROOF_PRELOAD. What is imported lives as long as the ranks do, so the collector of garbage never looks at it: not
+while it is imported, and not in the ranks.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import os
 import sys
 from typing import Iterable, Tuple
 
+_BY_USER = "SHARDPROOF_PRELOAD"  # names a file with names of modules
 _PARTS = ("torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint", "torch._dynamo")
 
 
@@ -43,6 +45,14 @@ def _import_each(names: Iterable[str]) -> None:
 
 def parts_of_torch() -> None:
     _import_each(_PARTS)
+
+
+def parts_of_program() -> None:
+    """Imports the modules of the program that the user says to look at no rank, after the stand-ins are there."""
+    path = os.environ.get(_BY_USER)
+    if path:
+        with open(path, encoding="utf-8") as names:
+            _import_each(names.read().split())
 
 
 class Learned:

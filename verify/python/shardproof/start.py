@@ -181,8 +181,27 @@ class _Starter:
         if self.has_torch and not self.has_gpu:
             preload.parts_of_torch()
         self.learned = preload.Learned()
+        self.uses_gpu = False
+        self._is_prepared = False
         self.port = os.environ.get("MASTER_PORT", "")  # where the user sets it
         self.ranks: Dict[int, int] = {}  # by process
+
+    def prepare(self, settings: Dict[str, Any]) -> None:
+        """Puts stand-ins into torch before the first run, and imports what the program will import."""
+        if self._is_prepared or not self.has_torch:
+            return
+        self._is_prepared = True
+        self.uses_gpu = self.has_gpu and not settings["no_gpu"]
+        if not self.uses_gpu:
+            from . import cuda
+
+            cuda.install()
+        from . import compiled, transformer_engine
+
+        transformer_engine.install(self.uses_gpu)
+        compiled.install()
+        if not settings["publishes"]:  # then ranks change torch further
+            preload.parts_of_program()
 
 
 def _seed(rank: int) -> None:
@@ -214,15 +233,12 @@ def _be_rank(rank: int, run: _Run, starter: _Starter) -> int:
     link = Link(own.socket, own.segment)
     shardproof._link = link
     if starter.has_torch:
-        uses_gpu = starter.has_gpu and not settings["no_gpu"]
-        if not uses_gpu:
+        if not starter.uses_gpu:
             from . import cuda
 
-            cuda.install(rank % of_node, of_node)
-        from . import compiled, takeover, transformer_engine
+            cuda.be(rank % of_node, of_node)
+        from . import takeover
 
-        transformer_engine.install(uses_gpu)
-        compiled.install()
         takeover.install(link, f"/proc/self/fd/{run.store}")
         if settings["publishes"]:
             from . import exact, values
@@ -258,6 +274,7 @@ def _fork_rank(rank: int, run: _Run, starter: _Starter) -> int:
 def _start(run: _Run, starter: _Starter) -> None:
     """Forks the ranks of a run, and waits for them."""
     os.environ["MASTER_PORT"] = starter.port or str(_free_port())
+    starter.prepare(run.settings)
     for rank in range(len(run.ranks)):
         starter.ranks[_fork_rank(rank, run, starter)] = rank
     run.close_all_but(None)

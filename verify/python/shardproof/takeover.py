@@ -151,12 +151,12 @@ def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: b
 
 
 def _replace(module: Any, functions: Sequence[Any]) -> None:
-    """Replaces functions of a module, by name, also where other modules of torch hold them."""
+    """Replaces functions of a module, by name, also where other modules but this client's hold them."""
     originals = {id(getattr(module, name)): new for name, new in functions if hasattr(module, name)}
     for name, holder in list(sys.modules.items()):
-        if name.split(".")[0] != "torch" or holder is None:
+        if name.split(".")[0] == __package__:
             continue
-        for held, value in list(vars(holder).items()):
+        for held, value in list(getattr(holder, "__dict__", {}).items()):
             if id(value) in originals:
                 setattr(holder, held, originals[id(value)])
 

@@ -5,7 +5,7 @@ Exact   the version is one of which Megatron 0.19.2 asks for nothing that is not
 
 from typing import Any, Dict
 
-from . import not_played
+from . import not_played, ops, permutation, router
 from .attention import DotProductAttention
 from .cross_entropy import parallel_cross_entropy
 from .grouped_linear import GroupedLinear
@@ -42,19 +42,19 @@ def _contexts(names: str) -> Dict[str, Any]:
     return {name: not_played.quantized(name) for name in names.split()}
 
 
-_OPERATIONS = (
-    "Sequential FusibleOperation BasicLinear Linear Bias AllReduce AllGather ReduceScatter LayerNorm RMSNorm "
-    "MakeExtraOutput GELU GEGLU ReLU ReGLU SiLU SwiGLU ScaledSwiGLU GroupedLinear"
-)
+def _public(module: Any) -> Dict[str, Any]:
+    """Returns what a module of the stand-in defines."""
+    own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return {name: value for name, value in own.items() if getattr(value, "__module__", "") == module.__name__}
+
+
 _RECIPES = "DelayedScaling Float8CurrentScaling Float8BlockScaling MXFP8BlockScaling NVFP4BlockScaling"
-_PERMUTATIONS = (
-    "moe_permute moe_permute_with_probs moe_permute_and_pad_with_probs moe_sort_chunks_by_index "
-    "moe_sort_chunks_by_index_with_probs moe_unpermute"
-)
-_ROUTER = "fused_compute_score_for_moe_aux_loss fused_moe_aux_loss fused_topk_with_score_function"
+_OF_8_BITS = "fp8 mxfp8 fp8_block_scaling nvfp4".split()
 _OF_FP8 = {
     **_contexts("fp8_autocast fp8_model_init autocast quantized_model_init"),
     **_named(not_played.FP8GlobalStateManager),
+    **{f"check_{kind}_support": not_played.has_no_fp8 for kind in _OF_8_BITS},
+    **{f"is_{kind}_available": not_played.is_not_available for kind in _OF_8_BITS},
 }
 _BASE = {
     "TransformerEngineBaseModule": Layer,
@@ -88,7 +88,7 @@ MODULES: Dict[str, Dict[str, Any]] = {
     _P + ".fp8": _OF_FP8,
     _P + ".module": _LAYERS,
     _P + ".module.base": _BASE,
-    _P + ".ops": _classes(_OPERATIONS),
+    _P + ".ops": _public(ops),
     _P
     + ".optimizers": _named(
         FusedAdam,
@@ -97,8 +97,8 @@ MODULES: Dict[str, Dict[str, Any]] = {
         multi_tensor_l2norm,
         multi_tensor_scale,
     ),
-    _P + ".permutation": _functions(_PERMUTATIONS),
-    _P + ".router": _functions(_ROUTER),
+    _P + ".permutation": _public(permutation),
+    _P + ".router": _public(router),
     _P + ".tensor": _named(not_played.QuantizedTensor),
 }
 MODULES[_P + ".optimizers"]["multi_tensor_scale_tensor"] = multi_tensor_scale_tensor

@@ -60,7 +60,16 @@ class FP8GlobalStateManager:
 
     @staticmethod
     def is_fp8_available() -> Any:
-        return False, "the stand-in of shardproof does not compute in FP8"
+        return has_no_fp8()
+
+
+def has_no_fp8() -> Any:
+    """Says that layers cannot compute in FP8, and why."""
+    return False, "the stand-in of shardproof does not compute in FP8 or FP4"
+
+
+def is_not_available(return_reason: bool = False) -> Any:
+    return has_no_fp8() if return_reason else False
 
 
 class Format(enum.Enum):
