@@ -9,6 +9,7 @@
 #include "gpu/device/gpu_device.h"
 #include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
+#include "sim/tensor/float_arithmetic.h"
 #include "sim/tensor/ops.h"
 #include "tests/support/drawn_scalars.h"
 #include "tests/support/tensor_values.h"
