@@ -15,6 +15,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/guest/guest_program.h"
 #include "sim/guest/guest_request.h"
+#include "sim/tensor/float_arithmetic.h"
 #include "sim/world/simulate.h"
 #include "tests/support/guest_client.h"
 
