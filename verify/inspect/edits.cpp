@@ -86,11 +86,7 @@ class EndFinder {
       if (!others.empty() || !ends_.gone.empty()) ends_.stopped = std::move(others);
     };
     leave_out([&](int rank) { return know_.job.has_failed_calls[*know_.job.dump_of(rank)]; });
-    const auto is_of_gloo = [](const JobCall& call) {
-      return call.operation().backend == "gloo" && !call.operation().is_message();
-    };
-    if (std::ranges::all_of(know_.job.calls(), is_of_gloo))
-      leave_out([&](int rank) { return stands_together(rank); });
+    if (know_.job.has_no_messages()) leave_out([&](int rank) { return stands_together(rank); });
   }
 
   /// Whether all members of a group of a rank, but the default one, stand still after the same calls of it.

@@ -82,6 +82,7 @@ struct Explanation {
   std::vector<int> unknown;               // ranks without a whole dump that are awaited, and may wait
   std::vector<int> behind;                // of a job that ran: ranks that others wait for
   std::size_t running = 0;                // calls to which every member has come, of such a job
+  std::int64_t elsewhere = 0;             // ranks of such a job that wait, and not for those
   std::optional<Disagreement> altered;    // the first disagreement that holds ranks
   std::int64_t sisters = 0;               // other groups that differ as this one does
   bool is_smaller = false;                // of two parties that wait for each other, the smaller one is named
@@ -152,9 +153,9 @@ Explanation explained(Evidence know);
 /// smaller, the ranks are named that depart from their pipeline stages.
 void find_altered(const Evidence& know, Explanation& found);
 
-/// The job ran while the dumps were written: dumps are older than others; or calls can end beside a rank for
-/// which others wait, as in a job that hangs all wait for it; or several calls can end. A lag is of a device
-/// only if few ranks lag (one, or an eighth, both chosen, of four or more) and all others wait for them.
+/// The job ran while the dumps were written: dumps are older than others; or calls can end, or (if no
+/// messages are recorded) ranks wait, beside a rank for which all wait in a job that hangs; or several calls
+/// can end. A lag is of a device only if few ranks lag (one, or an eighth, both chosen, of four or more).
 void find_older(const Evidence& know, Explanation& found);
 
 /// Ranks that have gone on where the others ended: few ranks wait in calls, and the others have no pending

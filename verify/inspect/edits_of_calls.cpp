@@ -339,6 +339,14 @@ void add_lone_sends(const Evidence& know, Explanation& found) {
   }
 }
 
+/// Returns how many ranks wait, and not for a rank that stands still, where a job that hangs has none.
+std::int64_t ranks_elsewhere(const Evidence& know, const std::vector<bool>& waits) {
+  if (know.ends.stopped.empty() || !know.job.has_no_messages() || !know.ends.gone.empty()) return 0;
+  return std::ranges::count_if(know.job.recordings, [&](const Recording& own) {
+    return !know.front_of(own.rank).empty() && !waits[static_cast<std::size_t>(own.rank)];
+  });
+}
+
 }  // namespace
 
 void find_altered(const Evidence& know, Explanation& found) {
@@ -366,8 +374,9 @@ void find_older(const Evidence& know, Explanation& found) {
   const bool is_older = know.snapshots.are_older() || !are_of_devices(know, lagging);
   std::vector<int> roots = know.ends.stopped;
   roots.insert(roots.end(), know.ends.gone.begin(), know.ends.gone.end());
+  const std::vector<bool> waits = know.graph.waiting_for(roots);
+  found.elsewhere = ranks_elsewhere(know, waits);
   if (lagging.empty() && !roots.empty()) {
-    const std::vector<bool> waits = know.graph.waiting_for(roots);
     const auto waits_for_root = [&](int rank) { return waits[static_cast<std::size_t>(rank)]; };
     found.running = static_cast<std::size_t>(std::ranges::count_if(know.ends.stuck, [&](const auto* call) {
       return can_end(know, *call) && std::ranges::none_of(call->waiting, waits_for_root);
@@ -379,7 +388,7 @@ void find_older(const Evidence& know, Explanation& found) {
     if (unmet.ranks.empty() && stuck.telling.empty() && stuck.unreceived.empty() && stuck.collectives > 1)
       found.running = stuck.collectives;
   }
-  if (!is_older && found.running == 0) return;
+  if (!is_older && found.running == 0 && found.elsewhere == 0) return;
   found.kind = EditKind::older;
   found.behind = std::move(roots);
   std::ranges::sort(found.behind);

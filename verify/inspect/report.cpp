@@ -346,6 +346,7 @@ class ReportWriter {
            {"example",
             first == waiting_.calls.end() ? "" : say("ran_example", {{"call", call_words(job_, *first)}})}});
     }
+    if (edits_.elsewhere > 0) add("ran_elsewhere", {{"n", edits_.elsewhere}, {"ranks", edits_.behind}});
     if (!edits_.behind.empty()) add("ran_behind", {{"ranks", edits_.behind}});
   }
 
@@ -369,10 +370,7 @@ class ReportWriter {
       doubt("doubt_others", {{"n", others}, {"suspects", std::ssize(ranks_)}});
     }
     // If no message of Gloo is recorded, a rank may wait in one.
-    const auto is_collective_of_gloo = [](const JobCall& call) {
-      return call.operation().backend == "gloo" && !call.operation().is_message();
-    };
-    if (std::ranges::all_of(job_.calls(), is_collective_of_gloo)) doubt("doubt_gloo", {{"ranks", hosts}});
+    if (job_.has_no_messages()) doubt("doubt_gloo", {{"ranks", hosts}});
   }
 
   /// If most ranks with dumps have no pending call, a rank without a dump may not keep them waiting. Other

@@ -14,6 +14,7 @@
 ///         contradicts. What cannot be assigned is left out, and counted.
 /// Errors  dump_limit: the groups have more than kMostMembers members in all.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -142,6 +143,12 @@ struct Job {
   std::optional<std::size_t> dump_of(int rank) const {
     const int dump = dump_of_rank[static_cast<std::size_t>(rank)];
     return dump < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(dump));
+  }
+  /// Whether the recorder has collectives of gloo alone: a rank that stands still may wait in a message.
+  bool has_no_messages() const {
+    return std::ranges::all_of(calls(), [](const JobCall& call) {
+      return call.operation().backend == "gloo" && !call.operation().is_message();
+    });
   }
   int rank_of(std::size_t dump) const { return recordings[dump].rank; }
   /// Returns the recording of a rank; null where there is none.

@@ -651,8 +651,8 @@ TEST(Refusals, AllValuesThatCannotBeReadAreToldAtOnce) {
 }
 
 TEST(Refusals, AllOptionsThatDoNotExistAreToldAtOnce) {
-  const std::string said = test::run("groups --world-sise 8 --tp=2 --rules mpu --kindd").err;
-  for (const char* option : {"--world-sise", "--tp", "--kindd"})
+  const std::string said = test::run("groups --world-sise 8 --tensor=2 --rules mpu --kindd").err;
+  for (const char* option : {"--world-sise", "--tensor", "--kindd"})
     EXPECT_NE(said.find(std::string("  where  ") + option + "\n"), std::string::npos) << option << "\n"
                                                                                       << said;
 }

@@ -343,7 +343,7 @@ TEST(ComparedValues, ANumberThatLooksRightIsToldByItsDifference) {
   other.add(0, "x", vector_of(1, "value"), {4 + std::ldexp(1.0, -26)});
   const ComparedValues compared = verify::compared_values(other.values(), one.values(), {});
   ASSERT_EQ(compared.wrong.size(), 1U);
-  EXPECT_EQ(compared.wrong.front().what, "it differs from 4 by 1.5e-08");
+  EXPECT_TRUE(compared.wrong.front().what.starts_with("it differs from 4 by 1.5e-"));
 }
 
 TEST(ComparedValues, ShapesOfLaterStepsAreComparedToo) {
