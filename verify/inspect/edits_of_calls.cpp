@@ -339,9 +339,13 @@ void add_lone_sends(const Evidence& know, Explanation& found) {
   }
 }
 
-/// Returns how many ranks wait, and not for a rank that stands still, where a job that hangs has none.
-std::int64_t ranks_elsewhere(const Evidence& know, const std::vector<bool>& waits) {
-  if (know.ends.stopped.empty() || !know.job.has_no_messages() || !know.ends.gone.empty()) return 0;
+/// Returns how many ranks wait, and not for one that stands still, if no message is recorded.
+std::int64_t ranks_elsewhere(const Evidence& know) {
+  if (know.ends.stopped.empty() || !know.ends.gone.empty() || !know.job.has_no_messages()) return 0;
+  std::vector<int> idle;
+  for (const Recording& own : know.job.recordings)
+    if (know.is_idle(own.rank)) idle.push_back(own.rank);
+  const std::vector<bool> waits = know.graph.waiting_for(idle);
   return std::ranges::count_if(know.job.recordings, [&](const Recording& own) {
     return !know.front_of(own.rank).empty() && !waits[static_cast<std::size_t>(own.rank)];
   });
@@ -374,9 +378,9 @@ void find_older(const Evidence& know, Explanation& found) {
   const bool is_older = know.snapshots.are_older() || !are_of_devices(know, lagging);
   std::vector<int> roots = know.ends.stopped;
   roots.insert(roots.end(), know.ends.gone.begin(), know.ends.gone.end());
-  const std::vector<bool> waits = know.graph.waiting_for(roots);
-  found.elsewhere = ranks_elsewhere(know, waits);
+  found.elsewhere = ranks_elsewhere(know);
   if (lagging.empty() && !roots.empty()) {
+    const std::vector<bool> waits = know.graph.waiting_for(roots);
     const auto waits_for_root = [&](int rank) { return waits[static_cast<std::size_t>(rank)]; };
     found.running = static_cast<std::size_t>(std::ranges::count_if(know.ends.stuck, [&](const auto* call) {
       return can_end(know, *call) && std::ranges::none_of(call->waiting, waits_for_root);
@@ -388,7 +392,7 @@ void find_older(const Evidence& know, Explanation& found) {
     if (unmet.ranks.empty() && stuck.telling.empty() && stuck.unreceived.empty() && stuck.collectives > 1)
       found.running = stuck.collectives;
   }
-  if (!is_older && found.running == 0 && found.elsewhere == 0) return;
+  if (!is_older && static_cast<std::int64_t>(found.running) + found.elsewhere == 0) return;
   found.kind = EditKind::older;
   found.behind = std::move(roots);
   std::ranges::sort(found.behind);
