@@ -20,7 +20,8 @@ import shardproof  # noqa: E402
 from shardproof import cuda, transformer_engine  # noqa: E402
 
 if __name__ == "__main__":
-    cuda.install(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    cuda.install()
+    cuda.be(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     transformer_engine.install(uses_gpu=False)
     torch.set_num_threads(1)
     init = dist.init_process_group
