@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List
 import planting
 import reloaded
 import torch
-from planting import Mistake, inside, nothing, on, replace
+from planting import Mistake, inside, nothing, on, replace, unmarked
 from wrong_layers import ENGINE, FOUR_LAYERS, OF_EXPERTS, ROUTER, WRONG_LAYERS
 from wrong_updates import BUFFERS, DDP, FINALIZE, WRONG_UPDATES
 
@@ -149,17 +149,6 @@ def last_microbatch_lost(backward: Any) -> Any:
         return made
 
     return but_one
-
-
-def no_mark_of_engine(init: Any) -> Any:
-    """Leaves out the mark by which Megatron sums gradients of norms over ranks with other tokens."""
-
-    def without_mark(self: Any, *arguments: Any, **named: Any) -> None:
-        init(self, *arguments, **named)
-        for parameter in self.parameters():
-            parameter.sequence_parallel = False
-
-    return without_mark
 
 
 def without_context(groups_of: Any) -> Any:
@@ -339,7 +328,7 @@ MISTAKES: Dict[str, Mistake] = {
         "it is 1/2 (tp is 2) of",
         on(DDP, "DistributedDataParallel.finish_grad_sync", scaled_gradients(0.5)),
     ),
-    "kept_gradients": Mistake("tp2", "in step 1", "in step 0 is added to it", kept_gradients),
+    "kept_gradients": Mistake("tp2", "in step 1", "in step 0 is added to it", kept_gradients, program="--clip-grad 0"),
     "bias_of_every_rank": Mistake(
         "tp2",
         "loss 'lm loss' of step 0",
@@ -388,7 +377,7 @@ MISTAKES: Dict[str, Mistake] = {
         "tp2 sp" + ENGINE,
         "gradient of decoder.final_layernorm.bias",
         SUM_OVER + "tp",
-        on(OF_ENGINE + "norms", "_Norm.__init__", no_mark_of_engine),
+        on(OF_ENGINE + "norms", "_Norm.__init__", unmarked("sequence_parallel")),
     ),
     "without_context": Mistake(
         "cp2" + ENGINE,

@@ -87,6 +87,20 @@ def nothing(_: Any) -> Any:
     return lambda *arguments, **named: None
 
 
+def unmarked(mark: str) -> Callable[[Any], Any]:
+    """Leaves out a mark of a module's parameters, by which Megatron tells how their gradients are summed or counted."""
+
+    def make(function: Any) -> Any:
+        def without_mark(self: Any, *arguments: Any, **named: Any) -> None:
+            function(self, *arguments, **named)
+            for parameter in self.parameters():
+                setattr(parameter, mark, False)
+
+        return without_mark
+
+    return make
+
+
 def inside(name: str, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Has a function of torch.distributed be another one while a function of Megatron runs."""
 

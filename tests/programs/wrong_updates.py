@@ -5,7 +5,7 @@ calls. mistakes.py plants them.
 from typing import Any, Callable, Dict, List
 
 import torch
-from planting import BY_CALLS, BY_GROUPS, NOT_FOUND, Mistake, inside, nothing, on, replace
+from planting import BY_CALLS, BY_GROUPS, NOT_FOUND, Mistake, inside, nothing, on, replace, unmarked
 from wrong_layers import ENGINE, FOUR_LAYERS, LAST_NORM, OF_EXPERTS, SCHEDULES, SUM_OVER_TP, rank
 
 FINALIZE, DDP = "distributed.finalize_model_grads", "distributed.distributed_data_parallel"
@@ -91,15 +91,6 @@ def first_rank_alone(clip: Any) -> Any:
 
 def every_replica(_: Any) -> Any:
     return lambda *arguments, **named: True
-
-
-def unmarked_experts(mark: Any) -> Any:
-    def without_mark(self: Any, *arguments: Any, **named: Any) -> None:
-        mark(self, *arguments, **named)
-        for parameter in self.parameters():
-            parameter.tensor_model_parallel = False
-
-    return without_mark
 
 
 def clipped_by_own_norm(clip: Any) -> Any:
@@ -359,7 +350,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         "tp2 sp ep2 etp2",
         "norm of the gradients",
         "",
-        on("transformer.moe.experts", "SequentialMLP.__init__", unmarked_experts),
+        on("transformer.moe.experts", "SequentialMLP.__init__", unmarked("tensor_model_parallel")),
         "MLM#5916",
         "norm lacks parts of experts",
         program=OF_EXPERTS,

@@ -28,8 +28,8 @@ namespace verify {
 struct AbsentRow {
   std::string check;
   std::string reason;  // "--vocab-size is not given"
-  bool is_asked_for =
-      false;  // by an option that the row answers, or by a run of which it cannot prove a part
+  /// By an option that the row answers, or by a run of which it cannot prove a part.
+  bool is_asked_for = false;
 };
 
 struct ScenarioReport {
