@@ -153,7 +153,8 @@ TEST(RunRules, WhatHasNoEffectOnWhatIsAskedIsAWarning) {
   for (const std::string command : {"memory", "groups", "layers", "replay --layout-only"}) {
     const std::string text =
         said(command, "--optimizer adamw-bnb-8bit --tokenizer-type YuanTokenizer --load <path to model>");
-    EXPECT_TRUE(text.starts_with("0")) << command << text;
+    // `replay` answers for the training and the memory too: these are not proved with another optimizer.
+    EXPECT_TRUE(text.starts_with(command.starts_with("replay") ? "6" : "0")) << command << text;
     for (const char* word :
          {"other_words", "'adamw-bnb-8bit'", "'YuanTokenizer'", "--load: '<path to model>'"})
       EXPECT_NE(text.find(word), std::string::npos) << command << word << text;
@@ -179,7 +180,7 @@ TEST(RunRules, TheExpertsOfOtherProgramsAreNotHeldToThem) {
       "--seq-length 32 --max-position-embeddings 32 --micro-batch-size 1 --lr 1 --train-iters 5 ";
   const auto of_deepspeed =
       told("deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --moe-expert-parallel-size 8" + experts);
-  EXPECT_EQ(of_deepspeed.exit_code, 0) << of_deepspeed.out;
+  EXPECT_EQ(of_deepspeed.exit_code, 6) << of_deepspeed.out;  // its layers are not proved
   EXPECT_EQ(of_deepspeed.out.find("moe_tp_needs_sp"), std::string::npos);
   const auto of_megatron = told("torchrun --nproc_per_node 8 pretrain_gpt.py" + experts);
   EXPECT_NE(of_megatron.out.find("moe_tp_needs_sp"), std::string::npos) << of_megatron.out;
