@@ -51,7 +51,8 @@ struct Layout {
   int first_rank = 0;
   int tp = 1, cp = 1, dp = 1, pp = 1;  // after clamping, if the rule book clamps
   int ep = 1, etp = 1, edp = 1;
-  int instances = 1;  // distributed-optimizer instances
+  int instances = 1;                                   // distributed-optimizer instances
+  std::vector<std::int64_t> embedding_pipeline_ranks;  // as in ParallelSizes
   RankGrid dense;
   RankGrid expert;
   std::vector<GroupKind> kinds;

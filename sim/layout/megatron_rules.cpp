@@ -173,10 +173,11 @@ void require_all_rules(const ParallelSizes& sizes) {
   refusals.throw_if_any();
 }
 
-/// The first and the last rank of a pipeline hold an embedding.
+/// Unless the sizes say otherwise, the first and the last rank of a pipeline hold an embedding.
 KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
-  KindSizes kinds{.embedding = {0}, .position_embedding = {0}};
-  if (pp > 1) kinds.embedding.push_back(pp - 1);
+  KindSizes kinds{.position_embedding = {0}};
+  for (const std::int64_t rank : sizes.embedding_pipeline_ranks) kinds.embedding.push_back(narrow(rank));
+  if (kinds.embedding.empty()) kinds.embedding = pp > 1 ? std::vector{0, pp - 1} : std::vector{0};
   for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
     kinds.hierarchical_context_parallel_sizes.push_back(narrow(size));
   }
@@ -206,6 +207,7 @@ Layout make_megatron_layout(const ParallelSizes& sizes) {
                 .etp = d.etp,
                 .edp = d.edp,
                 .instances = d.instances,
+                .embedding_pipeline_ranks = sizes.embedding_pipeline_ranks,
                 .dense = std::move(dense),
                 .expert = std::move(expert),
                 .kinds = {},

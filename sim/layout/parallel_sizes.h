@@ -40,6 +40,9 @@ struct ParallelSizes {
   std::vector<std::int64_t> hierarchical_context_parallel_sizes;   // empty: none
   std::optional<std::int64_t> pipeline_model_parallel_split_rank;  // rule book legacy only
   std::string order = kDefaultOrder;                               // rule book megatron only
+  /// The pipeline ranks of group embd, ascending; empty: not known, and made of the first and the last. Rule
+  /// book megatron only.
+  std::vector<std::int64_t> embedding_pipeline_ranks;
 
   auto operator<=>(const ParallelSizes&) const = default;
 };

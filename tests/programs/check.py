@@ -18,7 +18,7 @@ processes at times. A table at the end has the seconds of each part.
   page      releases.py writes a page of what it has found
   tests     megatron_tests.py tells how made_up_tests.py end: passed, failed by kinds, skipped, and stopped
   wheel     wheel.py: a fresh environment with the wheel gives verdicts
-  hangs     hangs.py: each mistake is reported with its line, and the healthy twins are not reported
+  hangs     hangs.py: each mistake is reported with its line, `inspect` names its ranks, and the healthy twins are not reported
   torch     programs that check themselves: DDP, FSDP2, DTensor, pipelines, groups, calls, threads, tensors and children;
             engine.py holds the stand-in for Transformer Engine against formulas
 
@@ -254,9 +254,35 @@ def lines_of_mistakes() -> Dict[str, int]:
     return lines
 
 
+# Whom `inspect` names from the dumps, where that is not rank 1. Dumps do not tell which of two ranks that wait for each other is
+# wrong. They have no values, and calls that ended say nothing of a wait that was left out.
+NAMED_FROM_DUMPS: Dict[str, Tuple[int, ...]] = {
+    "crossed_groups": (0, 1),
+    "send_without_recv": (0, 1),
+    "branch_of_rank_0": (0,),
+    "other_dtype": (0,),
+    "group_not_by_all": (2,),
+    "forgotten_wait": (),
+    "other_order": (),
+}
+
+
+def named_from_dumps(kind: str, folder: str) -> str:
+    """Returns how `inspect` names other ranks than it should."""
+    command = [sys.argv[1], "inspect", folder, "--format", "json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=LONGEST)
+    named = tuple(suspect["rank"] for suspect in json.loads(done.stdout)["suspects"])
+    expected = NAMED_FROM_DUMPS.get(kind, (1,))
+    return "" if named == expected else f"from the dumps ranks {named} in place of {expected}\n{done.stdout}"
+
+
 def hang(kind: str, line: int) -> str:
-    """Returns what is wrong with the report of a kind of mistake."""
-    code, output = run(3, "hangs " + kind)
+    """Returns what is wrong with the report of a kind of mistake, or with whom its dumps name."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, output = run(3, "hangs " + kind, f"--flight-recorder {folder}")
+        other = named_from_dumps(kind, folder)
+    if other:
+        return other
     is_warning = kind == "other_order"
     named = "rank 1: its process: it is gone" if kind == "killed_process" else f"hangs.py:{line}"
     if code != (0 if is_warning else 3) or named not in output:

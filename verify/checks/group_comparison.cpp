@@ -137,11 +137,25 @@ class Comparison {
     const auto place = row.kind->place_of(group.ranks.front());
     if (!place) return add_foreign(row, group, of_others(row, group));
     const std::vector<int> members = row.kind->members(place->group);
-    if (sorted(members) != sorted(group.ranks)) return add_foreign(row, group, of_others(row, group));
+    const bool is_other = is_other_embd(row, group.ranks);
+    if (!is_other && sorted(members) != sorted(group.ranks))
+      return add_foreign(row, group, of_others(row, group));
     const auto seen = row.seen.begin() + place->group;
     if (*seen) return add_foreign(row, group, "the dump has a group of these ranks already");
     *seen = true;
-    judge_order(row, group.ranks, members);
+    is_other ? static_cast<void>(++row.counts.equal) : judge_order(row, group.ranks, members);
+  }
+
+  /// Whether a group has the first rank of a pipeline, or its first and last, and is embd of a model that is
+  /// not known to sum anything over it.
+  bool is_other_embd(const Row& row, const std::vector<int>& ranks) const {
+    const std::vector<std::int64_t>& known = ours_.layout.embedding_pipeline_ranks;
+    if (row.kind->name() != "embd" || known.size() > 1) return false;
+    const sim::GroupKind& pipelines = *ours_.layout.find("pp");
+    const auto place = pipelines.place_of(ranks.front());
+    if (!place || ranks.front() != pipelines.member(place->group, 0)) return false;
+    return ranks.size() == 1 ||
+           (ranks.size() == 2 && ranks.back() == pipelines.member(place->group, pipelines.size() - 1));
   }
 
   void judge_order(Row& row, const std::vector<int>& ranks, const std::vector<int>& members) {

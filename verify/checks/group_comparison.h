@@ -9,7 +9,9 @@
 ///
 /// Exact   PyTorch sorts the ranks of a group, so ascending ranks are in our order, too, unless the dump is
 ///         a document of this program. Gloo's twin of a kind is judged by the groups of the kind; it is
-///         expected only where the dump has one. Groups of kinds that are not modelled (sim/layout/README.md)
+///         expected only where the dump has one. A job whose embeddings are not tied sums nothing over embd,
+///         so that its first rank alone, and its first and last, are both equal to ours; they are, too, where
+///         no model is known. Groups of kinds that are not modelled (sim/layout/README.md)
 ///         are counted and not judged. The first kMostDifferences differences are kept, and all are counted.
 
 #include <cstddef>

@@ -178,18 +178,29 @@ std::optional<std::string> coordinate_error(const Layout& layout) {
   return std::nullopt;
 }
 
-/// Finds a pipeline whose groups of embeddings are not on its first and last rank. The rule book legacy may
+/// Returns the ranks of a pipeline that hold an embedding: those of the model, or the first and the last.
+std::vector<int> stated_embeddings(const Layout& layout, const GroupKind& pipelines, int group) {
+  std::vector<int> stated;
+  for (const std::int64_t rank : layout.embedding_pipeline_ranks)
+    stated.push_back(pipelines.member(group, static_cast<int>(rank)));
+  if (!stated.empty()) return stated;
+  stated.push_back(pipelines.member(group, 0));
+  if (pipelines.size() > 1) stated.push_back(pipelines.member(group, pipelines.size() - 1));
+  return stated;
+}
+
+/// Finds a pipeline whose groups of embeddings are not on the ranks that hold one. The rule book legacy may
 /// add the split rank to both groups.
 std::optional<std::string> embedding_error(const Layout& layout) {
   const GroupKind& pipelines = *layout.find("pp");
-  for (const auto& [name, has_last] : {std::pair{"embd", true}, std::pair{"pos_embd", false}}) {
+  for (const auto& [name, is_of_words] : {std::pair{"embd", true}, std::pair{"pos_embd", false}}) {
     const GroupKind& kind = *layout.find(name);
     if (kind.count() != pipelines.count())
       return fmt::format("{} has {} groups for {} pipelines", name, kind.count(), pipelines.count());
     for (int group = 0; group < pipelines.count(); ++group) {
       const std::vector<int> members = kind.members(group);
-      std::vector<int> stated = {pipelines.member(group, 0)};
-      if (has_last && pipelines.size() > 1) stated.push_back(pipelines.member(group, pipelines.size() - 1));
+      const std::vector<int> stated = is_of_words ? stated_embeddings(layout, pipelines, group)
+                                                  : std::vector<int>{pipelines.member(group, 0)};
       const std::size_t split_ranks = layout.rules == sim::RuleBook::legacy && layout.pp > 1 ? 1 : 0;
       const bool has_stated = std::ranges::all_of(
           stated, [&](int rank) { return std::ranges::find(members, rank) != members.end(); });

@@ -84,6 +84,24 @@ std::string difference_of_step(const ScenarioRequest& request, const StepTotals&
   return different;
 }
 
+/// Modules that are computed again make no calls (repeats_calls), and are not run: they change products, and
+/// what a rank holds while it works.
+ScenarioRequest without_recomputed_modules(ScenarioRequest request) {
+  if (request.memory.recompute == RecomputeMethod::modules) request.memory.recompute = RecomputeMethod::none;
+  return request;
+}
+
+/// Adds the products of modules that are computed again to those of stages that ran.
+void add_recomputed_modules(const ScenarioRequest& request, std::vector<StageWork>& stages) {
+  if (request.memory.recompute != RecomputeMethod::modules) return;
+  const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
+  const std::vector<RankWork> all = step_work(request);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    stages[stage].multiply_adds = all[stage].multiply_adds(microbatches);
+    stages[stage].working_bytes.reset();
+  }
+}
+
 /// What a step of all ranks did, or what was found.
 struct StepRun {
   std::vector<sim::LedgerRow> ledger;
@@ -212,7 +230,9 @@ StepReport full_size_step(const ScenarioRequest& request, const StepPart& part) 
     return report;
   }
   const StepTotals made = totals_of(report.ledger);
-  const std::string different = difference_of_step(request, made, report.stages, part.replicas == layout.dp);
+  const std::string different = difference_of_step(without_recomputed_modules(request), made, report.stages,
+                                                   part.replicas == layout.dp);
+  add_recomputed_modules(request, report.stages);
   std::int64_t calls = 0;
   for (const auto& [key, total] : made) calls += total.calls;
   report.row.holds = different.empty();

@@ -1,6 +1,8 @@
 #include "verify/full_size/full_size_training.h"
 
 #include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 #include "verify/full_size/balanced_experts.h"
@@ -38,8 +40,10 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
   if (!request.model.has_shape || !request.batch.global_batch_size || !request.placement) return {};
   if (request.pipeline.forward_only || !request.not_proved.training.empty()) return {};
   if (std::string reason = why_no_step_work(request); !reason.empty()) return {true, std::move(reason)};
-  if (request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty())
-    return {true, "of the kinds of recomputation, that of whole layers alone is run at full size"};
+  if (repeats_calls(request))
+    return {true,
+            "modules whose recomputation makes calls (mlp, moe, shared_experts, and core_attn with cp) "
+            "are not run at full size"};
   return {true, ""};
 }
 
@@ -48,6 +52,10 @@ std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
   if (has_experts(request) && request.model.config.bias) names.emplace_back("the biases of routers");
   if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
     names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
+  if (request.memory.recompute == RecomputeMethod::modules)
+    names.emplace_back(
+        fmt::format("the second run of {}, which makes no calls and whose products are counted",
+                    fmt::join(request.memory.modules, " and ")));
   names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
   return names;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "sim/tensor/checks.h"
@@ -12,6 +13,7 @@
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/full_size/gradient_buffers.h"
+#include "verify/full_size/moved_bytes.h"
 #include "verify/memory/model_memory.h"
 #include "verify/requests/requests.h"
 #include "verify/vocabulary/derived_options.h"
@@ -140,10 +142,17 @@ class StepWork {
     if (request_.training.recompute) {
       backward = forward;
       again = linear + products.forward;
-    } else if (request_.memory.recomputes("core_attn")) {
-      attention.forward(backward);
-      again = products.forward;
     }
+    if (request_.memory.recomputes("core_attn")) {
+      attention.forward(backward);
+      again += products.forward;
+    }
+    const bool repeats_mlp = repeats_mlp_of(kind);
+    if (repeats_mlp) {
+      layer_.column_forward(backward);
+      layer_.row_forward(backward);
+    }
+    again += products_again(kind);
     if (has_mlp) layer_.row_backward(backward);
     if (has_mlp) layer_.column_backward(backward);
     layer_.row_backward(backward);
@@ -154,6 +163,22 @@ class StepWork {
     if (kind.has_experts) add_experts(layers, work);
     work.forward.multiply_adds += layers * (linear + products.forward);
     work.backward.multiply_adds += layers * (2 * linear + products.backward + again);
+    const std::int64_t moved = moved_bytes_of_layer(request_, kind.has_experts);
+    work.forward.moved_bytes += layers * moved;
+    work.backward.moved_bytes += layers * (request_.training.recompute ? 3 : 2) * moved;
+  }
+
+  /// Whether selective recomputation runs the MLP of a layer again, or its shared experts.
+  bool repeats_mlp_of(const LayerKind& kind) const {
+    if (!kind.has_experts) return request_.memory.recomputes("mlp");
+    return shape_.experts.shared_expert_intermediate_size > 0 &&
+           (request_.memory.recomputes("moe") || request_.memory.recomputes("shared_experts"));
+  }
+  /// The products that selective recomputation outside of attention repeats.
+  std::int64_t products_again(const LayerKind& kind) const {
+    if (!kind.has_experts) return request_.memory.recomputes("mlp") ? mlp_products() : 0;
+    if (request_.memory.recomputes("moe")) return expert_products();
+    return request_.memory.recomputes("shared_experts") ? shared_products() : 0;
   }
 
   /// The calls of experts, which differ by the place of a rank in ep unless each has as many rows. Of two
@@ -164,7 +189,7 @@ class StepWork {
       const ExpertCalls dispatch = balanced_dispatch(request_, experts_, ep_rank);
       Calls forward, backward;
       dispatch.forward(forward);
-      if (request_.training.recompute) dispatch.forward(backward);
+      if (request_.training.recompute || request_.memory.recomputes("moe")) dispatch.forward(backward);
       dispatch.backward(backward);
       const int made_by = experts_.is_even() ? kAllEpRanks : ep_rank;
       add(forward, layers, work.forward.calls, made_by);
@@ -242,12 +267,14 @@ class StepWork {
   /// Those of a router, the experts of a rank that has most rows, and the shared experts with their gate.
   std::int64_t expert_products() const {
     const sim::GptExperts& experts = shape_.experts;
-    const std::int64_t shared = experts.shared_expert_intermediate_size;
     const std::int64_t of_own_tokens = experts.num_experts + (experts.shared_expert_gate ? 1 : 0);
     return tokens_ / layout_.tp * shape_.hidden_size * of_own_tokens +
            products_of_mlp(experts_.most_rows() * layout_.ep * layout_.etp, experts.moe_ffn_hidden_size) /
                layout_.etp +
-           products_of_mlp(tokens_, shared) / layout_.tp;
+           shared_products();
+  }
+  std::int64_t shared_products() const {
+    return products_of_mlp(tokens_, shape_.experts.shared_expert_intermediate_size) / layout_.tp;
   }
 
   /// Scores, and their product with the values, in the blocks of queries and keys that a rank has. A ring
@@ -300,6 +327,8 @@ class StepWork {
     const std::int64_t products = tokens_ * shape_.hidden_size * (vocabulary() / layout_.tp);
     work.forward.multiply_adds += products;
     work.backward.multiply_adds += 2 * products;
+    work.forward.moved_bytes += moved_bytes_of_output(request_);
+    work.backward.moved_bytes += 2 * moved_bytes_of_output(request_);
   }
   std::int64_t vocabulary() const {
     return *padded_vocabulary(shape_.vocab_size, layout_.tp, shape_.make_vocab_size_divisible_by);
@@ -437,11 +466,22 @@ bool exchanges_heads(const ScenarioRequest& request) {
   });
 }
 
-/// Whether the modules that are computed again make no calls, as the core of attention with one
-/// context-parallel rank, or are that core.
+/// The modules whose recomputation is counted, and whether it makes calls: always, never, or over cp.
+enum class Repeated { never, over_cp, always };
+constexpr std::pair<std::string_view, Repeated> kRecomputed[] = {
+    {"layernorm", Repeated::never}, {"moe_act", Repeated::never}, {"core_attn", Repeated::over_cp},
+    {"mlp", Repeated::always},      {"moe", Repeated::always},    {"shared_experts", Repeated::always}};
+
+const std::pair<std::string_view, Repeated>* recomputed_module(const std::string& module) {
+  const auto* const found =
+      std::ranges::find(kRecomputed, module, &std::pair<std::string_view, Repeated>::first);
+  return found == std::end(kRecomputed) ? nullptr : found;
+}
+
 bool knows_recomputed(const MemoryOptions& memory) {
   return memory.recompute != RecomputeMethod::modules ||
-         std::ranges::all_of(memory.modules, [](const std::string& module) { return module == "core_attn"; });
+         std::ranges::all_of(memory.modules,
+                             [](const auto& one) { return recomputed_module(one) != nullptr; });
 }
 
 /// Why a step has no closed form, in the order in which the reasons are given.
@@ -465,7 +505,8 @@ constexpr Reason kReasons[] = {
     {[](const ScenarioRequest& r) {
        return r.memory.recompute == RecomputeMethod::block || !knows_recomputed(r.memory);
      },
-     "of the kinds of recomputation, those of whole layers and of the core of attention are counted"},
+     "of the modules that are computed again, core_attn, layernorm, mlp, moe, moe_act and shared_experts are "
+     "counted, and whole layers by --recompute-method uniform"},
     {[](const ScenarioRequest& r) { return r.state.dtypes.starts_with("fp16"); },
      "--fp16, which scales losses, is not run at full size"},
     {[](const ScenarioRequest& r) { return r.state.parameter == 2 && r.state.gradient != 4; },
@@ -517,6 +558,15 @@ std::string why_no_step_work(const ScenarioRequest& request) {
   if (std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
     return reason;
   return why_no_schedule(request);
+}
+
+bool repeats_calls(const ScenarioRequest& request) {
+  return request.memory.recompute == RecomputeMethod::modules &&
+         std::ranges::any_of(request.memory.modules, [&](const std::string& name) {
+           const auto* const module = recomputed_module(name);
+           return module == nullptr || module->second == Repeated::always ||
+                  (module->second == Repeated::over_cp && request.layout.cp > 1);
+         });
 }
 
 std::vector<RankWork> step_work(const ScenarioRequest& request) { return StepWork(request).ranks(); }

@@ -12,8 +12,8 @@
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
 ///         layer are those of verify/cases/token_calls.h, the buckets of gradients those of
 ///         gradient_buffers.h, and the calls of experts those of balanced_experts.h. `full_size_step.h` holds
-///         them against a step. Selective recomputation of the core of attention repeats its calls and
-///         products; it is not run.
+///         them against a step. Selective recomputation repeats the calls and products of its modules; where
+///         it repeats calls, it is not run.
 
 #include <cstdint>
 #include <string>
@@ -34,6 +34,7 @@ struct RepeatedCall {
 struct PassWork {
   std::vector<RepeatedCall> calls;
   std::int64_t multiply_adds = 0;
+  std::int64_t moved_bytes = 0;  // by kernels without matrix products (moved_bytes.h)
 };
 struct ChunkWork {
   PassWork forward, backward;
@@ -49,6 +50,9 @@ struct RankWork {
 
 /// Returns why the work of a step is not known in closed form; "" if it is.
 std::string why_no_step_work(const ScenarioRequest& request);
+
+/// Whether selective recomputation makes calls again.
+bool repeats_calls(const ScenarioRequest& request);
 
 /// Returns the work of a rank of each pipeline stage. why_no_step_work() must have found no reason.
 std::vector<RankWork> step_work(const ScenarioRequest& request);

@@ -426,8 +426,8 @@ class ReportWriter {
     }
   }
 
-  /// Returns the places of the program in which the first suspect and the others made their calls: the
-  /// file and the line of each.
+  /// Returns the file and the line of each place of the program in which suspects, and the other party where
+  /// there is one, made their calls.
   std::vector<std::string> lines_of_program() const {
     std::vector<std::string> lines;
     const auto add_line = [&](const std::string& frame) {
@@ -438,11 +438,11 @@ class ReportWriter {
     };
     if (edits_.altered) {
       for (const Disagreement::Party& party : edits_.altered->parties) add_line(line_of_party(party));
-    } else {
-      const Facts& facts = found_.suspects.front().facts;
-      for (const std::optional<HoldingCall>* call : {&facts.other, &facts.call})
-        if (*call) add_line(line_of(job_, **call));
+      return lines;
     }
+    for (const Suspect& suspect : found_.suspects)
+      for (const std::optional<HoldingCall>* call : {&suspect.facts.other, &suspect.facts.call})
+        if (*call) add_line(line_of(job_, **call));
     return lines;
   }
 

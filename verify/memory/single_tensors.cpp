@@ -191,4 +191,16 @@ std::vector<SingleTensor> single_tensors(const ActivationShape& shape, const Sta
   return lister.listed();
 }
 
+std::vector<SingleTensor> unexpected_scores(const ActivationShape& shape) {
+  if (shape.options.keeps_scores || shape.cp > 1) return {};
+  const std::int64_t heads = shape.model.num_attention_heads / shape.tp, length = shape.model.seq_length;
+  std::vector<SingleTensor> scores;
+  for (const std::int64_t element : std::set{shape.element_bytes, kElementInFp32})
+    scores.push_back({.name = "the attention scores of a layer, which exist only if attention runs unfused "
+                              "(flash attention was not taken)",
+                      .shape = {shape.micro_batch_size, heads, length, length},
+                      .bytes = element * shape.micro_batch_size * heads * length * length});
+  return scores;
+}
+
 }  // namespace verify

@@ -52,4 +52,8 @@ struct SingleTensor {
 std::vector<SingleTensor> single_tensors(const ActivationShape& shape, const Stage& stage,
                                          const MemoryReport& report);
 
+/// Returns the scores of a layer, in the dtype of the model and in fp32, where attention should be fused:
+/// they exist only if it is not. Empty where they are counted, or where a sequence is cut over cp.
+std::vector<SingleTensor> unexpected_scores(const ActivationShape& shape);
+
 }  // namespace verify

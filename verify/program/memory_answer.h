@@ -38,6 +38,8 @@ struct MemoryAnswer {
   std::vector<Remedy> remedies;      // empty if the run fits, or is not judged
 
   std::optional<bool> fits() const;
+  /// Returns the arguments that leave it open whether the run fits; empty where it is not judged.
+  std::vector<AccountedArgument> doubtful() const;
 };
 
 /// Counts the memory of a request, with what would help if it does not fit.

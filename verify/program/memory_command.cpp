@@ -67,6 +67,7 @@ Json json_of(const MemoryAnswer& answer) {
           {"gpu_memory_bytes", report.gpu_memory},
           {"fullest_pipeline_rank", report.fullest()},
           {"fits", answer.fits()},
+          {"doubted_by", json_list(answer.doubtful(), name_of)},
           {"assumed", assumed_json(answer.assumed)},
           {"vocabulary", answer.law ? law_json(*answer.law) : Json()},
           {"advice", json_list(answer.remedies, remedy_json)},
@@ -143,9 +144,11 @@ std::string text_of(const Shown& shown) {
 }
 
 int exit_code_of(const Shown& shown) {
-  const bool fits_as_asked = !shown.answer.report.gpu_memory || shown.answer.fits().value_or(false);
-  const bool has_failed = shown.failure && shown.failure->said.gpu;
-  return fits_as_asked && !has_failed ? kVerified : kFalsified;
+  if (shown.failure && shown.failure->said.gpu) return kFalsified;
+  if (!shown.answer.report.gpu_memory) return kVerified;
+  const std::optional<bool> fits = shown.answer.fits();
+  if (!fits || !shown.answer.doubtful().empty()) return kInPart;
+  return *fits ? kVerified : kFalsified;
 }
 
 }  // namespace

@@ -168,6 +168,18 @@ std::vector<StagedTensor> all_tensors(std::optional<std::size_t> of_rank, const 
   return all;
 }
 
+/// Returns the scores of attention that should be fused, if they have the size that was asked for.
+std::vector<StagedTensor> scores_of(const OutOfMemory& said, std::optional<std::size_t> of_rank,
+                                    const ScenarioRequest& request) {
+  std::vector<std::size_t> stages;
+  for (std::size_t stage = 0; stage < request.placement->stages.size(); ++stage)
+    if (of_rank.value_or(stage) == stage) stages.push_back(stage);
+  std::vector<StagedTensor> found;
+  for (SingleTensor& scores : unexpected_scores(activation_shape(request)))
+    if (said.may_be(scores.bytes)) found.push_back({std::move(scores), stages});
+  return found;
+}
+
 /// Leaves out the tensors of phases in which a rank cannot have so much, unless none is left.
 void keep_possible(std::vector<StagedTensor>& tensors, const MemoryReport& report, std::int64_t in_tensors) {
   const auto is_possible = [&](const StagedTensor& staged) {
@@ -201,6 +213,7 @@ MemoryFailure memory_failure(const OutOfMemory& said, const ScenarioRequest& req
   const std::vector<StagedTensor> all = all_tensors(failure.stage, request, report);
   std::ranges::copy_if(all, std::back_inserter(failure.tensors),
                        [&](const StagedTensor& staged) { return said.may_be(staged.tensor.bytes); });
+  if (failure.tensors.empty()) failure.tensors = scores_of(said, failure.stage, request);
   if (failure.tensors.empty()) failure.nearest = nearest_to(all, said.asked_bytes);
   if (said.gpu) keep_possible(failure.tensors, report, said.gpu->in_tensors);
   const bool is_one = !failure.tensors.empty() && !said.is_small() &&

@@ -114,7 +114,7 @@ std::string text_of_open_vocabulary(const MemoryAnswer& answer, const std::strin
 std::string text_of_fitting(const MemoryAnswer& answer, const std::string& stage, bool has_failed) {
   const StageMemory& most = answer.report.stages[answer.report.fullest()];
   const std::int64_t left = *answer.report.gpu_memory - most.peak_bytes();
-  const auto doubtful = doubtful_arguments(answer.request.uncounted, most, left);
+  const std::vector<AccountedArgument> doubtful = answer.doubtful();
   const std::string vocabulary = answer.law ? fmt::format(" with every vocabulary of up to {} entries",
                                                           grouped_digits(*answer.law->fits_up_to))
                                             : "";
@@ -141,7 +141,7 @@ std::string text_of_overflow(const MemoryAnswer& answer, const std::string& stag
   const MemoryReport& report = answer.report;
   const StageMemory& most = report.stages[report.fullest()];
   const std::int64_t memory = *report.gpu_memory, missing = most.peak_bytes() - memory;
-  const auto doubtful = doubtful_arguments(answer.request.uncounted, most, -missing);
+  const std::vector<AccountedArgument> doubtful = answer.doubtful();
   const std::string moment =
       report.has_activations ? fmt::format(" at its largest moment ({})", most.peak_in) : "";
   std::string text =
@@ -165,6 +165,12 @@ std::string text_of_overflow(const MemoryAnswer& answer, const std::string& stag
 
 std::optional<bool> MemoryAnswer::fits() const {
   return law && law->fits_up_to ? law->fits() : report.fits();
+}
+
+std::vector<AccountedArgument> MemoryAnswer::doubtful() const {
+  if (!fits()) return {};
+  const StageMemory& most = report.stages[report.fullest()];
+  return doubtful_arguments(request.uncounted, most, *report.gpu_memory - most.peak_bytes());
 }
 
 MemoryAnswer memory_answer(Scenario scenario, ScenarioRequest request, const AssumedSizes& assumed) {

@@ -26,7 +26,7 @@ std::vector<Dot> dots_of(const SweepReport& report) {
   for (const SweptLayout& layout : report.layouts) {
     const bool is_known =
         layout.peak_bytes && (report.machine ? layout.seconds.has_value() : layout.bytes_across.has_value());
-    if (!is_known || dots.size() == kMostDots) continue;
+    if (!is_known || (dots.size() >= kMostDots && !layout.is_own)) continue;
     dots.push_back({&layout, report.machine ? *layout.seconds : static_cast<double>(*layout.bytes_across),
                     static_cast<double>(*layout.peak_bytes)});
   }
@@ -59,8 +59,9 @@ LogAxis axis_of(const std::vector<Dot>& dots, const Number& number, double begin
 
 std::string sizes_text(const SweptLayout& layout) {
   const SweepPoint& point = layout.point;
-  return fmt::format("tp {}, pp {}, cp {}, ep {}, dp {}, micro batch {}, recompute {}", point.tp, point.pp,
-                     point.cp, point.ep, layout.dp, point.micro_batch_size, kRecomputations[point.recompute]);
+  return fmt::format("tp {}, pp {}, chunks {}, cp {}, ep {}, dp {}, micro batch {}, recompute {}", point.tp,
+                     point.pp, point.chunks, point.cp, point.ep, layout.dp, point.micro_batch_size,
+                     kRecomputations[point.recompute]);
 }
 
 std::string across_text(const SweepReport& report, double number) {
@@ -114,9 +115,9 @@ std::string picture(const SweepReport& report) {
          "; large dot: your layout; y axis: peak memory per rank (log).</p>\n";
 }
 
-HtmlCell fits_cell(const std::optional<bool>& fits) {
-  if (!fits) return {.html = "-", .key = 0};
-  return *fits ? HtmlCell{.html = "yes", .key = 1} : HtmlCell{.html = "no", .key = -1};
+HtmlCell fits_cell(const SweptLayout& layout) {
+  const int key = !layout.fits ? 0 : !*layout.fits ? -1 : layout.fits_only_just ? 1 : 2;
+  return {.html = fit_word(layout), .key = key};
 }
 
 std::string layouts_html(const SweepReport& report) {
@@ -134,13 +135,15 @@ std::string layouts_html(const SweepReport& report) {
     return bytes ? byte_cell(*bytes) : HtmlCell{.html = "-", .key = -1};
   };
   constexpr double kNanoseconds = 1e9, kPercent = 100;
-  for (std::size_t i = 0; i < rows; ++i) {
+  const auto own = report.place_of_own();
+  for (std::size_t i = 0; i < report.layouts.size(); ++i) {
+    if (i >= rows && i != own) continue;
     const SweptLayout& layout = report.layouts[i];
     std::vector<HtmlCell> cells = {
         {.html = sizes_text(layout) + (layout.is_own ? " <span class=\"care\">own</span>" : "")},
         byte_cell(layout.static_bytes),
         bytes_cell(layout.peak_bytes),
-        fits_cell(layout.fits),
+        fits_cell(layout),
         bytes_cell(layout.bytes_inside),
         bytes_cell(layout.bytes_across),
         {.html = fmt::format("{:.1f} %", kPercent * layout.bubble),
@@ -182,20 +185,27 @@ std::string sweep_title(const SweepReport& report) {
                   report.tried, counted(report.world_size, "rank"), report.global_batch_size);
   if (report.gpu_memory)
     title += fmt::format(", and {} fit into {}", report.fitting(), byte_text(*report.gpu_memory));
-  return title + ".";
+  title += ".";
+  const auto doubted =
+      std::ranges::find_if(report.layouts, [](const auto& one) { return !one.doubt.empty(); });
+  if (doubted == report.layouts.end()) return title;
+  const auto number =
+      std::ranges::count_if(report.layouts, [](const auto& one) { return !one.doubt.empty(); });
+  return title + fmt::format(" Whether {} more fit is not known, because {} is not modelled exactly.", number,
+                             doubted->doubt);
 }
 
 std::string sweep_order(const SweepReport& report) {
   std::string order =
       fmt::format("Best first: {}{}. Bytes are those of all ranks in one step.",
-                  report.gpu_memory ? "those that fit, then " : "",
+                  report.gpu_memory ? "those that fit, then those that fit only just, and " : "",
                   report.machine ? "by the estimated time"
                                  : "by the bytes sent across nodes, where they are counted, then what "
                                    "computes least again, then by the bubble");
   if (report.machine) {
-    order += fmt::format(
-        " Times are estimates from the rates of {} ({}), and are not validated against measured steps.",
-        report.machine->name, report.machine->source.empty() ? "no source given" : report.machine->source);
+    order += fmt::format(" Times are estimates from the rates of {} ({}): {}.", report.machine->name,
+                         report.machine->source.empty() ? "no source given" : report.machine->source,
+                         words_of_error(*report.machine));
   }
   return order;
 }

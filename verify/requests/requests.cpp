@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -112,6 +113,28 @@ sim::RuleBook rule_book(const Settings& settings) {
   return settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
 }
 
+/// Returns the pipeline ranks that hold the embedding of words or a copy of it, as pretrain_gpt makes embd:
+/// the first, the last where the embeddings are tied, and those of multi-token prediction. Empty where no
+/// model is given.
+std::vector<std::int64_t> embedding_pipeline_ranks(const Settings& settings) {
+  const std::int64_t pp = settings.number("pipeline-model-parallel-size").value_or(1);
+  const bool is_untied = settings.flag("untie-embeddings-and-output-weights");
+  const bool predicts_more = settings.number("mtp-num-layers").value_or(0) > 0;
+  const bool has_model = is_untied || predicts_more || settings.has("num-layers");
+  if (pp < 2 || pp > sim::kMaxSize || !has_model || settings.choice("rules") == "legacy") return {};
+  std::set<std::int64_t> ranks = {0};
+  if (!is_untied) ranks.insert(pp - 1);
+  if (predicts_more && !settings.has("pipeline-model-parallel-layout")) {
+    ranks.insert(pp - 1);
+  } else if (predicts_more) {
+    const sim::LayerPlacement placement = sim::place_layers(layer_request(settings, pp));
+    for (std::size_t rank = 0; rank < placement.stages.size(); ++rank)
+      for (const sim::StageLayers& stage : placement.stages[rank])
+        if (stage.mtp > 0) ranks.insert(static_cast<std::int64_t>(rank));
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
 }  // namespace
 
 sim::ParallelSizes parallel_sizes(const Settings& settings) {
@@ -128,7 +151,8 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
               settings.number("num-distributed-optimizer-instances").value_or(1),
           .hierarchical_context_parallel_sizes = settings.numbers("hierarchical-context-parallel-sizes"),
           .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
-          .order = requested_order(settings)};
+          .order = requested_order(settings),
+          .embedding_pipeline_ranks = embedding_pipeline_ranks(settings)};
 }
 
 sim::Layout requested_layout(const Settings& settings) {

@@ -79,6 +79,9 @@ EstimatedStep estimated_step(const ScenarioRequest& request, const Machine& mach
   step.timeline = sim::timeline(step.steps, {.step = of_step, .message = of_message, .end = at_end});
   step.critical = critical_parts(step.timeline, times);
   step.seconds = static_cast<double>(step.timeline.length) * kNanosecond;
+  const std::int64_t tokens = times.microbatches * request.batch.micro_batch_size * request.layout.dp *
+                              request.model.config.seq_length;
+  step.tokens_per_gpu_second = static_cast<double>(tokens) / step.seconds / request.layout.grid_size;
   step.bubble_seconds = static_cast<double>(step.timeline.bubble()) * kNanosecond;
   return step;
 }
@@ -93,11 +96,12 @@ std::string seconds_text(double seconds) {
 std::string estimate_text(const EstimatedStep& step) {
   constexpr double kPercent = 100;
   std::string text = fmt::format(
-      "Estimate for {} ({}), not validated against measured steps:\n  a step takes {}; the bubble is {}, "
+      "Estimate for {} ({}):\n  a step takes {}, {:.0f} tokens/s/GPU; {}\n  the bubble is {}, "
       "{:.1f} % "
       "of the busiest rank's compute time\n  its critical path computes for {}",
       step.machine.name, step.machine.source.empty() ? "no source given" : step.machine.source,
-      seconds_text(step.seconds), seconds_text(step.bubble_seconds),
+      seconds_text(step.seconds), step.tokens_per_gpu_second, words_of_error(step.machine),
+      seconds_text(step.bubble_seconds),
       kPercent * static_cast<double>(step.timeline.bubble()) / static_cast<double>(step.timeline.work),
       seconds_text(step.critical.compute));
   std::string exposed;
@@ -116,6 +120,9 @@ Json estimate_json(const EstimatedStep& step) {
     path[std::string(kTrafficNames[i])] = step.critical.calls[i];
   return {{"machine", step.machine.name},
           {"seconds", step.seconds},
+          {"measured_steps", static_cast<std::int64_t>(step.machine.measured_steps)},
+          {"measured_error", step.machine.measured_steps > 0 ? Json(step.machine.measured_error) : Json()},
+          {"tokens_per_gpu_second", step.tokens_per_gpu_second},
           {"bubble_seconds", step.bubble_seconds},
           {"critical_path_seconds", std::move(path)}};
 }

@@ -29,6 +29,7 @@ struct EstimatedStep {
   WorkSeconds critical;
   double seconds = 0;
   double bubble_seconds = 0;
+  double tokens_per_gpu_second = 0;
 };
 
 EstimatedStep estimated_step(const ScenarioRequest& request, const Machine& machine);

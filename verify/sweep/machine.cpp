@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <functional>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -30,12 +31,18 @@ struct MachineNumber {
   const char* example;
 };
 constexpr double kLeastRate = 1e6, kMostRate = 1e24;
-constexpr std::array<MachineNumber, 4> kMachineNumbers = {
+constexpr std::size_t kNeeded = 4;    // the first ones
+constexpr std::size_t kMeasured = 5;  // from here on all are given, or none
+constexpr std::array<MachineNumber, 8> kMachineNumbers = {
     {{"multiply-adds-per-second", &Machine::multiply_adds_per_second, kLeastRate, kMostRate, "494.7e12"},
      {"bytes-per-second-inside-node", &Machine::bytes_per_second_inside_node, kLeastRate, kMostRate, "450e9"},
      {"bytes-per-second-across-nodes", &Machine::bytes_per_second_across_nodes, kLeastRate, kMostRate,
       "50e9"},
-     {"latency-seconds", &Machine::latency_seconds, 0, 1, "0"}}};
+     {"latency-seconds", &Machine::latency_seconds, 0, 1, "0"},
+     {"bytes-per-second-of-memory", &Machine::bytes_per_second_of_memory, kLeastRate, kMostRate, "3.35e12"},
+     {"measured-factor", &Machine::measured_factor, 0.1, 100, "1.4"},
+     {"measured-steps", &Machine::measured_steps, 1, 1e6, "9"},
+     {"measured-error", &Machine::measured_error, 0, 100, "0.11"}}};
 
 std::string rule_of_numbers() {
   return fmt::format("a machine has the numbers {}", fmt::join(names_of(kMachineNumbers), ", "));
@@ -78,6 +85,16 @@ std::string source_of(const std::string& text) {
   return sim::printable_text(line.starts_with("Source: ") ? line.substr(8) : line);
 }
 
+/// Returns the machine that is slower by the measured factor.
+Machine slowed(Machine machine) {
+  for (double Machine::*rate :
+       {&Machine::multiply_adds_per_second, &Machine::bytes_per_second_inside_node,
+        &Machine::bytes_per_second_across_nodes, &Machine::bytes_per_second_of_memory})
+    machine.*rate /= machine.measured_factor;
+  machine.latency_seconds *= machine.measured_factor;
+  return machine;
+}
+
 }  // namespace
 
 Machine read_machine(const std::string& path) {
@@ -95,15 +112,23 @@ Machine read_machine(const std::string& path) {
     refusals.keep(
         [&] { read_line(content, fmt::format("--machine {}, line {}", path, number), machine, given); });
   }
+  const bool has_measured = std::any_of(given.begin() + kMeasured, given.end(), std::identity());
   for (std::size_t i = 0; i < kMachineNumbers.size(); ++i) {
     refusals.keep([&] {
-      if (given[i]) return;
+      if (given[i] || (i >= kNeeded && !(has_measured && i >= kMeasured))) return;
       refuse_by("machine_incomplete", fmt::format("--machine {}, {}", path, kMachineNumbers[i].name),
                 rule_of_numbers(), kMachineNumbers[i].name, kMachineNumbers[i].example);
     });
   }
   refusals.throw_if_any();
-  return machine;
+  return has_measured ? slowed(machine) : machine;
+}
+
+std::string words_of_error(const Machine& machine) {
+  if (machine.measured_steps == 0) return "no measured step is known of this machine";
+  constexpr double kPercent = 100;
+  return fmt::format("{:.0f} measured steps like this were off by {:.0f} % in the median",
+                     machine.measured_steps, kPercent * machine.measured_error);
 }
 
 std::optional<Machine> requested_machine(const Settings& settings) {

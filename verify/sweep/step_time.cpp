@@ -147,6 +147,8 @@ StepSeconds step_seconds(const ScenarioRequest& request, const std::vector<RankW
     const auto pass_seconds = [&](const PassWork& pass) {
       WorkSeconds seconds = seconds_of(pass.calls, stage, clock);
       seconds.compute = static_cast<double>(pass.multiply_adds) / machine.multiply_adds_per_second;
+      if (machine.bytes_per_second_of_memory > 0)
+        seconds.compute += static_cast<double>(pass.moved_bytes) / machine.bytes_per_second_of_memory;
       return seconds;
     };
     RankSeconds rank;

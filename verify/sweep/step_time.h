@@ -1,10 +1,10 @@
 #pragma once
 
 /// The time of a training step on a machine, as an estimate: the counted multiply-adds and bytes of
-/// step_work.h, divided by the four numbers of machine.h. It is not validated against measured steps.
+/// step_work.h, divided by the rates of machine.h, which says how far it is off measured steps.
 ///
-/// Shapes  times are seconds. A pass takes its multiply-adds, and one after the other its calls: nothing
-///         overlaps, and nothing but matrix products takes time to compute. A call over n ranks takes the
+/// Shapes  times are seconds. A pass takes its multiply-adds, what its other kernels move, and one after the
+///         other its calls: nothing overlaps. A call over n ranks takes the
 ///         latency ceil(log2 n) times, and the bytes that one rank of a ring sends at the rate inside a node;
 ///         where a group is on several nodes, at the rate across nodes, times its ranks on a node, because
 ///         each has a link of its own, if that is less. An all_to_all sends to the ranks of the node and to

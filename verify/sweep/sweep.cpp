@@ -12,10 +12,12 @@
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
 #include "verify/full_size/step_totals.h"
+#include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/output/refusal_table.h"
 #include "verify/requests/requests.h"
 #include "verify/sweep/step_time.h"
+#include "verify/vocabulary/derived_options.h"
 #include "verify/vocabulary/settings.h"
 
 namespace verify {
@@ -33,9 +35,12 @@ struct SweepAxis {
   std::int64_t SweepPoint::*value;
   std::vector<std::int64_t> SweepSpace::*values;
 };
+constexpr const char* kChunksOption = "num-virtual-stages-per-pipeline-rank";
+constexpr const char* kStagesOption = "pipeline-model-parallel-layout";
 constexpr SweepAxis kAxes[] = {
     {"tp", "tensor-model-parallel-size", &SweepPoint::tp, &SweepSpace::tp},
     {"pp", "pipeline-model-parallel-size", &SweepPoint::pp, &SweepSpace::pp},
+    {"chunks", kChunksOption, &SweepPoint::chunks, &SweepSpace::chunks},
     {"cp", "context-parallel-size", &SweepPoint::cp, &SweepSpace::cp},
     {"ep", "expert-model-parallel-size", &SweepPoint::ep, &SweepSpace::ep},
     {"micro-batch-size", "micro-batch-size", &SweepPoint::micro_batch_size, &SweepSpace::micro_batch_size}};
@@ -111,9 +116,11 @@ std::int64_t required(const Settings& settings, const char* option) {
 /// The values that are tried where none are given.
 SweepSpace default_space(const Settings& settings, std::int64_t world) {
   const std::int64_t layers = settings.number("num-layers").value_or(1), accounted = 2;
+  const std::int64_t parts = std::max<std::int64_t>(1, settings.number("seq-length").value_or(1) / kLongPart);
   SweepSpace space{.tp = divisors(world, node_placement(settings).gpus_per_node),
                    .pp = divisors(world, layers + accounted),
-                   .cp = divisors(world, kMostContextRanks),
+                   .chunks = {1, 2, 4},
+                   .cp = divisors(world, std::min(kMostContextRanks, parts)),
                    .ep = {1},
                    .micro_batch_size = {1, 2, 4},
                    .recompute = {0, 1, 2}};
@@ -122,6 +129,7 @@ SweepSpace default_space(const Settings& settings, std::int64_t world) {
     std::erase_if(space.ep, [&](std::int64_t ep) { return world % ep != 0; });
   }
   const SweepPoint own = own_point(settings);
+  if (settings.has(kStagesOption)) space.chunks.clear();
   for (const SweepAxis& axis : kAxes) add_value(space.*(axis.values), own.*(axis.value));
   return space;
 }
@@ -131,6 +139,7 @@ SweepSpace default_space(const Settings& settings, std::int64_t world) {
 SweepPoint own_point(const Settings& settings) {
   SweepPoint point;
   for (const SweepAxis& axis : kAxes) point.*(axis.value) = settings.number(axis.option).value_or(1);
+  point.chunks = virtual_pipeline_size(settings).value_or(1);
   const std::string granularity = settings.text("recompute-granularity", "none");
   const auto known = std::ranges::find(kRecomputations, granularity);
   if (known != std::end(kRecomputations)) point.recompute = static_cast<int>(known - kRecomputations);
@@ -154,15 +163,20 @@ SweepSpace sweep_space(const Settings& settings) {
   return space;
 }
 
+std::vector<std::int64_t> SweepSpace::chunks_of(std::int64_t pipeline_ranks) const {
+  return pipeline_ranks == 1 ? std::vector<std::int64_t>{1} : chunks;
+}
+
 std::vector<SweepPoint> SweepSpace::points(std::int64_t world_size) const {
   std::vector<SweepPoint> all;
   for (const std::int64_t t : tp) {
     for (const std::int64_t p : pp) {
       for (const std::int64_t c : cp) {
         if (world_size % (t * p) != 0 || world_size / (t * p) % c != 0) continue;
-        for (const std::int64_t e : ep)
-          for (const std::int64_t m : micro_batch_size)
-            for (const int r : recompute) all.push_back({t, p, c, e, m, r});
+        for (const std::int64_t v : chunks_of(p))
+          for (const std::int64_t e : ep)
+            for (const std::int64_t m : micro_batch_size)
+              for (const int r : recompute) all.push_back({t, p, v, c, e, m, r});
       }
     }
   }
@@ -175,9 +189,17 @@ Scenario at_point(const Scenario& scenario, const SweepPoint& point) {
     settings.remove(option);
     if (!value.empty()) settings.append(option, {value});
   };
-  for (const SweepAxis& axis : kAxes) set(axis.option, fmt::format("{}", point.*(axis.value)));
+  const SweepPoint own = own_point(scenario.settings);
+  for (const SweepAxis& axis : kAxes)
+    if (axis.value != &SweepPoint::chunks) set(axis.option, fmt::format("{}", point.*(axis.value)));
+  if (point.chunks != own.chunks || point.pp != own.pp) {
+    for (const char* option :
+         {"virtual-pipeline-model-parallel-size", "num-layers-per-virtual-pipeline-stage"})
+      set(option, "");
+    set(kChunksOption, point.chunks == 1 ? "" : fmt::format("{}", point.chunks));
+  }
   set("num-microbatches", "");  // follows from the global batch
-  if (own_point(scenario.settings).recompute == point.recompute) return with_settings(scenario, settings);
+  if (own.recompute == point.recompute) return with_settings(scenario, settings);
   const bool is_full = point.recompute == 2;
   set("recompute-granularity", point.recompute == 0 ? "" : kRecomputations[point.recompute]);
   set("recompute-method", is_full ? "uniform" : "");
@@ -192,7 +214,7 @@ namespace {
 
 /// What comes first is smaller.
 auto order_of(const SweptLayout& layout) {
-  const int judgement = !layout.fits ? 1 : *layout.fits ? 0 : 2;
+  const int judgement = !layout.fits ? 2 : !*layout.fits ? 3 : layout.fits_only_just ? 1 : 0;
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   return std::tuple(judgement, layout.seconds.value_or(kUnknown),
                     layout.bytes_across.value_or(std::numeric_limits<std::int64_t>::max()),
@@ -206,6 +228,13 @@ void add_memory(const ScenarioRequest& request, SweptLayout& layout) {
   layout.static_bytes = fullest.static_bytes();
   if (memory.has_activations) layout.peak_bytes = fullest.peak_bytes();
   layout.fits = memory.fits();
+  if (!layout.fits) return;
+  const std::int64_t left = *memory.gpu_memory - fullest.peak_bytes();
+  layout.fits_only_just = *layout.fits && left < kTight;
+  const auto doubtful = doubtful_arguments(request.uncounted, fullest, left);
+  if (doubtful.empty()) return;
+  layout.doubt = "--" + doubtful.front().name;
+  layout.fits.reset();
 }
 
 /// The groups of one grid, which layouts that differ in nothing else share.
@@ -293,6 +322,21 @@ class RefusalCount {
 }
 
 }  // namespace
+
+const char* fit_word(const SweptLayout& layout) {
+  if (!layout.fits) return "-";
+  return !*layout.fits ? "no" : layout.fits_only_just ? "just" : "yes";
+}
+
+std::optional<std::size_t> SweepReport::place_of_own() const {
+  const auto own = std::ranges::find_if(layouts, &SweptLayout::is_own);
+  if (own == layouts.end()) return std::nullopt;
+  return static_cast<std::size_t>(own - layouts.begin());
+}
+
+bool SweepReport::is_known_not_to_fit() const {
+  return gpu_memory && std::ranges::all_of(layouts, [](const SweptLayout& one) { return one.fits == false; });
+}
 
 std::int64_t SweepReport::fitting() const {
   return std::ranges::count_if(layouts,

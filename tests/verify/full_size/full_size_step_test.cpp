@@ -323,6 +323,42 @@ TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
   EXPECT_EQ(step.stages.at(1).multiply_adds, layer + 3 * tokens * h * vocabulary / tp);
 }
 
+/// Modules that are computed again without calls add their products; the calls stay those of the step.
+TEST(FullSizeStep, ModulesThatAreComputedAgainAddTheirProducts) {
+  const StepReport plain = full_size_step(test::scenario_request(one_world()), {2});
+  NamedValues options = one_world();
+  options.insert(options.end(), {{"recompute-granularity", "selective"}, {"recompute-modules", "core_attn"}});
+  const ScenarioRequest request = test::scenario_request(options);
+  ASSERT_EQ(can_run_full_size(request).reason, "");
+  const StepReport step = full_size_step(request, {2});
+  ASSERT_TRUE(step.row.holds) << step.row.detail;
+  EXPECT_EQ(step.ledger, plain.ledger);
+  const std::int64_t tokens = 4 * 2, h = 8, tp = 2, s = 4;
+  EXPECT_EQ(step.stages.at(0).multiply_adds, plain.stages.at(0).multiply_adds + tokens * 2 * s * h / tp);
+  EXPECT_FALSE(step.left_out.empty());
+}
+
+/// A module that makes calls when it is computed again has those of its forward in the backward pass.
+TEST(FullSizeStep, AnMlpThatIsComputedAgainRepeatsItsCalls) {
+  NamedValues options = one_world();
+  options.insert(options.end(), {{"recompute-granularity", "selective"}, {"recompute-modules", "mlp"}});
+  const ScenarioRequest plain = test::scenario_request(one_world()), again = test::scenario_request(options);
+  ASSERT_EQ(why_no_step_work(again), "");
+  EXPECT_NE(can_run_full_size(again).reason, "");
+  const auto calls_of = [](const ScenarioRequest& request) {
+    std::int64_t calls = 0;
+    for (const RepeatedCall& call : step_work(request).front().chunks.front().backward.calls)
+      calls += call.times;
+    return calls;
+  };
+  const std::int64_t layers = plain.placement->stages.front().front().count;
+  EXPECT_GT(calls_of(again), calls_of(plain));
+  EXPECT_EQ((calls_of(again) - calls_of(plain)) % layers, 0);
+  const std::int64_t tokens = 4 * 2, h = 8, tp = 2, ffn = 32;
+  EXPECT_EQ(step_work(again).front().multiply_adds(2) - step_work(plain).front().multiply_adds(2),
+            layers * tokens * 2 * h * ffn / tp);
+}
+
 TEST(FullSizeStep, WhatDoesNotRunAtFullSizeSaysWhy) {
   NamedValues options = one_world();
   options.insert(options.end(), {{"num-experts", "4"},

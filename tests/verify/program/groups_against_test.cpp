@@ -133,6 +133,24 @@ TEST(GroupsAgainst, AMissingGroupIsTold) {
   EXPECT_EQ(judged(own.dump()).document["differing"], 4);
 }
 
+/// Without tied embeddings nothing is summed over embd, so that programs which make it of the first and the
+/// last rank are right, too. Multi-token prediction sums over the stage that holds its layers.
+TEST(GroupsAgainst, AnEmbeddingGroupOverWhichNothingIsSummedMayHaveBothRanks) {
+  const std::string untied = " --untie-embeddings-and-output-weights";
+  const std::string four = "groups --world-size 4 --pipeline-model-parallel-size 4";
+  const std::string predicts =
+      " --num-layers 4 --mtp-num-layers 1 --pipeline-model-parallel-layout 'Ett|t|tm|L'";
+  const auto dump = [](const std::string& layout) { return test::run(layout + " --format json").out; };
+  EXPECT_EQ(judged(dump(kLayout), kLayout + untied).exit_code, 0);
+  EXPECT_EQ(judged(dump(kLayout + untied), kLayout).exit_code, 0) << "it is not known whether they are tied";
+  const Judged tied = judged(dump(kLayout + untied), kLayout + " --num-layers 2");
+  EXPECT_EQ(tied.exit_code, 1);
+  EXPECT_TRUE(contains(tied.text, "is missing")) << tied.text;
+  EXPECT_EQ(judged(dump(four + predicts), four + predicts).exit_code, 0);
+  EXPECT_EQ(judged(dump(four), four + predicts).exit_code, 1);
+  EXPECT_EQ(judged(dump(four), four + predicts + untied).exit_code, 1);
+}
+
 TEST(GroupsAgainst, AForeignRankIsTold) {
   ordered_json own = own_groups();
   own["groups"]["mp"][0][3] = 6;

@@ -43,6 +43,27 @@ TEST(GroupsCommand, LegacySaysWhatIsEffective) {
   EXPECT_EQ(document["warnings"][0]["name"], "size_clamped");
 }
 
+/// Returns the embd groups of one pipeline of 4 ranks.
+std::string embd(const std::string& options) {
+  return json_of("groups --world-size 4 --pp 4 --kind embd " + options)["groups"]["embd"].dump();
+}
+
+TEST(GroupsCommand, EmbeddingsAreWhereTheModelHasThem) {
+  const std::string layout =
+      "--num-layers 4 --mtp-num-layers 1 --pipeline-model-parallel-layout 'Ett|t|tm|L' ";
+  EXPECT_EQ(embd(""), "[[0,3]]");
+  EXPECT_EQ(embd("--num-layers 4"), "[[0,3]]");
+  EXPECT_EQ(embd("--untie-embeddings-and-output-weights"), "[[0]]");
+  EXPECT_EQ(embd("--untie-embeddings-and-output-weights --mtp-num-layers 1"), "[[0,3]]");
+  EXPECT_EQ(embd(layout), "[[0,2,3]]");
+  EXPECT_EQ(embd(layout + "--untie-embeddings-and-output-weights"), "[[0,2]]");
+  const test::RunResult wrong = test::run(
+      "groups --world-size 4 --pp 4 --mtp-num-layers 1 --num-layers 4 "
+      "--pipeline-model-parallel-layout 'Et|t|tt|L'");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("layout_mtp"), std::string::npos) << wrong.err;
+}
+
 TEST(GroupsCommand, KindAndRankSelect) {
   const ordered_json document = json_of(
       "groups --world-size 16 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --kind pp,tp "

@@ -34,8 +34,8 @@ std::vector<std::string> keys_of(const ordered_json& object) {
 TEST(MemoryCommand, TheDocumentHasItsMembers) {
   const ordered_json document = document_of(kModel + "--pipeline-model-parallel-size 2");
   EXPECT_EQ(keys_of(document), (std::vector<std::string>{"stages", "workspace_bytes", "gpu_memory_bytes",
-                                                         "fullest_pipeline_rank", "fits", "assumed",
-                                                         "vocabulary", "advice", "not_modelled"}));
+                                                         "fullest_pipeline_rank", "fits", "doubted_by",
+                                                         "assumed", "vocabulary", "advice", "not_modelled"}));
   EXPECT_TRUE(document["fits"].is_null());
   EXPECT_EQ(document["workspace_bytes"], 98 << 20U);
   ASSERT_EQ(document["stages"].size(), 2U);
@@ -74,7 +74,7 @@ TEST(MemoryCommand, WhatIsNotKnownToFitDoesNotPass) {
   const std::string long_pipeline =
       "memory --world-size 1024 --pipeline-model-parallel-size 1024 --num-layers 1024 --hidden-size 64 "
       "--num-attention-heads 4 --vocab-size 512 --seq-length 64 --num-microbatches 2048 --gpu-memory 80GB";
-  const ordered_json document = document_of(long_pipeline, 1);
+  const ordered_json document = document_of(long_pipeline, 6);
   EXPECT_TRUE(document["fits"].is_null());
   EXPECT_TRUE(document["stages"][0]["parts"]["activations"].is_null());
   EXPECT_TRUE(document["stages"][0]["peak_bytes"].is_null());

@@ -60,6 +60,17 @@ TEST(MemoryFailure, TensorsOfALayerAreKnownByTheirSize) {
 
 // The first stage has 4 layers of 12 H H / tp elements and four norms' vectors, the embedding of 25,600 words
 // and that of 4,096 positions: 55,590,912 elements. PyTorch asks for whole 2 MiB.
+// Scores of 8 heads are [4, 8, 4096, 4096]: 1 GiB in 16 bits, 2 GiB in fp32. A flash kernel has none.
+TEST(MemoryFailure, ScoresOfAttentionThatShouldBeFusedAreKnownByTheirSize) {
+  for (const char* size : {"1024.00 MiB", "2.00 GiB"}) {
+    const std::string scores = first_sentence_of(size);
+    EXPECT_TRUE(says(scores, "the attention scores of a layer, which exist only if attention runs unfused"))
+        << scores;
+    EXPECT_TRUE(says(scores, "[4, 8, 4096, 4096] of")) << scores;
+  }
+  EXPECT_FALSE(says(first_sentence_of("1024.00 MiB", "--attention-backend unfused "), "exist only"));
+}
+
 TEST(MemoryFailure, TheBuffersOfAModelAreKnownByTheirSize) {
   const ordered_json document =
       ordered_json::parse(test::run(kModel + "--format json --out-of-memory 108.00MiB").out);
@@ -73,7 +84,7 @@ TEST(MemoryFailure, TheBuffersOfAModelAreKnownByTheirSize) {
 }
 
 TEST(MemoryFailure, WhereNoTensorHasTheSizeTheNearestAreTold) {
-  const std::string sentence = first_sentence_of("1.00 GiB");
+  const std::string sentence = first_sentence_of("1.10 GiB");
   EXPECT_TRUE(says(sentence,
                    "the size of no tensor that is counted; the nearest are the logits, [4096, 4, "
                    "25600] of 2 bytes: 800.00 MiB; the logits in fp32"))

@@ -2,6 +2,7 @@
 
 #include "verify/sweep/machine.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 #include "sim/base/refusals.h"
@@ -45,13 +46,30 @@ TEST(Machine, FourNumbersAndASourceAreRead) {
   EXPECT_EQ(machine.latency_seconds, 0);
 }
 
+TEST(Machine, AMeasuredFactorMakesItSlower) {
+  const Machine plain = machine_of(kWhole);
+  const std::string measured =
+      "latency-seconds = 0.25\nmeasured-factor = 2\nmeasured-steps = 9\nmeasured-error = 0.25\n";
+  std::string text = kWhole;
+  text.resize(text.find("latency-seconds"));
+  const Machine slower = machine_of(text + measured);
+  EXPECT_EQ(slower.multiply_adds_per_second, plain.multiply_adds_per_second / 2);
+  EXPECT_EQ(slower.bytes_per_second_inside_node, plain.bytes_per_second_inside_node / 2);
+  EXPECT_EQ(slower.latency_seconds, 0.5);
+  EXPECT_EQ(words_of_error(slower), "9 measured steps like this were off by 25 % in the median");
+  EXPECT_EQ(words_of_error(plain), "no measured step is known of this machine");
+  EXPECT_EQ(codes_of(std::string(kWhole) + "measured-factor = 2\n"),
+            std::vector<std::string>(2, "machine_incomplete"));
+}
+
 TEST(Machine, TheReadyFileHasTheFiguresOfTheDataSheets) {
   const Machine machine = read_machine("scenarios/machines/h100-node.ini");
   EXPECT_EQ(machine.name, "h100-node");
   EXPECT_NE(machine.source.find("NVIDIA"), std::string::npos);
-  EXPECT_EQ(2 * machine.multiply_adds_per_second, 989.4e12);
-  EXPECT_EQ(2 * machine.bytes_per_second_inside_node, 900e9);
-  EXPECT_EQ(8 * machine.bytes_per_second_across_nodes, 400e9);
+  const auto stated = [&](double rate) { return std::llround(rate * machine.measured_factor); };
+  EXPECT_EQ(stated(2 * machine.multiply_adds_per_second), 989'400'000'000'000);
+  EXPECT_EQ(stated(2 * machine.bytes_per_second_inside_node), 900'000'000'000);
+  EXPECT_EQ(stated(8 * machine.bytes_per_second_across_nodes), 400'000'000'000);
 }
 
 TEST(Machine, AllThatIsWrongIsRefusedAtOnce) {

@@ -130,6 +130,19 @@ TEST(StepTime, OneRankTakesItsMultiplyAdds) {
   EXPECT_LE(std::abs(step.seconds - static_cast<double>(products) / 1e9), rounding(step));
 }
 
+/// What norms, residual sums, attention, the MLP and the loss move takes the time of the memory's rate, once
+/// forward and twice backward.
+TEST(StepTime, KernelsTakeTheTimeOfWhatTheyMove) {
+  const ScenarioRequest request = test::scenario_request(job_of("1", "1", "8"));
+  Machine machine = kSlow;
+  machine.bytes_per_second_of_memory = 1e9;
+  const std::int64_t tokens = 8 * 8, e = 2, h = 16, ffn = 4 * h, layers = 2, vocabulary = 128;
+  const std::int64_t bytes = layers * e * (10 * h + 4 * 2 * h + 2 * ffn) + 20 * vocabulary;
+  const EstimatedStep plain = estimated_step(request, kSlow), moving = estimated_step(request, machine);
+  EXPECT_LE(std::abs(moving.seconds - plain.seconds - static_cast<double>(3 * tokens * bytes) / 1e9),
+            rounding(plain) + rounding(moving));
+}
+
 /// All gradients of f32 go around a ring of 4 nodes: 3/4 to be summed, and 3/4 of parameters of bf16 back.
 TEST(StepTime, AcrossNodesTheLinksOfTheRanksOfANodeCount) {
   const auto exposed = [](const char* gpus) {

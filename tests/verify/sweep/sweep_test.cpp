@@ -12,6 +12,7 @@
 #include "tests/support/request.h"
 #include "verify/full_size/full_size_step.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 
 namespace {
@@ -52,8 +53,10 @@ SentBytes bytes_of_run(const ScenarioRequest& request) {
 }
 
 TEST(Sweep, EveryLayoutHasTheFiguresOfItsOwnRun) {
-  const Scenario scenario = scenario_of_options(small_job());
-  const SweepReport report = swept(small_job());
+  NamedValues options = small_job();
+  options.emplace_back("sweep-values", "cp=1,2,4");
+  const Scenario scenario = scenario_of_options(options);
+  const SweepReport report = swept(options);
   std::int64_t ran = 0;
   for (const SweptLayout& layout : report.layouts) {
     const ScenarioRequest request = scenario_request(at_point(scenario, layout.point));
@@ -115,6 +118,39 @@ TEST(Sweep, LayoutsThatFitAndTakeLessComeFirst) {
       }
     }
   }
+}
+
+TEST(Sweep, LayoutsThatFitOnlyJustStandBehindThoseThatFit) {
+  NamedValues options = small_job();
+  std::vector<std::int64_t> peaks;
+  for (const SweptLayout& layout : swept(options).layouts) peaks.push_back(*layout.peak_bytes);
+  std::ranges::sort(peaks);
+  const std::int64_t middle = peaks[peaks.size() / 2];
+  options.emplace_back("gpu-memory", std::to_string(middle + kTight));
+  std::vector<std::string> words;
+  for (const SweptLayout& layout : swept(options).layouts) {
+    words.emplace_back(fit_word(layout));
+    EXPECT_EQ(words.back(), *layout.peak_bytes <= middle ? "yes" : "just");
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(words, std::greater()));
+  EXPECT_EQ(words.back(), "just");
+}
+
+TEST(Sweep, ChunksVaryWhereThereAreSeveralPipelineRanks) {
+  std::set<std::pair<std::int64_t, std::int64_t>> sizes;  // pp, chunks
+  for (const SweptLayout& layout : swept(small_job()).layouts)
+    sizes.emplace(layout.point.pp, layout.point.chunks);
+  EXPECT_TRUE(sizes.contains({1, 1}));
+  EXPECT_TRUE(sizes.contains({2, 2}));
+  EXPECT_FALSE(sizes.contains({1, 2}));
+}
+
+/// Short sequences are not cut over cp, unless it is asked for.
+TEST(Sweep, ContextRanksAreTriedForLongSequences) {
+  NamedValues options = small_job();
+  EXPECT_EQ(sweep_space(scenario_of_options(options).settings).cp, std::vector<std::int64_t>{1});
+  std::ranges::find(options, "seq-length", &NamedValues::value_type::first)->second = "32768";
+  EXPECT_EQ(sweep_space(scenario_of_options(options).settings).cp, (std::vector<std::int64_t>{1, 2, 4}));
 }
 
 TEST(Sweep, ItSaysWhichRuleRefusedHowMany) {
