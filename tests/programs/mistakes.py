@@ -442,7 +442,7 @@ MISTAKES: Dict[str, Mistake] = {
     "stale_parameters": Mistake(
         "dp2 zero",
         "before step 1",
-        "",
+        "it is the parameter embedding.word_embeddings.weight before step 0",
         on(BUFFERS, "_ParamAndGradBucketGroup.start_param_sync", nothing),
         "MLM a0430bf876",
         "parameters not gathered for the next step",

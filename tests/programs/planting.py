@@ -25,6 +25,7 @@ class Mistake(NamedTuple):
     kind: str = ""  # what such a mistake does, in a few words
     by: str = BY_VALUES
     why: str = ""  # it is not found
+    relation: str = ""  # that is said of it and is so, but does not name the cause
     program: str = ""  # options of the layout and of the reference
     options: str = ""  # of the comparison
 

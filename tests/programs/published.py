@@ -3,9 +3,10 @@ is said of them, and what a loss curve alone would have shown.
 
     published.py SHARDPROOF PYTHON [--steps N] [--results FILE [--page FILE]] [NAME...]
 
-Shapes  a mistake is a row of mistakes.py with a source; names choose rows, also those without one. Each runs on its
-        layout, and is compared with one rank. Its right twin is the same layout, on which the same places are counted.
-        Twins of one layout are one run.
+Shapes  a mistake is a row of mistakes.py with a source; names and sources choose rows, also those without one. Each
+        runs on its layout, and is compared with one rank. Its right twin is the same layout, on which the same places
+        are counted. Twins of one layout are one run. A page has the latest results of a file: to go on after an
+        interruption, name the rows that it lacks.
 Errors  exit code 1 if a mistake is found in another way than its row says, something else is said of it, its place is
         not reached, or a twin is not right.
 Exact   the loss curve shows a mistake if a loss of the N steps (20) differs by more than 1 % from that of one rank,
@@ -118,12 +119,13 @@ def curve_of(run: Run, reference: Run) -> str:
     return f"{'seen' if not largest <= SEEN else 'unseen'} {100 * largest:.2g} %"
 
 
-def cause_of(row: Dict[str, Any], run: Run) -> str:
-    if run.by == NOT_FOUND:
+def cause_of(row: Dict[str, Any], by: str, sentence: str) -> str:
+    if by == NOT_FOUND:
         return ""
-    if row["what"] and row["what"] in run.first:
+    if row["what"] and row["what"] in sentence:
         return "yes"
-    return "wrong" if run.by in ("values", "groups") and not MEASURED.search(run.first) else "no"
+    is_known = row["relation"] and row["relation"] in sentence
+    return "no" if by in ("calls", "program") or is_known or MEASURED.search(sentence) else "wrong"
 
 
 def verdict_of(row: Dict[str, Any], run: Run, twin: Run, reference: Run) -> Verdict:
@@ -136,9 +138,12 @@ def verdict_of(row: Dict[str, Any], run: Run, twin: Run, reference: Run) -> Verd
         failures.append(f"found by: {run.by}")
     if row["value"] not in run.first or row["what"] not in run.first:
         failures.append(f"'{row['value']}' with '{row['what']}' is not in what is said first")
+    cause = cause_of(row, run.by, run.first)
+    if cause == "wrong":
+        failures.append("the row has nothing of what is said first")
     if twin.by != NOT_FOUND:
         failures.append(f"{FALSE_ALARM}: {twin.first}")
-    return Verdict(row, run.by, run.first, cause_of(row, run), curve_of(run, reference), failures)
+    return Verdict(row, run.by, run.first, cause, curve_of(run, reference), failures)
 
 
 def verdicts_of(shardproof: str, python: str, training: Training, rows: Sequence[Dict[str, Any]], steps: int) -> List[Verdict]:
@@ -180,6 +185,10 @@ def rows_of(python: str) -> List[Dict[str, Any]]:
     return [json.loads(line) for line in listed.splitlines()]
 
 
+def is_chosen(row: Dict[str, Any], names: Sequence[str]) -> bool:
+    return bool({row["name"], row["source"]} & set(names) if names else row["source"])
+
+
 def release_of(python: str) -> str:
     ask = "import importlib.metadata as m; print('torch', m.version('torch').split('+')[0] + ', megatron-core', m.version('megatron-core'))"
     return subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -188,7 +197,8 @@ def release_of(python: str) -> str:
 def columns_of(verdict: Verdict) -> Tuple[str, ...]:
     row = verdict.row
     words = row["layout"].split(" --")[0]
-    return row["kind"], row["source"], words, verdict.by, verdict.cause, verdict.curve.split()[0]
+    curve = verdict.curve if verdict.curve == "no end" else verdict.curve.split()[0]
+    return row["kind"], row["source"], words, verdict.by, verdict.cause, curve
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:
@@ -205,36 +215,43 @@ def score_of(verdicts: Sequence[Verdict]) -> str:
     curves = [verdict.curve.split() for verdict in verdicts if verdict.curve != "no end"]
     seen = [sum(float(size) > 100 * least for _, size, _ in curves) for least in (SEEN, SEEN / 10)]
     alarms = sum(any(failure.startswith(FALSE_ALARM) for failure in verdict.failures) for verdict in verdicts)
+    right = {(verdict.row["layout"], verdict.row["program"], verdict.row["options"]) for verdict in verdicts}
     return (
-        f"found              {len(found)} of {len(verdicts)}: {', '.join(f'{count} by {way}' for way, count in by.items() if count)}\n"
-        f"cause named        {causes['yes']}; only the value {causes['no']}; another cause {causes['wrong']}\n"
-        f"by a loss curve    {seen[0]} differ by more than 1 %, {seen[1]} by more than 0.1 %; {len(verdicts) - len(curves)} do not end\n"
-        f"false alarms       {alarms}, on {len({(v.row['layout'], v.row['program'], v.row['options']) for v in verdicts})} right layouts\n"
+        f"found         {len(found)} of {len(verdicts)}: {', '.join(f'{count} by {way}' for way, count in by.items() if count)}\n"
+        f"cause         named {causes['yes']}, not named {causes['no']}, another one named {causes['wrong']}\n"
+        f"curve         {seen[0]} differ by more than 1 %, {seen[1]} by more than 0.1 %; {len(verdicts) - len(curves)} do not end\n"
+        f"false alarms  {alarms} on {len(right)} right layouts\n"
     )
 
 
-PAGE = """# Mistakes that others have published, put into Megatron
+PAGE = """# Published mistakes, put into Megatron
 
-Each row is a mistake of a kind that was published. A patch puts it into the installed Megatron while
-[pretrain.py](pretrain.py) runs, and `shardproof run --layouts` compares the layout with one rank. The right
-twin is the same layout, which runs through the same functions unchanged. The patches are in
-[mistakes.py](mistakes.py), [wrong_layers.py](wrong_layers.py), [wrong_updates.py](wrong_updates.py) and
-[reloaded.py](reloaded.py).
+Each row is a mistake of a published kind. A patch puts it into the installed Megatron while
+[pretrain.py](pretrain.py) runs, and `shardproof run --layouts` compares a layout with one rank. Its right
+twin is the same layout, in which the same functions run unchanged: a report about it is a false alarm. The
+patches are in [mistakes.py](mistakes.py), [wrong_layers.py](wrong_layers.py),
+[wrong_updates.py](wrong_updates.py) and [reloaded.py](reloaded.py).
 
-- `by`: who finds it. `values`: a loss, gradient, norm, parameter or state is not that of one rank. `calls`:
-  calls do not match, or ranks cannot go on. `groups`: a group has other members than Megatron gives it.
-  `program`: the program raises.
+- `published`: an issue, a commit that mends it (a hash of Megatron-LM), a project or a paper. MLM is
+  Megatron-LM, TE Transformer Engine, DS DeepSpeed, PT PyTorch.
+- `by`: what detects the mistake. `values`: a loss, gradient, norm, parameter or state is not that of one
+  rank. `calls`: calls do not match, or ranks cannot go on. `groups`: a group has other members than Megatron
+  gives it. `program`: the program raises.
 - `cause`: `yes` if the first sentence names the cause, such as the missing sum and its ranks, or the factor
-  and the dimension. `no` if it only says which value is wrong. `wrong` if it says something that is not so.
-- `curve`: what the usual test shows, the loss of {steps} steps beside that of one rank. `seen`: a loss differs by
-  more than 1 %. `no end`: the run does not end.
-- `published`: MLM is Megatron-LM, TE Transformer Engine, DS DeepSpeed, PT PyTorch. A hash is a commit of
-  Megatron-LM that mends it. The other names are those of projects and papers.
+  and the dimension. `no` if it says only what is wrong first. `wrong` if it names another cause.
+- `curve`: what the losses of {steps} steps show. `seen`: one differs by more than 1 % from that of one rank.
+  `no end`: the run does not end. Weights and samples are the same, and nothing is dropped. The options of the
+  training are `{training}`.
 
-`tests/programs/published.py build/shardproof PYTHON --results FILE --page FILE` has written this page:
-commit {commit}, {release}.
+Commit {commit}, {release}.
+The first line makes the page again, the second one runs a row:
 
+```sh
+python3 tests/programs/published.py build/shardproof PYTHON --results FILE --page tests/programs/published.md
+python3 tests/programs/published.py build/shardproof PYTHON 'MLM#1446'
 ```
+
+```text
 {table}
 {score}```
 {gaps}"""
@@ -246,13 +263,15 @@ def gaps_of(verdicts: Sequence[Verdict]) -> str:
 
 
 def page_of(python: str, results: str, steps: int) -> str:
-    """Returns the page with the latest result of each mistake."""
+    """Returns the page with the latest result of each mistake, and what the table says now of its sentence."""
     with open(results, encoding="utf-8") as file:
         latest = {verdict.row["name"]: verdict for verdict in (Verdict(**json.loads(line)) for line in file)}
-    verdicts = [latest[row["name"]] for row in rows_of(python) if row["name"] in latest]
+    rows = [(row, latest[row["name"]]) for row in rows_of(python) if row["name"] in latest]
+    verdicts = [each._replace(row=row, cause=cause_of(row, each.by, each.sentence)) for row, each in rows]
     commit = subprocess.run(["git", "-C", HERE, "log", "-1", "--format=%h of %cs"], stdout=subprocess.PIPE, text=True, check=True)
     return PAGE.format(
         steps=steps,
+        training=TRAINING,
         commit=commit.stdout.strip(),
         release=release_of(python),
         table=table_of(verdicts),
@@ -279,7 +298,7 @@ def main() -> int:
     given = parser.parse_intermixed_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without which each start compiles torch again
     begin, failed = time.monotonic(), 0
-    rows = [row for row in rows_of(given.python) if (row["name"] in given.names if given.names else row["source"])]
+    rows = [row for row in rows_of(given.python) if is_chosen(row, given.names)]
     for verdict in verdicts(given.shardproof, given.python, rows, given.steps):
         failed += bool(verdict.failures)
         print(told(verdict), flush=True)

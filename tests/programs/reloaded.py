@@ -11,7 +11,14 @@ import os
 from typing import Any, Dict, List
 
 import torch
-from planting import Mistake, nothing, on
+from planting import Mistake, on
+
+
+def _forget_states(optimizer: Any) -> None:
+    for states in optimizer.optimizer.state.values():
+        for state in states.values():
+            if torch.is_tensor(state) and state.dim() > 0:
+                state.zero_()
 
 
 def _forget(model: Any, optimizer: Any) -> None:
@@ -20,10 +27,11 @@ def _forget(model: Any, optimizer: Any) -> None:
         for parameter in model.parameters():
             parameter.zero_()
         for one in getattr(optimizer, "chained_optimizers", [optimizer]):
-            for states in one.optimizer.state.values():
-                for state in states.values():
-                    if torch.is_tensor(state) and state.dim() > 0:
-                        state.zero_()
+            _forget_states(one)
+
+
+def _without_wrappers(model: Any) -> Any:
+    return _without_wrappers(model.module) if hasattr(model, "module") else model
 
 
 def _reload(model: Any, optimizer: Any) -> None:
@@ -48,7 +56,7 @@ def install() -> None:
         made = of_megatron(forward_step, data, model, optimizer, *arguments, **named)
         steps.append(made)
         if len(steps) == 1:
-            _reload(model[0], optimizer)
+            _reload(_without_wrappers(model[0]), optimizer)
         return made
 
     training.train_step = step_and_reload
@@ -70,6 +78,16 @@ def keys_of_stages(load: Any) -> Any:
         for tensor in layers:
             tensor.global_offset = (tensor.global_offset[0] - first, *tensor.global_offset[1:])
         return load(states, *arguments, **{**named, "validate_access_integrity": False})
+
+    return loaded
+
+
+def without_states(load: Any) -> Any:
+    """Leaves the states of an optimizer as they were, although those of the checkpoint are read in their place."""
+
+    def loaded(self: Any, *arguments: Any, **named: Any) -> None:
+        load(self, *arguments, **named)
+        _forget_states(self)
 
     return loaded
 
@@ -100,7 +118,7 @@ WRONG_CHECKPOINTS: Dict[str, Mistake] = {
         "tp2",
         "after step 1",
         "",
-        on("optimizer.optimizer", "FP32Optimizer.load_state_dict", nothing),
+        on("optimizer.optimizer", "FP32Optimizer.load_state_dict", without_states),
         "ISEEKYAN#104",
         "states of the optimizer are not loaded",
         program=RELOADED,

@@ -438,14 +438,14 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     ),
     "target_off_by_one": Mistake(
         "tp2",
-        LOSS,
+        "loss 'lm loss' of step 2",  # the first that has the token
         "",
         on("tensor_parallel.cross_entropy", "VocabParallelCrossEntropy.calculate_predicted_logits", off_by_one_mask),
         "TTrace",
         "vocabulary mask off by one",
     ),
     "early_columns": Mistake(
-        "tp2",
+        "tp2 sp",
         LOSS,
         "",
         on("transformer.multi_latent_attention", "MLASelfAttention._qkv_down_projection", early_columns),
@@ -460,7 +460,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         on("transformer.attention", "get_pg_rank", first_of_sharing),
         "MLM#3575",
         "heads not cut where ranks share a key",
-        program="--group-query-attention --num-query-groups 2",
+        program="--group-query-attention --num-query-groups 2 --make-vocab-size-divisible-by 32",
     ),
     "unsharded_buffer": Mistake(
         "tp2 sp pp2 vpp2",
@@ -475,7 +475,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     "waits_before_sends": Mistake(
         "pp2 vpp2",
         "",
-        "",
+        "wait for each other in a cycle",
         on(POINT_TO_POINT, "_p2p_ops", waits_before_sends),
         "MLM#5100",
         "stages wait before they send",
@@ -513,7 +513,7 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     "cut_probabilities": Mistake(
         "ep2",
         "gradient of decoder.layers.mlp.router.weight",
-        "",
+        "it is zero",
         on("transformer.moe.experts", "SequentialMLP.forward", cut_probabilities),
         "transformers#48687",
         "router without the gradient of experts",
@@ -558,10 +558,11 @@ WRONG_LAYERS: Dict[str, Mistake] = {
     "half_of_predictions": Mistake(
         "pp2",
         "gradient of ",
-        "it is 1/2",
+        "",
         on("transformer.multi_token_prediction", "MTPLossAutoScaler.set_loss_scale", halved_scale),
         "MLM#1532",
         "loss of predictions has another scale",
+        relation="it is 1/2",  # that pp is 2 as well is a coincidence
         program=PREDICTING,
     ),
     "capacity_of_a_rank": Mistake(
@@ -574,8 +575,8 @@ WRONG_LAYERS: Dict[str, Mistake] = {
         program=OF_EXPERTS + " --moe-expert-capacity-factor 1.5 --moe-token-dispatcher-type alltoall",
     ),
     "router_in_bf16": Mistake(
-        "tp2",
-        LOSS,
+        "tp2 sp",
+        "gradient of decoder.final_layernorm.weight",  # the loss stays within its bound
         "",
         on(ROUTER, "router_gating_linear", coarse_router),
         "MLM 325e7c8017",

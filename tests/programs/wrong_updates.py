@@ -94,11 +94,15 @@ def every_replica(_: Any) -> Any:
 
 
 def clipped_by_own_norm(clip: Any) -> Any:
-    """Clips the gradients of each optimizer by their own norm."""
+    """Clips the gradients of experts by their own norm, and all others by theirs."""
 
     def by_own(parameters: Any, max_norm: Any, total_norm: Any, *arguments: Any, **named: Any) -> None:
-        square = sum(float(each.grad.square().sum()) for each in parameters if each.grad is not None)
-        clip(parameters, max_norm, square**0.5, *arguments, **named)
+        from megatron.core import parallel_state
+
+        square = sum((each.grad.square().sum() for each in parameters if each.grad is not None), torch.zeros(()))
+        if not all(getattr(each, "allreduce", True) for each in parameters):
+            torch.distributed.all_reduce(square, group=parallel_state.get_expert_model_parallel_group())
+        clip(parameters, max_norm, float(square) ** 0.5, *arguments, **named)
 
     return by_own
 
@@ -218,7 +222,7 @@ def scale_before_unscale(unscale: Any) -> Any:
     """Updates the loss scale, and then divides gradients by it that were computed with the scale before."""
 
     def updated_first(self: Any) -> Any:
-        for _ in range(self.grad_scaler.growth_interval):
+        for _ in range(int(self.grad_scaler.growth_interval)):
             self.grad_scaler.update(False)
         return unscale(self)
 
@@ -296,9 +300,9 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         program=ENGINE.strip(),
     ),
     "experts_not_divided": Mistake(
-        "dp2",
+        "dp4 ep2",
         "experts",
-        "it is 2 (dp is 2) times",
+        "it is 4 (dp is 4) times",
         on(DDP, "DistributedDataParallel.finish_grad_sync", experts_times(replicas)),
         "MLM 3373641ff1",
         "gradients of experts not divided by dp",
@@ -332,16 +336,17 @@ WRONG_UPDATES: Dict[str, Mistake] = {
     ),
     "clipped_on_first_rank": Mistake(
         "tp2",
-        "after step 0",
+        "exp_avg of embedding.word_embeddings.weight after step 0 on rank 1",
         "",
         on(OPTIMIZER, "clip_grad_by_total_norm_fp32", first_rank_alone),
         "DS#1801",
         "gradients clipped on one rank only",
+        relation="times the right one",
     ),
     "replicas_in_norm": Mistake(
         "tp2",
         "norm of the gradients",
-        "",
+        "it counts the gradients that several ranks hold once for each of them",
         on("tensor_parallel", "param_is_not_tensor_parallel_duplicate", every_replica),
         "NeMo-RL#3788",
         "norm counts replicas tp times",
@@ -356,13 +361,14 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         program=OF_EXPERTS,
     ),
     "own_norms_clip": Mistake(
-        "dp2",
+        "ep2",
         "after step 0",
         "",
         on(OPTIMIZER, "clip_grad_by_total_norm_fp32", clipped_by_own_norm),
         "MLM abf10f8590",
         "each optimizer clips by its own norm",
         program=OF_EXPERTS,
+        relation="times the right one",
     ),
     "lost_parameter": Mistake(
         "tp2",
@@ -371,6 +377,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         on("optimizer", "get_megatron_optimizer", lost_parameter),
         "DS#6770",
         "optimizer lacks a parameter of the model",
+        relation="of the gradients of decoder.layers.mlp.linear_fc2.weight[1] it has the part of the first tp rank alone",
     ),
     "first_chunk_gathered": Mistake(
         "pp2 vpp2 dp2 zero",
@@ -429,7 +436,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
     "other_stride_of_experts": Mistake(
         "dp4 ep2",
         "",
-        "",
+        "ours is [0,1]: rank 2 is foreign, rank 1 is missing; these are the ranks of a group of edp",
         on(STATE, "RankGenerator.get_ranks", other_stride),
         "MLM e43abe7dfa",
         "expert groups with another stride",
@@ -481,11 +488,12 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         on(OPTIMIZER, "MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan", scale_before_unscale),
         "DS#2695",
         "loss scale updated before it divides",
+        relation="it is 1/2",  # that tp is 2 as well is a coincidence
         program="--fp16 --initial-loss-scale 1024 --loss-scale-window 2",
     ),
     "one_rate": Mistake(
         "tp2",
-        "after step 0",
+        "main_param of embedding.word_embeddings.weight after step 0",
         "",
         on("optimizer", "get_megatron_optimizer", one_rate),
         "NeMo#12123",
