@@ -46,8 +46,6 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
 std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
   std::vector<std::string> names;
   if (has_experts(request) && request.model.config.bias) names.emplace_back("the biases of routers");
-  if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
-    names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
   names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
   return names;
 }
