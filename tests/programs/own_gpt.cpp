@@ -38,6 +38,8 @@ constexpr std::int64_t kSteps = 3;  // that recorded.py keeps
 constexpr std::pair<std::string_view, std::string_view> kNamesInCheckpoints[] = {
     {"input_layernorm.", "self_attention.linear_qkv.layer_norm_"},
     {"pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_"},
+    {"self_attention.q_layernorm.", "self_attention.linear_q_up_proj.layer_norm_"},
+    {"self_attention.kv_layernorm.", "self_attention.linear_kv_up_proj.layer_norm_"},
     {"mlp.experts.local_experts.", "mlp.experts.experts."},
 };
 
@@ -217,9 +219,9 @@ class OwnRank {
       for (const auto& piece : training_.optimizer().pieces())
         add("gradient", step, "", *piece.parameter, piece.grad, piece.range);
       const sim::GptTraining::Result result = training_.update({1, 1000});
+      training_.optimizer().finish_param_gather();
       add_results(step, result);
     }
-    if (theirs_.request.training.overlap_param_gather) training_.optimizer().finish_param_gather();
   }
 
  private:
