@@ -58,7 +58,7 @@ are compared, and why these bounds, is in the [manual of this folder](README.md)
 - `f64` and `f32` are the floats of a run; a dash was not run. Their numbers are the largest difference of any
   element, as a share of what `shardproof compare` allows: 2^-30 of the largest element of a tensor in f64,
   2^-10 in f32. A row holds up to the bound of {most_f64:.1e} in f64, and of {most_f32:.1f} in f32. `DIFFERS`
-  is beyond it.
+  is beyond it; a reason then says which side is right.
 - `calls` are those of all ranks that both make alike, in the same order. `explained` has the numbers of the
   reasons, under the table, for which others differ. `DIFFER` is not explained.
 
@@ -120,6 +120,7 @@ ROWS = (
     Row("tp2 sp", "--group-query-attention --num-query-groups 2 --qk-layernorm --add-qkv-bias --disable-bias-linear"),
     Row("tp2 sp", f"{ENGINE} {MLA}"),
     Row("tp2", f"{ENGINE} {MLA} --qk-layernorm --q-lora-rank 16"),
+    Row("tp2 sp", f"{ENGINE} {MLA} --qk-layernorm --q-lora-rank 16"),
     Row("tp2 sp pp2", "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"),
     Row("dp2 zero", "--calculate-per-token-loss"),
     Row("dp2 zero", "--overlap-grad-reduce --overlap-param-gather"),
@@ -170,12 +171,13 @@ class Rule(NamedTuple):
     name: str
     theirs: List[str]
     ours: List[str]
-    elements: str  # "as many", "twice as many", "any number of" or "exchanged"
+    elements: str  # "as many", "twice as many", "any number of", "exchanged" or "differs"
     when: List[str]
     why: str
 
     def holds_in(self, row: Row) -> bool:
-        return set(self.when) <= set(row.name.split())
+        words = row.name.split()
+        return all((word.lstrip("!") in words) != word.startswith("!") for word in self.when)
 
 
 def rules() -> List[Rule]:
@@ -303,6 +305,10 @@ class Outcome(NamedTuple):
     values: int = 0
     slack: float = 0  # the largest share of the bound of `compare` that an error takes
     calls: Calls = Calls()
+    known: str = ""  # the rule that says why the row differs
+
+    def failure(self) -> str:
+        return "" if self.known else f"{self.wrong} {self.calls.wrong}".strip()
 
 
 def output_of(command: Sequence[str], seconds: float = LONGEST) -> Tuple[int, str]:
@@ -368,8 +374,18 @@ def judged(shardproof: str, trained: Trained, all_rules: Sequence[Rule], faults:
     wrong += [f"{name} is not compared" for name in document["left_out"] if name != LEFT_OUT.get(trained.floats)]
     if not wrong and slack > MOST_SLACK[trained.floats]:
         wrong.append(f"an error takes {slack:.2g} of the bound of {trained.floats}")
-    calls = compared_calls(trained.row, trained.folder, all_rules)
-    return Outcome("; ".join(wrong), one["values"], slack, calls)
+    calls = compared_calls(trained.row, trained.folder, [rule for rule in all_rules if rule.elements != "differs"])
+    outcome = Outcome("; ".join(wrong), one["values"], slack, calls)
+    return known(outcome, [rule for rule in all_rules if rule.elements == "differs" and rule.holds_in(trained.row)])
+
+
+def known(outcome: Outcome, differences: Sequence[Rule]) -> Outcome:
+    """Adds the rule that says why a row differs. A row that does not differ as a rule says is wrong, too."""
+    for rule in differences:
+        if all(x in outcome.wrong for x in rule.theirs) and all(x in outcome.calls.wrong for x in rule.ours):
+            return outcome._replace(known=rule.name)
+        return outcome._replace(wrong=f"{outcome.wrong} (it does not differ as {rule.name!r} says)")
+    return outcome
 
 
 def line_of(row: Row, outcomes: Dict[str, Outcome], numbers: Dict[str, int]) -> str:
@@ -380,7 +396,8 @@ def line_of(row: Row, outcomes: Dict[str, Outcome], numbers: Dict[str, int]) -> 
     text = f"{row.layout:26}{row.ranks:5}{first.values:8}"
     for found in (outcomes.get(floats) for floats in FLOATS):
         text += f"{'-' if found is None else 'DIFFERS' if found.wrong else f'{found.slack:.1e}':>9}"
-    explained = " ".join(str(numbers[name]) for name in first.calls.explained)
+    names = [*first.calls.explained, *filter(None, [first.known])]
+    explained = " ".join(str(numbers[name]) for name in names)
     text += f"{'DIFFER' if differ else format(first.calls.same, ','):>8}  {explained}"
     return "\n".join([text, *wrapped(row.shown(), "  ", "  ")])
 
@@ -393,7 +410,7 @@ def wrapped(text: str, first: str, further: str) -> List[str]:
 
 def text_of(number: int, rule: Rule) -> str:
     sides = [(" and ".join(dict.fromkeys(x.split()[0] for x in side)) or "none") for side in (rule.theirs, rule.ours)]
-    how = rule.elements if rule.elements == "exchanged" else f"{rule.elements} elements"
+    how = rule.elements if rule.elements in ("exchanged", "differs") else f"{rule.elements} elements"
     text = f"{rule.name}, {how}: {rule.why}. Theirs: {sides[0]}. Ours: {sides[1]}."
     return "\n".join(wrapped(text, f"{number}. ", "   "))
 
@@ -420,9 +437,8 @@ def held(shardproof: str, all_of_them: Sequence[Trained]) -> Dict[Row, Dict[str,
     for each in all_of_them:
         outcome = judged(shardproof, each, all_rules)
         outcomes.setdefault(each.row, {})[each.floats] = outcome
-        for wrong in (outcome.wrong, outcome.calls.wrong):
-            if wrong:
-                print(f"{each.row.name} in {each.floats}: {wrong}", file=sys.stderr, flush=True)
+        if outcome.failure():
+            print(f"{each.row.name} in {each.floats}: {outcome.failure()}", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -447,10 +463,10 @@ def checked(shardproof: str, python: str, all_of_them: bool) -> str:
         train_theirs(shardproof, python, all_trainings)
         outcomes = held(shardproof, all_trainings)
         wrong = [
-            f"{row.name}: {outcome.wrong} {outcome.calls.wrong}".strip()
+            f"{row.name}: {outcome.failure()}"
             for row, of_floats in outcomes.items()
             for outcome in of_floats.values()
-            if outcome.wrong or outcome.calls.wrong
+            if outcome.failure()
         ]
         return "\n".join([*wrong, *filter(None, [planted(shardproof, python, folder)])])
 
@@ -473,7 +489,7 @@ def main() -> int:
         train_theirs(shardproof, python, all_trainings)
     outcomes = held(shardproof, [each for each in all_trainings if trains or os.path.exists(each.folder)])
     print(page({row: outcomes.get(row, {}) for row in rows}, releases, rules()), end="")
-    return int(any(outcome.wrong or outcome.calls.wrong for each in outcomes.values() for outcome in each.values()))
+    return int(any(outcome.failure() for each in outcomes.values() for outcome in each.values()))
 
 
 if __name__ == "__main__":
