@@ -22,7 +22,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LONGEST = 600  # seconds of one program, and
-SECONDS_OF_A_TRAINING = 60  # more of each training of Megatron; both chosen
+SECONDS_OF_A_TRAINING = 300  # more of each training of Megatron; both chosen
 FLOATS = ("f64", "f32")
 OURS, BEGUN = "-ours", "-begun"  # after the name of a folder: ours beside theirs, and theirs until its training has ended
 MESSAGES = ("send", "recv")
@@ -382,7 +382,8 @@ def judged(shardproof: str, trained: Trained, all_rules: Sequence[Rule], faults:
 def known(outcome: Outcome, differences: Sequence[Rule]) -> Outcome:
     """Adds the rule that says why a row differs. A row that does not differ as a rule says is wrong, too."""
     for rule in differences:
-        if all(x in outcome.wrong for x in rule.theirs) and all(x in outcome.calls.wrong for x in rule.ours):
+        sides = ((rule.theirs, outcome.wrong), (rule.ours, outcome.calls.wrong))
+        if all(all(word in said for word in words) and bool(words) == bool(said) for words, said in sides):
             return outcome._replace(known=rule.name)
         return outcome._replace(wrong=f"{outcome.wrong} (it does not differ as {rule.name!r} says)")
     return outcome
