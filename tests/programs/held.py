@@ -57,10 +57,10 @@ are compared, and why these bounds, is in the [manual of this folder](README.md)
 - `values` are parameters, losses, gradients, the norm, and the moments of Adam, over all steps, in f64.
 - `f64` and `f32` are the floats of a run; a dash was not run. Their numbers are the largest difference of any
   element, as a share of what `shardproof compare` allows: 2^-30 of the largest element of a tensor in f64,
-  2^-10 in f32. A row holds up to the bound of {most_f64:.1e} in f64, and of {most_f32:.1f} in f32. `DIFFERS`
-  is beyond it; a reason then says which side is right.
+  2^-10 in f32. A row holds up to the bound of {most_f64:.1e} in f64, and of {most_f32:.1f} in f32.
+  `DIFFERS` is beyond it; a reason then says which side is right.
 - `calls` are those of all ranks that both make alike, in the same order. `explained` has the numbers of the
-  reasons, under the table, for which others differ. `DIFFER` is not explained.
+  reasons, under the table, for which others differ. With `DIFFER` a reason says which side is right.
 
 Experts are `--num-experts 4 --moe-router-topk 2 --disable-bias-linear`. Latent attention is
 `--multi-latent-attention --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8` with
