@@ -57,12 +57,9 @@ std::deque<GptModel> make_chunks(Rank& rank, const GptTrainingConfig& config) {
   return chunks;
 }
 
-std::vector<Parameter*> parameters_of(std::deque<GptModel>& chunks) {
-  std::vector<Parameter*> all;
-  for (GptModel& chunk : chunks) {
-    const std::vector<Parameter*> own = chunk.parameters();
-    all.insert(all.end(), own.begin(), own.end());
-  }
+std::vector<std::vector<Parameter*>> parameters_by_chunk(std::deque<GptModel>& chunks) {
+  std::vector<std::vector<Parameter*>> all;
+  for (GptModel& chunk : chunks) all.push_back(chunk.parameters());
   return all;
 }
 
@@ -85,10 +82,15 @@ GptTraining::GptTraining(Rank& rank, GptTrainingConfig config, SampleSource sour
       source_(std::move(source)),
       pp_(rank.groups.get("pp")),
       chunks_(make_chunks(rank, config_)),
-      data_parallel_(rank, parameters_of(chunks_), config_.data_parallel),
+      data_parallel_(rank, parameters_by_chunk(chunks_), config_.data_parallel),
       optimizer_(rank, data_parallel_, optimizer_config(rank, config_)) {}
 
-std::vector<Parameter*> GptTraining::parameters() { return parameters_of(chunks_); }
+std::vector<Parameter*> GptTraining::parameters() {
+  std::vector<Parameter*> all;
+  for (const std::vector<Parameter*>& own : parameters_by_chunk(chunks_))
+    all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
 
 BatchShape GptTraining::batch_shape() const {
   return {.micro_batch_size = config_.model.micro_batch_size,
@@ -181,8 +183,10 @@ Tensor GptTraining::backward(int microbatch, int chunk, const Tensor& grad_outpu
 }
 
 void GptTraining::grads_are_complete(int chunk) {
-  for (const Parameter* parameter : chunks_[static_cast<std::size_t>(chunk)].parameters())
-    data_parallel_.grad_ready(*parameter);
+  // Backward completes the gradients of the last layer first.
+  const std::vector<Parameter*> own = chunks_[static_cast<std::size_t>(chunk)].parameters();
+  for (auto parameter = own.rbegin(); parameter != own.rend(); ++parameter)
+    data_parallel_.grad_ready(**parameter);
 }
 
 // ---- after the schedule -----------------------------------------------------------------------------------
@@ -192,11 +196,11 @@ void GptTraining::finalize_model_grads() {
   const std::vector<Parameter*> all = parameters();
   all_reduce_sequence_parallel_grads(rank_, all);
   reduce_tied_embeddings();
+  update_expert_biases();
   if (is_per_token()) {
     tokens_of_all_ = all_tokens();
     data_parallel_.divide_grads(tokens_of_all_);
   }
-  update_expert_biases();
 }
 
 std::vector<TopKRouter*> GptTraining::routers() {

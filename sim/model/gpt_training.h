@@ -3,15 +3,15 @@
 /// Training a GPT on one rank of a tp x cp x pp x dp world: the rank's chunks of the model, their gradient
 /// buffers and optimizer, and the step.
 ///
-/// Shapes  those of GptConfig; p, m and v of the pipeline; layers as placed. All chunks of the rank share one
-///         gradient buffer.
+/// Shapes  those of GptConfig; p, m and v of the pipeline; layers as placed. Each chunk has gradient
+///         buffers of its own.
 /// Calls   a step: the schedule's messages over pp, and inside each of its steps the calls of get_batch and
 ///         of the chunk, and with a loss of whole sequences an all_reduce of the number of tokens over cp;
 ///         data-parallel reductions while the schedule runs (a chunk's when its last backward
 ///         step is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over
-///         tp; of the tied embedding over embd; with a per-token loss, a broadcast of the number of tokens
-///         over pp and its all_reduce over dp-cp; with expert biases an all_reduce of the routed tokens over
-///         tp-dp-cp; the calls of the optimizer; on the last stage one all_reduce of the loss over dp-cp.
+///         tp; of the tied embedding over embd; with expert biases an all_reduce of the routed tokens over
+///         tp-dp-cp; with a per-token loss, a broadcast of the number of tokens over pp and its all_reduce
+///         over dp-cp; the calls of the optimizer; on the last stage one all_reduce of the loss over dp-cp.
 /// Errors  gpt_training: the placement and the pipeline have different stages; those of its parts.
 /// Exact   The objective is the mean over microbatches of the mean over a microbatch's tokens; with
 ///         per_token_loss it is the mean over all tokens. Context-parallel ranks each have a part of the
@@ -70,6 +70,7 @@ class GptTraining : private StageProgram {
   std::deque<GptModel>& chunks() { return chunks_; }
   DistributedDataParallel& data_parallel() { return data_parallel_; }
   DistributedOptimizer& optimizer() { return optimizer_; }
+  /// Returns the parameters of all chunks, chunk by chunk.
   std::vector<Parameter*> parameters();
   /// Returns the largest number of activations that this rank kept at once, of one microbatch in one chunk
   /// each.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <ranges>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -14,10 +15,11 @@ namespace {
 
 /// Returns the dtype of the gradients of all parameters, which must be the same; f32 if there are no
 /// parameters.
-DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
-  const DType dtype = parameters.empty() ? DType::f32 : sum_dtype(parameters.front()->value.dtype());
-  for (const Parameter* parameter : parameters) {
-    const DType own = sum_dtype(parameter->value.dtype());
+DType one_grad_dtype(const std::vector<std::vector<Parameter*>>& chunks) {
+  std::optional<DType> first;
+  for (const Parameter* parameter : chunks | std::views::join) {
+    const DType own = sum_dtype(parameter->value.dtype()), dtype = first.value_or(own);
+    first = dtype;
     if (own == dtype) continue;
     refuse({.code = "buffer_dtypes",
             .option = parameter->name,
@@ -26,7 +28,7 @@ DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
             .rule = "all gradients have one dtype, because one norm is computed of them",
             .hint = "parameters of bf16 and f32 only, or all of f64, or all of field"});
   }
-  return dtype;
+  return first.value_or(DType::f32);
 }
 
 /// Refuses a rank order in which the ranks of inter-edp own different elements: dense gradients are summed
@@ -44,9 +46,16 @@ void require_instances(const Layout& layout) {
 
 }  // namespace
 
-DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<Parameter*>& parameters,
+DistributedDataParallel::DistributedDataParallel(Rank& rank,
+                                                 const std::vector<std::vector<Parameter*>>& chunks,
                                                  const DataParallelConfig& config)
-    : config_(config), grad_dtype_(one_grad_dtype(parameters)) {
+    : config_(config), grad_dtype_(one_grad_dtype(chunks)) {
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk)
+    add_chunk(rank, chunks[chunk], chunk == 0 ? config_.bucket_size : std::nullopt);
+}
+
+void DistributedDataParallel::add_chunk(Rank& rank, const std::vector<Parameter*>& parameters,
+                                        std::optional<std::int64_t> bucket_size) {
   for (const bool is_expert : {false, true}) {
     std::vector<std::pair<DType, std::vector<Parameter*>>> by_dtype;
     for (Parameter* parameter : parameters) {
@@ -57,11 +66,12 @@ DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<P
       auto& own = known == by_dtype.end() ? by_dtype.emplace_back(dtype, std::vector<Parameter*>{}) : *known;
       own.second.push_back(parameter);
     }
-    for (auto& [dtype, own] : by_dtype) add_part(rank, std::move(own), is_expert);
+    for (auto& [dtype, own] : by_dtype) add_part(rank, std::move(own), is_expert, bucket_size);
   }
 }
 
-void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert) {
+void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert,
+                                       std::optional<std::int64_t> bucket_size) {
   Communicator& replicas = rank.groups.get(is_expert ? "edp" : "dp-cp");
   const bool has_instances = config_.distributed_optimizer && rank.layout.instances > 1;
   Communicator& group = has_instances ? rank.groups.get(is_expert ? "intra-edp" : "intra-dp-cp") : replicas;
@@ -72,7 +82,7 @@ void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> param
                                                     .per_token_loss = config_.per_token_loss},
                                                    is_expert);
   const BufferConfig buffer{.owners = config_.distributed_optimizer ? group.size() : 1,
-                            .bucket_size = config_.bucket_size,
+                            .bucket_size = bucket_size,
                             .distributed_optimizer = config_.distributed_optimizer,
                             .pad_for_high_nccl_busbw = config_.pad_for_high_nccl_busbw};
   parts_.push_back({GradBuffer(rank, std::move(parameters), buffer), &replicas, &group,

@@ -3,9 +3,10 @@
 /// Data parallelism. The gradients of a bucket are reduced over the ranks that hold the same parameters, as
 /// soon as the last gradient of the bucket is complete, while backward continues.
 ///
-/// Shapes  one buffer for each dtype of parameters, and separate buffers for dense and expert parameters; a
-///         bucket of B elements; with the distributed optimizer each of D ranks keeps B/D elements of the
-///         sum, at their place in the buffer.
+/// Shapes  for each chunk of the model one buffer for each dtype of parameters, and separate buffers
+///         for dense and expert parameters; a bucket of B elements; with the distributed optimizer each of D
+///         ranks keeps B/D elements of the sum, at their place in the buffer. The bucket size counts in the
+///         first chunk; buffers of later chunks have one bucket, and one for a shared embedding.
 /// Calls   for each bucket one all_reduce of B, or with the distributed optimizer one reduce_scatter of B/D:
 ///         over dp-cp, for experts over edp. With several optimizer instances, over the ranks of one instance
 ///         (intra-dp-cp, intra-edp), followed by an all_reduce of B/D over inter-edp. Microbatches before the
@@ -26,7 +27,7 @@
 namespace sim {
 
 struct DataParallelConfig {
-  std::optional<std::int64_t> bucket_size;
+  std::optional<std::int64_t> bucket_size;  // of the first chunk
   bool distributed_optimizer = true;
   bool overlap_grad_reduce = true;
   bool pad_for_high_nccl_busbw = false;
@@ -36,7 +37,8 @@ struct DataParallelConfig {
 
 class DistributedDataParallel {
  public:
-  DistributedDataParallel(Rank& rank, const std::vector<Parameter*>& parameters,
+  /// Takes the parameters of each chunk of the model on this rank.
+  DistributedDataParallel(Rank& rank, const std::vector<std::vector<Parameter*>>& chunks,
                           const DataParallelConfig& config);
 
   /// Sets all gradients to zero. Call it before the first microbatch of a step.
@@ -50,8 +52,9 @@ class DistributedDataParallel {
   /// per-token loss only.
   void divide_grads(std::int64_t tokens);
 
-  /// A gradient buffer and the groups that reduce it. Buffers of dense parameters come first, then those of
-  /// experts; within both, dtypes come in the order in which the model first uses them.
+  /// A gradient buffer and the groups that reduce it. They come chunk by chunk. In a chunk, buffers of dense
+  /// parameters come first, then those of experts; within both, dtypes come in the order in which the chunk
+  /// first uses them.
   struct Part {
     GradBuffer buffer;
     Communicator* replicas;  // dp-cp or edp: the ranks with the same parameters
@@ -81,7 +84,10 @@ class DistributedDataParallel {
   std::vector<OwnedPiece> pieces(const Part& part, int bucket) const;
 
  private:
-  void add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert);
+  void add_chunk(Rank& rank, const std::vector<Parameter*>& parameters,
+                 std::optional<std::int64_t> bucket_size);
+  void add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert,
+                std::optional<std::int64_t> bucket_size);
   struct BucketState {
     std::size_t ready = 0;
     bool started = false;

@@ -58,7 +58,7 @@ constexpr std::int64_t kElements = 16 << 20;
 struct ZeroStep {
   ZeroStep(Rank& rank, std::int64_t elements)
       : parameter(make_parameter(rank, "p", DType::f32, {elements}, {}, {})),
-        data_parallel(rank, {&parameter}, {}),
+        data_parallel(rank, {{&parameter}}, {}),
         optimizer(rank, data_parallel, {}) {}
   void run() {
     data_parallel.zero_grads();

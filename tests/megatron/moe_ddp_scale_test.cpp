@@ -71,7 +71,7 @@ void run_reductions(const Json& line, Rank& rank) {
   };
   Subject subjects[] = {subject("dense"), subject("expert")};
   const Json& config = line["config"];
-  DistributedDataParallel ddp(rank, {&subjects[0].parameter, &subjects[1].parameter},
+  DistributedDataParallel ddp(rank, {{&subjects[0].parameter, &subjects[1].parameter}},
                               {.distributed_optimizer = config["distributed_optimizer"],
                                .overlap_grad_reduce = false,
                                .average_in_collective = config["average_in_collective"],

@@ -38,6 +38,8 @@ constexpr std::int64_t kSteps = 3;  // that recorded.py keeps
 constexpr std::pair<std::string_view, std::string_view> kNamesInCheckpoints[] = {
     {"input_layernorm.", "self_attention.linear_qkv.layer_norm_"},
     {"pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_"},
+    {"self_attention.q_layernorm.", "self_attention.linear_q_up_proj.layer_norm_"},
+    {"self_attention.kv_layernorm.", "self_attention.linear_kv_up_proj.layer_norm_"},
     {"mlp.experts.local_experts.", "mlp.experts.experts."},
 };
 
@@ -56,16 +58,22 @@ std::vector<std::string> names_of_megatron(const sim::Parameter& parameter) {
   std::string name = copied.empty() ? parameter.name : copied;
   if (!name.starts_with(kLayers)) return {name};
   name.erase(0, kLayers.size());
-  std::string number = taken_number(name);
+  const std::string layer = taken_number(name);
+  std::string expert;
   if (name.starts_with(kExperts)) {
     std::string rest = name.substr(kExperts.size());
-    number += taken_number(rest);
+    expert = taken_number(rest);
     name = kExperts + rest;
   }
-  std::vector<std::string> names = {kLayers + name + number};
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& of_layer) {
+    names.push_back(kLayers + of_layer + layer + expert);
+    // Layers that are not all alike have names of their own.
+    names.push_back(fmt::format("{}{}.{}{}", kLayers, layer.substr(1, layer.size() - 2), of_layer, expert));
+  };
+  add(name);
   for (const auto& [own, of_megatron] : kNamesInCheckpoints)
-    if (name.starts_with(own))
-      names.push_back(kLayers + std::string(of_megatron) + name.substr(own.size()) + number);
+    if (name.starts_with(own)) add(std::string(of_megatron) + name.substr(own.size()));
   return names;
 }
 
@@ -217,9 +225,9 @@ class OwnRank {
       for (const auto& piece : training_.optimizer().pieces())
         add("gradient", step, "", *piece.parameter, piece.grad, piece.range);
       const sim::GptTraining::Result result = training_.update({1, 1000});
+      training_.optimizer().finish_param_gather();
       add_results(step, result);
     }
-    if (theirs_.request.training.overlap_param_gather) training_.optimizer().finish_param_gather();
   }
 
  private:

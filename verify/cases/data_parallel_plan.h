@@ -160,7 +160,7 @@ struct Training {
       : rank(of_rank),
         plan(of_plan),
         parameters(std::move(of_parameters)),
-        data_parallel(of_rank, pointers(), config),
+        data_parallel(of_rank, {pointers()}, config),
         optimizer(of_rank, data_parallel, of_optimizer) {}
 
   static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const DataParallelPlan& plan) {

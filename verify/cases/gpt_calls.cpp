@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -42,8 +43,8 @@ struct OwnParameter {
 struct OwnBucket {
   std::int64_t elements = 0;
   bool is_expert = false;
-  int completed_by = 0;      // the chunk whose backward steps end last
-  std::size_t complete = 0;  // index in parameters_ of that chunk's last parameter
+  int chunk = 0;
+  std::size_t first = 0;  // of its parameters, the first of the model: its gradient is ready last
 };
 
 class RankCalls {
@@ -145,61 +146,41 @@ class RankCalls {
   bool is_distributed() const { return plan_.s["distributed"] == 1; }
   bool overlaps() const { return plan_.s["overlap"] == 1; }
 
-  /// For each chunk, the number of chunks whose backward steps end before its own do.
-  std::vector<int> order_of_completion() const {
-    std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
-    std::vector<int> place(left.size(), 0);
-    int completed = 0;
-    for (const sim::Action& action : schedule_.actions) {
-      if (!action.step || action.step->pass == sim::Pass::forward) continue;
-      const auto chunk = static_cast<std::size_t>(action.step->chunk);
-      if (--left[chunk] == 0) place[chunk] = completed++;
-    }
-    return place;
-  }
-
   /// The ranks that reduce a bucket of experts, or of dense parameters.
   int replicas(bool is_expert) const { return is_expert ? plan_.experts().edp() : dp_ * cp_; }
   static const char* group_of_replicas(bool is_expert) { return is_expert ? "edp" : "dp-cp"; }
 
-  /// The buckets of dense parameters, and then those of experts.
+  /// The buckets of each chunk: those of dense parameters, and then those of experts.
   std::vector<OwnBucket> own_buckets() const {
     std::vector<OwnBucket> buckets;
-    for (const bool is_expert : {false, true}) {
-      const std::vector<OwnBucket> own = own_buckets(is_expert);
-      buckets.insert(buckets.end(), own.begin(), own.end());
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (const bool is_expert : {false, true}) {
+        const std::vector<OwnBucket> own = own_buckets(chunk, is_expert);
+        buckets.insert(buckets.end(), own.begin(), own.end());
+      }
     }
     return buckets;
   }
-  std::vector<OwnBucket> own_buckets(bool is_expert) const {
+  std::vector<OwnBucket> own_buckets(int chunk, bool is_expert) const {
     std::vector<reference::GradientParameter> placed;
     std::vector<std::size_t> places;  // in parameters_
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i].is_expert != is_expert) continue;
+      if (parameters_[i].chunk != chunk || parameters_[i].is_expert != is_expert) continue;
       placed.push_back({.elements = parameters_[i].elements, .is_shared = parameters_[i].is_tied});
       places.push_back(i);
     }
     if (placed.empty()) return {};
-    const std::int64_t size = plan_.s["bucket"];
+    const std::int64_t size = chunk == 0 ? plan_.s["bucket"] : 0;
     const std::vector<reference::GradientBucket> all =
         reference::gradient_buckets(placed, {.owners = is_distributed() ? replicas(is_expert) : 1,
                                              .bucket_size = size == 0 ? std::nullopt : std::optional(size),
                                              .distributed_optimizer = is_distributed()});
-    const std::vector<int> completion = order_of_completion();
     std::vector<OwnBucket> buckets;
     for (const reference::GradientBucket& bucket : all) {
-      OwnBucket own{.elements = bucket.elements, .is_expert = is_expert};
-      int latest = -1;
-      for (const int index : bucket.parameters) {
-        const std::size_t place = places[static_cast<std::size_t>(index)];
-        const int chunk = parameters_[place].chunk;
-        const int completed = completion[static_cast<std::size_t>(chunk)];
-        if (completed < latest || (completed == latest && place < own.complete)) continue;
-        latest = completed;
-        own.completed_by = chunk;
-        own.complete = place;
-      }
-      buckets.push_back(own);
+      buckets.push_back({.elements = bucket.elements,
+                         .is_expert = is_expert,
+                         .chunk = chunk,
+                         .first = places[static_cast<std::size_t>(bucket.parameters.back())]});
     }
     return buckets;
   }
@@ -217,13 +198,13 @@ class RankCalls {
     if (plan_.averages_in_collective()) calls.back().reduce_op = sim::ReduceOp::average;
   }
 
-  /// Reduces the buckets that a chunk completes, in the order in which they become ready.
-  void reduce_completed_by(int chunk, Calls& calls) const {
-    std::vector<OwnBucket> completed;
-    std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(completed),
-                 [&](const OwnBucket& bucket) { return bucket.completed_by == chunk; });
-    std::ranges::sort(completed, {}, &OwnBucket::complete);
-    for (const OwnBucket& bucket : completed) reduce(bucket, calls);
+  /// Reduces the buckets of a chunk in the order in which they become ready.
+  void reduce_buckets_of(int chunk, Calls& calls) const {
+    std::vector<OwnBucket> own;
+    std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(own),
+                 [&](const OwnBucket& bucket) { return bucket.chunk == chunk; });
+    std::ranges::sort(own, std::greater<>(), &OwnBucket::first);
+    for (const OwnBucket& bucket : own) reduce(bucket, calls);
   }
 
   // ---- the schedule
@@ -421,7 +402,7 @@ class RankCalls {
       }
       backward(microbatch, chunk, calls);
       const bool is_complete = --left[static_cast<std::size_t>(chunk)] == 0;
-      if (is_complete && overlaps()) reduce_completed_by(chunk, calls);
+      if (is_complete && overlaps()) reduce_buckets_of(chunk, calls);
     }
   }
 
@@ -437,8 +418,8 @@ class RankCalls {
     }
     if (const OwnParameter* tied = tied_parameter())
       calls.push_back(sums_over("embd", "tied_embeddings.grads", Operation::all_reduce, tied->elements));
-    if (plan_.per_token()) count_tokens_with_loss(calls);
     move_expert_biases(calls);
+    if (plan_.per_token()) count_tokens_with_loss(calls);
   }
 
   void count_tokens_with_loss(Calls& calls) const {
@@ -484,14 +465,15 @@ class RankCalls {
     over_sharers("optimizer.grad_norm", sim::ReduceOp::sum, calls);
     if (!is_distributed()) return;
     auto in_order = buckets_;
-    if (plan_.s["overlap"] == 1) std::ranges::reverse(in_order);
-    for (const bool is_expert : {false, true}) {
-      for (const auto& bucket : in_order) {
-        const int size = replicas(bucket.is_expert);
-        if (bucket.is_expert != is_expert || size == 1) continue;
-        calls.push_back(over(group_of_replicas(is_expert), "optimizer.gather_params", Operation::all_gather,
-                             bucket.elements / size));
-      }
+    if (overlaps()) std::ranges::reverse(in_order);
+    std::ranges::stable_sort(in_order, {}, [](const OwnBucket& bucket) {
+      return std::pair(bucket.chunk, bucket.is_expert);  // of which each has a buffer
+    });
+    for (const OwnBucket& bucket : in_order) {
+      const int size = replicas(bucket.is_expert);
+      if (size == 1) continue;
+      calls.push_back(over(group_of_replicas(bucket.is_expert), "optimizer.gather_params",
+                           Operation::all_gather, bucket.elements / size));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 
 #include "sim/layout/size_rules.h"
@@ -92,8 +93,12 @@ ScenarioRequest without_recomputed_modules(ScenarioRequest request) {
 }
 
 /// Adds the products of modules that are computed again to those of stages that ran.
-void add_recomputed_modules(const ScenarioRequest& request, std::vector<StageWork>& stages) {
+void add_recomputed_modules(const ScenarioRequest& request, StepReport& report) {
   if (request.memory.recompute != RecomputeMethod::modules) return;
+  report.left_out.push_back(
+      fmt::format("the second run of {}, which makes no calls and whose products are counted",
+                  fmt::join(request.memory.modules, " and ")));
+  std::vector<StageWork>& stages = report.stages;
   const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   const std::vector<RankWork> all = step_work(request);
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -232,7 +237,7 @@ StepReport full_size_step(const ScenarioRequest& request, const StepPart& part) 
   const StepTotals made = totals_of(report.ledger);
   const std::string different = difference_of_step(without_recomputed_modules(request), made, report.stages,
                                                    part.replicas == layout.dp);
-  add_recomputed_modules(request, report.stages);
+  add_recomputed_modules(request, report);
   std::int64_t calls = 0;
   for (const auto& [key, total] : made) calls += total.calls;
   report.row.holds = different.empty();

@@ -1,8 +1,6 @@
 #include "verify/full_size/full_size_training.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 #include "verify/full_size/balanced_experts.h"
@@ -50,12 +48,6 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
 std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
   std::vector<std::string> names;
   if (has_experts(request) && request.model.config.bias) names.emplace_back("the biases of routers");
-  if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
-    names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
-  if (request.memory.recompute == RecomputeMethod::modules)
-    names.emplace_back(
-        fmt::format("the second run of {}, which makes no calls and whose products are counted",
-                    fmt::join(request.memory.modules, " and ")));
   names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
   return names;
 }

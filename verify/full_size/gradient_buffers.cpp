@@ -12,11 +12,46 @@ namespace verify {
 
 namespace {
 
-/// The chunks of a pipeline rank as one list of layers.
-Stage stage_of(const ScenarioRequest& request, int rank) {
-  return {.layers = request.placement->stages[static_cast<std::size_t>(rank)],
-          .is_first = rank == 0,
-          .is_last = rank + 1 == request.layout.pp};
+/// The chunks of a pipeline rank, each as a stage.
+std::vector<Stage> chunks_of(const ScenarioRequest& request, int rank) {
+  std::vector<Stage> chunks;
+  for (const sim::StageLayers& layers : request.placement->stages[static_cast<std::size_t>(rank)])
+    chunks.push_back({.layers = {layers}});
+  chunks.front().is_first = rank == 0;
+  chunks.back().is_last = rank + 1 == request.layout.pp;
+  return chunks;
+}
+
+/// Returns the parameters of a chunk, without the biases of routers.
+std::vector<HeldParameter> parameters_of_chunk(const ScenarioRequest& request, const Stage& chunk) {
+  const sim::Layout& layout = request.layout;
+  std::vector<HeldParameter> held = held_parameters(
+      request.model.config, chunk,
+      {.tp = layout.tp, .ep = layout.ep, .etp = has_experts(request) ? layout.etp : layout.tp});
+  std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_router_bias; });
+  return held;
+}
+
+/// Adds the buffers of a chunk that have parameters.
+void add_buffers(const ScenarioRequest& request, const Stage& chunk, std::optional<std::int64_t> bucket_size,
+                 std::vector<GradientBuffer>& buffers) {
+  const sim::Layout& layout = request.layout;
+  GradientBuffer dense{.placed = {}, .buckets = {}, .group = "dp-cp", .replicas = layout.dp * layout.cp};
+  GradientBuffer of_experts{.placed = {}, .buckets = {}, .group = "edp", .replicas = layout.edp};
+  for (const HeldParameter& parameter : parameters_of_chunk(request, chunk)) {
+    GradientBuffer& buffer = parameter.is_expert && has_expert_buffers(request) ? of_experts : dense;
+    buffer.placed.push_back(
+        {.elements = parameter.elements, .is_shared = parameter.is_shared && layout.pp > 1});
+  }
+  for (GradientBuffer* buffer : {&dense, &of_experts}) {
+    if (buffer->placed.empty()) continue;
+    const bool is_distributed = request.state.is_distributed;
+    buffer->buckets =
+        reference::gradient_buckets(buffer->placed, {.owners = is_distributed ? buffer->replicas : 1,
+                                                     .bucket_size = bucket_size,
+                                                     .distributed_optimizer = is_distributed});
+    buffers.push_back(std::move(*buffer));
+  }
 }
 
 /// Adds the elements of a bucket that each of its owners has.
@@ -44,32 +79,20 @@ bool has_expert_buffers(const ScenarioRequest& request) {
 }
 
 std::vector<HeldParameter> parameters_at_full_size(const ScenarioRequest& request, int pipeline_rank) {
-  const sim::Layout& layout = request.layout;
-  std::vector<HeldParameter> held = held_parameters(
-      request.model.config, stage_of(request, pipeline_rank),
-      {.tp = layout.tp, .ep = layout.ep, .etp = has_experts(request) ? layout.etp : layout.tp});
-  std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_router_bias; });
-  return held;
+  std::vector<HeldParameter> all;
+  for (const Stage& chunk : chunks_of(request, pipeline_rank)) {
+    const std::vector<HeldParameter> own = parameters_of_chunk(request, chunk);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
 }
 
 std::vector<GradientBuffer> gradient_buffers(const ScenarioRequest& request, int pipeline_rank) {
-  const sim::Layout& layout = request.layout;
-  GradientBuffer dense{.placed = {}, .buckets = {}, .group = "dp-cp", .replicas = layout.dp * layout.cp};
-  GradientBuffer of_experts{.placed = {}, .buckets = {}, .group = "edp", .replicas = layout.edp};
-  for (const HeldParameter& parameter : parameters_at_full_size(request, pipeline_rank)) {
-    GradientBuffer& buffer = parameter.is_expert && has_expert_buffers(request) ? of_experts : dense;
-    buffer.placed.push_back(
-        {.elements = parameter.elements, .is_shared = parameter.is_shared && layout.pp > 1});
-  }
   std::vector<GradientBuffer> buffers;
-  for (GradientBuffer* buffer : {&dense, &of_experts}) {
-    if (buffer->placed.empty()) continue;
-    const bool is_distributed = request.state.is_distributed;
-    buffer->buckets =
-        reference::gradient_buckets(buffer->placed, {.owners = is_distributed ? buffer->replicas : 1,
-                                                     .bucket_size = bucket_size(request, pipeline_rank),
-                                                     .distributed_optimizer = is_distributed});
-    buffers.push_back(std::move(*buffer));
+  std::optional<std::int64_t> size = bucket_size(request, pipeline_rank);
+  for (const Stage& chunk : chunks_of(request, pipeline_rank)) {
+    add_buffers(request, chunk, size, buffers);
+    size.reset();  // later chunks have one bucket
   }
   return buffers;
 }

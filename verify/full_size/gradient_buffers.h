@@ -32,7 +32,7 @@ struct GradientBuffer {
   const char* group = "dp-cp";  // that reduces the gradients
   int replicas = 1;             // ranks of this group
 };
-/// Returns the buffers of a stage that have parameters: the dense one, and the one of experts.
+/// Returns the buffers of a stage that have parameters: of each chunk the dense one, and the one of experts.
 std::vector<GradientBuffer> gradient_buffers(const ScenarioRequest& request, int pipeline_rank);
 
 struct StaticBytes {

@@ -56,8 +56,6 @@ constexpr const char* kNotInTheForm[] = {"ddp-num-buckets",
 std::string left_out(const RunValues& values, const ScenarioRequest& request) {
   for (const char* name : kNotInTheForm)
     if (values.has(name)) return fmt::format("--{}", name);
-  const bool has_chunks = request.schedule && request.schedule->shape.chunks() > 1;
-  if (has_chunks && request.state.is_distributed) return "the padding of a gradient buffer of each chunk";
   const std::vector<std::string> names = left_out_of_step(request);
   return names.empty() ? "" : names.front();
 }

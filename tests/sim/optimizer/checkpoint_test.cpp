@@ -38,7 +38,7 @@ class Training {
       : rank_(rank),
         model_(model),
         parameters_(made(rank, model)),
-        data_parallel_(rank, pointers(),
+        data_parallel_(rank, {pointers()},
                        {.bucket_size = model.bucket_size,
                         .distributed_optimizer = model.distributed_optimizer,
                         .per_token_loss = true}),
@@ -318,7 +318,7 @@ void with_one(Rank& rank, const Shape& shape, DType dtype, bool is_expert, const
               const std::function<void(DistributedOptimizer&)>& body) {
   Parameter a = make_parameter(rank, "a", dtype, shape, {}, {});
   a.attributes.allreduce = !is_expert;
-  DistributedDataParallel data_parallel(rank, {&a}, {});
+  DistributedDataParallel data_parallel(rank, {{&a}}, {});
   DistributedOptimizer optimizer(rank, data_parallel, {.loss_scale = scale});
   body(optimizer);
 }
@@ -365,7 +365,7 @@ TEST(Checkpoint, IsOfTheExpertsOfEachPlaceWhateverTheOrder) {
     Parameter a = make_parameter(rank, "a" + std::to_string(at[Axis::ep]), DType::f32, {12},
                                  {.dim = 0, .place = at[Axis::tp], .size = 2}, {});
     a.attributes.allreduce = false;
-    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedDataParallel data_parallel(rank, {{&a}}, {});
     DistributedOptimizer optimizer(rank, data_parallel, {});
     body(a, optimizer);
   };
@@ -587,7 +587,7 @@ TEST(Checkpoint, WaitsForParametersThatAreUnderWay) {
   CpuDevice device;
   const RunReport report = simulate(world(2), device, [&](Rank& rank) {
     Parameter a = make_parameter(rank, "a", DType::f32, {1, 200}, {}, {});
-    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedDataParallel data_parallel(rank, {{&a}}, {});
     DistributedOptimizer optimizer(rank, data_parallel, {.overlap_param_gather = true});
     data_parallel.finish_grad_sync();
     optimizer.step({1, 8});
@@ -604,7 +604,7 @@ TEST(Checkpoint, NamesAreOfOneParameterEachAndUtf8) {
   MemoryStore store;
   const RunReport named = simulate(world(1), device, [&](Rank& rank) {
     Parameter a = make_parameter(rank, "a\xff", DType::f32, {1, 3}, {}, {});
-    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedDataParallel data_parallel(rank, {{&a}}, {});
     DistributedOptimizer optimizer(rank, data_parallel, {});
     save_checkpoint(rank, optimizer, store, 0);
   });
@@ -612,7 +612,7 @@ TEST(Checkpoint, NamesAreOfOneParameterEachAndUtf8) {
   const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
     Parameter a = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {}),
               b = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {});
-    DistributedDataParallel data_parallel(rank, {&a, &b}, {});
+    DistributedDataParallel data_parallel(rank, {{&a, &b}}, {});
     DistributedOptimizer optimizer(rank, data_parallel, {});
     save_checkpoint(rank, optimizer, store, 0);
   });
@@ -627,7 +627,7 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
     double scale = 0;
     const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
       Parameter a = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {});
-      DistributedDataParallel data_parallel(rank, {&a}, {});
+      DistributedDataParallel data_parallel(rank, {{&a}}, {});
       const OptimizerConfig config{.loss_scale = {.initial_power = 3, .growth_interval = 3, .hysteresis = 3}};
       DistributedOptimizer first(rank, data_parallel, config), second(rank, data_parallel, config);
       const auto steps = [&](DistributedOptimizer& optimizer, int count, bool are_finite = true) {

@@ -19,7 +19,7 @@ test::Traffic traffic_of_a_step(int ranks, std::int64_t elements, const DataPara
   test::Traffic before, after;
   const RunReport report = simulate(world_of(ranks), device, [&](Rank& rank) {
     Parameter parameter = make_parameter(rank, "p", DType::f32, {elements}, {}, {});
-    DistributedDataParallel data_parallel(rank, {&parameter}, config);
+    DistributedDataParallel data_parallel(rank, {{&parameter}}, config);
     DistributedOptimizer optimizer(rank, data_parallel, {});
     rank.groups.world().barrier("made");
     before = device.traffic();

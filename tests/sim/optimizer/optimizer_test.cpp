@@ -133,13 +133,13 @@ TEST(DistributedDataParallel, KnowsItsParameters) {
                     [](Rank& rank) {
                       Parameter a = parameter_of(rank, "a", DType::f32, 3),
                                 b = parameter_of(rank, "b", DType::f64, 3);
-                      DistributedDataParallel(rank, {&a, &b}, {});
+                      DistributedDataParallel(rank, {{&a, &b}}, {});
                     }),
             "buffer_dtypes");
   EXPECT_EQ(finding(2,
                     [](Rank& rank) {
                       Parameter a = parameter_of(rank, "a", DType::f32, 3);
-                      DistributedDataParallel data_parallel(rank, {&a}, {.overlap_grad_reduce = false});
+                      DistributedDataParallel data_parallel(rank, {{&a}}, {.overlap_grad_reduce = false});
                       data_parallel.grad_ready(a);
                       data_parallel.grad_ready(a);
                     }),
@@ -149,7 +149,7 @@ TEST(DistributedDataParallel, KnowsItsParameters) {
 /// Trains the parameters for two steps. Each has gradients that follow from its name, and all gradients
 /// are small whole numbers.
 void train_on(Rank& rank, const std::vector<Parameter*>& parameters) {
-  DistributedDataParallel data_parallel(rank, parameters, {.bucket_size = 100});
+  DistributedDataParallel data_parallel(rank, {parameters}, {.bucket_size = 100});
   DistributedOptimizer optimizer(rank, data_parallel, {});
   for (int step = 0; step < 2; ++step) {
     data_parallel.zero_grads();
@@ -173,7 +173,7 @@ TEST(DistributedDataParallel, TakesEachDtypeIntoABufferOfItsOwn) {
   const RunReport together = simulate(world_of(3), device, [&](Rank& rank) {
     std::vector<Parameter> p = make(rank);
     train_on(rank, {&p[0], &p[1], &p[2]});
-    DistributedDataParallel data_parallel(rank, {&p[0], &p[1], &p[2]}, {});
+    DistributedDataParallel data_parallel(rank, {{&p[0], &p[1], &p[2]}}, {});
     rank.publish("parts",
                  filled(rank.device, DType::f32, {1}, static_cast<double>(data_parallel.parts().size())));
   });
@@ -189,6 +189,20 @@ TEST(DistributedDataParallel, TakesEachDtypeIntoABufferOfItsOwn) {
     EXPECT_EQ(*together.find(1, name), *apart.find(1, name)) << name;
 }
 
+TEST(DistributedDataParallel, TakesEachChunkIntoABufferOfItsOwnAndCutsTheFirst) {
+  CpuDevice device;
+  const RunReport run = simulate(world_of(2), device, [](Rank& rank) {
+    Parameter a = parameter_of(rank, "a", DType::f32, 70), b = parameter_of(rank, "b", DType::f32, 50),
+              c = parameter_of(rank, "c", DType::f32, 70), d = parameter_of(rank, "d", DType::f32, 50);
+    const DistributedDataParallel data_parallel(rank, {{&a, &b}, {&c, &d}}, {.bucket_size = 40});
+    ASSERT_EQ(data_parallel.parts().size(), 2U);
+    EXPECT_EQ(data_parallel.parts()[0].buffer.buckets(), 2);
+    EXPECT_EQ(data_parallel.parts()[1].buffer.buckets(), 1);
+    EXPECT_EQ(data_parallel.place_of(d)->part, 1U);
+  });
+  EXPECT_TRUE(run.ok()) << run.failure();
+}
+
 TEST(DistributedDataParallel, RefusesInstancesThatOwnDifferentElements) {
   WorldSpec spec = world_of(8);
   spec.layout = make_layout({.world_size = 8,
@@ -201,7 +215,7 @@ TEST(DistributedDataParallel, RefusesInstancesThatOwnDifferentElements) {
   CpuDevice device;
   const RunReport report = simulate(spec, device, [](Rank& rank) {
     Parameter a = parameter_of(rank, "a", DType::f32, 300);
-    DistributedDataParallel(rank, {&a}, {});
+    DistributedDataParallel(rank, {{&a}}, {});
   });
   EXPECT_NE(report.failure().find("optimizer_instances"), std::string::npos) << report.failure();
 }
@@ -210,7 +224,7 @@ TEST(DistributedDataParallel, PoisonsWhatARankDoesNotOwn) {
   EXPECT_EQ(finding(2,
                     [](Rank& rank) {
                       Parameter a = parameter_of(rank, "a", DType::f32, 128);
-                      DistributedDataParallel data_parallel(rank, {&a}, {});
+                      DistributedDataParallel data_parallel(rank, {{&a}}, {});
                       data_parallel.finish_grad_sync();
                       rank.publish("grad", a.main_grad);
                     }),
@@ -218,7 +232,7 @@ TEST(DistributedDataParallel, PoisonsWhatARankDoesNotOwn) {
   CpuDevice device;
   const RunReport report = simulate(world_of(2), device, [](Rank& rank) {
     Parameter a = parameter_of(rank, "a", DType::f32, 128);
-    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedDataParallel data_parallel(rank, {{&a}}, {});
     data_parallel.finish_grad_sync();
     const auto& part = data_parallel.parts().front();
     const ElementRange own = data_parallel.owned(part, 0);
@@ -235,7 +249,7 @@ TEST(DistributedOptimizer, AParameterIsNotReadBeforeItHasArrived) {
   EXPECT_EQ(finding(2,
                     [](Rank& rank) {
                       Parameter a = parameter_of(rank, "a", DType::f32, 128);
-                      DistributedDataParallel data_parallel(rank, {&a}, {});
+                      DistributedDataParallel data_parallel(rank, {{&a}}, {});
                       DistributedOptimizer optimizer(rank, data_parallel, {.overlap_param_gather = true});
                       data_parallel.finish_grad_sync();
                       optimizer.step({1, 10});
@@ -250,7 +264,7 @@ TEST(DistributedOptimizer, AStepThatIsNotFiniteIsSkippedOnEveryRank) {
   CpuDevice device;
   const RunReport report = simulate(world_of(4), device, [](Rank& rank) {
     Parameter a = parameter_of(rank, "a", DType::f32, 300);
-    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedDataParallel data_parallel(rank, {{&a}}, {});
     DistributedOptimizer optimizer(rank, data_parallel,
                                    {.loss_scale = {.initial_power = 3, .growth_interval = 2}});
     rank.publish("before", a.value);
