@@ -320,7 +320,7 @@ std::vector<Defect> defects_that_need_code() {
       in_program("step: gradients not unscaled", "DeepSpeed#2695", gpt, gradients_not_unscaled, "serial"),
       in_program("step: gradients unscaled twice", "DeepSpeed#2695", gpt, gradients_unscaled_twice, "serial"),
       in_program("step: every microbatch in flight", "", gpt, every_microbatch_in_flight, "serial"),
-      in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls"),
+      on_four_ranks(in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls")),
 
       // ---- A whole step with experts ----
       in_program("step with experts: averaged over their replicas", "PyTorch#160285, DeepSpeed#5259", moe,

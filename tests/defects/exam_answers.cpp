@@ -242,7 +242,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"step: every microbatch in flight", right,
        "most_in_flight: every element is microbatches (2) times the serial one"},
       {"step: nothing overlaps", right,
-       "on all ranks: all_reduce 'data_parallel.all_reduce' of 6 over dp-cp comes too late"},
+       "on ranks 2 and 3: all_reduce 'data_parallel.all_reduce' of 18 over dp-cp comes too late"},
       {"step with experts: averaged over their replicas", right,
        "decoder.layers.0.mlp.experts.local_experts.1.linear_fc2.weight.grad: every element is 2 (dp or ep "
        "or"},

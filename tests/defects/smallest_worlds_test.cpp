@@ -72,7 +72,7 @@ constexpr SmallestWorld kSmallestWorlds[] = {
     {"step: every replica sees the same samples", 2},
     {"step: labels not shifted", 1},
     {"step: chunks in the order of ranks", 2},
-    {"step: nothing overlaps", 2},
+    {"step: nothing overlaps", 4},
 };
 
 std::optional<Failure> failure_of(const Defect& defect, std::uint64_t seed, int max_world) {
