@@ -143,7 +143,10 @@ class Comparison {
     const auto seen = row.seen.begin() + place->group;
     if (*seen) return add_foreign(row, group, "the dump has a group of these ranks already");
     *seen = true;
-    is_other ? static_cast<void>(++row.counts.equal) : judge_order(row, group.ranks, members);
+    if (is_other)
+      ++row.counts.equal;
+    else
+      judge_order(row, group.ranks, members);
   }
 
   /// Whether a group has the first rank of a pipeline, or its first and last, and is embd of a model that is

@@ -147,8 +147,7 @@ class StepWork {
       attention.forward(backward);
       again += products.forward;
     }
-    const bool repeats_mlp = repeats_mlp_of(kind);
-    if (repeats_mlp) {
+    if (repeats_mlp_of(kind)) {
       layer_.column_forward(backward);
       layer_.row_forward(backward);
     }

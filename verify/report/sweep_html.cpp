@@ -186,13 +186,11 @@ std::string sweep_title(const SweepReport& report) {
   if (report.gpu_memory)
     title += fmt::format(", and {} fit into {}", report.fitting(), byte_text(*report.gpu_memory));
   title += ".";
-  const auto doubted =
-      std::ranges::find_if(report.layouts, [](const auto& one) { return !one.doubt.empty(); });
-  if (doubted == report.layouts.end()) return title;
-  const auto number =
-      std::ranges::count_if(report.layouts, [](const auto& one) { return !one.doubt.empty(); });
-  return title + fmt::format(" Whether {} more fit is not known, because {} is not modelled exactly.", number,
-                             doubted->doubt);
+  const auto is_doubted = [](const SweptLayout& layout) { return !layout.doubt.empty(); };
+  const auto first = std::ranges::find_if(report.layouts, is_doubted);
+  if (first == report.layouts.end()) return title;
+  return title + fmt::format(" Whether {} more fit is not known, because {} is not modelled exactly.",
+                             std::ranges::count_if(report.layouts, is_doubted), first->doubt);
 }
 
 std::string sweep_order(const SweepReport& report) {

@@ -15,9 +15,9 @@
 ///         NAME=VALUE,..., a name or a value that is none, or a name twice; missing_option: no world size or
 ///         no global batch.
 /// Exact   The order: layouts that fit, those that fit only just, those of which it is not known, and those
-///         that do not; then the estimated time, or without a
-///         machine the bytes across nodes, the smaller first and the unknown last; then recomputation and the
-///         bubble; then tp, pp, chunks, cp, ep and the microbatch, the smaller first.
+///         that do not; then the estimated time, or without a machine the bytes across nodes, the smaller
+///         first and the unknown last; then recomputation and the bubble; then tp, pp, chunks, cp, ep and the
+///         microbatch, the smaller first.
 
 #include <cstdint>
 #include <optional>
