@@ -116,8 +116,7 @@ std::string picture(const SweepReport& report) {
 }
 
 HtmlCell fits_cell(const SweptLayout& layout) {
-  const int key = !layout.fits ? 0 : !*layout.fits ? -1 : layout.fits_only_just ? 1 : 2;
-  return {.html = fit_word(layout), .key = key};
+  return {.html = fit_word(layout), .key = -static_cast<int>(fit_of(layout))};
 }
 
 std::string layouts_html(const SweepReport& report) {

@@ -214,9 +214,8 @@ namespace {
 
 /// What comes first is smaller.
 auto order_of(const SweptLayout& layout) {
-  const int judgement = !layout.fits ? 2 : !*layout.fits ? 3 : layout.fits_only_just ? 1 : 0;
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  return std::tuple(judgement, layout.seconds.value_or(kUnknown),
+  return std::tuple(fit_of(layout), layout.seconds.value_or(kUnknown),
                     layout.bytes_across.value_or(std::numeric_limits<std::int64_t>::max()),
                     layout.point.recompute, layout.bubble, layout.point);
 }
@@ -323,9 +322,14 @@ class RefusalCount {
 
 }  // namespace
 
+Fit fit_of(const SweptLayout& layout) {
+  if (!layout.fits) return Fit::unknown;
+  return !*layout.fits ? Fit::no : layout.fits_only_just ? Fit::just : Fit::yes;
+}
+
 const char* fit_word(const SweptLayout& layout) {
-  if (!layout.fits) return "-";
-  return !*layout.fits ? "no" : layout.fits_only_just ? "just" : "yes";
+  constexpr const char* kWords[] = {"yes", "just", "-", "no"};
+  return kWords[static_cast<std::size_t>(fit_of(layout))];
 }
 
 std::optional<std::size_t> SweepReport::place_of_own() const {

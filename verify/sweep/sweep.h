@@ -78,6 +78,9 @@ struct SweptLayout {
   std::optional<double> seconds;  // an estimate (step_time.h)
 };
 
+/// Whether a layout fits, the best first.
+enum class Fit { yes, just, unknown, no };
+Fit fit_of(const SweptLayout& layout);
 /// Returns "yes", "just", "no" or, where it is not known, "-".
 const char* fit_word(const SweptLayout& layout);
 
