@@ -195,6 +195,42 @@ def generators(rank: int) -> None:
     close(found, torch.rand(3, generator=second), "rand of a generator")
 
 
+def within(device: str) -> torch.Tensor:
+    with torch.device(device):
+        return torch.rand(64)
+
+
+def seeds(rank: int) -> None:
+    """What is drawn on the GPU comes from a generator of its own, and leaves that of the CPU as it is."""
+    here, there = torch.ones(64), torch.ones(64, device="cuda")
+    linear, moved = nn.Linear(8, 8), nn.Linear(8, 8).cuda()
+    on_both = (
+        ("a device", lambda: torch.rand(64), lambda: torch.rand(64, device="cuda")),
+        ("a region", lambda: within("cpu"), lambda: within("cuda")),
+        ("a permutation", lambda: torch.randperm(64), lambda: torch.randperm(64, device=rank)),
+        ("a tensor", lambda: here.normal_(), lambda: there.normal_()),
+        ("one like it", lambda: torch.rand_like(here), lambda: torch.rand_like(there)),
+        ("a layer", lambda: nn.init.normal_(linear.weight), lambda: nn.init.normal_(moved.weight)),
+        ("a new layer", lambda: nn.Linear(8, 8).weight, lambda: nn.Linear(8, 8, device="cuda").weight),
+        ("a dropout", lambda: nn.functional.dropout(here, 0.5), lambda: nn.functional.dropout(there, 0.5)),
+        ("a choice", lambda: torch.multinomial(torch.ones(64), 32), lambda: torch.multinomial(there.abs(), 32)),
+        ("a copy", None, lambda: torch.rand(64).cuda().exponential_()),
+        ("a result", None, lambda: (there * 2).uniform_()),
+        ("the device of a tensor", None, lambda: torch.rand(64, device=there.device)),
+    )
+    for name, on_cpu, on_gpu in on_both:
+        for draw, seed, other in ((on_cpu, torch.manual_seed, torch.cuda), (on_gpu, torch.cuda.manual_seed, torch)):
+            if draw is not None:
+                seed(SEED)
+                before, first = other.get_rng_state(), draw().clone()
+                own = "copy" in name or torch.equal(other.get_rng_state(), before)
+                expect(own, True, f"{name}: the state of {other.__name__} as it was")
+                seed(SEED)
+                close(draw().clone(), first, f"{name} by a seed of the device")
+    torch.manual_seed(SEED)
+    expect(torch.cuda.initial_seed(), SEED, "torch.manual_seed seeds the GPU, too")
+
+
 def states(rank: int) -> None:
     """The state of a generator, as Megatron takes it: it has torch begin to use the GPU first."""
     torch.cuda._lazy_init()
@@ -286,7 +322,7 @@ def extensions(rank: int) -> None:
 
 CHECKS = (
     *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
-    states,
+    *(seeds, states),
     *(memory, optimizers, kernels, loaders, refusals, extensions),
 )
 

@@ -9,7 +9,9 @@ for each start. What is there already is not run again, and --table makes the ta
 
 A start has one interpreter, which forks the ranks, and MOST_LINES lines of tests. A test has passed if it has passed on
 all ranks. After a test in which ranks cannot go on, or that takes longer than --longest, the ranks are started again
-with the tests that follow. A test that fails behind one that fails on some ranks only is run again on its own.
+with the tests that follow. A test that takes longer has not ended. Of a function that has MOST_STOPS of both, no further
+ones are run, and these have not ended either. A test that fails behind one that fails on some ranks only is run again on
+its own.
 
 Failures are sorted into kinds by the rows of megatron_tests.tsv: the first whose expression is found in the test and
 its reason. A failure that no row explains is "not explained", and the exit code is 1.
@@ -23,18 +25,21 @@ import re
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATHS = (
     "tensor_parallel pipeline_parallel distributed dist_checkpointing transformer optimizer resharding models".split()
 )
-MOST_LINES = 4000  # of tests, of one start; chosen
+MOST_LINES = 2500  # of tests, of one start; chosen
+MOST_STOPS = 2  # tests of a function that have no end; chosen
 LONGEST_START = 7200  # seconds; chosen
 FIRST_MODULES = "pytest megatron.core.parallel_state megatron.training.argument_utils megatron.core.models.gpt"
 MOST_TEXT = 1000  # characters of a reason; chosen
 OF_OTHERS = ("WorldEnded", "LinkError")  # what is raised on a rank because others cannot go on
 UNIT_TESTS = os.path.join("tests", "unit_tests")
+NOT_ENDED = "not ended"
+HOWS = ("passed", "failed", "skipped", NOT_ENDED)
 KINDS = ("a GPU kernel", "a package", "not ours", "a limit of ours", "not explained")
 
 
@@ -104,8 +109,8 @@ def events(folder: str, ranks: int) -> Events:
     return found
 
 
-def failure(test: str, kind: str, text: str, places: Sequence[Any] = ()) -> Dict[str, Any]:
-    return {"test": test, "how": "failed", "kind": kind, "text": text, "places": list(places)}
+def failure(test: str, kind: str, text: str) -> Dict[str, Any]:
+    return {"test": test, "how": "failed", "kind": kind, "text": text, "places": []}
 
 
 def outcome(test: str, of_ranks: List[Dict[str, Any]]) -> Dict[str, Any]:
@@ -135,6 +140,16 @@ class Start(NamedTuple):
     folder: str
     ranks: int
     longest: int  # seconds of a test
+
+
+def not_ended(test: str) -> Dict[str, Any]:
+    return {"test": test, "how": NOT_ENDED}
+
+
+def others_of_stops(collected: Iterable[str], known: Dict[str, Any]) -> List[str]:
+    """Returns the tests that are not known of functions of which enough tests have had no end."""
+    stops = [test.split("[")[0] for test in known if NOT_ENDED in (known[test]["how"], known[test].get("kind"))]
+    return [test for test in collected if test not in known and stops.count(test.split("[")[0]) >= MOST_STOPS]
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
@@ -183,7 +198,7 @@ def ended_here(found: Events, ranks: int, known: Dict[str, Any], what: str) -> s
         is_told = known[test]["how"] == "failed" and known[test]["kind"] not in OF_OTHERS
         is_over = len(lines) == ranks or test not in found.begun
         if not is_told and (not is_over or known[test]["how"] == "failed"):
-            known[test] = failure(test, "TooLong" if late else "Stopped", what, late[0]["places"] if late else [])
+            known[test] = not_ended(test) if late else failure(test, NOT_ENDED, what)
             return test
         if not is_over:
             return test
@@ -215,6 +230,7 @@ def run_once(start: Start, files: List[str], known: Dict[str, Any]) -> Tuple[Dic
         before = len(known)
         guilty = ended_here(found, start.ranks, known, what)
         again += doubtful(found, known)
+        known.update({test: not_ended(test) for test in others_of_stops(found.collected, known)})
         waiting = [test for test in found.collected if test not in known]
         if guilty:
             print(f"  started again after {guilty}", flush=True)
@@ -247,7 +263,7 @@ def run_all(given: argparse.Namespace) -> None:
         with open(results, "w", encoding="utf-8") as file:
             json.dump(list(known.values()), file, indent=1)
         hows = [test["how"] for test in known.values()]
-        counts = ", ".join(f"{hows.count(how)} {how}" for how in ("passed", "failed", "skipped"))
+        counts = ", ".join(f"{hows.count(how)} {how}" for how in HOWS)
         print(f"{name} and {len(files) - 1} more: {counts}; {time.monotonic() - begin:.0f} s", flush=True)
 
 
@@ -282,9 +298,9 @@ def results_of(folder: str) -> List[Dict[str, Any]]:
 
 def row_of(name: str, tests: List[Dict[str, Any]], kinds: List[str]) -> str:
     """Returns a row of the table: the share that passed of those that passed or failed, and the kinds of failures."""
-    passed, failed, skipped = (sum(test["how"] == how for test in tests) for how in ("passed", "failed", "skipped"))
+    passed, failed, *others = (sum(test["how"] == how for test in tests) for how in HOWS)
     share = f"{100 * passed / (passed + failed):.0f} %" if passed + failed else "-"
-    counts = [len(tests), passed, failed, skipped, share, *(kinds.count(kind) for kind in KINDS)]
+    counts = [len(tests), passed, failed, *others, share, *(kinds.count(kind) for kind in KINDS)]
     return f"| {name} | " + " | ".join(map(str, counts)) + " |"
 
 
@@ -292,8 +308,8 @@ def table(folder: str) -> int:
     """Prints the table, and returns how many failures are not explained."""
     known, tests = rows(), results_of(folder)
     explained = {test["test"]: kind_of(test, known) for test in tests if test["how"] == "failed"}
-    print("| folder | tests | passed | failed | skipped | passed of these two | " + " | ".join(KINDS) + " |")
-    print("|---|" + "---|" * (5 + len(KINDS)))
+    print("| folder | tests | " + " | ".join(HOWS) + " | passed of the first two | " + " | ".join(KINDS) + " |")
+    print("|---|" + "---|" * (2 + len(HOWS) + len(KINDS)))
     parts = sorted({part_of(test["test"]) for test in tests})
     for part in [*parts, "all"]:
         own = [test for test in tests if part in ("all", part_of(test["test"]))]

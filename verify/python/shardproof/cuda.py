@@ -1,5 +1,5 @@
-"""A stand-in for torch.cuda on a machine without a GPU: what a program puts on its GPU stays on the CPU, streams and
-events do nothing, and the generator of the device is that of the CPU.
+"""A stand-in for torch.cuda on a machine without a GPU: what a program puts on its GPU stays on the CPU, and streams and
+events do nothing.
 
 Calls   install() once, before the program runs, in the process that forks the ranks; be() in the rank's own.
 Exact   computes what the CPU computes. It measures neither memory nor time: both are 0.
@@ -18,6 +18,7 @@ from typing import Any, Dict, Iterator, Tuple
 import torch
 
 from . import autocast, batch_norm, cuda_memory, devices, extensions
+from .generators import OF_GPU, use_gpu
 from .threads import NotServed
 
 _KINDS = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Byte", "Char", "Bool")
@@ -135,7 +136,7 @@ def _giving(value: Any) -> Any:
 
 
 class _Generators:
-    """The generators of all devices, each of which is that of the CPU."""
+    """The generators of all devices, which are one (generators.py)."""
 
     def __len__(self) -> int:
         return _devices[0]
@@ -143,7 +144,7 @@ class _Generators:
     def __getitem__(self, number: int) -> torch.Generator:
         if not -len(self) <= number < len(self):
             raise IndexError(f"device {number}: there are {len(self)}")
-        return torch.default_generator
+        return OF_GPU
 
 
 _current = [0]  # the number of the device that the program has set
@@ -159,6 +160,7 @@ def _number(device: Any) -> int:
 
 
 def _set_device(device: Any) -> None:
+    use_gpu()
     _current[0] = _number(device)
 
 
@@ -247,15 +249,15 @@ _ZERO = (
 def _generators() -> Dict[str, Any]:
     """Returns the functions of random numbers, by name."""
     return {
-        "manual_seed": lambda seed: torch.default_generator.manual_seed(seed),
-        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(seed),
-        "get_rng_state": lambda *a, **k: torch.get_rng_state(),
-        "set_rng_state": lambda state, *a, **k: torch.set_rng_state(state),
-        "get_rng_state_all": lambda: [torch.get_rng_state()],
-        "set_rng_state_all": lambda states: torch.set_rng_state(list(states)[0]),
-        "initial_seed": lambda: torch.initial_seed(),
-        "seed": lambda: torch.seed(),
-        "seed_all": lambda: torch.seed(),
+        "manual_seed": lambda seed: OF_GPU.manual_seed(seed),
+        "manual_seed_all": lambda seed: OF_GPU.manual_seed(seed),
+        "get_rng_state": lambda *a, **k: OF_GPU.get_state(),
+        "set_rng_state": lambda state, *a, **k: OF_GPU.set_state(state),
+        "get_rng_state_all": lambda: [OF_GPU.get_state()],
+        "set_rng_state_all": lambda states: OF_GPU.set_state(list(states)[0]),
+        "initial_seed": lambda: OF_GPU.initial_seed(),
+        "seed": lambda: OF_GPU.seed(),
+        "seed_all": lambda: OF_GPU.seed(),
         "default_generators": _Generators(),
     }
 

@@ -9,9 +9,11 @@ import functools
 import importlib
 import inspect
 import sys
-from typing import Any, Callable, Iterable, List
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 import torch
+
+from . import generators
 
 CPU = torch.device("cpu")
 
@@ -21,7 +23,7 @@ _OTHER_MAKERS = (  # that have a device and are not in torch's own list, or wher
     "rand_like randint randint_like randn randn_like randperm range scalar_tensor sparse_compressed_tensor "
     "sparse_coo_tensor sparse_csr_tensor tensor tril_indices triu_indices zeros zeros_like"
 ).split()
-_METHODS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros to".split()
+_METHODS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 _SDP_KINDS = "flash mem_efficient math cudnn overrideable".split()
 
 
@@ -36,23 +38,74 @@ def _is_number(value: Any) -> bool:
     return type(value) is int
 
 
-def on_cpu(function: Callable[..., Any], is_to: bool = False) -> Callable[..., Any]:
-    """Returns the function, for which a device that names a GPU is the CPU."""
+def _moved_to_cpu(arguments: Sequence[Any], named: Dict[str, Any], is_to: bool = False) -> Tuple[Sequence[Any], bool]:
+    """Puts the CPU in the place of a GPU among what a function is given, and says whether there was one."""
+    device = named.get("device")
+    names_gpu = device is not None and (is_gpu(device) or _is_number(device))
+    if names_gpu:
+        named["device"] = CPU
+    if named.get("pin_memory"):
+        named["pin_memory"] = False
+    if any(is_gpu(argument) for argument in arguments):
+        return tuple(CPU if is_gpu(argument) else argument for argument in arguments), True
+    if is_to and len(arguments) > 1 and _is_number(arguments[1]):
+        return (arguments[0], CPU, *arguments[2:]), True
+    return arguments, names_gpu
 
-    @functools.wraps(function)
+
+def on_cpu(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function that makes a tensor, for which a device that names a GPU is the CPU."""
+    is_draw = getattr(make, "__name__", "") in generators.MAKES
+
+    @functools.wraps(make)
     def on_the_cpu(*arguments: Any, **named: Any) -> Any:
         device = named.get("device")
-        if device is not None and (is_gpu(device) or _is_number(device)):
-            named["device"] = CPU
-        if named.get("pin_memory"):
-            named["pin_memory"] = False
-        if any(is_gpu(argument) for argument in arguments):
-            arguments = tuple(CPU if is_gpu(argument) else argument for argument in arguments)
-        if is_to and len(arguments) > 1 and _is_number(arguments[1]):
-            arguments = (arguments[0], CPU, *arguments[2:])
-        return function(*arguments, **named)
+        arguments, names_gpu = _moved_to_cpu(arguments, named)
+        is_on_gpu = names_gpu or _is_made_on_gpu(device, arguments)
+        if names_gpu:
+            generators.use_gpu()
+        if is_draw and is_on_gpu and named.get("generator") is None:
+            with generators.drawing_on_gpu():
+                return make(*arguments, **named)
+        made = make(*arguments, **named)
+        if not is_on_gpu:
+            generators.put_on_cpu(made)
+        return made
 
     return on_the_cpu
+
+
+def _is_made_on_gpu(device: Any, arguments: Sequence[Any]) -> bool:
+    """Whether a function that names no GPU makes its tensor there, as far as is known."""
+    if isinstance(device, torch.device):  # of a tensor, perhaps
+        return generators.is_in_use()
+    if device is None and arguments and isinstance(arguments[0], torch.Tensor):
+        return generators.is_on_gpu(arguments[0])
+    return device is None and generators.has_default_gpu()
+
+
+def _to_on_cpu(of_torch: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns Tensor.to(), which moves to a GPU by knowing that the tensor is there."""
+
+    @functools.wraps(of_torch)
+    def on_the_cpu(*arguments: Any, **named: Any) -> Any:
+        arguments, names_gpu = _moved_to_cpu(arguments, named, is_to=True)
+        moved = of_torch(*arguments, **named)
+        if names_gpu:
+            generators.put_on_gpu([moved])
+        return moved
+
+    return on_the_cpu
+
+
+def _cuda_of_tensor(self: Any, *arguments: Any, **named: Any) -> Any:
+    generators.put_on_gpu([self])
+    return self
+
+
+def _cuda_of_module(self: torch.nn.Module, *arguments: Any, **named: Any) -> torch.nn.Module:
+    generators.put_on_gpu([*self.parameters(), *self.buffers()])
+    return self
 
 
 def replace(module: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -95,7 +148,12 @@ def _replace_makers() -> None:
         for name in sorted({*listed, *others}):
             replace(module, name, on_cpu)
     of_context = contexts.DeviceContext.__init__
-    setattr(contexts.DeviceContext, "__init__", lambda self, device: of_context(self, CPU if is_gpu(device) else device))
+
+    def context(self: Any, device: Any) -> None:
+        of_context(self, CPU if is_gpu(device) else device)
+        self.is_of_gpu = is_gpu(device)
+
+    setattr(contexts.DeviceContext, "__init__", context)
 
 
 def _is_among(value: Any, functions: Iterable[Any]) -> bool:
@@ -105,8 +163,11 @@ def _is_among(value: Any, functions: Iterable[Any]) -> bool:
 def _replace_methods() -> None:
     """Has the methods of tensors, modules and storages that name a device stay on the CPU."""
     for name in _METHODS:
-        setattr(torch.Tensor, name, on_cpu(getattr(torch.Tensor, name), is_to=name == "to"))
-    for kind in (torch.Tensor, torch.nn.Module, torch.UntypedStorage, torch.TypedStorage):
+        setattr(torch.Tensor, name, on_cpu(getattr(torch.Tensor, name)))
+    setattr(torch.Tensor, "to", _to_on_cpu(torch.Tensor.to))
+    setattr(torch.Tensor, "cuda", _cuda_of_tensor)
+    setattr(torch.nn.Module, "cuda", _cuda_of_module)
+    for kind in (torch.UntypedStorage, torch.TypedStorage):
         setattr(kind, "cuda", lambda self, *arguments, **named: self)
     setattr(torch.Tensor, "pin_memory", lambda self, *arguments, **named: self)
     setattr(torch.Tensor, "record_stream", lambda self, stream: None)
@@ -235,6 +296,7 @@ def install() -> None:
     """Has all that takes a device take the GPU for the CPU."""
     _replace_makers()
     _replace_methods()
+    generators.install(replace)
     setattr(torch, "Generator", played_class(torch.Generator, _generator))
     _restore_on_cpu()
     _drop_devices_of_ddp()
