@@ -4,7 +4,7 @@
 /// the groups that ranks make with new_group.
 ///
 /// Calls   every rank of the world makes the same new_group calls in the same order, whether it is a member
-///         of the new group or not.
+///         of the new group or not. Ranks outside may make groups of themselves alone in the same call.
 /// Errors  no_such_group: the layout has no such kind, or this rank is in no group of the kind; bad_group: a
 ///         member is not a rank of the world, a member is listed twice, or there are no members;
 ///         bad_group_name: the name is empty, contains a bracket, or is the name of a group of the layout.

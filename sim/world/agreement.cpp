@@ -115,12 +115,30 @@ std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
   return std::nullopt;
 }
 
+int rank_of(const PostedCall& call) { return call.group_state.group.rank_at(call.place); }
+
+/// Whether a rank makes a group of itself while the others make one without it.
+bool may_stand_apart(const PostedCall& call, const PostedCall& shared) {
+  if (!makes_own_group(call) || shared.call.operation != Operation::new_group) return false;
+  return std::ranges::find(shared.call.rare->members, rank_of(call)) == shared.call.rare->members.end();
+}
+
 }  // namespace
 
+bool makes_own_group(const PostedCall& call) {
+  return call.call.operation == Operation::new_group && call.call.rare->members.size() == 1 &&
+         call.call.rare->members.front() == rank_of(call);
+}
+
+const PostedCall& shared_call(std::span<PostedCall* const> calls) {
+  const auto found = std::ranges::find_if_not(calls, [](const auto* call) { return makes_own_group(*call); });
+  return found == calls.end() ? *calls.front() : **found;
+}
+
 std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls) {
-  const PostedCall& first = *calls.front();
-  for (const PostedCall* other : calls.subspan(1)) {
-    if (agree(first, *other)) continue;
+  const PostedCall& first = shared_call(calls);
+  for (const PostedCall* other : calls) {
+    if (other == &first || agree(first, *other) || may_stand_apart(*other, first)) continue;
     if (auto difference = compare(first, *other)) return difference;
   }
   if (first.call.operation == Operation::all_to_all_uneven) return compare_rows(calls);

@@ -125,19 +125,29 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
   return &add_group(kind->name(), place->group, std::move(members));
 }
 
+/// Makes the group of a new_group call, and those of ranks that make their own meanwhile.
+void VirtualWorld::make_named_groups(std::span<PostedCall* const> calls) {
+  const Call& shared = shared_call(calls).call;
+  const int index = static_cast<int>(shared.sequence);
+  GroupState& made = add_group(shared.rare->name, index, shared.rare->members);
+  for (int place = 0; place < made.group.size(); ++place) {
+    PostedCall& call = *calls[static_cast<std::size_t>(slot_of(made.group.rank_at(place)))];
+    call.made = &made;
+    call.made_place = place;
+  }
+  for (PostedCall* call : calls) {
+    if (call->made != nullptr || !makes_own_group(*call)) continue;
+    const int rank = call->rank_state.rank;
+    call->made = &add_group(fmt::format("{} of rank {}", call->call.rare->name, rank), index, {rank});
+    call->made_place = 0;
+  }
+}
+
 /// Makes the groups of a split or new_group. Their names come from the call, so they are the same in every
 /// run.
 void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> calls) {
   const Call& first = calls.front()->call;
-  if (first.operation == Operation::new_group) {
-    GroupState& made = add_group(first.rare->name, static_cast<int>(first.sequence), first.rare->members);
-    for (int place = 0; place < made.group.size(); ++place) {
-      PostedCall& call = *calls[static_cast<std::size_t>(slot_of(made.group.rank_at(place)))];
-      call.made = &made;
-      call.made_place = place;
-    }
-    return;
-  }
+  if (first.operation == Operation::new_group) return make_named_groups(calls);
   std::vector<ColorAndKey> by_place(calls.size());
   for (const PostedCall* call : calls)
     by_place[static_cast<std::size_t>(call->place)] = {call->call.rare->color, call->call.rare->key};

@@ -166,6 +166,7 @@ class VirtualWorld {
   void move(const Completed& done, int part, int parts) const;
   Calls empty_list();
   void finish(PostedCall& call);
+  void make_named_groups(std::span<PostedCall* const> calls);
   void make_groups(GroupState& parent, std::span<PostedCall* const> calls);
   GroupState& add_group(std::string kind, int index, std::vector<int> members);
   void end_the_rest();

@@ -275,7 +275,8 @@ def rows() -> List[List[str]]:
 
 def reason_of(test: Dict[str, Any]) -> str:
     place = test["places"][-1] if test.get("places") else ["", 0, ""]
-    return f"{test['test']} | {test['kind']}: {test['text']} | {place[0]} in {place[2]}"
+    marks = " ".join(test.get("marks", []))
+    return f"{test['test']} | {test['kind']}: {test['text']} | {place[0]} in {place[2]} | marks: {marks}"
 
 
 def kind_of(test: Dict[str, Any], known: List[List[str]]) -> Tuple[str, str]:

@@ -4,8 +4,9 @@ this rank, and has all ranks begin each test together.
     shardproof run --ranks 8 -- python -m pytest -p tests_of_rank FILE...
 
 Shapes  TESTS_OF_RANK is a folder. rank-K.jsonl there gets a line for each event: {"begun": test}, or {"test", "how",
-        "kind", "text", "places"} when it has ended: how it ended ("passed", "failed", "skipped"), the name of the
-        exception, its text, and the lines [file, number, function] where it was raised, the innermost last.
+        "kind", "text", "places", "marks"} when it has ended: how it ended ("passed", "failed", "skipped"), the name of
+        the exception, its text, the lines [file, number, function] where it was raised, the innermost last, and the
+        names of the test's marks.
         `left_out` there, a test a line, has the tests that are not run. LONGEST_TEST has the most seconds of one test.
         {"parted": test} follows if it has ended in other ways on other ranks, and {"late"} if it has taken too long.
 Calls   after each test, one gather of the group of all ranks.
@@ -143,7 +144,7 @@ def pytest_runtest_protocol(item: Any) -> Any:
     signal.setitimer(signal.ITIMER_REAL, float(os.environ.get("LONGEST_TEST", "300")))
     yield
     if _report.ended:
-        _report.write(**_report.ended)
+        _report.write(**_report.ended, marks=sorted({mark.name for mark in item.iter_markers()}))
         if len(set(_hows_of_ranks())) > 1:
             _report.write(parted=item.nodeid)
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -3,6 +3,7 @@
 
 #include "sim/world/simulate.h"
 
+#include <algorithm>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
@@ -133,6 +134,33 @@ TEST(Simulate, Throws) {
   });
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_EQ(report.findings[0].code, "rank_threw");
+}
+
+// Ranks outside a group may each make one of themselves in the same call. A member of it may not.
+RC_GTEST_PROP(Simulate, RanksOutsideAGroupMakeTheirOwn, ()) {
+  CpuDevice device;
+  std::vector<int> members;
+  for (int rank = 0; rank < 4; ++rank)
+    if (*rc::gen::arbitrary<bool>()) members.push_back(rank);
+  const int odd = *rc::gen::element(-1, 0, 1, 2, 3);
+  const RunReport report = simulate(world_of(4), device, [&](Rank& rank) {
+    const bool is_member = std::ranges::find(members, rank.id) != members.end();
+    const bool is_alone = !is_member || rank.id == odd;
+    Communicator* group = rank.groups.new_group("some", is_alone ? std::vector{rank.id} : members, "group");
+    const Tensor x = filled(rank.device, DType::f32, {1}, 1);
+    group->all_reduce(x, ReduceOp::sum, "sum");
+    rank.publish("x", x);
+  });
+  if (members.size() > 1 && std::ranges::find(members, odd) != members.end()) {
+    RC_ASSERT(report.findings.front().code == std::string("group_order_mismatch"));
+    return;
+  }
+  RC_ASSERT(report.ok());
+  for (int rank = 0; rank < 4; ++rank) {
+    const bool is_member = std::ranges::find(members, rank) != members.end();
+    RC_ASSERT(floats(*report.find(rank, "x")).front() ==
+              (is_member ? static_cast<float>(members.size()) : 1.0F));
+  }
 }
 
 }  // namespace
