@@ -23,7 +23,7 @@ def main() -> None:
     x, bits = torch.ones(2), torch.ones(2, dtype=torch.int32)
     for name in ("BAND", "BOR", "BXOR"):
         refused(lambda name=name: dist.all_reduce(bits, getattr(dist.ReduceOp, name)), name)
-    refused(lambda: dist.all_reduce(x, dist._make_nccl_premul_sum(0.5)), "PREMUL_SUM")
+    refused(lambda: dist.all_reduce(bits, dist._make_nccl_premul_sum(0.5)), "PREMUL_SUM")
     refused(lambda: dist.all_reduce(x.to(torch.int16)), "torch.int16")
     if hasattr(torch, "float8_e4m3fn"):
         refused(lambda: dist.group.WORLD.allreduce([x.to(torch.float8_e4m3fn)]), "torch.float8_e4m3fn")

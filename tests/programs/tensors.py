@@ -28,6 +28,13 @@ def over_nccl(rank: int, size: int) -> None:
     for x in (last, column):
         dist.all_reduce(x)
         assert x.flatten().tolist() == [float(size)] * x.numel()
+    for factor in (0.5 + rank, torch.tensor([0.5 + rank])):  # each rank has its own
+        op, expected = dist._make_nccl_premul_sum(factor), size * size / 2
+        x, part = torch.ones(2), torch.empty(1)
+        dist.all_reduce(x, op)
+        assert x.tolist() == [expected] * 2, x
+        dist.reduce_scatter_tensor(part, torch.ones(size), op)
+        assert part.item() == expected, part
 
 
 def over_gloo(rank: int, size: int) -> None:

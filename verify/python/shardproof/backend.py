@@ -135,8 +135,8 @@ class Group(dist.ProcessGroup):
 
     def reduce(self, tensors: Any, opts: Any) -> CallWork:
         self._require_contiguous(tensors)
-        name = reduction(opts.reduceOp, listed(tensors)[0])
-        return self._each_in_place("reduce", tensors, reduce=name, root=opts.rootRank)
+        how = reduction(opts.reduceOp, listed(tensors)[0])
+        return self._each_in_place("reduce", tensors, reduce=how, root=opts.rootRank)
 
     def _allgather_base(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> CallWork:
         return self._calls.work([self._calls.start("all_gather", given, output)], [output])
@@ -203,9 +203,9 @@ class Group(dist.ProcessGroup):
         if all(x.numel() == output.numel() for x in given):
             return self._reduce_scatter_base(output, joined(given), opts)
         parts = [x.clone() for x in given]
-        name = reduction(opts.reduceOp, output)
+        how = reduction(opts.reduceOp, output)
         starts = [
-            self._calls.start("reduce", None, part, in_place=True, reduce=name, root=root) for root, part in enumerate(parts)
+            self._calls.start("reduce", None, part, in_place=True, reduce=how, root=root) for root, part in enumerate(parts)
         ]
 
         def finish() -> None:

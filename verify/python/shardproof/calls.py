@@ -6,7 +6,7 @@ import torch
 
 from . import sites
 from .link import Link
-from .tensors import Part
+from .tensors import Part, Reduction
 from .works import CallWork, Finish
 
 _SCALAR_TYPES = {  # which NCCL does not take, as torch names them
@@ -57,22 +57,25 @@ class _Call:
         given: Optional[torch.Tensor],
         taken: Optional[torch.Tensor],
         in_place: bool,
+        reduce: Optional[Reduction],
         arguments: Dict[str, Any],
     ) -> None:
-        reduces = "reduce" in operation
+        reduces, factor = reduce is not None, reduce and reduce.factor
         self.said: Dict[str, Any] = {"operation": operation, **arguments}
+        if reduce is not None:
+            self.said["reduce"] = reduce.name
         self._parts: List[Part] = []
         self._result: Optional[Part] = None
         if taken is not None:
             self._result = Part(link, taken, reduces)
             self._parts.append(self._result)
             if in_place:
-                self._result.put()
+                self._result.put(factor)
             self.said["output"] = self._result.description()
         if given is not None:
             part = Part(link, given, reduces)
             self._parts.append(part)
-            part.put()
+            part.put(factor)
             self.said["input"] = part.description()
 
     def take_result(self) -> None:
@@ -99,6 +102,7 @@ class Calls:
         given: Optional[torch.Tensor],
         taken: Optional[torch.Tensor],
         in_place: bool = False,
+        reduce: Optional[Reduction] = None,
         **arguments: Any,
     ) -> Finish:
         """Starts a call, and returns what waits for it."""
@@ -107,7 +111,7 @@ class Calls:
             for tensor in (given, taken):
                 if tensor is not None:
                     _require_nccl_takes(tensor)
-        call = _Call(self._link, operation, given, taken, in_place, {"group": self._number, **arguments})
+        call = _Call(self._link, operation, given, taken, in_place, reduce, {"group": self._number, **arguments})
         if self._coalesced is not None and operation in ("send", "recv"):
             self._batch.append(call)
             return _nothing

@@ -5,7 +5,7 @@ Shapes  elements of dtypes that the world does not know are moved as bytes, and 
 Errors  NotServed: a reduction that the world does not make.
 """
 
-from typing import Any, List, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -37,14 +37,23 @@ _OF_TRUTH = {dist.ReduceOp.SUM: "max", dist.ReduceOp.MAX: "max", dist.ReduceOp.M
 _ALL_NAMED = "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM".split()
 
 
-def reduction(op: Any, tensor: torch.Tensor) -> str:
-    """Returns the world's name of a reduction."""
+class Reduction(NamedTuple):
+    """How the world reduces, by its name, and by what each rank multiplies its elements before."""
+
+    name: str
+    factor: Optional[Any] = None  # a number, or a tensor of one element
+
+
+def reduction(op: Any, tensor: torch.Tensor) -> Reduction:
+    """Returns the world's reduction for one of torch."""
     names = _OF_TRUTH if tensor.dtype == torch.bool else _REDUCTIONS
     for known, name in names.items():
         if op == known:
-            return name
+            return Reduction(name)
     named = next((name for name in _ALL_NAMED if op == getattr(dist.ReduceOp, name, None)), type(op).__name__)
-    raise NotServed(f"a reduction by {named} of {tensor.dtype}: SUM, AVG, PRODUCT, MIN and MAX are served")
+    if named == "PREMUL_SUM" and tensor.dtype.is_floating_point:
+        return Reduction("sum", op.__getstate__()[1])
+    raise NotServed(f"a reduction by {named} of {tensor.dtype}: SUM, AVG, PRODUCT, MIN, MAX and PREMUL_SUM are served")
 
 
 def _is_reduced(dtype: torch.dtype) -> bool:
@@ -87,10 +96,12 @@ class Part:
             return torch.empty(0, dtype=self._dtype)
         return torch.frombuffer(self._link.memory.map, dtype=self._dtype, count=self.tensor.numel(), offset=self.offset)
 
-    def put(self) -> None:
-        """Copies the tensor into the shared memory."""
+    def put(self, factor: Optional[Any] = None) -> None:
+        """Copies the tensor, times a factor if there is one, into the shared memory."""
         with torch.no_grad():
             self.elements().view(self.tensor.shape).copy_(self.tensor.detach())
+            if factor is not None:
+                self.elements().mul_(factor)
 
     def get(self) -> None:
         """Copies the shared memory into the tensor."""
