@@ -486,8 +486,8 @@ def random_states(judge: Judge, group: Group, dtype: torch.dtype) -> None:
     drawn_inside = []
     for _ in range(2):
         with tracker.fork("mine"):
-            drawn_inside.append(torch.rand(3))
-    outside = torch.rand(3)
+            drawn_inside.append(torch.rand(3, device="cuda"))
+    outside = torch.rand(3, device="cuda")
     generator = torch.Generator().manual_seed(5)
     judge.true(
         "states inside",

@@ -4,7 +4,7 @@
     releases.py --page FOLDER                                           writes the page from what is there
 
 Each release is installed from PyPI into FOLDER/RELEASE, unless it is there. With --only, the models whose name has the
-word are run. Other results are kept. The page goes to standard output. A field of a table is one run:
+word are run. What FOLDER/results.json has is not run again. The page goes to standard output. A field of a table is one run:
 `PYTHONPATH=FOLDER/RELEASE shardproof run --layouts LAYOUT -- python tiny_gpt.py OPTIONS`.
 Errors  a release that PyPI does not have, does not import, or does not run on one rank, is told in its column.
 """
@@ -55,7 +55,11 @@ SETS = (
         EXPERTS + "global_aux_loss --config moe_aux_loss_coeff=0.1",
         ("tp2 sp", "ep2", "dp2"),
     ),
-    Set("further predictions", "--config mtp_num_layers=1", ("tp2", "tp2 sp", "pp2", "dp2 zero")),
+    Set(
+        "further predictions",
+        "--config mtp_num_layers=1 --config mtp_loss_scaling_factor=0.1",
+        ("tp2", "tp2 sp", "pp2", "dp2 zero"),
+    ),
     Set("a learnt softmax", "--config softmax_type=learnable", ("tp2", "pp2", "dp2 zero")),
 )
 
@@ -164,7 +168,7 @@ def run_all(given: argparse.Namespace) -> None:
         target = installed(given.python, folder, release)
         of_release = kept["results"].setdefault(release, {})
         for of in SETS:
-            if given.only in of.name:
+            if given.only in of.name and of.name not in of_release:
                 of_release[of.name] = run(given.shardproof, given.python, target, of)
                 print(f"{release}, {of.name}: {of_release[of.name]}", file=sys.stderr, flush=True)
                 with open(path, "w", encoding="utf-8") as file:
