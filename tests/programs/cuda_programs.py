@@ -195,6 +195,15 @@ def generators(rank: int) -> None:
     close(found, torch.rand(3, generator=second), "rand of a generator")
 
 
+def no_seeds(rank: int) -> None:
+    """Processes that seed nothing draw other numbers each, but the same in every run."""
+    drawn = torch.rand(2)
+    close(drawn, torch.rand(2, generator=torch.Generator().manual_seed(rank)), "numbers without a seed")
+    both = [torch.empty(2) for _ in range(dist.get_world_size())]
+    dist.all_gather(both, drawn)
+    expect(torch.equal(both[0], both[1]), False, "ranks that draw the same without a seed")
+
+
 def within(device: str) -> torch.Tensor:
     with torch.device(device):
         return torch.rand(64)
@@ -321,6 +330,7 @@ def extensions(rank: int) -> None:
 
 
 CHECKS = (
+    no_seeds,
     *(ddp, autocast, custom_function, scaler, meshes, scripts, sync_batch_norm, devices, streams, generators, files),
     *(seeds, states),
     *(memory, optimizers, kernels, loaders, refusals, extensions),

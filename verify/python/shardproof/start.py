@@ -204,19 +204,21 @@ class _Starter:
             preload.parts_of_program()
 
 
-def _seed(rank: int) -> None:
-    """Gives a rank's generators a state of their own, which a fork has from its parent. That of torch is the same in
-    every process that begins."""
+def _seed(rank: int, has_torch: bool) -> None:
+    """Gives a rank's generators a state of their own, which a fork has from its parent: a process that seeds nothing draws
+    other numbers than the others, but the same in every run."""
     random.seed(rank)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(rank)
+    if has_torch:
+        sys.modules["torch"].manual_seed(rank)
 
 
 def _be_rank(rank: int, run: _Run, starter: _Starter) -> int:
     """Runs one rank in this process."""
     _die_with_parent(starter.process)
     os.setsid()  # as torchrun does, so that a program may send a signal to its own group
-    _seed(rank)
+    _seed(rank, starter.has_torch)
     settings, own, size = run.settings, run.ranks[rank], len(run.ranks)
     run.close_all_but(own)
     os.close(run.status)
