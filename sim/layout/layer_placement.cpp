@@ -57,20 +57,43 @@ void require_modes(const LayerRequest& request) {
   }
 }
 
-/// Returns layers / ranks, and refuses a remainder. The hint of the refusal says which numbers of layers
-/// would do.
-std::int64_t per_rank(const LayerRequest& request, std::int64_t layers, std::int64_t ranks,
-                      const std::string& what) {
-  const std::int64_t left = layers % ranks;
-  if (left == 0) return layers / ranks;
+/// Returns the number of layers for one rank with which all other ranks can hold the same number, the one
+/// above an even share if that is possible; none if there is no such number.
+std::optional<std::int64_t> layers_of_one_end(std::int64_t layers, std::int64_t ranks, std::int64_t vpp) {
+  const std::int64_t below = layers / ranks / vpp * vpp;
+  for (const std::int64_t each : {below + vpp, below}) {
+    const std::int64_t left = layers - each * (ranks - 1);
+    if (ranks > 1 && each > 0 && left > 0 && left % vpp == 0) return left;
+  }
+  return std::nullopt;
+}
+
+/// Layers that ranks hold in equal numbers. One end is a rank that could have a number of its own.
+struct EqualShare {
+  std::int64_t layers;
+  std::int64_t ranks;
+  std::string what;
+  const char* end_option;  // null if no rank could
+  std::int64_t layers_with_end, ranks_with_end;
+};
+
+/// Returns layers / ranks, and refuses a remainder. The hint of the refusal says with which number of layers
+/// on one rank, and with which numbers of layers, there would be none.
+std::int64_t per_rank(const LayerRequest& request, const EqualShare& share) {
+  const std::int64_t left = share.layers % share.ranks;
+  if (left == 0) return share.layers / share.ranks;
   const std::int64_t fewer = request.num_layers - left;
-  refuse(
-      {.code = "layers_pp_div",
-       .option = "--num-layers",
-       .numbers = fmt::format("{} over {} pipeline ranks leaves {}", what, ranks, left),
-       .rule = "every rank gets the same number of layers; the remainder would be dropped",
-       .hint = fmt::format("--num-layers {}{}",
-                           layers > left && fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + ranks)});
+  const auto end = share.end_option == nullptr
+                       ? std::nullopt
+                       : layers_of_one_end(share.layers_with_end, share.ranks_with_end,
+                                           request.virtual_pipeline_model_parallel_size.value_or(1));
+  refuse({.code = "layers_pp_div",
+          .option = "--num-layers",
+          .numbers = fmt::format("{} over {} pipeline ranks leaves {}", share.what, share.ranks, left),
+          .rule = "every rank gets the same number of layers; the remainder would be dropped",
+          .hint = fmt::format(
+              "{}--num-layers {}{}", end ? fmt::format("{} {}, or ", share.end_option, *end) : "",
+              share.layers > left && fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + share.ranks)});
 }
 
 void require_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
@@ -116,7 +139,12 @@ LayerPlacement place_even(const LayerRequest& request, std::int64_t vpp) {
   const std::string what = accounts(request) ? fmt::format("{} layers + {} embedding + {} loss",
                                                            request.num_layers, embedding, loss)
                                              : fmt::format("{} layers", request.num_layers);
-  const std::int64_t places = per_rank(request, request.num_layers + embedding + loss, pp, what);
+  const std::int64_t places = per_rank(request, {.layers = request.num_layers + embedding + loss,
+                                                 .ranks = pp,
+                                                 .what = what,
+                                                 .end_option = accounts(request) ? nullptr : kLastOption,
+                                                 .layers_with_end = request.num_layers,
+                                                 .ranks_with_end = pp});
   LayerPlacement placement = place_by_rank(pp, vpp, places, places, places);
   // The embedding takes the place of the first layer, and the loss takes the place of the last.
   for (auto& rank : placement.stages) {
@@ -178,9 +206,14 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
   const Middle middle{.ranks = pp - (first ? 1 : 0) - (last ? 1 : 0),
                       .layers = request.num_layers - first.value_or(0) - last.value_or(0)};
   require_middle(request, vpp, middle);
-  const std::int64_t each = middle.ranks == 0 ? 0
-                                              : per_rank(request, middle.layers, middle.ranks,
-                                                         fmt::format("{} layers left", middle.layers));
+  const std::int64_t each =
+      middle.ranks == 0 ? 0
+                        : per_rank(request, {.layers = middle.layers,
+                                             .ranks = middle.ranks,
+                                             .what = fmt::format("{} layers left", middle.layers),
+                                             .end_option = last ? kLastOption : kFirstOption,
+                                             .layers_with_end = middle.layers + (last ? *last : *first),
+                                             .ranks_with_end = middle.ranks + 1});
   LayerPlacement placement = place_by_rank(pp, vpp, pp == 1 ? request.num_layers : first.value_or(each), each,
                                            pp == 1 ? request.num_layers : last.value_or(each));
   placement.mode = "uneven";
