@@ -32,12 +32,14 @@ std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
 }
 
 ExpectedOfRank expected_runs(const Case& the_case, const CaseSetting& setting) {
-  return [expected = the_case.expected_by_rank(setting), setting](int rank) {
+  const char* const the_group = the_case.ranks() == Ranks::data_parallel ? "dp" : "tp";
+  return [expected = the_case.expected_by_rank(setting), setting, the_group](int rank) {
     ExpectedRun run = expected(rank);
     if (setting.group_size == 1) run.calls.clear();
     for (ExpectedCall& call : run.calls) {
       if (call.dtype != sim::DType::i32)
         call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
+      if (call.group.empty()) call.group = the_group;
       call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
     }
     return run;
