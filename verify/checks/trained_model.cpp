@@ -304,6 +304,20 @@ void name_groups(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
         fmt::format("groups of {}, in whose place are groups of {}", counted(group, "microbatch"), sizes.pp));
 }
 
+/// Names a placement whose stages hold different numbers of layers. In the reduced training each stage has as
+/// many.
+void name_placement(const ScenarioRequest& request, TrainedModel& trained) {
+  if (!request.placement) return;
+  const auto& stages = request.placement->stages;
+  const int first = stages.front().front().count;
+  const bool is_even = std::ranges::all_of(stages, [&](const std::vector<sim::StageLayers>& chunks) {
+    return std::ranges::all_of(chunks, [&](const auto& chunk) { return chunk.count == first; });
+  });
+  if (!is_even)
+    trained.left_out.emplace_back(
+        "the placement of layers, in whose place every stage holds the same number");
+}
+
 /// Refuses a text without any label that has a loss, because such a training proves nothing.
 void require_labels(const CaseSetting& setting) {
   const std::int64_t samples = setting["steps"] * GptPlan{setting}.global_batch();
@@ -351,6 +365,7 @@ TrainedModel trained_model(const ScenarioRequest& request) {
   } else {
     bound_steps(request, sizes, trained);
     name_groups(request, sizes, trained);
+    name_placement(request, trained);
     add_context(request, sizes, trained);
     add_experts(request, trained.setting);
     trained.world += text_of_experts(request, trained.setting);

@@ -173,6 +173,9 @@ std::string text_of_work(const std::vector<StageWork>& stages) {
                           [](const auto& a, const auto& b) { return a.multiply_adds < b.multiply_adds; });
   const double multiply_adds = static_cast<double>(most->multiply_adds);
   if (stages.size() == 1) return fmt::format("{:.3g} multiply-adds a rank", multiply_adds);
+  if (least->multiply_adds == 0)
+    return fmt::format("{:.3g} multiply-adds a rank of stage {}, and none on stage {}", multiply_adds,
+                       most - stages.begin(), least - stages.begin());
   return fmt::format("{:.3g} multiply-adds a rank of stage {}, {:.2f} times those of stage {}", multiply_adds,
                      most - stages.begin(), multiply_adds / static_cast<double>(least->multiply_adds),
                      least - stages.begin());
