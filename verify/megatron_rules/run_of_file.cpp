@@ -43,7 +43,10 @@ bool has_shards_of_ranks(const std::string& name, const RunValues& values) {
 }
 
 bool matters(const ArgumentRow& row, const RunValues& values) {
-  const auto is_given = [&](const std::string& name) { return values.has(name); };
+  const auto is_given = [&](const std::string& one) {
+    const std::size_t at = one.find('=');
+    return at == std::string::npos ? values.has(one) : values.text(one.substr(0, at)) == one.substr(at + 1);
+  };
   return row.only_with.empty() || std::ranges::any_of(row.only_with, is_given);
 }
 

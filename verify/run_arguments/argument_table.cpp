@@ -33,9 +33,13 @@ Value known(const std::map<std::string_view, Value>& words, const std::string& w
 ArgumentRow row_of_purpose(const TextRow& cells) {
   using enum ArgumentUse;
   static const std::map<std::string_view, std::pair<ArgumentUse, Unproved>> uses = {
-      {"used", {used, Unproved::nothing}},          {"no-effect", {without_effect, Unproved::nothing}},
-      {"memory", {not_modelled, Unproved::memory}}, {"training", {not_modelled, Unproved::training}},
-      {"layers", {not_modelled, Unproved::layers}}, {"groups", {not_modelled, Unproved::groups}}};
+      {"used", {used, Unproved::nothing}},
+      {"no-effect", {without_effect, Unproved::nothing}},
+      {"named", {not_modelled, Unproved::nothing}},
+      {"memory", {not_modelled, Unproved::memory}},
+      {"training", {not_modelled, Unproved::training}},
+      {"layers", {not_modelled, Unproved::layers}},
+      {"groups", {not_modelled, Unproved::groups}}};
   const auto [use, unproved] = known(uses, cells.at(1));
   return {.spelling = "",
           .use = use,
@@ -87,7 +91,8 @@ std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::str
     rows.push_back(std::move(row));
   }
   for (const auto& [purpose, row] : of_purpose)
-    CHECK(std::ranges::all_of(row.only_with, [&](const std::string& name) { return names.contains(name); }));
+    CHECK(std::ranges::all_of(
+        row.only_with, [&](const std::string& one) { return names.contains(one.substr(0, one.find('='))); }));
   return rows;
 }
 
