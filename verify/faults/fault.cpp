@@ -151,7 +151,9 @@ void SeenPlaces::add(const FaultWhere& where, const CallPlace& call) {
 
 std::string SeenPlaces::why_unmet(const FaultWhere& where, const char* noun) const {
   const std::lock_guard lock(mutex_);
-  if (calls_ == 0) return fmt::format("there was no {} of this name", noun);
+  if (calls_ == 0 && others_.empty()) return fmt::format("there was no {} of this name", noun);
+  if (!others_.empty() && !have_all_)
+    return fmt::format("the calls there are {}, to which it does not apply", fmt::join(others_, " and "));
   std::vector<std::string> given, missing;
   for (const WherePart& part : where.parts({})) {
     given.push_back(part.text);
@@ -163,6 +165,12 @@ std::string SeenPlaces::why_unmet(const FaultWhere& where, const char* noun) con
   if (!have_all_) return fmt::format("no {} there has {}", noun, fmt::join(given, " and "));
   if (where.call) return fmt::format("no rank makes a {} there that is number {}, from 0", noun, *where.call);
   return fmt::format("the {} there is the first of its rank", noun);  // early
+}
+
+void SeenPlaces::add_other(const FaultWhere& where, const CallPlace& call, sim::Operation operation) {
+  if (!where.has(call)) return;
+  const std::lock_guard lock(mutex_);
+  others_.emplace(sim::name_of(operation));
 }
 
 void CallsBefore::add(int rank, std::int64_t call, const std::string& site) {
@@ -200,15 +208,24 @@ std::string text_of_unmet(const std::vector<Fault>& faults) {
   return fmt::format("{}", fmt::join(unmet, "; "));
 }
 
+/// The texts between the stars are found from left to right, each at its first place: if a later place fits,
+/// the first one does, too.
 bool fits_pattern(std::string_view pattern, std::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern.front() != '*')
-    return !text.empty() && pattern.front() == text.front() &&
-           fits_pattern(pattern.substr(1), text.substr(1));
-  for (std::size_t taken = 0; taken <= text.size(); ++taken) {
-    if (fits_pattern(pattern.substr(1), text.substr(taken))) return true;
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  const std::string_view last = pattern.substr(pattern.rfind('*') + 1);
+  if (text.size() < star + last.size()) return false;
+  if (!text.starts_with(pattern.substr(0, star)) || !text.ends_with(last)) return false;
+  text = text.substr(star, text.size() - star - last.size());
+  pattern = pattern.substr(star, pattern.size() - star - last.size());  // "*between*"
+  for (std::size_t end = 0; pattern.size() > 1; pattern.remove_prefix(end)) {
+    end = pattern.find('*', 1);
+    const std::string_view between = pattern.substr(1, end - 1);
+    const std::size_t at = text.find(between);
+    if (at == std::string_view::npos) return false;
+    text.remove_prefix(at + between.size());
   }
-  return false;
+  return true;
 }
 
 }  // namespace verify

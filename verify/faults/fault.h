@@ -149,7 +149,10 @@ class CallsBefore {
 class SeenPlaces {
  public:
   void add(const FaultWhere& where, const CallPlace& call);
-  /// Returns "no call there has layer=7", with the name of what can have the fault.
+  /// Adds a call to whose operation the fault does not apply.
+  void add_other(const FaultWhere& where, const CallPlace& call, sim::Operation operation);
+  /// Returns "no call there has layer=7", with the name of what can have the fault; or the operations of the
+  /// calls that have all of WHERE, and to which the fault does not apply.
   std::string why_unmet(const FaultWhere& where, const char* noun) const;
 
  private:
@@ -157,6 +160,7 @@ class SeenPlaces {
   std::int64_t calls_ = 0;
   bool have_all_ = false;                    // whether a call had all parts but call=N
   std::set<std::string> had_, had_another_;  // the parts that calls had, and those of which they had another
+  std::set<std::string> others_;             // operations to which the fault does not apply
 };
 
 struct Fault {

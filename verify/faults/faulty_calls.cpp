@@ -129,8 +129,12 @@ class FaultOfRank {
   /// Whether a call has the fault. It counts the calls of the site.
   bool has_fault(const Call& call, const Communicator& group) {
     const CallPlace place{rank_, group.rank(), group.group().kind, record_.part()};
-    if (!fault_.fits(call.site.name, call.operation) || !fault_.is_at(place) || !can_change(call))
+    if (!fault_.fits(call.site.name, call.operation)) {
+      if (*fault_.met == 0 && fault_.is_of_calls() && fits_pattern(fault_.site, call.site.name))
+        fault_.seen->add_other(fault_.where, place, call.operation);
       return false;
+    }
+    if (!fault_.is_at(place) || !can_change(call)) return false;
     const std::int64_t number = calls_at_[call.site.name]++;
     return fault_.where.call.value_or(number) == number;
   }

@@ -499,7 +499,7 @@ class ReportWriter {
         const std::string line = line_of(job_, *made);
         if (!line.empty()) add_line("made_its_call", {{"rank", job_.rank_of(made->dump)}, {"line", line}});
       }
-    } else if (own != nullptr) {
+    } else if (own != nullptr && edits_.kind != EditKind::relined) {  // whose reason has both lines
       add_wait(*own);
     }
     if (const HoldingCall* const others = call_of_others(own)) add_wait(*others);

@@ -313,6 +313,8 @@ TEST(FaultyCalls, OfWhichThereAreNoneSayWhatNoCallHad) {
   EXPECT_EQ(unmet("test.call:scale=2@layer=2", training), "no call there has layer=2");
   EXPECT_EQ(unmet("test.call:scale=2@group=tp,step=0", sum),
             "no call there has group=tp, and no call there is of a step");
+  EXPECT_EQ(unmet("test.call:next-block@rank=0", sum),
+            "the calls there are all_reduce, to which it does not apply");
   EXPECT_EQ(unmet("test.call:scale=2@rank=0,place=1", sum), "no call there has rank=0 and place=1");
   EXPECT_EQ(unmet("test.call:scale=2@call=2", two_sums),
             "no rank makes a call there that is number 2, from 0");
