@@ -7,6 +7,7 @@ namespace sim {
 
 void RefusalLimit::on_refusal(const Refusal& refusal) {
   ++refusals_;
+  if (!first_) first_ = refusal;
   if (recorder_.number_of_calls() + refusals_ > call_limit_ + kMostRefusals) give_up_(refusal);
 }
 

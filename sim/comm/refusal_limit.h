@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/base/refusal_watch.h"
@@ -24,12 +25,15 @@ class RefusalLimit : public RefusalWatch {
       : recorder_(recorder), call_limit_(call_limit), give_up_(std::move(give_up)) {}
 
   void on_refusal(const Refusal& refusal) override;
+  /// The first refusal that met the program; null if none did.
+  const Refusal* first() const { return first_ ? &*first_ : nullptr; }
 
  private:
   const Recorder& recorder_;
   std::int64_t call_limit_;
   GiveUp give_up_;
   std::int64_t refusals_ = 0;
+  std::optional<Refusal> first_;
 };
 
 /// Returns the sentence for a program that is given up because of its refusals; it names the latest one.

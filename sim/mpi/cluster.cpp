@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/exception_text.h"
 #include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/comm/refused_elsewhere.h"
@@ -134,7 +135,7 @@ ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const Rank
   } catch (const Error& error) {
     end_all(text_of(error.refusal()), kBrokenContract);
   } catch (const std::exception& error) {
-    end_all(fmt::format("rank_threw: an exception left the program: {}\n", printable_text(error.what())),
+    end_all(fmt::format("rank_threw: an exception left the program: {}\n", printable_text(text_of(error))),
             kBrokenContract);
   }
 }

@@ -28,6 +28,7 @@
 ///                                the rank's program is a process of its own (sim/guest), and it raised, is
 ///                                gone without a word, or sent what is no request
 ///   other_lines                  a warning: members made equal calls at different lines of their program
+///   caught_refusal               a warning: a program caught the refusal of a call and went on to its end
 ///   potential_deadlock           ranks make calls of several groups in different orders, which this schedule
 ///                                survived
 ///

@@ -9,14 +9,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <string_view>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
+#include "sim/base/exception_text.h"
+#include "sim/base/printable_text.h"
 #include "sim/fibers/running_stack.h"
 #include "sim/fibers/sanitizer_fiber.h"
 #include "sim/world/running_rank.h"
+#include "sim/world/silence.h"
 #include "sim/world/virtual_world.h"
 
 namespace sim {
@@ -42,6 +47,7 @@ std::mutex watches_mutex;
 int watches = 0;                    // the number of watches that live in this process
 std::atomic<pid_t> watching = {0};  // the process that has watches; 0 if none has
 thread_local bool is_telling = false;
+thread_local const char* work_name = nullptr;  // of this thread; null if it has none
 
 bool is_watched() { return watching == getpid(); }
 
@@ -100,6 +106,10 @@ constexpr Ending kOverflow = {"stack_overflow", "a rank's stack holds its deepes
                               "smaller arrays on the stack"};
 constexpr Ending kCrash = {"rank_crashed", "a rank program runs to its end without a fault",
                            "run it in a debugger, which stops where the signal is raised"};
+constexpr Ending kWorkCrash = {"work_crashed", "the reference of a case runs to its end without a fault",
+                               "run it in a debugger, which stops where the signal is raised"};
+constexpr Ending kTerminated = {"rank_terminated", "no exception leaves a thread that a rank has started",
+                                "catch it there, and throw it in the rank (std::exception_ptr)"};
 constexpr Ending kExit = {"rank_exited", "a rank program ends by returning, or by an exception",
                           "return or throw instead of making this call"};
 
@@ -112,12 +122,13 @@ void tell(const Ending& ending, const RankState* rank, const Parts&... happened)
   Message message;
   message.add("\n", ending.code, ": ");
   if (rank == nullptr) {
-    message.add("a thread that runs no rank ", happened..., "\n");
+    message.add(work_name == nullptr ? "a thread that runs no rank" : work_name, " ", happened..., "\n");
   } else {
     message.add("rank ", rank->rank, " ", happened..., "\n");
     add_last_call(message, *rank);
   }
   message.add("  rule       ", ending.rule, "\n  try        ", ending.hint, "\n");
+  if (rank != nullptr && work_name != nullptr) message.add("  in         ", work_name, "\n");
   if (rank != nullptr && !rank->world.spec().reproduce.empty())
     message.add("  reproduce  ", rank->world.spec().reproduce, "\n");
   message.write();
@@ -144,13 +155,39 @@ void on_signal(int signal, siginfo_t* info, void*) {
     const bool has_handler = found->before.sa_handler != SIG_DFL && found->before.sa_handler != SIG_IGN;
     if (!has_handler) end_process(kBrokenContract);
   }
+  if (rank == nullptr && work_name != nullptr && is_watched()) {
+    tell(kWorkCrash, rank, "received ", found->meaning);
+    end_process(kBrokenContract);
+  }
   // What was there before gets the signal: a fault comes again when the instruction runs again, and a signal
   // that was sent is sent again.
   sigaction(signal, &found->before, nullptr);
   if (info->si_code <= 0) static_cast<void>(raise(signal));
 }
 
+struct sigaction quit_before {};
+
+void on_quit(int) { ask_for_silence(); }
+
+/// The running ranks are named at SIGQUIT (silence.h), unless the program has a handler of its own.
+void install_quit_handler() {
+  sigaction(SIGQUIT, nullptr, &quit_before);
+  if (quit_before.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = on_quit;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGQUIT, &action, nullptr);
+}
+
+void restore_quit_handler() {
+  struct sigaction present {};
+  sigaction(SIGQUIT, nullptr, &present);
+  if (present.sa_handler == on_quit) sigaction(SIGQUIT, &quit_before, nullptr);
+}
+
 void install_handlers() {
+  install_quit_handler();
   struct sigaction action {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -160,6 +197,7 @@ void install_handlers() {
 
 /// Restores the earlier handlers, except where the program has installed a handler of its own since.
 void restore_handlers() {
+  restore_quit_handler();
   for (const Watched& one : watched) {
     struct sigaction present {};
     sigaction(one.signal, &one.before, &present);
@@ -191,6 +229,24 @@ void register_exit_handlers() {
 }
 
 }  // namespace
+
+NamedWork::NamedWork(const char* name) : before_(std::exchange(work_name, name)) {}
+
+NamedWork::~NamedWork() { work_name = before_; }
+
+void end_terminated_process() {
+  if (!is_watched()) return;
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+    tell(kTerminated, nullptr, "called std::terminate()");
+  } catch (const std::exception& error) {
+    tell(kTerminated, nullptr,
+         "called std::terminate(), because an exception left it: ", printable_text(text_of(error)));
+  } catch (...) {
+    tell(kTerminated, nullptr, "called std::terminate(), because an exception left it");
+  }
+  end_process(kBrokenContract);
+}
 
 void end_process(int exit_code) {
   for (;;) syscall(SYS_exit_group, exit_code);

@@ -6,6 +6,9 @@
 ///
 ///   stack_overflow  the rank used more than its stack
 ///   rank_crashed    the rank received SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
+///   work_crashed    a thread that runs no rank received one of them while it did work that has a name
+///   rank_terminated a thread that runs no rank, such as one that a rank has started, called
+///                   std::terminate(), for instance because of an exception that left it
 ///   rank_exited     the rank called exit(), quick_exit(), _exit() or _Exit(), with any code. A thread that
 ///                   runs no rank is reported too, if it does so with code 0 while a watch lives
 ///
@@ -48,6 +51,23 @@ inline void require_own_stack() {
   if (!kSanitized && stack.bottom != nullptr && (here < stack.bottom || here >= stack.top()))
     leave_foreign_stack();
 }
+
+/// While it lives, the work of this thread has a name, which is told if the process ends: a text such as "the
+/// reference of mlp at tp 2, f32", which must live as long.
+class NamedWork {
+ public:
+  explicit NamedWork(const char* name);
+  ~NamedWork();
+  NamedWork(const NamedWork&) = delete;
+  NamedWork& operator=(const NamedWork&) = delete;
+
+ private:
+  const char* before_;
+};
+
+/// Ends the process (rank_terminated) if a watch lives. It is called in std::terminate(), on a thread that
+/// runs no rank.
+void end_terminated_process();
 
 /// Ends the process with this code, and names nobody. Handlers of signals may call it.
 [[noreturn]] void end_process(int exit_code);

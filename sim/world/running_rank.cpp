@@ -4,6 +4,7 @@
 #include <exception>
 #include <mutex>
 
+#include "sim/world/process_end.h"
 #include "sim/world/virtual_world.h"
 
 namespace sim {
@@ -15,6 +16,7 @@ std::terminate_handler terminate_before = nullptr;
 void on_terminate() {
   RankState* rank = RunningRank::current();
   if (rank == nullptr) {
+    end_terminated_process();
     if (terminate_before != nullptr) terminate_before();
     std::abort();
   }

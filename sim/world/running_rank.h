@@ -4,9 +4,10 @@
 ///
 /// Errors  a program that calls std::terminate() (because an exception or the end of the world reaches a
 ///         noexcept function, or because a thread was not joined) ends its rank and not the process: the
-///         rank is given up with the finding rank_terminated.
+///         rank is given up with the finding rank_terminated. On a thread that runs no rank it ends the process
+///         (process_end.h).
 
-#include <utility>
+#include <atomic>
 
 #include "sim/base/refusal_watch.h"
 #include "sim/tensor/running_device.h"
@@ -22,21 +23,27 @@ void watch_for_terminate();
 class RunningRank {
  public:
   explicit RunningRank(RankState& rank)
-      : before_(std::exchange(running_, &rank)), device_(rank.device.get()), refusals_(&rank.refusal_limit) {}
-  ~RunningRank() { running_ = before_; }
+      : before_(current()), device_(rank.device.get()), refusals_(&rank.refusal_limit) {
+    set(&rank);
+  }
+  ~RunningRank() { set(before_); }
   RunningRank(const RunningRank&) = delete;
   RunningRank& operator=(const RunningRank&) = delete;
 
-  static RankState* current() { return running_; }
+  static RankState* current() { return running_.load(std::memory_order_relaxed); }
+  /// The rank that the calling thread runs, for other threads (silence.h).
+  static const std::atomic<RankState*>& of_this_thread() { return running_; }
   /// The thread runs the program of another rank in the place of the one that it runs.
   static void hand_over(RankState& rank) {
-    running_ = &rank;
+    set(&rank);
     RunningDevice::hand_over(rank.device.get());
     WatchedRefusals::hand_over(&rank.refusal_limit);
   }
 
  private:
-  static inline constinit thread_local RankState* running_ = nullptr;
+  static void set(RankState* rank) { running_.store(rank, std::memory_order_relaxed); }
+
+  static inline constinit thread_local std::atomic<RankState*> running_ = nullptr;
   RankState* before_;
   RunningDevice device_;
   WatchedRefusals refusals_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <fmt/format.h>
 #include <iterator>
@@ -14,6 +15,8 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/base/exception_text.h"
+#include "sim/base/printable_text.h"
 #include "sim/comm/refused_call.h"
 #include "sim/comm/refused_elsewhere.h"
 #include "sim/comm/split_parts.h"
@@ -48,9 +51,29 @@ int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
 }
 
-/// Waits until one of them is readable, or has been hung up.
-void wait_for_any(std::span<pollfd> waiting) {
-  while (poll(waiting.data(), waiting.size(), -1) < 0) CHECK(errno == EINTR);  // a signal interrupts it
+/// Writes that a rank which waits for a file descriptor has made no call for so long, and which was its last.
+void tell_silence(const RankState& rank, int seconds) {
+  const CallLog& calls = rank.recorder->calls();
+  const std::string last =
+      calls.empty() ? "" : fmt::format(", since its call at {}", printable_text(text_of(calls.back().site)));
+  std::fputs(fmt::format("rank {} has run without a call for {} s{}\n", rank.rank, seconds, last).c_str(),
+             stderr);
+}
+
+/// Waits until one of these ranks can go on: its file descriptor is readable, or has been hung up.
+void wait_for_any(std::span<pollfd> waiting, std::span<const RankState* const> ranks) {
+  constexpr int kSecond = 1000;
+  std::uint32_t answered = silence_asked();
+  for (int seconds = 0;;) {
+    const int ready = poll(waiting.data(), waiting.size(), kSecond);
+    if (ready > 0) return;
+    CHECK(ready == 0 || errno == EINTR);  // a signal interrupts it
+    seconds += ready == 0 ? 1 : 0;
+    const bool is_asked = answered != silence_asked();
+    answered = silence_asked();
+    if (!is_asked && (ready < 0 || seconds != silence_seconds())) continue;
+    for (const RankState* rank : ranks) tell_silence(*rank, seconds);
+  }
 }
 
 }  // namespace
@@ -195,7 +218,8 @@ void VirtualWorld::wait_outside(RankState& rank, int descriptor) {
   rank.outside = descriptor;
   if (scheduler_.stops_at_every_call()) {
     std::array<pollfd, 1> waiting = {{{.fd = descriptor, .events = POLLIN}}};
-    return wait_for_any(waiting);
+    const std::array<const RankState*, 1> ranks = {&rank};
+    return wait_for_any(waiting, ranks);
   }
   rank.status = RankStatus::outside;
   yield(rank);
@@ -229,8 +253,7 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
                       "the memory of this machine holds all ranks",
                       "keep fewer tensors, or run fewer ranks"));
   } catch (const std::exception& error) {
-    const char* what = error.what();
-    throws(fmt::format("an exception left the program: {}", what == nullptr ? "(no text)" : what));
+    throws(fmt::format("an exception left the program: {}", text_of(error)));
   } catch (...) {
     throws("an exception that is not a std::exception left the program");
   }
@@ -242,6 +265,8 @@ void VirtualWorld::run(const RankProgram& program) {
   require_signal_stack();
   const ProcessEndWatch watch;
   watch_for_terminate();
+  silence_.emplace(crew_.size());
+  silence_->run_on(0, RunningRank::of_this_thread());
   for (auto& each : ranks_) {
     RankState& state = *each;
     state.context = make_context(spec_.contexts, *stacks_, state.rank,
@@ -250,11 +275,21 @@ void VirtualWorld::run(const RankProgram& program) {
   }
   try {
     run_rounds();
+  } catch (const std::bad_alloc&) {
+    end_the_rest();
+    silence_.reset();
+    refuse({.code = "out_of_memory",
+            .option = fmt::format("the world of {} ranks", present_.size()),
+            .numbers = "the system gives no more memory for the calls and groups of the ranks",
+            .rule = "the memory of this machine holds all ranks",
+            .hint = "keep fewer tensors, or run fewer ranks"});
   } catch (...) {
     end_the_rest();
+    silence_.reset();
     throw;
   }
   end_the_rest();
+  silence_.reset();
 }
 
 void VirtualWorld::run_rounds() {
@@ -269,8 +304,12 @@ void VirtualWorld::run_rounds() {
 /// Waits until an outside rank can go on, and makes all that can ready.
 void VirtualWorld::admit_from_outside() {
   std::vector<pollfd> waiting;
-  for (const int slot : outside_) waiting.push_back({.fd = rank_at(slot).outside, .events = POLLIN});
-  wait_for_any(waiting);
+  std::vector<const RankState*> ranks;
+  for (const int slot : outside_) {
+    waiting.push_back({.fd = rank_at(slot).outside, .events = POLLIN});
+    ranks.push_back(&rank_at(slot));
+  }
+  wait_for_any(waiting, ranks);
   std::vector<int> still_outside;
   for (std::size_t i = 0; i < outside_.size(); ++i) {
     if (waiting[i].revents == 0) {
@@ -301,6 +340,7 @@ void VirtualWorld::resume_chosen() {
     return;
   }
   crew_.for_each_worker([&](int worker) {
+    silence_->run_on(worker, RunningRank::of_this_thread());
     for (const int slot : chosen_) {
       if (worker_of(slot) == worker) resume(rank_at(slot));
     }
@@ -310,6 +350,7 @@ void VirtualWorld::resume_chosen() {
 void VirtualWorld::run_round() {
   scheduler_.choose(chosen_);
   resume_chosen();
+  silence_->end_round();
   for (std::size_t i = 0; i < chosen_.size(); ++i) {
     if (fetches_ahead_ && i + kAhead < chosen_.size()) rank_at(chosen_[i + kAhead]).prefetch_call();
     const int slot = chosen_[i];
@@ -354,7 +395,7 @@ void VirtualWorld::complete_first(GroupState& group) {
   if (!group.first.is_in_order) std::sort(calls.begin(), calls.end(), by_place);
   // It stays pending if members disagree, and the diagnosis finds it when no rank can run.
   if (group.first.may_differ() && disagreement(calls)) return;
-  if (spec_.compares_lines) compare_lines(group, calls);
+  compare_lines(group, calls);
   completed_.push_back({&group, std::move(calls)});
   ++group.first_sequence;
   const auto next = group.later.find(group.first_sequence);
@@ -366,7 +407,8 @@ void VirtualWorld::complete_first(GroupState& group) {
   }
 }
 
-/// Keeps the first collective of a group that members make at two different lines.
+/// Keeps the first collective of a group that members make at two different lines. If they make a later one
+/// at the same lines the other way round, two calls have met in opposite orders.
 void VirtualWorld::compare_lines(const GroupState& group, std::span<PostedCall* const> calls) {
   const Call& first = calls.front()->call;
   const auto other = std::ranges::find_if(calls, [&](const PostedCall* call) {
@@ -374,8 +416,16 @@ void VirtualWorld::compare_lines(const GroupState& group, std::span<PostedCall* 
   });
   if (other == calls.end()) return;
   const Call& second = (*other)->call;
-  const auto [entry, is_new] = other_lines_.try_emplace(
-      {{group.group.kind, group.group.index}, {text_of(first.site), text_of(second.site)}});
+  const std::pair name(group.group.kind, group.group.index);
+  const std::string one_line = text_of(first.site), other_line = text_of(second.site);
+  if (const auto crossed = other_lines_.find({name, {other_line, one_line}}); crossed != other_lines_.end()) {
+    Finding& finding = crossed->second;
+    finding.sentence =
+        fmt::format("members of {} make calls {} and {} at the same two lines, in opposite orders",
+                    group.group.kind, finding.calls.front().sequence, first.sequence);
+    return;
+  }
+  const auto [entry, is_new] = other_lines_.try_emplace({name, {one_line, other_line}});
   if (!is_new) return;
   entry->second = {
       .code = "other_lines",
@@ -390,7 +440,28 @@ void VirtualWorld::compare_lines(const GroupState& group, std::span<PostedCall* 
 std::vector<Finding> VirtualWorld::warnings() const {
   std::vector<Finding> all;
   for (const auto& [lines, finding] : other_lines_) all.push_back(finding);
+  add_caught_refusals(all);
   return all;
+}
+
+/// Adds the refusals after which programs went on to their end: of each code the first one, and its ranks.
+void VirtualWorld::add_caught_refusals(std::vector<Finding>& all) const {
+  std::map<std::string, std::pair<const Refusal*, std::vector<int>>> caught;
+  for (const std::optional<RankState>& state : ranks_) {
+    const Refusal* const first = state->refusal_limit.first();
+    if (first == nullptr || state->status != RankStatus::returned) continue;
+    auto& [refusal, ranks] = caught[first->code];
+    if (ranks.empty()) refusal = first;
+    ranks.push_back(state->rank);
+  }
+  for (const auto& [code, one] : caught) {
+    const auto& [refusal, ranks] = one;
+    all.push_back({.code = "caught_refusal",
+                   .sentence = fmt::format("{} went on after a refusal of the code {}: {}: {}",
+                                           text_of_ranks(ranks), code, refusal->option, refusal->numbers),
+                   .rule = refusal->rule,
+                   .hint = refusal->hint});
+  }
 }
 
 void VirtualWorld::arrive_message(PostedCall& call) {

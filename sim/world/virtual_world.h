@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 #include "sim/world/process_end.h"
 #include "sim/world/rank_state.h"
 #include "sim/world/running_rank.h"
+#include "sim/world/silence.h"
 #include "sim/world/world_spec.h"
 
 namespace sim {
@@ -158,6 +160,7 @@ class VirtualWorld {
   [[gnu::always_inline]] void arrive_from_stack(PostedCall& call) noexcept { arrive_collective(call); }
   [[gnu::noinline]] void arrive_ahead(PostedCall& call);
   void compare_lines(const GroupState& group, std::span<PostedCall* const> calls);
+  void add_caught_refusals(std::vector<Finding>& all) const;
   void arrive_message(PostedCall& call);
   void match_message(GroupState& group, Channel& channel);
   [[gnu::noinline]] void complete_first(GroupState& group);
@@ -194,6 +197,7 @@ class VirtualWorld {
   std::vector<Finding> findings_;
   /// By the group, and by the two lines.
   std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, Finding> other_lines_;
+  std::optional<SilenceWatch> silence_;  // while its ranks run
   bool ended_ = false;
 };
 

@@ -43,8 +43,6 @@ struct WorldSpec {
   /// records that are kept.
   std::int64_t kept_calls = 0;
   std::int64_t publish_limit = kMostPublishedBytes;  // the most bytes that one rank may publish
-  /// Whether the report tells of collectives that members make at different lines (RunReport::warnings).
-  bool compares_lines = false;
   std::string reproduce;  // the line that reproduces the run; if empty, text_of() this spec
 };
 

@@ -46,7 +46,6 @@ GuestRequest guest_request_of(const CommandLine& line, const std::string& called
       .world = requested_world(line.settings, layout_without_groups(counts.ranks)),
       .faults = line.settings.texts("plant"),
       .is_traced = line.settings.has("trace") || line.settings.has("flight-recorder")};
-  request.world.compares_lines = true;
   request.world.reproduce =
       fmt::format("{} run{} -- {}", called, line.settings.as_command_line(), text_of(line.program));
   return request;

@@ -361,7 +361,6 @@ TEST(Guests, ThatSendNoFrameAreNamed) {
 
 TEST(Guests, EqualCallsAtDifferentLinesAreAWarning) {
   WorldSpec spec = world_of(2);
-  spec.compares_lines = true;
   const RunReport report = run_guests(spec, 2, [&](test::GuestLink& link, int rank) {
     test::GuestClient client(link, kSegment);
     for (const int line : {5 + rank, 8})

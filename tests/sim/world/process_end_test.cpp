@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
+#include <stdexcept>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -84,6 +85,25 @@ TEST(ProcessEndDeathTest, AThreadOfARankThatExitsIsToldOf) {
   const auto in_a_thread = [](Rank&) { std::thread([] { std::exit(0); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), in_a_thread), testing::ExitedWithCode(3),
               "rank_exited: a thread that runs no rank called exit\\(\\) before the run was over\n  rule ");
+}
+
+TEST(ProcessEndDeathTest, AThreadOfARankThatThrowsIsToldOf) {
+  const auto in_a_thread = [](Rank&) { std::thread([] { throw std::runtime_error("of a thread"); }).join(); };
+  EXPECT_EXIT(
+      simulate_with(world_of(4), in_a_thread), testing::ExitedWithCode(3),
+      "rank_terminated: a thread that runs no rank called std::terminate\\(\\), because an exception left "
+      "it: of a thread\n  rule ");
+}
+
+TEST(ProcessEndDeathTest, WorkWithANameIsNamed) {
+  ONLY_WITHOUT_A_SANITIZER();
+  const auto work = [] {
+    const ProcessEndWatch watch;
+    const NamedWork name("the reference of mlp at tp 2");
+    std::raise(SIGFPE);
+  };
+  EXPECT_EXIT(work(), testing::ExitedWithCode(3),
+              "work_crashed: the reference of mlp at tp 2 received SIGFPE.*\n  rule ");
 }
 
 TEST(ProcessEndDeathTest, AThreadOfARankThatFailsKeepsItsCode) {

@@ -163,4 +163,76 @@ RC_GTEST_PROP(Simulate, RanksOutsideAGroupMakeTheirOwn, ()) {
   }
 }
 
+// ---- warnings: what a report tells of a run that succeeded
+
+/// Two equal calls, which rank 1 makes in the order that `swaps` says.
+RunReport two_calls(bool swaps) {
+  CpuDevice device;
+  return simulate(world_of(2), device, [&](Rank& rank) {
+    Communicator& dp = rank.groups.get("dp");
+    const Tensor loss = filled(rank.device, DType::f32, {1}, 1),
+                 tokens = filled(rank.device, DType::f32, {1}, 2);
+    if (swaps && rank.id == 1) dp.all_reduce(tokens, ReduceOp::sum, "metrics.tokens");
+    dp.all_reduce(loss, ReduceOp::sum, "metrics.loss");
+    if (!swaps || rank.id == 0) dp.all_reduce(tokens, ReduceOp::sum, "metrics.tokens");
+  });
+}
+
+TEST(Simulate, EqualCallsThatMeetInOppositeOrdersAreAWarning) {
+  const RunReport crossed = two_calls(true);
+  ASSERT_EQ(crossed.warnings.size(), 2U);  // each of the two lines of the tokens
+  const Finding& warning = crossed.warnings.front();
+  EXPECT_EQ(warning.code, "other_lines");
+  ASSERT_EQ(warning.calls.size(), 2U);
+  EXPECT_EQ(warning.calls[0].site, "metrics.loss");
+  EXPECT_EQ(warning.calls[1].site, "metrics.tokens");
+  EXPECT_TRUE(two_calls(false).warnings.empty());
+}
+
+TEST(Simulate, CallsThatCrossAtTwoLinesAreToldTogether) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(2), device, [](Rank& rank) {
+    Communicator& dp = rank.groups.get("dp");
+    const Tensor x = filled(rank.device, DType::f32, {1}, 1);
+    const auto loss = [&] { dp.all_reduce(x, ReduceOp::sum, "loss"); };
+    const auto tokens = [&] { dp.all_reduce(x, ReduceOp::sum, "tokens"); };
+    if (rank.id == 0) loss(), tokens();
+    if (rank.id == 1) tokens(), loss();
+  });
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_EQ(report.warnings.front().sentence,
+            "members of dp make calls 0 and 1 at the same two lines, in opposite orders");
+}
+
+TEST(Simulate, ARefusalThatAProgramCatchesIsAWarning) {
+  CpuDevice device;
+  const auto run = [&](bool catches) {
+    return simulate(world_of(3), device, [&](Rank& rank) {
+      try {
+        if (rank.id > 0 && catches)
+          rank.groups.world().broadcast(filled(rank.device, DType::f32, {1}, 0), 9, "far");
+      } catch (const std::exception&) {
+      }
+      rank.groups.world().barrier("end");
+    });
+  };
+  const RunReport report = run(true);
+  EXPECT_TRUE(report.ok()) << report.failure();
+  ASSERT_EQ(report.warnings.size(), 1U);
+  EXPECT_EQ(report.warnings.front().code, "caught_refusal");
+  EXPECT_EQ(
+      report.warnings.front().sentence.find("ranks 1, 2 went on after a refusal of the code call_root: "), 0U)
+      << report.warnings.front().sentence;
+  EXPECT_TRUE(run(false).warnings.empty());
+}
+
+TEST(Simulate, ALongTextOfAnExceptionIsCut) {
+  CpuDevice device;
+  const RunReport report = simulate(
+      world_of(1), device, [](Rank&) { throw std::runtime_error(std::string(std::size_t{10} << 20, 'x')); });
+  const std::string& sentence = report.findings.front().sentence;
+  EXPECT_LT(sentence.size(), std::size_t{65} << 10);
+  EXPECT_TRUE(sentence.ends_with("x ... (10420224 more bytes)")) << sentence.substr(sentence.size() - 40);
+}
+
 }  // namespace
