@@ -1,5 +1,6 @@
 #include "verify/output/output.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
@@ -33,6 +34,7 @@ const char* verdict_name(ExitCode code) {
 }
 
 Output terminal_output() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file as large as the system lets it be is then an error of writing
   std::ios::sync_with_stdio(false);
   const bool colour = is_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
   return {std::cout, std::cerr, colour, is_terminal(STDERR_FILENO), terminal_columns()};

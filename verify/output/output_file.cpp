@@ -44,17 +44,16 @@ bool is_open_as(const fs::path& path, int descriptor) {
          there.st_dev == open.st_dev && there.st_ino == open.st_ino;
 }
 
-}  // namespace
-
 /// A new file in the folder of the result. It is created with O_EXCL, so that no other process has it. The
 /// destructor removes it, unless it was renamed.
-class OutputFile::Temporary {
+class Temporary {
  public:
-  explicit Temporary(const OutputFile& file) {
+  /// `path` is that of the result, and `name` a part of the name until then.
+  Temporary(const fs::path& path, const std::string& name) {
     constexpr int kMostNames = 100;  // files that processes with the same id may have left
     for (int i = 0; i < kMostNames; ++i) {
-      path_ = file.path_;
-      path_.replace_filename(fmt::format(".{}.part-{}-{}", file.option_, getpid(), i));
+      path_ = path;
+      path_.replace_filename(fmt::format(".{}.part-{}-{}", name, getpid(), i));
       descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (descriptor_ >= 0 || errno != EEXIST) return;
     }
@@ -91,6 +90,16 @@ class OutputFile::Temporary {
   bool is_renamed_ = false;
 };
 
+}  // namespace
+
+bool write_whole_file(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_symlink(there)) return false;
+  Temporary file(path, path.filename().string());
+  return file.write(text) && file.replace(path);
+}
+
 OutputFile::OutputFile(std::string option, const std::string& path, Scenario scenario)
     : option_(std::move(option)), given_(path) {
   std::error_code error;
@@ -105,7 +114,7 @@ OutputFile::OutputFile(std::string option, const std::string& path, Scenario sce
     if (is_open_as(path_, STDERR_FILENO)) refuse_path("is standard error, where messages go");
     if (access(path_.c_str(), W_OK) != 0) refuse_path("exists and is not writable");
   }
-  if (!Temporary(*this).is_open()) refuse_path("lies in a folder that is not writable");
+  if (!Temporary(path_, option_).is_open()) refuse_path("lies in a folder that is not writable");
 }
 
 void OutputFile::require_differs_from(const OutputFile& other) const {
@@ -118,7 +127,7 @@ void OutputFile::require_is_no_input(const std::string& input) const {
 }
 
 void OutputFile::write(const std::string& text) const {
-  Temporary file(*this);
+  Temporary file(path_, option_);
   if (!file.write(text) || !file.replace(path_)) refuse_path("could not be written");
 }
 

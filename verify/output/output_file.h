@@ -17,6 +17,11 @@
 
 namespace verify {
 
+/// Writes a file whose name the program has chosen, whole or not at all. A link of this name is replaced, and
+/// not followed. Returns whether the file is there: it is not if something other than a file or a link has
+/// the name, or if the folder is not writable.
+bool write_whole_file(const std::filesystem::path& path, const std::string& text);
+
 class OutputFile {
  public:
   /// Whether the path may have the name of a scenario (.ini): only the option that writes one may.
@@ -32,7 +37,6 @@ class OutputFile {
 
  private:
   [[noreturn]] void refuse_path(const std::string& problem) const;
-  class Temporary;
 
   std::string option_;
   std::filesystem::path given_;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,6 +22,7 @@
 #include "verify/faults/faulty_device.h"
 #include "verify/output/json.h"
 #include "verify/output/output.h"
+#include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/refusal_table.h"
@@ -48,12 +48,12 @@ namespace {
 std::string write_scenario(const CampaignRow& row, const std::vector<Fault>& faults,
                            const std::string& called) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
-  std::ofstream file(path, std::ios::trunc);
-  file << "# Source: " << called << " check: " << sim::printable_text(row.failure->detail) << "\n";
+  std::string text =
+      fmt::format("# Source: {} check: {}\n", called, sim::printable_text(row.failure->detail));
   const NamedValues options = scenario_options(*row.the_case, *row.property, row.failure->setting);
-  for (const auto& [name, value] : with_plants(options, faults)) file << name << " = " << value << "\n";
-  file.close();
-  return file ? path : "";
+  for (const auto& [name, value] : with_plants(options, faults))
+    text += fmt::format("{} = {}\n", name, value);
+  return write_whole_file(path, text) ? path : "";
 }
 
 std::string slack_text(const CampaignRow& row) {
@@ -94,11 +94,12 @@ std::string as_text(const CampaignRow& row, const std::vector<Fault>& faults, co
   const std::string arguments = path.empty() ? command_line_of(with_plants(options, faults)) : " " + path;
   const std::string& why = row.failure->explanation;
   const std::string reproduce = fmt::format("{} replay{}", called, arguments);
-  const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", why);
+  const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", sim::printable_text(why));
   const std::string with = fmt::format("  with       {}\n", text_of(row.failure->setting));
   const std::string what = fmt::format("\n{} {}: ", row.the_case->name(), row.property->name);
   if (is_broken(row)) return what + sim::text_of(*row.failure->finding, reproduce) + explained + with;
-  return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
+  return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, sim::printable_text(row.failure->detail), explained,
+                     with, reproduce);
 }
 
 /// What became of all rows.

@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
+#include "verify/output/output_file.h"
 #include "verify/output/refusal_table.h"
 
 namespace verify {
@@ -197,9 +197,9 @@ void DumpFolderWriter::write(const RankDump& dump) const {
   std::error_code error;
   fs::create_directory(path_, error);
   const char* const ending = format_ == DumpFormat::json ? ".json" : "";
-  std::ofstream file(path_ / fmt::format("nccl_trace_rank_{}{}", dump.rank, ending), std::ios::binary);
-  file << text_of(dump, format_) << std::flush;
-  if (!file) refuse_path(fmt::format("could not take the dump of rank {}", dump.rank));
+  const fs::path file = path_ / fmt::format("nccl_trace_rank_{}{}", dump.rank, ending);
+  if (!write_whole_file(file, text_of(dump, format_)))
+    refuse_path(fmt::format("could not take the dump of rank {}", dump.rank));
 }
 
 void DumpFolderWriter::refuse_path(const std::string& problem) const {

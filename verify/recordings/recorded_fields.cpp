@@ -41,6 +41,8 @@ constexpr std::size_t kMostRecordedFrames = 64;  // FSDP is 20 deep; the others 
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
 constexpr std::size_t kMostCalls = std::size_t{1} << 20U;  // a whole file has no room for more than 400,000
 constexpr std::size_t kMostVisits = 4 * kMostValues;
+constexpr std::size_t kMostListed =
+    8 * std::size_t{kMostRecordedRanks};     // members; 50 groups of 100,000 are fewer
 constexpr std::size_t kMostGroups = 10'000;  // of a rank; Megatron's ranks are in about 50
 
 std::optional<std::int64_t> recorded_number(const Value& value) {
@@ -132,6 +134,8 @@ class FieldReader {
     const Value ranks = find(config, "ranks");
     static_cast<void>(elements_of(ranks));
     recording_.groups[group].ranks = lists_.find(ranks, tree_);
+    if (recording_.groups[group].ranks != nullptr) members_ += recording_.groups[group].ranks->size();
+    if (members_ > kMostListed) refuse_by("dump_limit/listed", recording_.path, kMostListed);
   }
 
   std::uint32_t group_of(std::string_view name, std::string_view description) {
@@ -385,6 +389,7 @@ class FieldReader {
   std::uint32_t last_group_ = 0;
   std::size_t last_number_ = 0;
   std::size_t visited_ = 0;
+  std::size_t members_ = 0;                   // of the groups, as they are listed
   std::vector<std::uint32_t> sizes_of_text_;  // by the id of the text; 0: none yet
   std::string buffer_;
 };

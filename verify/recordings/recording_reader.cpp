@@ -232,6 +232,9 @@ class RankFinder {
  public:
   explicit RankFinder(const std::string& expression) : by_name_(expression.empty()) {
     if (by_name_) return;
+    constexpr std::size_t kMostBytes = 1024;  // chosen: a file name has at most 255, a pattern for it fewer
+    if (expression.size() > kMostBytes)
+      refuse_by("bad_expression/long", "--rank-from", expression.size(), kMostBytes);
     try {
       expression_ = std::regex(expression);
     } catch (const std::regex_error& error) {
