@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/case_rules.h"
 #include "verify/checks/case_replay.h"
@@ -44,7 +45,8 @@ int run_replay(const std::string& called, const CommandLine& line, const CaseLis
     const std::string reproduce = fmt::format(
         "{} replay{}{}", called, line.scenarios.empty() ? "" : " " + quoted_for_shell(line.scenarios.front()),
         arguments_of(line));
-    output.out << fmt::format("{}  {}\n\n{}{}\n", row.holds ? "ok" : "FAILED", row.detail,
+    output.out << fmt::format("{}  {}\n\n{}{}\n", row.holds ? "ok" : "FAILED",
+                              sim::printable_text(row.detail),
                               finding ? sim::text_of(*finding, reproduce) + "\n" : "", verdict);
   }
   if (finding) return kBroken;

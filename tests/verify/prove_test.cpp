@@ -6,13 +6,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
+#include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
 #include "tests/support/run.h"
 #include "verify/cases/case_inputs.h"
@@ -143,6 +147,111 @@ TEST(Prove, AnInterruptAfterACheckIsNotKept) {
   const auto before = handler_of_interrupts();
   interrupted(false, {"--property", "agree", "--dtype", "field", "--runs", "20", "--threads", "1"});
   EXPECT_EQ(handler_of_interrupts(), before);
+}
+
+/// Sums over a data-parallel group, and expects its call without a group of its own.
+class SumOfReplicas : public verify::CaseOf<SumOfReplicas> {
+ public:
+  enum class Mistake { nothing, reference_throws, calls_throw, reference_crashes, too_large };
+  explicit SumOfReplicas(Mistake mistake) : mistake_(mistake) {}
+  std::string name() const override { return "sum_of_replicas"; }
+  verify::Ranks ranks() const override { return verify::Ranks::data_parallel; }
+  std::vector<verify::Dimension> dimensions() const override {
+    if (mistake_ == Mistake::too_large) return {{"size", 999'999, 999'999}};
+    return {{"size", 1, 4}};
+  }
+  std::vector<verify::CaseOutput> outputs(const verify::CaseSetting&) const override { return {{"grad"}}; }
+  std::vector<verify::ExpectedCall> calls(const verify::CaseSetting& s) const override {
+    if (mistake_ == Mistake::calls_throw) throw std::runtime_error("in calls()");
+    return {{"sum", sim::Operation::all_reduce, s["size"], true}};
+  }
+  void run(sim::Rank& rank, const verify::CaseSetting& s) const override {
+    sim::Communicator& dp = rank.groups.get("dp");
+    const std::int64_t rows = mistake_ == Mistake::too_large ? s["size"] : 1;
+    const sim::Tensor grad =
+        sim::cast(verify::drawn(rank, s, "own", {rows, s["size"]}), sim::sum_dtype(s.dtype));
+    if (dp.size() > 1) dp.all_reduce(grad, sim::ReduceOp::sum, "sum");
+    rank.publish("grad", grad);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& in, const verify::CaseSetting& s) const {
+    if (mistake_ == Mistake::reference_throws) throw std::runtime_error(std::string(100'000, 'x'));
+    if (mistake_ == Mistake::reference_crashes) std::raise(SIGSEGV);
+    const auto own = in.matrix("own", 1, s["size"]);
+    return {
+        {"grad", verify::reference::matrix_of(in.number(), 1, s["size"], [&](Eigen::Index, Eigen::Index j) {
+           verify::reference::Sum<Scalar> sum;
+           for (int r = 0; r < s.group_size; ++r) sum.add(own(0, j));
+           return sum.value_in_parts();
+         })}};
+  }
+
+ private:
+  Mistake mistake_;
+};
+
+test::RunResult prove_sum(SumOfReplicas::Mistake mistake, const std::vector<std::string>& arguments) {
+  verify::CaseList cases;
+  cases.push_back(std::make_unique<SumOfReplicas>(mistake));
+  std::ostringstream out, err;
+  const int code = verify::prove("./mine", arguments, cases, {out, err});
+  return {code, out.str(), err.str()};
+}
+
+TEST(Prove, AnExpectedCallWithoutAGroupIsOneOfTheCasesRanks) {
+  const test::RunResult result = prove_sum(SumOfReplicas::Mistake::nothing, {"--runs", "20"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+}
+
+TEST(Prove, AnInputThatWouldNotFitIsNamed) {
+  const test::RunResult result = prove_sum(SumOfReplicas::Mistake::too_large, {"--property", "agree"});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_NE(result.out.find("case_declaration: rank 0: dimensions(): input 'own' is"), std::string::npos)
+      << result.out;
+  std::filesystem::remove("failing-sum_of_replicas-agree.ini");
+}
+
+TEST(Prove, WhatACaseThrowsHasOneExitCode) {
+  using enum SumOfReplicas::Mistake;
+  for (const auto& [mistake, property] :
+       {std::pair(reference_throws, "serial"), std::pair(calls_throw, "calls")}) {
+    const test::RunResult checked = prove_sum(mistake, {"--property", property, "--dtype", "field"});
+    EXPECT_EQ(checked.exit_code, 1) << checked.err;
+    const std::string path = std::string("failing-sum_of_replicas-") + property + ".ini";
+    EXPECT_LT(std::filesystem::file_size(path), std::size_t{66} << 10);
+    const test::RunResult replayed = prove_sum(mistake, {"replay", path});
+    EXPECT_EQ(replayed.exit_code, 1) << replayed.err;
+    EXPECT_NE(replayed.out.find(": the case threw: "), std::string::npos) << replayed.out;
+    std::filesystem::remove(path);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(ProveDeathTest, AReferenceThatCrashesIsNamed) {
+  const auto check = [] {
+    prove_sum(SumOfReplicas::Mistake::reference_crashes, {"--property", "serial", "--threads", "1"});
+  };
+  EXPECT_EXIT(check(), testing::ExitedWithCode(3),
+              "work_crashed: the reference of sum_of_replicas at dp [0-9]+, .* received SIGSEGV");
+}
+#endif
+
+TEST(Prove, AFailureIsWrittenWholeAndFollowsNoLink) {
+  const std::vector<std::string> words = {"--property", "serial", "--dtype", "field"};
+  const std::string path = "failing-sum_of_replicas-serial.ini", other = "another-file.txt";
+  std::ofstream(other) << "kept";
+  std::filesystem::create_symlink(other, path);
+  prove_sum(SumOfReplicas::Mistake::reference_throws, words);
+  EXPECT_EQ(std::filesystem::file_size(other), 4U);
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+  std::filesystem::remove(path);
+  std::filesystem::remove(other);
+  // A pipe would wait for a reader; the line that reproduces the failure then has its options.
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const test::RunResult result = prove_sum(SumOfReplicas::Mistake::reference_throws, words);
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  EXPECT_NE(result.out.find("  reproduce  ./mine replay --"), std::string::npos) << result.out.substr(0, 300);
+  std::filesystem::remove(path);
 }
 
 TEST(Prove, HelpNamesItsCases) {

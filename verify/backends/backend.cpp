@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sim/base/error.h"
+#include "sim/base/exception_text.h"
 #include "sim/base/printable_text.h"
 #include "sim/launch/process_world.h"
 #include "sim/mpi/cluster.h"
@@ -83,7 +84,8 @@ void run_or_end_all(Backend& backend, const std::function<void()>& work) {
     backend.end_all(sim::text_of(error.refusal()), kRefused);
   } catch (const std::exception& error) {
     if (!backend.ranks_are_processes()) throw;
-    backend.end_all(fmt::format("stopped by the system: {}\n", sim::printable_text(error.what())), kRefused);
+    backend.end_all(fmt::format("stopped by the system: {}\n", sim::printable_text(sim::text_of(error))),
+                    kRefused);
   }
 }
 

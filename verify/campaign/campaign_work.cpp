@@ -1,17 +1,24 @@
 #include "verify/campaign/campaign_work.h"
 
 #include <algorithm>
-#include <exception>
 #include <fmt/format.h>
 #include <set>
 #include <utility>
 
-#include "sim/base/printable_text.h"
 #include "verify/explain/explanation.h"
 
 namespace verify {
 
 namespace {
+
+Failure failure_of(const Judgement& judged, const CaseSetting& setting) {
+  return {.setting = setting,
+          .detail = judged.detail,
+          .explanation = "",
+          .threw = judged.threw,
+          .finding = judged.finding,
+          .differs_in_levels_alone = judged.differs_in_levels_alone};
+}
 
 constexpr std::int64_t kAllOf = 16;
 
@@ -171,24 +178,15 @@ CampaignWork::Portion CampaignWork::run(Bench& bench, const CampaignRow& row,
   Portion portion;
   for (const CaseSetting& setting : settings) {
     if (!goes_on(row)) break;
-    const Judged judged = judge(bench, row, setting);
+    const Judgement judged = judge_setting(*row.property, bench, *row.the_case, setting);
     ++portion.runs;
-    portion.slack = std::max(portion.slack, judged.judgement.slack);
-    portion.runs_with_unbounded += judged.judgement.has_unbounded || judged.judgement.has_open_choice ? 1 : 0;
-    if (judged.judgement.holds) continue;
-    portion.failure = judged.failure(setting);
+    portion.slack = std::max(portion.slack, judged.slack);
+    portion.runs_with_unbounded += judged.has_unbounded || judged.has_open_choice ? 1 : 0;
+    if (judged.holds) continue;
+    portion.failure = failure_of(judged, setting);
     break;
   }
   return portion;
-}
-
-CampaignWork::Judged CampaignWork::judge(Bench& bench, const CampaignRow& row, const CaseSetting& setting) {
-  try {
-    return {row.property->judge(bench, *row.the_case, setting)};
-  } catch (const std::exception& error) {
-    return {{.holds = false, .detail = fmt::format("the case threw: {}", sim::printable_text(error.what()))},
-            true};
-  }
 }
 
 /// Takes up a failure that another share has found. Returns whether it is one on this process, too.
@@ -196,9 +194,9 @@ bool CampaignWork::fails_again(Bench& bench, CampaignRow& row, std::int64_t fail
   DrawnSettings settings = drawn_settings(row);
   for (std::int64_t run = 0; run < failure; ++run) settings.next();
   const CaseSetting setting = settings.next();
-  const Judged judged = judge(bench, row, setting);
-  row.failure = judged.failure(setting);
-  if (!judged.judgement.holds) return true;
+  const Judgement judged = judge_setting(*row.property, bench, *row.the_case, setting);
+  row.failure = failure_of(judged, setting);
+  if (!judged.holds) return true;
   row.failure->detail = fmt::format(
       "run {} failed on another process and holds on process 0: the case depends on more than its setting",
       failure);
@@ -209,11 +207,11 @@ bool CampaignWork::fails_again(Bench& bench, CampaignRow& row, std::int64_t fail
 /// replaced by values that only lack other levels of the field, of which little can be said.
 bool CampaignWork::replaces(Bench& bench, CampaignRow& row, const CaseSetting& setting) {
   if (!goes_on(row)) return false;
-  const Judged judged = judge(bench, row, setting);
+  const Judgement judged = judge_setting(*row.property, bench, *row.the_case, setting);
   ++row.runs;
-  if (judged.judgement.holds) return false;
-  if (judged.judgement.differs_in_levels_alone && !row.failure->differs_in_levels_alone) return false;
-  row.failure = judged.failure(setting);
+  if (judged.holds) return false;
+  if (judged.differs_in_levels_alone && !row.failure->differs_in_levels_alone) return false;
+  row.failure = failure_of(judged, setting);
   return true;
 }
 

@@ -84,16 +84,6 @@ class CampaignWork {
     int portions_begun = 0;
     bool has_failed = false;
   };
-  struct Judged {
-    Judgement judgement;
-    bool threw = false;
-    Failure failure(const CaseSetting& setting) const {
-      return {setting, judgement.detail, "", threw, judgement.finding, judgement.differs_in_levels_alone};
-    }
-  };
-
-  static Judged judge(Bench& bench, const CampaignRow& row, const CaseSetting& setting);
-
   DrawnSettings drawn_settings(const CampaignRow& row) const;
   bool is_own(std::size_t row, std::int64_t first_run) const;
   bool is_drawn(const RowInWork& in_work) const;

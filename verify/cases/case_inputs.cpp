@@ -8,6 +8,7 @@
 #include <span>
 
 #include "sim/base/copy_bytes.h"
+#include "sim/base/error.h"
 #include "sim/parallel/region.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/scalars.h"
@@ -19,9 +20,26 @@ namespace {
 /// The generator of all inputs of a case, on ranks and in references.
 sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
 
+/// The most elements of an input, which is chosen: a reference keeps each as a number of 16 bytes or more.
+constexpr std::int64_t kMostDrawn = std::int64_t{1} << 26;
+
+/// Refuses an input that is too large, before there is memory for it.
+void require_drawable(const CaseSetting& setting, const std::string& name, std::int64_t rows,
+                      std::int64_t columns) {
+  std::int64_t elements = 0;
+  if (!__builtin_mul_overflow(rows, columns, &elements) && elements <= kMostDrawn) return;
+  sim::refuse({.code = "case_declaration",
+               .option = "dimensions()",
+               .numbers = fmt::format("input '{}' is {} x {} elements (at {})", name, rows, columns,
+                                      text_of(setting)),
+               .rule = fmt::format("an input has at most {} elements at any setting", kMostDrawn),
+               .hint = "a smaller most of its dimensions"});
+}
+
 /// Returns a tensor of keyed numbers, into which the setting's special value may have been put.
 sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
                      const sim::Shape& shape) {
+  require_drawable(setting, name, 1, shape.count());
   const sim::KeyedRandom random = random_of(setting).named(name);
   sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
   if (setting.special == Special::none || x.count() == 0) return x;
@@ -125,6 +143,7 @@ sim::Tensor drawn_elements(sim::Rank& rank, const CaseSetting& setting, const st
 
 sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                            std::int64_t rows, std::int64_t columns) {
+  require_drawable(setting, name, rows, columns);
   sim::Communicator& tp = rank.groups.get("tp");
   if (setting.special != Special::none)
     return sim::own_rows(drawn_on(rank.device, setting, name, {rows, columns}), tp);
@@ -135,6 +154,7 @@ sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const st
 
 sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                               std::int64_t rows, std::int64_t columns) {
+  require_drawable(setting, name, rows, columns);
   sim::Communicator& tp = rank.groups.get("tp");
   if (setting.special != Special::none)
     return sim::own_columns(drawn_on(rank.device, setting, name, {rows, columns}), tp);
@@ -185,6 +205,7 @@ reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::i
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
                                                     std::int64_t columns, sim::Ratio scale) const {
+  require_drawable(setting_, name, rows, columns);
   sim::Tensor values =
       sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(drawn_as(name)));
   if (scale.numerator != scale.denominator) values = sim::scale(values, scale);

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "sim/base/error.h"
+#include "sim/base/exception_text.h"
+#include "sim/base/printable_text.h"
 
 namespace verify {
 
@@ -111,6 +113,14 @@ std::string stride_is_none(const Declaration& declared) {
   return "";
 }
 
+std::string placement_is_none(const Declaration& declared) {
+  for (const CaseOutput& output : declared.outputs) {
+    if (output.placement < Placement::replicated || output.placement > Placement::partial)
+      return fmt::format("output '{}' has Placement({})", output.name, static_cast<int>(output.placement));
+  }
+  return "";
+}
+
 std::string part_of_is_not_of_the_world(const Declaration& declared) {
   const std::int64_t ranks = declared.ranks();
   for (const CaseOutput& output : declared.outputs) {
@@ -181,6 +191,8 @@ constexpr Rule<Declaration> kSettingRules[] = {
      "list each tensor that a rank publishes", has_no_outputs},
     {"outputs()", "each output has its own name", "list each published name once", output_is_not_named},
     {"outputs()", "a stride is a number of blocks, at least 1", "use stride 1", stride_is_none},
+    {"outputs()", "a placement is replicated, rows, columns or partial", "Placement::replicated",
+     placement_is_none},
     {"outputs()", "part_of is empty, or has one entry for each rank of the world",
      "give each rank its part, or -1 if it publishes none", part_of_is_not_of_the_world},
     {"outputs()", "parts are numbered from 0 without gaps, and -1 stands for no part",
@@ -211,7 +223,8 @@ auto returned(const Case& the_case, const char* name, const CaseSetting& setting
     return member();
   } catch (const std::exception& error) {
     refuse_case(fmt::format("case {}: {}", the_case.name(), name),
-                fmt::format("it threw an exception: {} (at {})", error.what(), text_of(setting)),
+                fmt::format("it threw an exception: {} (at {})", sim::printable_text(sim::text_of(error)),
+                            text_of(setting)),
                 "a declaration never throws, at any setting of the case's dimensions",
                 "use only dimensions that dimensions() lists");
   }
@@ -255,6 +268,7 @@ void require_cases(const CaseList& cases) {
 
 void require_declarations(const std::vector<const Case*>& cases, int most_ranks) {
   for (const Case* the_case : cases) {
+    bool has_twins = false, has_other_twins = false;
     for (const int ranks : std::set<int>{1, 2, 3, most_ranks}) {
       if (ranks > most_ranks) continue;
       CaseSetting setting{.group_size = ranks, .ranks = the_case->ranks()};
@@ -262,8 +276,19 @@ void require_declarations(const std::vector<const Case*>& cases, int most_ranks)
       for (auto& dimensions : corner_dimensions(*the_case)) {
         setting.dimensions = std::move(dimensions);
         require_declaration(*the_case, setting);
+        const std::vector<CaseSetting> twins =
+            returned(*the_case, "twins()", setting, [&] { return the_case->twins(setting); });
+        has_twins = has_twins || !twins.empty();
+        has_other_twins = has_other_twins || std::ranges::any_of(twins, [&](const CaseSetting& twin) {
+                            return !(twin == setting);
+                          });
       }
     }
+    if (has_twins && !has_other_twins && most_ranks > 1)
+      refuse_case(fmt::format("case {}: twins()", the_case->name()),
+                  "at every corner of its settings, the only twin is the setting itself",
+                  "a twin is another setting that computes the same bits",
+                  "change a dimension that says how the case computes, or return no settings");
   }
 }
 

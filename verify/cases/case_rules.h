@@ -22,7 +22,8 @@ namespace verify {
 void require_cases(const CaseList& cases);
 
 /// Refuses a case whose declaration breaks a rule at a corner of its settings: on 1, 2, 3 or `most_ranks`
-/// ranks, with all dimensions at their least, all at their most, or one of them at its most.
+/// ranks, with all dimensions at their least, all at their most, or one of them at its most; and a case whose
+/// twins are the setting itself at all of them.
 void require_declarations(const std::vector<const Case*>& cases, int most_ranks);
 
 /// Refuses a case whose declaration breaks a rule at this setting. Returns the outputs of the declaration.

@@ -13,13 +13,13 @@ CaseReplay replay_case(const CaseOptions& options, const std::vector<Fault>& fau
   const OneCase one = requested_case(options, cases);
   Bench bench;
   bench.plant(faults);
-  const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
+  const Judgement judgement = judge_setting(*one.property, bench, *one.the_case, one.setting);
   const std::string what =
       fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
   if (judgement.holds) return {{"case", true, what}};
-  return {{"case", false,
-           fmt::format("{}: {}. {}", what, judgement.detail,
-                       explanation(bench, *one.the_case, *one.property, one.setting))},
+  const std::string why =
+      judgement.threw ? "" : explanation(bench, *one.the_case, *one.property, one.setting);
+  return {{"case", false, fmt::format("{}: {}{}{}", what, judgement.detail, why.empty() ? "" : ". ", why)},
           judgement.finding};
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/exception_text.h"
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
 #include "verify/campaign/drawn_settings.h"
@@ -278,7 +279,7 @@ class Candidate {
     try {
       return property.judge(bench_, *plan_.the_case, setting_);
     } catch (const std::exception& error) {
-      row_.sentence = sim::printable_text(error.what());
+      row_.sentence = sim::printable_text(sim::text_of(error));
       return std::nullopt;
     }
   }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/exception_text.h"
+#include "sim/base/printable_text.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/explain/explained_calls.h"
@@ -319,7 +321,8 @@ std::string explanation(Bench& bench, const Case& the_case, const Property& prop
   try {
     return explained_in_field(bench, the_case, property, setting);
   } catch (const std::exception& error) {
-    return fmt::format("the case threw when it was run to explain this: {}.", error.what());
+    return fmt::format("the case threw when it was run to explain this: {}.",
+                       sim::printable_text(sim::text_of(error)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/exception_text.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
@@ -126,7 +127,7 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
     output.err << program << ": out of memory\n";
     return kRefused;
   } catch (const std::exception& error) {
-    output.err << program << ": stopped by the system: " << sim::printable_text(error.what()) << "\n";
+    output.err << program << ": stopped by the system: " << sim::printable_text(sim::text_of(error)) << "\n";
     return kRefused;
   }
 }

@@ -1,6 +1,7 @@
 #include "verify/properties/bench.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 
 #include "sim/base/check.h"
@@ -17,6 +18,10 @@ namespace {
 /// The number of stacks that stay mapped. Most cases have at most this many ranks.
 constexpr std::size_t kStacks = 16;
 
+std::string text_of_work(const char* part, const Case& the_case, const CaseSetting& setting) {
+  return fmt::format("{}{} at {}", part, the_case.name(), text_of(setting));
+}
+
 }  // namespace
 
 KnownReferences::Known& KnownReferences::known(const Case& the_case, const CaseSetting& setting) {
@@ -32,6 +37,8 @@ std::shared_ptr<const Wholes<sim::Field>> KnownReferences::in_field(const Case& 
                                                                     const CaseSetting& setting,
                                                                     const sim::FieldTower& tower) {
   const auto computed = [&] {
+    const std::string name = text_of_work("the reference of ", the_case, setting);
+    const sim::NamedWork work(name.c_str());
     const reference::Number<sim::Field> number(tower);
     return std::make_shared<const Wholes<sim::Field>>(
         the_case.serial(Inputs<sim::Field>(setting, number), setting));
@@ -45,6 +52,8 @@ std::shared_ptr<const Wholes<sim::Field>> KnownReferences::in_field(const Case& 
 std::shared_ptr<const Wholes<reference::Bounded>> KnownReferences::in_floats(const Case& the_case,
                                                                              const CaseSetting& setting) {
   const auto computed = [&] {
+    const std::string name = text_of_work("the reference of ", the_case, setting);
+    const sim::NamedWork work(name.c_str());
     return std::make_shared<const Wholes<reference::Bounded>>(bounded_reference(the_case, setting));
   };
   if (most_ == 0) return computed();
@@ -117,6 +126,8 @@ sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, cons
   device_->set_field_seed(setting.seed, the_case.field_functions());
   const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
   const std::vector<Fault> faults = with_calls_before(faults_, spec, *device_, program);
+  const std::string name = text_of_work("", the_case, setting);
+  const sim::NamedWork work(name.c_str());
   sim::RunReport report = sim::simulate(spec, *device_, with_faults(program, faults));
   plant_in_tensors(report, faults_, *device_);
   return report;

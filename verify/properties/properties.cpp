@@ -9,7 +9,9 @@
 #include <stdexcept>
 
 #include "sim/base/check.h"
+#include "sim/base/exception_text.h"
 #include "sim/base/field_sum.h"
+#include "sim/base/printable_text.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
@@ -481,6 +483,17 @@ const Property& property_named(const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](const Property& p) { return name == p.name; });
   CHECK(found != all.end());
   return *found;
+}
+
+Judgement judge_setting(const Property& property, Bench& bench, const Case& the_case,
+                        const CaseSetting& setting) {
+  try {
+    return property.judge(bench, the_case, setting);
+  } catch (const std::exception& error) {
+    return {.holds = false,
+            .detail = fmt::format("the case threw: {}", sim::printable_text(sim::text_of(error))),
+            .threw = true};
+  }
 }
 
 }  // namespace verify

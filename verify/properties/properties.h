@@ -57,6 +57,7 @@ struct Judgement {
   // Every wrong element of the field has the right residues, and only other levels are retired: an
   // exponential was multiplied by 0 on one side alone.
   bool differs_in_levels_alone = false;
+  bool threw = false;  // the case or its reference threw an exception
 };
 
 struct Property {
@@ -75,6 +76,10 @@ struct Property {
 const std::vector<Property>& all_properties();
 /// Returns the property with this name, which must exist.
 const Property& property_named(const std::string& name);
+
+/// Judges a setting. The property does not hold if the case or its reference throws an exception.
+Judgement judge_setting(const Property& property, Bench& bench, const Case& the_case,
+                        const CaseSetting& setting);
 
 /// Returns the serial reference of a case in floats, with the bounds of the setting's dtype.
 Wholes<reference::Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting);

@@ -344,7 +344,7 @@ Figure parse_figure(const std::string& text) {
     figure.digits = std::stoll(match.str(1) + match.str(2));
     figure.unit = match.str(3) == "M" ? 1'000'000 : match.str(3) == "B" ? 1'000'000'000 : 1'000'000'000'000;
     for (auto i = match.length(2); i > 0; --i) figure.unit /= 10;
-    is_figure = figure.unit >= 1 && figure.digits <= kMostDigits;
+    is_figure = figure.unit >= 1 && figure.digits >= 1 && figure.digits <= kMostDigits;
   }
   if (!is_figure) refuse_by("bad_expectation/figure", "--expect-parameters", text);
   return figure;

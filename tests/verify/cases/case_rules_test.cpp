@@ -25,6 +25,7 @@ class DeclaredCase : public CaseOf<DeclaredCase> {
   Outputs published = {{"output"}, {"grad_output"}};
   std::function<Outputs(const CaseSetting&)> outputs_of;  // in place of `published`
   std::vector<AdjointIdentity> identities = {};
+  std::function<CaseSetting(CaseSetting)> twin;  // none: there are no twins
   std::int64_t more_ranks = 0;
   mutable bool ran = false;
 
@@ -38,6 +39,9 @@ class DeclaredCase : public CaseOf<DeclaredCase> {
   Outputs outputs(const CaseSetting& s) const override { return outputs_of ? outputs_of(s) : published; }
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
   std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override { return identities; }
+  std::vector<CaseSetting> twins(const CaseSetting& s) const override {
+    return twin ? std::vector<CaseSetting>{s, twin(s)} : std::vector<CaseSetting>{};
+  }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     ran = true;
     for (const char* tensor : {"output", "grad_output"})
@@ -97,6 +101,21 @@ TEST(CaseRules, NamesAndDimensions) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   expect_refused(dimensions({{.name = "tokens", .least = kMost, .most = kMost, .is_a_rank = true}}), where,
                  "dimension 'tokens' ranges from 9223372036854775807 to");
+}
+
+TEST(CaseRules, PlacementsAndTwinsAreSome) {
+  expect_refused([](DeclaredCase& c) { c.published[1].placement = static_cast<Placement>(42); },
+                 "case declared: outputs()", "output 'grad_output' has Placement(42)");
+  expect_refused([](DeclaredCase& c) { c.twin = [](CaseSetting s) { return s; }; }, "case declared: twins()",
+                 "at every corner of its settings, the only twin is the setting itself");
+  CaseList cases;
+  auto right = std::make_unique<DeclaredCase>();
+  right->twin = [](CaseSetting s) {
+    s.dimensions["flag"] = 1 - s["flag"];
+    return s;
+  };
+  cases.push_back(std::move(right));
+  EXPECT_EQ(prove(cases, {"--runs", "3"}).exit_code, 0);
 }
 
 TEST(CaseRules, TheListOfCases) {

@@ -551,6 +551,8 @@ const std::vector<Case>& cases() {
       {"rank_outside_grid", "groups --world-size 8 --rank-offset 8 --rank 7"},
       // expectations and shapes
       {"bad_expectation", "replay --world-size 8 --expect-groups 'tp 0,1'"},
+      {"bad_expectation", "replay --world-size 8 --expect-parameters 0B"},
+      {"gpu_memory_without_model", "replay --world-size 8 --gpu-memory 80GB"},
       {"bad_expectation", "replay --world-size 8 --expect-groups '[0]'"},
       {"bad_expectation", "replay --world-size 8 --expect-groups 'tp [0'"},
       {"bad_expectation", "replay --world-size 8 --expect-groups 'tp [\"a\"]'"},
