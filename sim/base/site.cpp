@@ -8,6 +8,10 @@
 
 namespace sim {
 
+#if defined(__SANITIZE_ADDRESS__)
+extern const char shardproof_has_no_address_sanitizer__build_it_with_SHARDPROOF_SANITIZE_address = 0;
+#endif
+
 namespace {
 
 /// Returns the text, which is kept for the life of the process.

@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/matching_build.h"
+
 namespace sim {
 
 struct Site {
