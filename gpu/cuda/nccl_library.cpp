@@ -97,7 +97,7 @@ ncclDataType_t type_of(sim::DType dtype) {
     case sim::DType::field:
       break;
   }
-  CHECK(false && "refused before");
+  SIM_CHECK(false && "refused before");
   return ncclFloat32;
 }
 
@@ -114,7 +114,7 @@ ncclRedOp_t reduction_of(sim::ReduceOp op) {
     case sim::ReduceOp::average:
       break;
   }
-  CHECK(false && "an average is a sum (nccl_steps.h)");
+  SIM_CHECK(false && "an average is a sum (nccl_steps.h)");
   return ncclSum;
 }
 
@@ -181,7 +181,7 @@ void ask(const NcclRequest& request, ncclComm_t comm, cudaStream_t stream) {
     case NcclOperation::copy:
       break;
   }
-  CHECK(false && "copies are CUDA's");
+  SIM_CHECK(false && "copies are CUDA's");
 }
 
 class Link : public NcclLink {

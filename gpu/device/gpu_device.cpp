@@ -184,14 +184,14 @@ Tensor GpuDevice::empty(sim::DType dtype, const sim::Shape& shape) {
 }
 
 void GpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {
-  CHECK(values.size() == bytes_of(to));
+  SIM_CHECK(values.size() == bytes_of(to));
   const Tensor* only = &to;
   on_stream({{&only, 1}},
             [&](Stream* stream) { copy_to_gpu(stream, values.data(), to.data(), values.size()); });
 }
 
 void GpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
-  CHECK(values.size() == bytes_of(from));
+  SIM_CHECK(values.size() == bytes_of(from));
   const Tensor* only = &from;
   on_stream({{&only, 1}}, [&](Stream* stream) {
     copy_from_gpu(stream, from.data(), values.data(), values.size());
@@ -206,7 +206,7 @@ void GpuKernels::copy(const Tensor& from, const Tensor& to) const {
 }
 
 void GpuKernels::fold(const sim::KernelCall& call) const {
-  CHECK(!call.inputs.empty());
+  SIM_CHECK(!call.inputs.empty());
   const auto& [reduction, segments] = std::get<sim::FoldParameters>(call.parameters);
   std::vector<const Tensor*> all(call.inputs.begin(), call.inputs.end());
   all.insert(all.end(), call.outputs.begin(), call.outputs.end());

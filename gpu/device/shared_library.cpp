@@ -19,7 +19,7 @@ SharedLibrary::SharedLibrary(const char* name, const char* path, Refuse refuse)
 void* SharedLibrary::address_of(const char* function) const {
   void* const address = dlsym(handle_, function);
   if (address == nullptr) refuse_(fmt::format("{} has no function {}", name_, function));
-  CHECK(address != nullptr && "`refuse` throws");
+  SIM_CHECK(address != nullptr && "`refuse` throws");
   return address;
 }
 

@@ -70,7 +70,7 @@ const ProcessGroup& NcclRun::add_group(std::string kind, int index, std::vector<
 }
 
 NcclChannel& NcclRun::add_channel(const ProcessGroup& group, std::unique_ptr<NcclLink> link) {
-  CHECK((link != nullptr) == (group.size() > 1));
+  SIM_CHECK((link != nullptr) == (group.size() > 1));
   channels.push_back(std::make_unique<NcclChannel>(traffic, group, group.place_of(rank), std::move(link)));
   channels.back()->connect();
   return *channels.back();

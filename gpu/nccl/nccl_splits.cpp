@@ -7,7 +7,7 @@
 namespace gpu {
 
 std::vector<NcclSplit> nccl_splits(const sim::Layout& layout) {
-  CHECK(layout.first_rank == 0);
+  SIM_CHECK(layout.first_rank == 0);
   const auto ranks = static_cast<std::size_t>(layout.grid_size);
   std::vector<NcclSplit> splits;
   for (const sim::GroupKind& kind : layout.kinds) {

@@ -114,7 +114,7 @@ Steps nccl_steps(const Call& call, int members, int place) {
     case Operation::new_group:
       break;
   }
-  CHECK(false);  // groups are made otherwise
+  SIM_CHECK(false);  // groups are made otherwise
   return {};
 }
 

@@ -46,7 +46,7 @@ double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
 }  // namespace
 
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime) {
-  CHECK(base >= 0 && base < prime && exponent >= 0 && prime <= kFieldPrimes.back());
+  SIM_CHECK(base >= 0 && base < prime && exponent >= 0 && prime <= kFieldPrimes.back());
   std::int64_t result = 1;
   for (std::int64_t square = base; exponent > 0; exponent /= 2) {
     if (exponent % 2 == 1) result = result * square % prime;

@@ -50,7 +50,7 @@ void take_powers(std::int64_t base, std::size_t level, std::span<std::uint32_t> 
 std::int64_t primitive_root(std::size_t level) {
   const std::int64_t prime = kFieldPrimes[level];
   const std::int64_t below = kFieldPrimes[level - 1];
-  CHECK(prime == 2 * below + 1);
+  SIM_CHECK(prime == 2 * below + 1);
   std::int64_t root = 2;
   while (power_modulo(root, 2, prime) == 1 || power_modulo(root, below, prime) == 1) ++root;
   return root;

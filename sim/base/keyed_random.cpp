@@ -181,12 +181,12 @@ void KeyedRandom::bits(std::span<std::uint64_t> indices) const {
 }
 
 void KeyedRandom::words(std::span<const std::uint64_t> blocks, std::span<std::uint64_t> words) const {
-  CHECK(words.size() == 2 * blocks.size());
+  SIM_CHECK(words.size() == 2 * blocks.size());
   all_blocks<2>(key_, blocks, words.data());
 }
 
 std::uint32_t KeyedRandom::below_of(std::uint64_t bits, std::uint32_t below) {
-  CHECK(below >= 1);
+  SIM_CHECK(below >= 1);
   return high(std::uint64_t{high(bits)} * below);
 }
 

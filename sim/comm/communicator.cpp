@@ -36,7 +36,7 @@ template <typename Refuse>
                                         .reduce_op = call.reduce_op,
                                         .waited = false});
   }
-  CHECK(false);
+  SIM_CHECK(false);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Communicator::Communicator(const ProcessGroup& group, int place, Device& device,
       device_(device),
       recorder_(std::move(recorder)),
       of_blocking_calls_(of_blocking_calls) {
-  CHECK(place >= 0 && place < group.size());
+  SIM_CHECK(place >= 0 && place < group.size());
 }
 
 std::string Communicator::describe(const Call& call) const {

@@ -11,7 +11,7 @@ namespace sim {
 
 int ProcessGroup::place_of(int rank) const {
   const auto found = std::find(members.begin(), members.end(), rank);
-  CHECK(found != members.end());
+  SIM_CHECK(found != members.end());
   return static_cast<int>(found - members.begin());
 }
 

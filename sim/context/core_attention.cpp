@@ -75,7 +75,7 @@ std::unique_ptr<CoreAttention> make_core_attention(Rank& rank, const CoreAttenti
   if (cut.ranks() == 1) return dense(rank, config, cut);
   require_whole_documents(config, cut, type);
   Communicator& cp = rank.groups.get("cp");
-  CHECK(cp.size() == cut.ranks());
+  SIM_CHECK(cp.size() == cut.ranks());
   switch (type) {
     case CpCommType::p2p:
       require_no_window(config, cut, type);

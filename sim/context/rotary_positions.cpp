@@ -46,7 +46,7 @@ std::vector<std::int64_t> rotary_positions(const SequenceCut& cut, int rank, std
 }
 
 std::vector<std::int64_t> rotary_positions(const PackedRotary& packed, int rank) {
-  CHECK(packed.cu_seqlens.size() >= 2 && packed.table_rows >= 1);
+  SIM_CHECK(packed.cu_seqlens.size() >= 2 && packed.table_rows >= 1);
   const std::vector<LocalDocument> documents = local_documents(packed);
   std::vector<std::int64_t> positions;
   for (std::int64_t token = 0; token < packed.local_tokens; ++token) {

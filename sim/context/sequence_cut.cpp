@@ -107,7 +107,7 @@ bool SequenceCut::has_padding() const {
 }
 
 std::vector<std::int64_t> SequenceCut::rows_of(int rank) const {
-  CHECK(rank >= 0 && rank < ranks_);
+  SIM_CHECK(rank >= 0 && rank < ranks_);
   std::vector<std::int64_t> rows;
   const auto append = [&](std::int64_t begin, std::int64_t count) {
     for (std::int64_t row = begin; row < begin + count; ++row) rows.push_back(row);

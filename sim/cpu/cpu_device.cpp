@@ -171,12 +171,12 @@ Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
 }
 
 void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {
-  CHECK(static_cast<std::int64_t>(values.size()) == to.bytes());
+  SIM_CHECK(static_cast<std::int64_t>(values.size()) == to.bytes());
   copy_bytes(values.data(), to.data(), values.size());
 }
 
 void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
-  CHECK(static_cast<std::int64_t>(values.size()) == from.bytes());
+  SIM_CHECK(static_cast<std::int64_t>(values.size()) == from.bytes());
   copy_bytes(from.data(), values.data(), values.size());
 }
 
@@ -252,7 +252,7 @@ void CpuKernels::cast(const Tensor& from, const Tensor& to) const {
 void CpuKernels::fold(const KernelCall& call) const {
   const TensorList inputs = call.inputs;
   const auto& [reduction, segments] = std::get<FoldParameters>(call.parameters);
-  CHECK(!inputs.empty());
+  SIM_CHECK(!inputs.empty());
   with_any_scalar(inputs.front()->dtype(), [&]<typename Scalar>(Scalar) {
     std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (reduction.op == ReduceOp::average)

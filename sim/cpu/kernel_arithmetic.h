@@ -132,7 +132,7 @@ typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term&
 /// Calls visit as with_scalar does, for the dtypes that layers compute in.
 template <typename Visit>
 void with_computing_scalar(DType dtype, Visit&& visit) {
-  CHECK(dtype != DType::i32);
+  SIM_CHECK(dtype != DType::i32);
   with_scalar(dtype, [&](auto scalar) {
     if constexpr (!std::is_same_v<decltype(scalar), std::int32_t>) visit(scalar);
   });

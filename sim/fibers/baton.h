@@ -14,14 +14,14 @@ namespace sim {
 
 class Baton {
  public:
-  Baton() { CHECK(sem_init(&passed_, 0, 0) == 0); }
+  Baton() { SIM_CHECK(sem_init(&passed_, 0, 0) == 0); }
   ~Baton() { sem_destroy(&passed_); }
   Baton(const Baton&) = delete;
   Baton& operator=(const Baton&) = delete;
 
-  void pass() { CHECK(sem_post(&passed_) == 0); }
+  void pass() { SIM_CHECK(sem_post(&passed_) == 0); }
   void take() {
-    while (sem_wait(&passed_) != 0) CHECK(errno == EINTR);  // a signal interrupts the wait
+    while (sem_wait(&passed_) != 0) SIM_CHECK(errno == EINTR);  // a signal interrupts the wait
   }
 
  private:

@@ -6,7 +6,7 @@
 
 namespace sim {
 
-FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
+FiberContext::~FiberContext() { SIM_CHECK(ended_ || stack_.bottom == nullptr); }
 
 void FiberContext::run_body(Side worker) {
   turn_->worker = worker;
@@ -16,11 +16,11 @@ void FiberContext::run_body(Side worker) {
   turn_->last = this;
   sanitizer_.before_end();
   switch_to(turn_->worker);
-  CHECK(false);
+  SIM_CHECK(false);
 }
 
 void FiberContext::resume() {
-  CHECK(!ended_);
+  SIM_CHECK(!ended_);
   if (stack_.bottom == nullptr) {
     stack_ = stacks_.take();
     body_side_ = make_side(stack_.top(), stack_.all_bytes(),

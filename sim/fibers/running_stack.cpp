@@ -13,7 +13,7 @@ bool is_in_guard(const Stack& stack, const void* address) {
 
 Stack stack_of_this_thread() {
   pthread_attr_t attributes;
-  CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
+  SIM_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
   void* bottom = nullptr;
   std::size_t bytes = 0;
   pthread_attr_getstack(&attributes, &bottom, &bytes);

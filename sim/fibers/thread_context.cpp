@@ -10,10 +10,10 @@
 
 namespace sim {
 
-ThreadContext::~ThreadContext() { CHECK(!is_joinable_); }
+ThreadContext::~ThreadContext() { SIM_CHECK(!is_joinable_); }
 
 void ThreadContext::resume() {
-  CHECK(!ended_);
+  SIM_CHECK(!ended_);
   if (is_joinable_) {
     to_body_.pass();
   } else {

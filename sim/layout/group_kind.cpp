@@ -9,21 +9,21 @@ namespace sim {
 
 GroupKind::GroupKind(std::string name, Listing listing, int size, int stride)
     : name_(std::move(name)), listing_(std::move(listing)), parent_size_(size), stride_(stride) {
-  CHECK(size >= 1 && stride >= 1);
-  CHECK(listing_.size() % size == 0 && listing_.size() / size % stride == 0);
+  SIM_CHECK(size >= 1 && stride >= 1);
+  SIM_CHECK(listing_.size() % size == 0 && listing_.size() / size % stride == 0);
 }
 
 GroupKind GroupKind::picked(std::string name, const GroupKind& parent, std::vector<int> positions) {
-  CHECK(parent.stride_ == 1 && parent.picks_.empty() && !positions.empty());
-  CHECK(std::is_sorted(positions.begin(), positions.end()));
-  CHECK(positions.front() >= 0 && positions.back() < parent.parent_size_);
+  SIM_CHECK(parent.stride_ == 1 && parent.picks_.empty() && !positions.empty());
+  SIM_CHECK(std::is_sorted(positions.begin(), positions.end()));
+  SIM_CHECK(positions.front() >= 0 && positions.back() < parent.parent_size_);
   GroupKind kind(std::move(name), parent.listing_, parent.parent_size_);
   kind.picks_ = std::move(positions);
   return kind;
 }
 
 int GroupKind::member(int group, int position) const {
-  CHECK(group >= 0 && group < count() && position >= 0 && position < size());
+  SIM_CHECK(group >= 0 && group < count() && position >= 0 && position < size());
   const int parent_position = picks_.empty() ? position : picks_[static_cast<std::size_t>(position)];
   const int window = group / stride_;
   const int lane = group % stride_;

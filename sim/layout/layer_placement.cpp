@@ -274,7 +274,7 @@ LayerPlacement place_layers(const LayerRequest& request) {
   refusals.throw_if_any();
   placement.num_layers = narrow(request.num_layers);
   if (placement.mode != "layout") placement.stages.back().back().mtp = narrow(request.mtp_num_layers);
-  CHECK(covers_each_layer_once(placement));
+  SIM_CHECK(covers_each_layer_once(placement));
   return placement;
 }
 

@@ -35,7 +35,7 @@ CallSequence Layout::calls_of(int kind) const {
     if (calls.first >= 0) return calls;
     calls_before += kinds[static_cast<std::size_t>(block.kinds[0])].count() * calls.period;
   }
-  CHECK(false && "kind is in no creation block");
+  SIM_CHECK(false && "kind is in no creation block");
   return {};
 }
 

@@ -151,7 +151,7 @@ LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
                                   "that stage held layers too, so its layer numbers start one rank's worth "
                                   "too high; the offsets here number the layers the ranks really hold"});
   }
-  CHECK(covers_each_layer_once(placement));
+  SIM_CHECK(covers_each_layer_once(placement));
   return placement;
 }
 

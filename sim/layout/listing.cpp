@@ -29,9 +29,9 @@ std::vector<Digit> normal_form(const std::vector<Digit>& digits) {
 Listing::Listing(const std::vector<Digit>& digits, int first_rank) : first_rank_(first_rank), size_(1) {
   std::int64_t size = 1;
   for (const Digit& digit : digits) {
-    CHECK(digit.size >= 1 && digit.stride >= 1);
+    SIM_CHECK(digit.size >= 1 && digit.stride >= 1);
     size *= digit.size;
-    CHECK(size <= kMaxSize);
+    SIM_CHECK(size <= kMaxSize);
   }
   size_ = static_cast<int>(size);
   digits_ = normal_form(digits);

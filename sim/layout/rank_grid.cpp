@@ -9,7 +9,7 @@ namespace sim {
 
 RankGrid::RankGrid(std::vector<Axis> order, PerAxis<int> sizes, int first_rank)
     : order_(std::move(order)), sizes_(sizes), first_rank_(first_rank) {
-  CHECK(order_.size() == sizes_.values.size());
+  SIM_CHECK(order_.size() == sizes_.values.size());
   int stride = 1;
   for (const Axis axis : order_) {
     strides_[axis] = stride;
@@ -20,7 +20,7 @@ RankGrid::RankGrid(std::vector<Axis> order, PerAxis<int> sizes, int first_rank)
 int RankGrid::rank_of(const PerAxis<int>& coordinates) const {
   int rank = first_rank_;
   for (const Axis axis : order_) {
-    CHECK(coordinates[axis] >= 0 && coordinates[axis] < sizes_[axis]);
+    SIM_CHECK(coordinates[axis] >= 0 && coordinates[axis] < sizes_[axis]);
     rank += coordinates[axis] * strides_[axis];
   }
   return rank;

@@ -91,7 +91,7 @@ void require_pipeline(std::optional<std::int64_t> virtual_pipeline_model_paralle
 }
 
 int narrow(std::int64_t size) {
-  CHECK(size >= 0 && size <= std::numeric_limits<std::int32_t>::max());
+  SIM_CHECK(size >= 0 && size <= std::numeric_limits<std::int32_t>::max());
   return static_cast<int>(size);
 }
 

@@ -319,7 +319,7 @@ struct Rendezvous::Network {
   }
 
   Conclusion finish(const Report& report) {
-    CHECK(has_met);
+    SIM_CHECK(has_met);
     deadline = Deadline::after(spec.deadline);
     Answer answer;
     Conclusion conclusion;
@@ -338,7 +338,7 @@ struct Rendezvous::Network {
 };
 
 Rendezvous::Rendezvous(RendezvousSpec spec) : network_(new Network{std::move(spec)}) {
-  CHECK(network_->spec.payload.size() <= sizeof(Answer::payload));
+  SIM_CHECK(network_->spec.payload.size() <= sizeof(Answer::payload));
   if (network_->spec.rank == 0 && network_->spec.world_size > 1) network_->listen();
 }
 

@@ -20,7 +20,7 @@ Tensor broadcast_rows(Rank& rank, const GptConfig& config, const SampleSource& s
   for (std::size_t b = 0; b < batch && tp.rank() == 0; ++b) {
     const Sample sample = source(first_sample + static_cast<std::int64_t>(b));
     const std::vector<std::int32_t>& ids = sample.*side;
-    CHECK(static_cast<std::int64_t>(ids.size()) == config.seq_length);
+    SIM_CHECK(static_cast<std::int64_t>(ids.size()) == config.seq_length);
     for (std::size_t s = 0; s < own.size(); ++s) rows[s * batch + b] = ids[static_cast<std::size_t>(own[s])];
   }
   Tensor ids = from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(rows)));

@@ -65,9 +65,9 @@ Bytes encoded_letter(const Letter& letter) {
 
 Letter decoded_letter(const Bytes& bytes, int from) {
   constexpr std::size_t kWidth = 4;  // bytes of the number that is the length of the head
-  CHECK(bytes.size() >= kWidth);
+  SIM_CHECK(bytes.size() >= kWidth);
   const auto head = static_cast<std::size_t>(ByteReader(std::span(bytes).first(kWidth)).number(kWidth));
-  CHECK(bytes.size() >= kWidth + head);
+  SIM_CHECK(bytes.size() >= kWidth + head);
   ByteReader reader{std::span(bytes).subspan(kWidth, head)};
   Letter letter;
   letter.key.from = from;
@@ -89,7 +89,7 @@ Letter decoded_letter(const Bytes& bytes, int from) {
   for (int& member : letter.members) member = read_int(reader);
   letter.site = reader.text();
   letter.file = reader.text();
-  CHECK(reader.is_whole());
+  SIM_CHECK(reader.is_whole());
   letter.payload.assign(bytes.begin() + static_cast<std::ptrdiff_t>(kWidth + head), bytes.end());
   return letter;
 }

@@ -54,7 +54,7 @@ bool Mailbox::receive() {
   }
   LetterKey key = letter.key;
   const bool is_new = letters_.emplace(std::move(key), std::move(letter)).second;
-  CHECK(is_new);
+  SIM_CHECK(is_new);
   return true;
 }
 

@@ -44,7 +44,7 @@ Bytes bytes_of(const Tensor& tensor) {
 }
 
 void write(const Bytes& payload, Tensor to) {
-  CHECK(static_cast<std::int64_t>(payload.size()) == to.bytes());
+  SIM_CHECK(static_cast<std::int64_t>(payload.size()) == to.bytes());
   if (!payload.empty()) to.device().from_host(payload, to);
 }
 
@@ -147,7 +147,7 @@ Bytes given_to(const Call& call, int to) {
 
 /// Returns the bytes that the member at `place` sends to the one at `to`; empty if it sends nothing.
 Bytes payload_for(const Call& call, int members, int place, int to) {
-  CHECK(to != place && to < members);
+  SIM_CHECK(to != place && to < members);
   const bool goes_to_root = call.operation == Operation::reduce || call.operation == Operation::gather;
   if (!gives(call.operation, place == call.root) || (goes_to_root && to != call.root)) return {};
   return given_to(call, to);

@@ -34,7 +34,7 @@ struct Outgoing {
 class MpiWire : public Wire {
  public:
   explicit MpiWire(std::size_t most_piece) : most_piece_(most_piece) {
-    CHECK(most_piece >= kLengthBytes);
+    SIM_CHECK(most_piece >= kLengthBytes);
     int provided = 0;
     // The process may have other threads, such as those of virtual ranks, but only one of them calls MPI.
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -77,9 +77,9 @@ class MpiWire : public Wire {
       bytes.resize(before + static_cast<std::size_t>(count));
       MPI_Recv(bytes.data() + before, count, MPI_BYTE, status.MPI_SOURCE, kTag, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
-      CHECK(bytes.size() >= kLengthBytes);
+      SIM_CHECK(bytes.size() >= kLengthBytes);
       const std::uint64_t length = ByteReader(std::span(bytes).first(kLengthBytes)).number(kLengthBytes);
-      CHECK(bytes.size() <= kLengthBytes + length);
+      SIM_CHECK(bytes.size() <= kLengthBytes + length);
       if (bytes.size() < kLengthBytes + length) continue;
       Arrival arrival{status.MPI_SOURCE, std::exchange(bytes, {})};
       arrival.letter.erase(arrival.letter.begin(), arrival.letter.begin() + kLengthBytes);

@@ -18,9 +18,9 @@ std::vector<BufferParameter> sizes_of(const std::vector<Parameter*>& parameters)
 }
 
 DType dtype_of(const std::vector<Parameter*>& parameters) {
-  CHECK(!parameters.empty());
+  SIM_CHECK(!parameters.empty());
   const DType dtype = parameters.front()->value.dtype();
-  for (const Parameter* parameter : parameters) CHECK(parameter->value.dtype() == dtype);
+  for (const Parameter* parameter : parameters) SIM_CHECK(parameter->value.dtype() == dtype);
   return dtype;
 }
 

@@ -5,7 +5,7 @@
 ///
 /// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of
 ///         bf16 parameters are f32.
-/// Errors  those of buffer_layout.h. Parameters of several dtypes are a mistake of the caller (CHECK).
+/// Errors  those of buffer_layout.h. Parameters of several dtypes are a mistake of the caller (SIM_CHECK).
 /// Exact   Values are kept, gradients begin as zeros, and padding is zeros.
 /// Source  Megatron-LM, _ParamAndGradBuffer.
 

@@ -195,7 +195,7 @@ class Clockwork {
     const std::vector<Message>& batch = actions(rank)[progress_of(rank).next].messages;
     const auto waiting = std::find_if(batch.begin(), batch.end(),
                                       [&](const Message& message) { return is_waiting(rank, message); });
-    CHECK(waiting != batch.end());
+    SIM_CHECK(waiting != batch.end());
     return *waiting;
   }
 

@@ -66,7 +66,7 @@ decltype(auto) with_scalar(DType dtype, Visit&& visit) {
     default:
       break;
   }
-  CHECK(dtype == DType::i32);
+  SIM_CHECK(dtype == DType::i32);
   return visit(std::int32_t{});
 }
 

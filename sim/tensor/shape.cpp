@@ -41,7 +41,7 @@ void Shape::check_count() const {
 }
 
 Shape Shape::with_rows(std::int64_t rows) const {
-  CHECK(dimensions_ > 0);
+  SIM_CHECK(dimensions_ > 0);
   Shape result = *this;
   result.sizes_[0] = rows;
   result.check();
@@ -49,7 +49,7 @@ Shape Shape::with_rows(std::int64_t rows) const {
 }
 
 Shape Shape::with_columns(std::int64_t columns) const {
-  CHECK(dimensions_ > 0);
+  SIM_CHECK(dimensions_ > 0);
   Shape result = *this;
   result.sizes_[dimensions_ - 1] = columns;
   result.check();
@@ -57,7 +57,7 @@ Shape Shape::with_columns(std::int64_t columns) const {
 }
 
 Shape Shape::with_appended(std::int64_t columns) const {
-  CHECK(dimensions_ < kMaxDimensions);
+  SIM_CHECK(dimensions_ < kMaxDimensions);
   Shape result = *this;
   result.sizes_[result.dimensions_++] = columns;
   result.check();

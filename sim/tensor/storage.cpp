@@ -28,7 +28,7 @@ Storage::Storage(std::span<std::byte> lent, std::shared_ptr<const void> owner)
 Storage::~Storage() { drop_memory(); }
 
 void Storage::take_memory(const std::shared_ptr<MemoryPool>& pool, std::size_t lane) {
-  CHECK(data_ == nullptr);
+  SIM_CHECK(data_ == nullptr);
   if (owner_ == nullptr) owner_ = pool;
   pool_ = pool.get();
   lane_ = lane;
@@ -58,12 +58,12 @@ void Storage::take_off(ByteRange range, Access access, const Site& site) {
 }
 
 void Storage::land(ByteRange range, Access access) {
-  CHECK(flights_ != nullptr);
+  SIM_CHECK(flights_ != nullptr);
   ByBegin& flights = flights_->of(access);
   const auto [first, last] = flights.equal_range(range.begin);
   const auto flight =
       std::find_if(first, last, [&](const auto& candidate) { return candidate.second.range == range; });
-  CHECK(flight != last);
+  SIM_CHECK(flight != last);
   flights.erase(flight);
   if (flights_->reads.empty() && flights_->writes.empty()) flights_.reset();
 }

@@ -132,7 +132,7 @@ std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
     position[static_cast<std::size_t>(node)] = std::ssize(walk);
     walk.push_back(node);
     node = before[static_cast<std::size_t>(node)];
-    CHECK(node >= 0);
+    SIM_CHECK(node >= 0);
   }
   return {walk.begin() + position[static_cast<std::size_t>(node)], walk.end()};
 }

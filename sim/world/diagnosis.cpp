@@ -38,7 +38,7 @@ class Diagnosis {
     find_pending_work();
     if (findings_.empty()) find_orders();
     for (int slot = 0; slot < slots() && findings_.empty(); ++slot) {
-      CHECK(rank_at(slot).status == RankStatus::returned);
+      SIM_CHECK(rank_at(slot).status == RankStatus::returned);
     }
     return std::move(findings_);
   }
@@ -298,7 +298,7 @@ class Diagnosis {
     std::vector<std::ptrdiff_t> position(ranks_.size(), -1);
     std::vector<int> walk;
     while (position[static_cast<std::size_t>(slot)] < 0) {
-      CHECK(waits_unexplained(slot));
+      SIM_CHECK(waits_unexplained(slot));
       position[static_cast<std::size_t>(slot)] = std::ssize(walk);
       walk.push_back(slot);
       slot = waits_[static_cast<std::size_t>(waits_of_[static_cast<std::size_t>(slot)])].missing.front();

@@ -8,7 +8,7 @@ namespace sim {
 
 void wait_until_readable(int descriptor) {
   RankState* rank = RunningRank::current();
-  CHECK(rank != nullptr);
+  SIM_CHECK(rank != nullptr);
   rank->world.wait_outside(*rank, descriptor);
 }
 

@@ -55,7 +55,7 @@ struct RankTime {
 
 int place_of(const ProcessGroup& group, int rank) {
   const auto found = std::find(group.members.begin(), group.members.end(), rank);
-  CHECK(found != group.members.end());
+  SIM_CHECK(found != group.members.end());
   return static_cast<int>(found - group.members.begin());
 }
 

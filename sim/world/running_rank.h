@@ -4,8 +4,8 @@
 ///
 /// Errors  a program that calls std::terminate() (because an exception or the end of the world reaches a
 ///         noexcept function, or because a thread was not joined) ends its rank and not the process: the
-///         rank is given up with the finding rank_terminated. On a thread that runs no rank it ends the process
-///         (process_end.h).
+///         rank is given up with the finding rank_terminated. On a thread that runs no rank it ends the
+///         process (process_end.h).
 
 #include <atomic>
 

@@ -33,7 +33,7 @@ void Scheduler::sift_up() {
 }
 
 void Scheduler::choose(std::vector<int>& chosen) {
-  CHECK(has_ready());
+  SIM_CHECK(has_ready());
   chosen.clear();
   switch (schedule_.policy) {
     case SchedulePolicy::round_robin:

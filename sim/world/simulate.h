@@ -38,8 +38,8 @@ struct RunReport {
   std::vector<Finding> findings;  // in the order of diagnosis.h; empty if the run succeeded
   /// Collectives that agree, and that members made at different lines of their program (other_lines). Right
   /// programs have such calls in branches; with another order of two equal calls, their values are mixed. The
-  /// first of each pair of lines in each group. And refusals that a program caught, and after which it went on
-  /// to its end (caught_refusal). They are no part of the run hash.
+  /// first of each pair of lines in each group. And refusals that a program caught, and after which it went
+  /// on to its end (caught_refusal). They are no part of the run hash.
   std::vector<Finding> warnings;
   std::uint64_t run_hash = 0;
   std::uint64_t schedule_hash = 0;

@@ -251,7 +251,7 @@ int parts_of(Calls calls, int most) {
 }
 
 void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
-  CHECK(!is_point_to_point(calls.front()->call.operation));  // messages are matched in pairs
+  SIM_CHECK(!is_point_to_point(calls.front()->call.operation));  // messages are matched in pairs
   if (has_elements(calls.front()->call)) move(calls, group, order, part, parts);
 }
 

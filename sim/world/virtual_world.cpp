@@ -67,7 +67,7 @@ void wait_for_any(std::span<pollfd> waiting, std::span<const RankState* const> r
   for (int seconds = 0;;) {
     const int ready = poll(waiting.data(), waiting.size(), kSecond);
     if (ready > 0) return;
-    CHECK(ready == 0 || errno == EINTR);  // a signal interrupts it
+    SIM_CHECK(ready == 0 || errno == EINTR);  // a signal interrupts it
     seconds += ready == 0 ? 1 : 0;
     const bool is_asked = answered != silence_asked();
     answered = silence_asked();
@@ -124,7 +124,7 @@ GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int
   std::copy_if(state->group.members.begin(), state->group.members.end(), std::back_inserter(state->running),
                [this](int member) { return slot_of(member) >= 0; });
   const auto [entry, is_new] = groups_.emplace(std::pair(std::move(kind), index), std::move(state));
-  CHECK(is_new);
+  SIM_CHECK(is_new);
   return *entry->second;
 }
 
@@ -380,7 +380,7 @@ void VirtualWorld::arrive(PostedCall& call) {
 void VirtualWorld::arrive_ahead(PostedCall& call) {
   GroupState& group = call.group_state;
   if (group.group.size() > 1) {
-    CHECK(call.sequence() > group.first_sequence);
+    SIM_CHECK(call.sequence() > group.first_sequence);
     return group.later[call.sequence()].add(call);
   }
   // Only the calls of a lone member that make groups arrive. Others are the identity, and have numbers too.

@@ -77,7 +77,7 @@ class VirtualWorld {
     rank.status = RankStatus::waits;
     rank.waits_for = &call;
     yield(rank);
-    CHECK(call.done || is_over(rank));
+    SIM_CHECK(call.done || is_over(rank));
   }
   /// Returns when the file descriptor is readable, or has been hung up.
   void wait_outside(RankState& rank, int descriptor);

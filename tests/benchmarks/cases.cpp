@@ -29,7 +29,7 @@ void judge_cases(benchmark::State& state, sim::DType dtype, const RanksOf& ranks
     setting.dimensions = {
         {"tokens", 8}, {"vocabulary", 64 / tp}, {"padding", 0}, {"ignored", 3}, {"smoothing", 1}};
     const Judgement judgement = serial.judge(bench, the_case, setting);
-    CHECK(judgement.holds);
+    SIM_CHECK(judgement.holds);
   }
   state.SetItemsProcessed(state.iterations());
   benchmarks::count_each(state, 1);
@@ -68,7 +68,7 @@ void small_moe_cases(benchmark::State& state, sim::DType dtype) {
                           {"shared", 0}, {"activation", 0},  {"gated", 0},
                           {"bias", 0}};
     const Judgement judgement = serial.judge(bench, the_case, setting);
-    CHECK(judgement.holds);
+    SIM_CHECK(judgement.holds);
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -92,7 +92,7 @@ void small_cp_cases(benchmark::State& state, sim::DType dtype) {
                           {"documents", 1}, {"padding", 0},  {"batch", 1},          {"groups", 1},
                           {"queries", 1},   {"channels", 2}, {"value_channels", 2}, {"causal", 1}};
     const Judgement judgement = serial.judge(bench, the_case, setting);
-    CHECK(judgement.holds);
+    SIM_CHECK(judgement.holds);
   }
   state.SetItemsProcessed(state.iterations());
 }

@@ -18,7 +18,7 @@ namespace benchmarks {
 inline void run(const sim::WorldSpec& spec, sim::Device& device, const sim::RankProgram& program) {
   const sim::RunReport report = sim::simulate(spec, device, program);
   if (!report.ok()) std::fputs(report.failure().c_str(), stderr);
-  CHECK(report.ok());
+  SIM_CHECK(report.ok());
   benchmark::DoNotOptimize(report.run_hash);
 }
 

@@ -418,7 +418,7 @@ const Defect& defect_named(const std::string& name) {
   const auto& all = catalogue();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const Defect& defect) { return defect.name == name; });
-  CHECK(found != all.end());
+  SIM_CHECK(found != all.end());
   return *found;
 }
 

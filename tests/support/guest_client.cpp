@@ -12,9 +12,9 @@
 namespace test {
 
 GuestLink::GuestLink() {
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets_) == 0);
+  SIM_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets_) == 0);
   segment_ = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  CHECK(segment_ >= 0);
+  SIM_CHECK(segment_ >= 0);
 }
 
 GuestLink::~GuestLink() {
@@ -31,9 +31,9 @@ void GuestLink::hang_up() {
 void GuestLink::end_of_rank() { shutdown(sockets_[0], SHUT_RDWR); }
 
 GuestClient::GuestClient(const GuestLink& link, std::size_t segment_bytes) : socket_(link.guest_socket()) {
-  CHECK(ftruncate(link.segment(), static_cast<off_t>(segment_bytes)) == 0);
+  SIM_CHECK(ftruncate(link.segment(), static_cast<off_t>(segment_bytes)) == 0);
   void* memory = mmap(nullptr, segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, link.segment(), 0);
-  CHECK(memory != MAP_FAILED);
+  SIM_CHECK(memory != MAP_FAILED);
   memory_ = {static_cast<std::byte*>(memory), segment_bytes};
 }
 

@@ -22,7 +22,7 @@ using File = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
 
 File temporary_file() {
   std::FILE* file = std::tmpfile();
-  CHECK(file != nullptr);
+  SIM_CHECK(file != nullptr);
   return {file, &std::fclose};
 }
 

@@ -2,8 +2,11 @@
 // for its layer, that a wrong layer is named, and that the manuals show what it prints.
 
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/mpi.h"
 #include "tests/support/readme.h"
@@ -58,6 +61,62 @@ void expect_manuals() {
   EXPECT_GE(shown, 3);
 }
 
+/// Returns the macros that the installed headers define, by what the preprocessor says of each file (-dD), and
+/// that have not our prefix.
+std::vector<std::string> foreign_macros() {
+  std::string source;
+  const std::filesystem::path headers = folder() + "/installed/include/shardproof";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(headers))
+    if (entry.path().extension() == ".h") source += "#include \"" + entry.path().string() + "\"\n";
+  std::ofstream(folder() + "/all_headers.cpp") << source;
+  const test::RunResult defined =
+      run("$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' '" SHARDPROOF_BINARY_DIR
+          "/CMakeCache.txt') -std=c++20 -dD -E -fno-math-errno -fno-trapping-math "
+          "-I installed/include/shardproof -isystem /usr/include/eigen3 all_headers.cpp -o all_headers.i");
+  EXPECT_EQ(defined.exit_code, 0) << defined.out;
+  std::vector<std::string> foreign;
+  bool is_ours = false;
+  int all = 0;
+  std::ifstream text(folder() + "/all_headers.i");
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("# "))
+      is_ours = line.find("/installed/include/shardproof/") != std::string::npos ||
+                line.find("\"installed/include/shardproof/") != std::string::npos;
+    if (!is_ours || !line.starts_with("#define ")) continue;
+    ++all;
+    if (!line.starts_with("#define SIM_") && !line.starts_with("#define SHARDPROOF_"))
+      foreign.push_back(line);
+  }
+  EXPECT_GE(all, 4);  // SIM_CHECK among them
+  return foreign;
+}
+
+/// Compiles a program of a few words against the installed headers, and links it with the installed library.
+test::RunResult compiled(const std::string& compiler_and_options) {
+  std::ofstream(folder() + "/small.cpp")
+      << "#include <sim/cpu/cpu_device.h>\n#include <sim/world/simulate.h>\n"
+         "int main() {\n  sim::CpuDevice device;\n"
+         "  sim::simulate(sim::world_of(2), device, [](sim::Rank&) {});\n}\n";
+  return run(compiler_and_options +
+             " -std=c++20 -I installed/include/shardproof small.cpp -o small "
+             "$(find installed -name libshardproof-sim.a) -lboost_context -lfmt -lpthread 2>&1");
+}
+
+void expect_told(const std::string& compiler_and_options, const std::string& sentence) {
+  const test::RunResult result = compiled(compiler_and_options);
+  EXPECT_NE(result.exit_code, 0) << compiler_and_options;
+  EXPECT_NE(result.out.find(sentence), std::string::npos) << compiler_and_options << "\n" << result.out;
+}
+
+void expect_told_of_other_builds() {
+  expect_told("g++ -D_GLIBCXX_DEBUG", "shardproof was built without _GLIBCXX_DEBUG: leave it out");
+  if (std::string_view(SHARDPROOF_SANITIZERS).find("address") == std::string_view::npos)
+    expect_told("g++ -fsanitize=address",
+                "shardproof_has_no_address_sanitizer__build_it_with_SHARDPROOF_SANITIZE_address");
+  if (run("command -v clang++-14").exit_code == 0)
+    expect_told("clang++-14", "shardproof needs std::source_location: compile with GCC 11 or newer");
+}
+
 TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   ASSERT_NO_FATAL_FAILURE(install());
   const test::RunResult listed = run("installed/bin/shardproof list");
@@ -76,6 +135,8 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   // Without it a frame larger than the guard of a rank's stack would step over it (sim/world/process_end.h).
   const std::string targets = "find installed -name shardproofTargets.cmake -exec cat {} +";
   EXPECT_NE(run(targets).out.find("-fstack-clash-protection"), std::string::npos);
+  EXPECT_EQ(foreign_macros(), std::vector<std::string>{});
+  expect_told_of_other_builds();
   ASSERT_NO_FATAL_FAILURE(build());
 
   const test::RunResult right = run("build/prove_scaled_linear --runs 50");

@@ -68,10 +68,10 @@ BandwidthRow row_of(const sim::GroupKind& kind, Operation operation, sim::DType 
 }
 
 void check(const BandwidthPlan& plan) {
-  CHECK(plan.dtype == sim::DType::f32 || plan.dtype == sim::DType::i32);
-  CHECK(plan.iterations > 0);
+  SIM_CHECK(plan.dtype == sim::DType::f32 || plan.dtype == sim::DType::i32);
+  SIM_CHECK(plan.iterations > 0);
   for (const Operation operation : plan.operations)
-    CHECK(std::ranges::find(kBandwidthOperations, operation) != kBandwidthOperations.end());
+    SIM_CHECK(std::ranges::find(kBandwidthOperations, operation) != kBandwidthOperations.end());
 }
 
 template <typename Scalar>
@@ -85,7 +85,7 @@ std::vector<std::byte> bytes_of(const std::vector<std::int32_t>& values) {
 
 std::int64_t differing(const std::vector<std::byte>& found, const std::vector<std::byte>& expected,
                        std::int64_t size) {
-  CHECK(found.size() == expected.size());
+  SIM_CHECK(found.size() == expected.size());
   std::int64_t elements = 0;
   for (std::size_t at = 0; at < found.size(); at += static_cast<std::size_t>(size))
     elements += std::memcmp(&found[at], &expected[at], static_cast<std::size_t>(size)) != 0 ? 1 : 0;
@@ -276,7 +276,7 @@ std::string wrong_elements_text(const BandwidthRows& rows, std::size_t most_byte
   }
   const auto text = [&] { return fmt::format("[{}]", fmt::join(numbers, ",")); };
   while (text().size() > most_bytes) {
-    CHECK(numbers.size() > 2);
+    SIM_CHECK(numbers.size() > 2);
     const std::int64_t wrong = numbers.back();
     numbers.resize(numbers.size() - 2);
     numbers.back() += wrong;

@@ -13,8 +13,8 @@
 ///         the first member of each of its groups, waits for data.
 /// Calls   each row makes one call to warm up, a barrier, `iterations` timed calls, and one checked call;
 ///         each is waited for before the next. The program is correct on every layout: a rank that is in no
-///         group of a kind leaves the kind out. A plan must have (CHECK) the dtype f32 or i32, at least one
-///         iteration, and operations of kBandwidthOperations.
+///         group of a kind leaves the kind out. A plan must have (SIM_CHECK) the dtype f32 or i32, at least
+///         one iteration, and operations of kBandwidthOperations.
 /// Exact   timed calls move zeros. The checked call sums positive whole numbers, which are added exactly in
 ///         every order (below), into memory of zeros. Every element that this rank receives is
 ///         compared bit for bit with the definition. The clock influences only `seconds`. The program waits

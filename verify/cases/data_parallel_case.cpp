@@ -148,7 +148,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       // As after a step, a gather is under way when the load begins.
       if (plan.overlaps()) training.optimizer.start_param_gather();
       const std::int64_t step = sim::load_checkpoint(rank, training.optimizer, *s.stretch->store);
-      CHECK(step == plan.first_step());
+      SIM_CHECK(step == plan.first_step());
     }
     for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step) {
       training.data_parallel.zero_grads();

@@ -478,7 +478,7 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
   };
   if (first_step(plan.s) > 0) {
     const std::int64_t saved_at = training.load(*plan.s.stretch->store);
-    CHECK(saved_at == first_step(plan.s));
+    SIM_CHECK(saved_at == first_step(plan.s));
   }
   for (std::int64_t i = first_step(plan.s); i < end_step(plan.s); ++i) {
     const auto result = step(i);

@@ -70,7 +70,7 @@ std::vector<int> groups_by_rank(const Layout& layout, const GroupKind& kind) {
   std::vector<int> group_of(static_cast<std::size_t>(layout.grid_size), -1);
   kind.for_each_group([&](int group, std::span<const int> members) {
     for (const int rank : members) {
-      CHECK(in_grid(layout, rank));
+      SIM_CHECK(in_grid(layout, rank));
       group_of[static_cast<std::size_t>(rank - layout.first_rank)] = group;
     }
   });

@@ -98,7 +98,7 @@ std::span<const FaultInfo> fault_table() { return kTable; }
 
 const FaultInfo& info_of(FaultKind kind) {
   const FaultInfo& info = kTable[static_cast<std::size_t>(kind)];
-  CHECK(info.kind == kind);
+  SIM_CHECK(info.kind == kind);
   return info;
 }
 

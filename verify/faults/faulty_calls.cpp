@@ -382,7 +382,7 @@ std::shared_ptr<const CallsBefore> calls_before(const Fault& fault, const sim::W
 }
 
 sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
-  CHECK(fault.kind != FaultKind::early || fault.before != nullptr);
+  SIM_CHECK(fault.kind != FaultKind::early || fault.before != nullptr);
   return [program = std::move(program), fault](sim::Rank& rank) {
     FaultOfRank of_rank(fault, rank);
     DecoratedGroups groups(rank.groups, [&](Communicator& real) {

@@ -137,7 +137,7 @@ KindTraffic::Kind& KindTraffic::kind(const std::string& name) {
   const auto known = kinds_.find(name);
   if (known != kinds_.end()) return known->second;
   const sim::GroupKind* kind = layout_.find(name);
-  CHECK(kind != nullptr);
+  SIM_CHECK(kind != nullptr);
   return kinds_.emplace(name, counted(*kind)).first->second;
 }
 
@@ -155,7 +155,7 @@ KindLinks KindTraffic::links(const std::string& name, int stage) {
 sim::Traffic KindTraffic::of(const ExpectedCall& call, int stage, int ep_rank) {
   Kind& groups = kind(call.group);
   if (groups.size == 1) return {};
-  CHECK(ep_rank == kAllEpRanks || groups.ep == layout_.ep);
+  SIM_CHECK(ep_rank == kAllEpRanks || groups.ep == layout_.ep);
   if (call.operation == Operation::all_to_all || call.operation == Operation::all_to_all_uneven)
     count_pairs(call.group, groups);
   sim::Traffic sum;
@@ -209,7 +209,7 @@ sim::Traffic KindTraffic::of_part(const ExpectedCall& call, int stage, Kind& gro
     case Operation::recv:
       return {};
     default:
-      CHECK(false);
+      SIM_CHECK(false);
   }
   return {};
 }

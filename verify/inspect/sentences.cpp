@@ -37,7 +37,7 @@ struct Writer {
 
   const Fact& named(std::string_view name) const {
     const Fact* const found = std::ranges::find(all, name, &Fact::name);
-    CHECK(found != all.end());
+    SIM_CHECK(found != all.end());
     return *found;
   }
 
@@ -59,7 +59,7 @@ struct Writer {
   /// Returns the one of two words that agrees with a fact.
   std::string choice(std::string_view words) const {
     const Fact* const fact = words.find(':') < words.find('|') ? &named(taken_before(words, ':')) : last;
-    CHECK(fact != nullptr);
+    SIM_CHECK(fact != nullptr);
     const auto* const ranks = std::get_if<std::vector<int>>(&fact->value);
     const bool is_one = ranks != nullptr ? ranks->size() == 1 : std::get<std::int64_t>(fact->value) == 1;
     const std::string_view one = taken_before(words, '|');
@@ -72,7 +72,7 @@ struct Writer {
 std::string sentence(std::string_view name, std::initializer_list<Fact> facts) {
   static const std::map<std::string, std::string, std::less<>> texts = texts_by_name();
   const auto text = texts.find(name);
-  CHECK(text != texts.end());
+  SIM_CHECK(text != texts.end());
   Writer known{.all = facts};
   std::string written;
   for (std::string_view rest = text->second; !rest.empty();) {

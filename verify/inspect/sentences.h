@@ -10,7 +10,7 @@
 ///   {is|are}        the first where the ranks or the number written before are one, and else the second
 ///   {ranks:is|are}  the same of a fact that is named
 ///
-/// Errors  A sentence or a fact that is not there breaks an invariant (CHECK).
+/// Errors  A sentence or a fact that is not there breaks an invariant (SIM_CHECK).
 
 #include <cstdint>
 #include <initializer_list>

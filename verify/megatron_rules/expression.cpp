@@ -322,7 +322,7 @@ TextWithValues::TextWithValues(std::string_view text) {
     Parts parts;
     for (std::size_t open = rest.find('{'); open != std::string_view::npos; open = rest.find('{')) {
       const std::size_t close = rest.find('}', open);
-      CHECK(close != std::string_view::npos);
+      SIM_CHECK(close != std::string_view::npos);
       parts.emplace_back(rest.substr(0, open), Expression(rest.substr(open + 1, close - open - 1)));
       rest.remove_prefix(close + 1);
     }

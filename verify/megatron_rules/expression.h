@@ -20,7 +20,7 @@
 ///         given(--a, --b)        those of them that are given
 /// Exact   Logic has three values: a comparison of a number that is not known is neither true nor false.
 ///         Arithmetic is that of whole numbers: quotients are rounded down, and a quotient by 0 is not known.
-/// Errors  A text that is no expression breaks an invariant (CHECK).
+/// Errors  A text that is no expression breaks an invariant (SIM_CHECK).
 
 #include <functional>
 #include <map>

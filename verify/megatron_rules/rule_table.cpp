@@ -34,7 +34,7 @@ MegatronRule rule_of(const TextRow& row) {
   static const std::vector<std::string> kAbout = {
       "run", "options", "sizes", "bare", "step", "training", "layer", "megatron-experts", "absence"};
   std::vector<std::string> arguments = words_of_cell(row.at(2));
-  CHECK(!arguments.empty());
+  SIM_CHECK(!arguments.empty());
   MegatronRule rule{.code = row.at(0),
                     .about = words_of_cell(row.at(1)),
                     .arguments = arguments,
@@ -42,10 +42,10 @@ MegatronRule rule_of(const TextRow& row) {
                     .numbers = TextWithValues(with_values(row.at(4), arguments)),
                     .rule = row.at(5),
                     .hint = TextWithValues(row.at(6))};
-  for (const std::string& word : rule.about) CHECK(std::ranges::find(kAbout, word) != kAbout.end());
+  for (const std::string& word : rule.about) SIM_CHECK(std::ranges::find(kAbout, word) != kAbout.end());
   rule.is_of_runs = rule.is("run");
   rule.is_of_options = rule.is("options") || rule.is("sizes") || rule.is("bare");
-  CHECK(rule.is_of_runs || rule.is_of_options);
+  SIM_CHECK(rule.is_of_runs || rule.is_of_options);
   if (!rule.is_of_options) return rule;
   rule.readers = kEverybody;
   for (const std::string& option : arguments) rule.readers = rule.readers & option_named(option).readers;

@@ -5,7 +5,7 @@
 ///
 /// Calls   megatron_validation.h holds options and runs against them.
 /// Exact   A rule whose numbers are not known is not broken.
-/// Errors  A row that cannot be read breaks an invariant (CHECK).
+/// Errors  A row that cannot be read breaks an invariant (SIM_CHECK).
 
 #include <string>
 #include <string_view>

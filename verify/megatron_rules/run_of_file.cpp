@@ -30,7 +30,7 @@ constexpr std::string_view kCases =
 Unproved unproved_of(const std::string& word) {
   static constexpr std::string_view kWords[] = {"nothing", "memory", "training", "layers", "groups"};
   const auto* found = std::ranges::find(kWords, word);
-  CHECK(found != std::end(kWords));
+  SIM_CHECK(found != std::end(kWords));
   return static_cast<Unproved>(found - std::begin(kWords));
 }
 

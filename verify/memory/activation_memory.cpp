@@ -325,12 +325,12 @@ bool keeps_attention_masks(const ActivationShape& shape) {
 std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const sim::LayerPlacement& placement,
                                            sim::ScheduleFunction schedule,
                                            const sim::PipelineShape& pipeline) {
-  CHECK(std::ssize(placement.stages) == pipeline.ranks());
+  SIM_CHECK(std::ssize(placement.stages) == pipeline.ranks());
   const Counter counter(shape);
   std::vector<LargestMoment> moments;
   for (int rank = 0; rank < pipeline.ranks(); ++rank) {
     const auto& layers = placement.stages[static_cast<std::size_t>(rank)];
-    CHECK(std::ssize(layers) == pipeline.chunks());
+    SIM_CHECK(std::ssize(layers) == pipeline.chunks());
     std::vector<Chunk> chunks;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const bool is_first = rank == 0 && i == 0;

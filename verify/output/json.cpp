@@ -78,27 +78,27 @@ bool Json::is_integer() const {
 std::size_t Json::size() const { return node_ == nullptr ? 0 : node_->elements.size(); }
 
 std::int64_t Json::integer() const {
-  CHECK(is_integer());
+  SIM_CHECK(is_integer());
   return *whole_number(node_->text);
 }
 
 const std::string& Json::text() const {
-  CHECK(is_text());
+  SIM_CHECK(is_text());
   return node_->text;
 }
 
 const std::vector<Json>& Json::elements() const {
-  CHECK(is_array() || is_object());
+  SIM_CHECK(is_array() || is_object());
   return node_->elements;
 }
 
 const Json& Json::operator[](std::size_t index) const {
-  CHECK(index < size());
+  SIM_CHECK(index < size());
   return node_->elements[index];
 }
 
 const std::vector<std::string>& Json::names() const {
-  CHECK(is_object());
+  SIM_CHECK(is_object());
   return node_->names;
 }
 
@@ -115,13 +115,13 @@ Json::Node& Json::own() {
 }
 
 void Json::push_back(Json element) {
-  CHECK(is_array());
+  SIM_CHECK(is_array());
   own().elements.push_back(std::move(element));
 }
 
 Json& Json::member(std::string_view name) {
   if (node_ == nullptr) *this = object();
-  CHECK(is_object());
+  SIM_CHECK(is_object());
   Node& node = own();
   const auto place = static_cast<std::size_t>(node.place_of(name));
   if (place == node.names.size()) {

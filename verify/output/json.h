@@ -72,7 +72,7 @@ class Json {
   /// Returns the number of elements or members; 0 for any other kind of value.
   std::size_t size() const;
   bool empty() const { return size() == 0; }
-  /// These return what a value of their kind holds; a value of another kind breaks an invariant (CHECK).
+  /// These return what a value of their kind holds; a value of another kind breaks an invariant (SIM_CHECK).
   std::int64_t integer() const;
   const std::string& text() const;
   const Json& operator[](std::size_t index) const;

@@ -23,7 +23,7 @@ sim::Refusal refusal_of_row(std::string_view name, const std::string& option, fm
   const auto row = std::ranges::find_if(rows, [&](const TextRow& one) {
     return one[0] == code && one[1] == (of_code.empty() ? "-" : of_code);
   });
-  CHECK(row != rows.end());
+  SIM_CHECK(row != rows.end());
   return {.code = (*row)[0],
           .option = option,
           .numbers = fmt::vformat((*row)[2], facts),

@@ -5,7 +5,7 @@
 ///
 /// Shapes  In a cell "{0}" stands for the option and "{1}", "{2}" for the facts in order, as fmt writes them.
 ///         A row is named by its code or, where a code has several, as "code/case".
-/// Errors  A name without a row breaks an invariant (CHECK).
+/// Errors  A name without a row breaks an invariant (SIM_CHECK).
 
 #include <fmt/format.h>
 #include <string>

@@ -15,9 +15,9 @@ std::vector<TextRow> rows_of_table(std::string_view text) {
     std::istringstream parts(line);
     for (std::string cell; std::getline(parts, cell, '\t');) cells.push_back(std::move(cell));
     rows.push_back(std::move(cells));
-    CHECK(rows.back().size() == rows.front().size());
+    SIM_CHECK(rows.back().size() == rows.front().size());
   }
-  CHECK(!rows.empty());
+  SIM_CHECK(!rows.empty());
   rows.erase(rows.begin());
   return rows;
 }

@@ -11,7 +11,7 @@ namespace verify {
 
 using TextRow = std::vector<std::string>;
 
-/// Returns the rows behind the first one, each with as many cells as that one (CHECK).
+/// Returns the rows behind the first one, each with as many cells as that one (SIM_CHECK).
 std::vector<TextRow> rows_of_table(std::string_view text);
 
 /// Returns what is made of each of these rows.

@@ -11,7 +11,7 @@
 namespace verify {
 
 void TextTable::add(std::vector<std::string> cells, fmt::text_style first_cell) {
-  CHECK(cells.size() == titles_.size());
+  SIM_CHECK(cells.size() == titles_.size());
   for (std::string& cell : cells) cell = sim::printable_text(cell);
   rows_.push_back({std::move(cells), first_cell});
 }

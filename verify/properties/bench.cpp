@@ -80,7 +80,7 @@ void Bench::plant(std::vector<Fault> faults) {
     return std::ranges::any_of(all, [](const Fault& one) { return one.is_of_kernels(); });
   };
   if (has_kernels(faults)) {
-    CHECK(takes_faults_of_kernels());
+    SIM_CHECK(takes_faults_of_kernels());
     device_ = std::make_shared<FaultyDevice>(faults);
   } else if (has_kernels(faults_)) {
     device_ = std::make_shared<sim::CpuDevice>();

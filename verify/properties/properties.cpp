@@ -481,7 +481,7 @@ const std::vector<Property>& all_properties() {
 const Property& property_named(const std::string& name) {
   const auto& all = all_properties();
   const auto found = std::ranges::find_if(all, [&](const Property& p) { return name == p.name; });
-  CHECK(found != all.end());
+  SIM_CHECK(found != all.end());
   return *found;
 }
 

@@ -148,7 +148,7 @@ class CallCounter {
 RunDumpWriter::RunDumpWriter(const sim::Layout& layout, const sim::RunReport& run,
                              const sim::RunTimeline& timeline, std::int64_t most_calls)
     : layout_(layout), run_(run), timeline_(timeline), most_calls_(most_calls) {
-  CHECK(timeline.calls.size() == run.ranks.size());
+  SIM_CHECK(timeline.calls.size() == run.ranks.size());
   std::vector<int> ranks(static_cast<std::size_t>(layout.grid_size));
   std::iota(ranks.begin(), ranks.end(), layout.first_rank);
   std::set<std::pair<int, std::string>> made;  // in the order of new_group calls: index, kind

@@ -94,7 +94,7 @@ struct ScaledDifference {
 template <typename Scalar>
 void scaled_differences(const Number<Scalar>& number, const Scalar* x, Eigen::Index n,
                         const ScaledDifference<Scalar>& scaled, Scalar* out) {
-  CHECK(scaled.one >= -1 && scaled.one < n);
+  SIM_CHECK(scaled.one >= -1 && scaled.one < n);
   const Eigen::Index before = std::max(scaled.one, Eigen::Index{0});
   over_row<Scalar>([&] {
     for (Eigen::Index i = 0; i < before; ++i) out[i] = scaled.of(number, x[i]);

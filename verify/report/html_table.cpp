@@ -48,11 +48,11 @@ bool sorts(const HtmlColumn& column) { return column.sorts != Sorts::no; }
 HtmlTable::HtmlTable(std::string name, std::vector<HtmlColumn> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {
   const auto sorting = std::ranges::count_if(columns_, sorts);
-  CHECK(static_cast<std::size_t>(sorting) <= kMostSortingColumns);
+  SIM_CHECK(static_cast<std::size_t>(sorting) <= kMostSortingColumns);
 }
 
 void HtmlTable::add(std::vector<HtmlCell> cells) {
-  CHECK(cells.size() == columns_.size());
+  SIM_CHECK(cells.size() == columns_.size());
   rows_.push_back(std::move(cells));
 }
 

@@ -225,7 +225,7 @@ sim::NamedSchedule named_schedule(std::string_view word, bool has_chunks) {
   const std::string_view name = word == "1f1b" && has_chunks ? "interleaved" : word;
   const auto all = sim::all_schedules();
   const auto found = std::ranges::find(all, name, &sim::NamedSchedule::name);
-  CHECK(found != all.end());
+  SIM_CHECK(found != all.end());
   return *found;
 }
 

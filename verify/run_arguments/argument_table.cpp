@@ -25,7 +25,7 @@ constexpr std::string_view kPurposes =
 template <typename Value>
 Value known(const std::map<std::string_view, Value>& words, const std::string& word) {
   const auto found = words.find(word);
-  CHECK(found != words.end());
+  SIM_CHECK(found != words.end());
   return found->second;
 }
 
@@ -76,22 +76,22 @@ const ArgumentRow& row_or_empty(std::string_view name) {
 std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::string_view purposes) {
   std::map<std::string, ArgumentRow> of_purpose;
   for (const TextRow& cells : rows_of_table(purposes))
-    CHECK(of_purpose.emplace(cells.at(0), row_of_purpose(cells)).second);
+    SIM_CHECK(of_purpose.emplace(cells.at(0), row_of_purpose(cells)).second);
   std::vector<ArgumentRow> rows;
   std::set<std::string> names;
   for (const TextRow& cells : rows_of_table(arguments)) {
     const auto purpose = of_purpose.find(cells.at(1));
-    CHECK(purpose != of_purpose.end());
+    SIM_CHECK(purpose != of_purpose.end());
     ArgumentRow row = purpose->second;
     row.spelling = cells.at(0);
     take_words(cells.at(2), row);
     row.in_log_if_absent = cells.at(3) == "-" ? "" : cells.at(3);
     row.names_in_logs = words_of_cell(cells.at(4));
-    CHECK(names.insert(run_argument_name(row.spelling)).second);
+    SIM_CHECK(names.insert(run_argument_name(row.spelling)).second);
     rows.push_back(std::move(row));
   }
   for (const auto& [purpose, row] : of_purpose)
-    CHECK(std::ranges::all_of(
+    SIM_CHECK(std::ranges::all_of(
         row.only_with, [&](const std::string& one) { return names.contains(one.substr(0, one.find('='))); }));
   return rows;
 }

@@ -49,7 +49,7 @@ struct ArgumentRow {
 };
 
 /// Reads the text of both tables. A row with another number of cells than the first one, a word that is not
-/// known and a name that stands twice are mistakes of this project (CHECK).
+/// known and a name that stands twice are mistakes of this project (SIM_CHECK).
 std::vector<ArgumentRow> read_argument_rows(std::string_view arguments, std::string_view purposes);
 
 /// Returns the row of an argument; null where the table has no such name.

@@ -35,7 +35,7 @@ const std::vector<DialectRow>& dialect_rows() {
       all.push_back(
           {cells[0], run_argument_name(cells[1]), words_of_cell(cells[2]), cells[3] == "-" ? "" : cells[3]});
       for (const std::string& argument : all.back().arguments)
-        CHECK(find_argument(argument.substr(0, argument.find('='))) != nullptr);
+        SIM_CHECK(find_argument(argument.substr(0, argument.find('='))) != nullptr);
     }
     return all;
   }();

@@ -41,7 +41,7 @@ class CallClock {
       case Operation::all_to_all_uneven:
         return latency + exchange(bytes / n, links);
       default:
-        CHECK(false);
+        SIM_CHECK(false);
     }
     return 0;
   }
@@ -126,7 +126,7 @@ std::size_t traffic_of_kind(std::string_view kind) {
       {"tp-ep", "ep"}, {"pp", "pp"},       {"embd", "pp"},     {"dp-cp", "dp"}, {"dp", "dp"},
       {"edp", "dp"},   {"tp-dp-cp", "dp"}, {"tp-ep-pp", "dp"}, {"mp", "dp"},    {"intra-dist-opt", "dp"}};
   const auto row = std::ranges::find(kRows, kind, &Row::kind);
-  CHECK(row != std::end(kRows));
+  SIM_CHECK(row != std::end(kRows));
   return static_cast<std::size_t>(std::ranges::find(kTrafficNames, row->name) - kTrafficNames.begin());
 }
 

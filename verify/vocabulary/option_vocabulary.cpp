@@ -37,7 +37,7 @@ Reader readers_in(const std::string& cell, const std::vector<ReaderName>& names)
   for (const std::string& word : words_of_cell(cell)) {
     if (word == "everybody") return kEverybody;
     const auto found = std::ranges::find(names, word, &ReaderName::word);
-    CHECK(found != names.end());
+    SIM_CHECK(found != names.end());
     readers = readers | found->reader;
   }
   return readers;
@@ -63,13 +63,14 @@ OptionKind kind_of(const std::string& word) {
   static constexpr std::string_view kKinds[] = {"size",   "count", "number", "numbers", "flag",
                                                 "choice", "text",  "texts",  "pair",    "words"};
   const auto* found = std::ranges::find(kKinds, word);
-  CHECK(found != std::end(kKinds));
+  SIM_CHECK(found != std::end(kKinds));
   return static_cast<OptionKind>(found - std::begin(kKinds));
 }
 
 void take_mark(const std::string& mark, OptionInfo& option) {
   constexpr std::string_view kBeside = "beside-", kRules = "-rules";
-  CHECK(mark == "virtual" || mark == "replay-only" || mark.starts_with(kBeside) || mark.ends_with(kRules));
+  SIM_CHECK(mark == "virtual" || mark == "replay-only" || mark.starts_with(kBeside) ||
+            mark.ends_with(kRules));
   if (mark == "virtual") option.needs_virtual_ranks = true;
   if (mark == "replay-only") option.backend_commands = Reader::replay;
   if (mark.starts_with(kBeside)) option.backend_beside = mark.substr(kBeside.size());
@@ -85,14 +86,14 @@ OptionInfo option_of(const TextRow& row) {
                     .help = row.at(8),
                     .value = text_of_cell(row.at(6)),
                     .choices = words_of_cell(row.at(5))};
-  CHECK(std::ranges::count(option_sections(), option.section, &OptionSection::name) == 1);
+  SIM_CHECK(std::ranges::count(option_sections(), option.section, &OptionSection::name) == 1);
   for (const std::string& mark : words_of_cell(row.at(7))) take_mark(mark, option);
   return option;
 }
 
 /// Adds what the option before a row means to some of its readers.
 void add_meaning(const TextRow& row, std::vector<OptionInfo>& options) {
-  CHECK(!options.empty() && options.back().name == row.at(0));
+  SIM_CHECK(!options.empty() && options.back().name == row.at(0));
   options.back().meanings.push_back({.readers = readers_of(row.at(3)),
                                      .fallback = text_of_cell(row.at(4)),
                                      .help = row.at(8),
@@ -182,7 +183,7 @@ const OptionInfo* find_option(const std::string& name) {
 
 const OptionInfo& option_named(const std::string& name) {
   const OptionInfo* option = find_option(name);
-  CHECK(option != nullptr);
+  SIM_CHECK(option != nullptr);
   return *option;
 }
 

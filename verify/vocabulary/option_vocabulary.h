@@ -7,7 +7,7 @@
 /// the command line.
 ///
 /// Errors  option_without_effect: an option given to a command or backend that does not read it. A row that
-///         cannot be read breaks an invariant (CHECK).
+///         cannot be read breaks an invariant (SIM_CHECK).
 
 #include <cstdint>
 #include <string>

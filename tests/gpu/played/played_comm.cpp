@@ -99,7 +99,7 @@ void PlayedComm::give(const std::vector<const NcclRequest*>& given, int place) c
       std::memcpy(own.to, given[static_cast<std::size_t>(given.front()->peer)]->from, bytes_of(own));
       return;
     default:
-      CHECK(false);
+      SIM_CHECK(false);
   }
 }
 

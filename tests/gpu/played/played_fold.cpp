@@ -99,7 +99,7 @@ void play_fold(const std::vector<const NcclRequest*>& members, int to, bool by_r
     default:
       break;
   }
-  CHECK(false);
+  SIM_CHECK(false);
 }
 
 }  // namespace test

@@ -88,7 +88,7 @@ class Here {
       case PlayedWord::done:
         for (const Target& target : of.targets.front()) {
           const sim::Bytes bytes = body.bytes();
-          CHECK(bytes.size() == target.bytes);
+          SIM_CHECK(bytes.size() == target.bytes);
           if (!bytes.empty()) std::memcpy(target.to, bytes.data(), bytes.size());
         }
         of.targets.pop_front();
@@ -104,9 +104,9 @@ class Here {
         if (const std::string words = body.text(); of.failed.empty()) of.failed = words;
         break;
       default:
-        CHECK(false && "a word of a process's own");
+        SIM_CHECK(false && "a word of a process's own");
     }
-    CHECK(body.is_whole());
+    SIM_CHECK(body.is_whole());
   }
 
   PlayedConnection connection_;
@@ -200,7 +200,7 @@ class Link : public gpu::NcclLink {
   void check_ready(const char* call) const {
     const NcclState state = own().state();
     if (state.kind == NcclState::Kind::failed) gpu::refuse_nccl(call, state.words);
-    CHECK(state.kind == NcclState::Kind::ready && !own().is_closing);
+    SIM_CHECK(state.kind == NcclState::Kind::ready && !own().is_closing);
   }
 
   std::shared_ptr<Here> here_;

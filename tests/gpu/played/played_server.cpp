@@ -15,7 +15,7 @@ using gpu::NcclRequest;
 
 Socket listener() {
   Socket listening = listen_at(0);
-  CHECK(listening.is_open());
+  SIM_CHECK(listening.is_open());
   return listening;
 }
 
@@ -77,7 +77,7 @@ void PlayedServer::hear(Process& process, const PlayedMessage& message) {
   if (message.word == PlayedWord::hello) return hear_hello(process, body);
   const auto found = process.links.find(message.link);
   if (found == process.links.end() && message.word == PlayedWord::leave) return;  // the link was never made
-  CHECK(found != process.links.end());
+  SIM_CHECK(found != process.links.end());
   Link& link = found->second;
   Comm& comm = *link.comm;
   switch (message.word) {
@@ -105,7 +105,7 @@ void PlayedServer::hear(Process& process, const PlayedMessage& message) {
       link.is_closed = true;
       return fail(comm, fmt::format("rank {} has aborted", process.rank));
     default:
-      CHECK(false && "a word of the server's own");
+      SIM_CHECK(false && "a word of the server's own");
   }
 }
 
@@ -113,7 +113,7 @@ void PlayedServer::hear_hello(Process& process, sim::ByteReader& body) {
   process.rank = static_cast<int>(body.number(4));
   const auto size = static_cast<std::size_t>(body.number(4));
   process.gpu = body.text();
-  CHECK(body.is_whole());
+  SIM_CHECK(body.is_whole());
   const auto come =
       std::count_if(processes_.begin(), processes_.end(), [](const Process& one) { return one.rank >= 0; });
   if (static_cast<std::size_t>(come) == size) begin_world();
@@ -171,7 +171,7 @@ void PlayedServer::hear_put(Link& link, sim::ByteReader& body) {
     if (request.operation == NcclOperation::send) comm.sends.emplace(link.place, peer);
     if (request.operation == NcclOperation::recv) comm.receives.emplace(peer, link.place);
   }
-  CHECK(body.is_whole());
+  SIM_CHECK(body.is_whole());
   take_groups(comm);
   comm.matched->put(link.place, group.requests);
   give_results(comm);
@@ -215,7 +215,7 @@ void PlayedServer::end_splits(Comm& comm) {
       const std::optional<std::uint32_t> number = link->splits.front();
       link->splits.pop_front();
       const PlayedComm::Child& child = comm.matched->child(comm.splits_over, link->place);
-      CHECK(number.has_value() == (child.comm != nullptr));
+      SIM_CHECK(number.has_value() == (child.comm != nullptr));
       if (number) {
         Comm*& part = parts[child.comm->rank_at(0)];
         if (part == nullptr) {
