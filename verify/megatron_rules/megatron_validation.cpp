@@ -225,7 +225,7 @@ void refuse_words_of(const RunArgument& argument) {
     refuse_by("flag_with_value", option, fmt::format("'{}'", sim::printable_text(argument.values.front())),
               argument.line);
   if (takes_words && argument.values.empty())
-    refuse_by("value_missing", option, "no word behind it", argument.line);
+    refuse_by("value_missing", option, "no word after it", argument.line);
   if (shape == ArgumentShape::value) refuse_further_values(option, argument);
   if (shape == ArgumentShape::list) refuse_commas(option, argument);
 }
@@ -432,7 +432,7 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
   for (const sim::Refusal& one : refusals.all())
     if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));
   if (told.empty()) return {};
-  return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
+  return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay reports the numbers and "
                                            "what to try",
                                            first_names(told, kMostTold))}};
 }

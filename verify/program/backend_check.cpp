@@ -181,7 +181,7 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   if (kind.ranks_are_processes)
     require_several_processes(
         choice, call.called,
-        "on this backend each process is a rank, and one rank alone makes no collective calls");
+        "on this backend each process is a rank, and a single rank makes no collective calls");
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
       open_backend({choice, configuration_of(call.line, cases)}, call.backends, call.output.err);

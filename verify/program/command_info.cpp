@@ -102,7 +102,7 @@ const ProgramInfo& shardproof_program() {
       .has_pages = true,
       .closing =
           "The script ./shardproof of a checkout has four more commands: test, benchmarks, format and lint. "
-          "README.md and the README.md of every folder are the manuals."};
+          "Every folder has a README.md, and verify/glossary.md explains the words."};
   return program;
 }
 

@@ -102,7 +102,7 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
                                   .option = path,
                                   .numbers = "it needs more memory than this process can get",
                                   .rule = "the tensors of all ranks fit into memory",
-                                  .hint = "replay it alone, with fewer ranks, or with shorter sequences"};
+                                  .hint = "replay only this one, with fewer ranks, or with shorter sequences"};
   }
   return report;
 }

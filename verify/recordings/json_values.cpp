@@ -63,7 +63,7 @@ class JsonReader {
       while (!open_.empty() && ends_behind_value()) close();
     } while (!open_.empty());
     while (next_ < bytes_.size() && is_json_blank(bytes_[next_])) ++next_;
-    if (next_ < bytes_.size()) refuse_text("behind the end of the document");
+    if (next_ < bytes_.size()) refuse_text("after the end of the document");
   }
 
   /// Reads a scalar, an empty container or the beginning of a container. Returns whether an element of a new

@@ -111,7 +111,7 @@ Bound bound_of(const std::vector<ScenarioReport>& reports) {
   } else {
     add("training", "trainings of shardproof, reduced as their rows say");
   }
-  if (bound.ran.empty()) bound.ran.emplace_back("no rank: the layout alone was proved");
+  if (bound.ran.empty()) bound.ran.emplace_back("no rank: only the layout was proved");
   return bound;
 }
 

@@ -397,7 +397,7 @@ void LaunchChoice::refuse_no_launch(int line_of_exit) const {
     const Unresolved& last = not_known_.back();
     refuse_by("run_without_arguments/command", place_of_line(last.line),
               sim::printable_text(last.text.substr(0, 100)), last.reason,
-              last.variable.empty() ? "the command line alone, as a text file"
+              last.variable.empty() ? "only the command line, as a text file"
                                     : fmt::format("--set {}=VALUE", last.variable));
   }
   std::vector<std::string> names;

@@ -885,7 +885,7 @@ class ScriptReader {
 };
 
 constexpr const char* kEndsAsOnWindows =
-    "the lines end as on Windows (CR LF), which is read here as LF alone; bash takes the CR for a part of "
+    "the lines end as on Windows (CR LF), which is read here as LF; bash takes the CR for a part of "
     "the last "
     "word of its line, and a '\\' before it joins no lines: `dos2unix` mends the file";
 

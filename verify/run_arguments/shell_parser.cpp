@@ -705,7 +705,7 @@ class Parser {
       } while (takes("|"));
       if (!takes(")")) expect(kCase, kCase.last, choice.line);
       choice.lists.push_back(list());
-      if (peek() == ')') refuse(line_, "a pattern of a `case` behind commands that do not end with `;;`");
+      if (peek() == ')') refuse(line_, "a pattern of a `case` after commands that do not end with `;;`");
       for (const std::string_view ending : {";;&", ";;", ";&"})
         if (pattern.ending.empty() && takes(ending)) pattern.ending = ending;
       if (pattern.ending.empty()) break;

@@ -180,7 +180,7 @@ void take_rest(const std::vector<std::string>& words, const std::string& help, C
     return;
   }
   if (line.settings.has("command"))
-    refuse_by("missing_value", "--command", "words behind '--' are given, too", help);
+    refuse_by("missing_value", "--command", "words after '--' are given, too", help);
   line.settings.append("command", {text_of_command(words)});
 }
 
@@ -243,7 +243,7 @@ void add_given(const std::string& name, const std::vector<std::string>& values, 
     // Boost takes a following option as the value. A word with a blank is none: "--num-layers 32 --bf16".
     if (!value.starts_with("--") || value.find(' ') != std::string::npos) continue;
     refuse_by("missing_value", "--" + name, fmt::format("'{}' follows instead of a value{}", value, where),
-              name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
+              name == "command" ? "the command line of the run after '--', as in: -- --bf16"
                                 : fmt::format("a value after --{}", name));
   }
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
