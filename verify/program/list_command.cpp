@@ -61,7 +61,8 @@ std::string list_text(const std::vector<Scenario>& scenarios) {
   for (const auto& one : all_cases()) cases.push_back(one->name());
   const std::vector<std::string> kinds = sim::all_kind_names();
   const std::string counts = fmt::format(
-      "{} scenarios, {} checks of replay, {} programs, {} properties, {} faults, {} cases, {} kinds of groups",
+      "{} scenarios, {} checks of replay, {} programs, {} properties, {} faults, {} cases, {} kinds of "
+      "groups",
       scenarios.size(), replay_checks().size(), planted_programs().size(), all_properties().size(),
       fault_table().size(), cases.size(), kinds.size());
   return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n\n{}\n", files.text(),
