@@ -70,7 +70,8 @@ std::vector<std::string> shown_files() {
   for (const char* folder : {"tests/example", "tests/outside"}) {
     const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
     for (const auto& entry : std::filesystem::directory_iterator(root / folder))
-      texts.push_back(file_text(std::filesystem::relative(entry.path(), root).string()));
+      if (entry.is_regular_file())
+        texts.push_back(file_text(std::filesystem::relative(entry.path(), root).string()));
   }
   return texts;
 }

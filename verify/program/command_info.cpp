@@ -34,7 +34,7 @@ const std::vector<CommandCode>& command_codes() {
       {kOwn, "replay", Reader::replay, run_replay},
       {kOwn, "groups", Reader::groups, run_groups},
       {kOwn, "layers", Reader::layers, run_layers},
-      {kOwn, "schedule", Reader::schedule, run_schedule},
+      {kOwn, "schedule", Reader::schedule | Reader::estimated_schedule, run_schedule},
       {kOwn, "shards", Reader::shards, run_shards},
       {kOwn, "memory", Reader::memory, run_memory},
       {kOwn, "check", Reader::check, run_check},

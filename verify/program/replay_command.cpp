@@ -98,11 +98,12 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
-    report.refusal = sim::Refusal{.code = "out_of_memory",
-                                  .option = path,
-                                  .numbers = "it needs more memory than this process can get",
-                                  .rule = "the tensors of all ranks fit into memory",
-                                  .hint = "replay only this one, with fewer ranks, or with shorter sequences"};
+    report.refusal =
+        sim::Refusal{.code = "out_of_memory",
+                     .option = path,
+                     .numbers = "it needs more memory than this process can get",
+                     .rule = "the tensors of all ranks fit into memory",
+                     .hint = "replay only this one, with fewer ranks, or with shorter sequences"};
   }
   return report;
 }
@@ -184,6 +185,7 @@ void write_result(const Call& call, const std::vector<ScenarioReport>& reports, 
   }
   for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);
   output.out << replay_summary_text(reports, colour);
+  write_annotations(call.line, suites_of(reports), output.out);
   files.write(reports);
 }
 

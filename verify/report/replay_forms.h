@@ -14,6 +14,7 @@
 #include "sim/layout/node_placement.h"
 #include "verify/memory/model_memory.h"
 #include "verify/output/json.h"
+#include "verify/output/outcomes.h"
 #include "verify/replay/scenario_report.h"
 
 namespace verify {
@@ -45,10 +46,11 @@ inline constexpr int kMostDrawnRanks = 512;
 /// the colour of its tp group.
 std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& nodes);
 
-/// Returns the JUnit XML for build servers, as Jenkins and GitLab read it. Each scenario is a testsuite, and
-/// each check is a testcase. A check that does not hold is a failure. A refusal is an error, and so are the
+/// Returns the outcomes for build servers. Each scenario is a testsuite, and each check is a testcase. A check that does not hold is a failure. A refusal is an error, and so are the
 /// findings of a scenario that expects none. A testcase has the seconds that its check took, where the report
 /// has them (ScenarioReport::seconds); a check that takes no time worth a measurement has 0.
+std::vector<OutcomeSuite> suites_of(const std::vector<ScenarioReport>& reports);
+/// Returns them as JUnit XML, as Jenkins and GitLab read it.
 std::string report_junit(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
 // The Chrome trace event format (JSON object format), which Perfetto (ui.perfetto.dev) and chrome://tracing
