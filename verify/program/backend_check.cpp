@@ -54,6 +54,7 @@ std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend&
 std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinProgram>& programs,
                                        Output output) {
   output.progress = output.progress && backend.rank() == 0;
+  output.lines = output.lines && backend.rank() == 0;
   Progress progress(output, "runs");
   return run_twins(backend, programs, [&](std::size_t done, const std::string& row) {
     progress.step(done, programs.size(), row);

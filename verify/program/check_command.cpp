@@ -290,6 +290,7 @@ struct Ended {
 Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector<CampaignRow>& rows,
                         Output output) {
   output.progress = output.progress && backend.rank() == 0;
+  output.lines = output.lines && backend.rank() == 0;
   InterruptibleWork work(output, "runs");
   const GoesOn goes_on = shown_by(work, spread.request, rows.size());
   Ended ended;

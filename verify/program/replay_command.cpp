@@ -219,7 +219,9 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
 /// this returns.
 BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario, const KeepRun& keep) {
   Stopwatch watch;
-  Progress progress(call.output, "steps");
+  Output output = call.output;
+  output.lines = false;  // of all processes
+  Progress progress(output, "steps");
   BackendReplay replayed = replay_on_backend(
       scenario, call.backends, call.output.err,
       [&](const ReplayStep& step) {

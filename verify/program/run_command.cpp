@@ -30,7 +30,8 @@ class RanksOutput {
  public:
   explicit RanksOutput(const Call& call)
       : output_(call.output), as_json_(asks_for_json(call.line)), progress_(call.output, "calls") {
-    if (output_.progress) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+    if (output_.progress || output_.lines)
+      ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
   }
 
   void print(const GuestLine& line) { print("", line); }

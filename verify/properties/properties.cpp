@@ -39,7 +39,11 @@ std::optional<Judgement> unfit(const sim::RunReport& report, const std::vector<C
 // ---- comparison with the reference
 
 std::string shown(double value) { return fmt::format("{:.9g}", value); }
-std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
+/// Equal residues are those of a small whole number, which is shown once.
+std::string shown(const sim::Field& value) {
+  const bool are_equal = std::ranges::count(value.residues, value.residues[0]) == sim::kFieldLevels;
+  return are_equal ? fmt::format("{}", value.residues[0]) : fmt::format("{}", fmt::join(value.residues, " "));
+}
 
 /// Whether two elements have the same residues on all levels that are live in both, of which there is one.
 bool are_equal_where_live(const sim::Field& a, const sim::Field& b) {
