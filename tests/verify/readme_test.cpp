@@ -146,6 +146,19 @@ TEST(Readme, TheGlossaryHasEveryKindOfGroupAndProperty) {
   EXPECT_GE(std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with("| "); }), 40);
 }
 
+TEST(Readme, TheManualOfLayoutsSaysWhatGroupsSend) {
+  const auto words = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("\\s+"), " ");
+  };
+  const std::string manual = words(file_text("sim/layout/README.md"));
+  for (const std::string& row : lines_of(file_text("verify/report/group_kinds.tsv"))) {
+    const std::size_t tab = row.find('\t');
+    if (row.starts_with("#") || row.starts_with("kind\t")) continue;
+    EXPECT_NE(manual.find("- `" + row.substr(0, tab) + "`: " + row.substr(tab + 1)), std::string::npos)
+        << row;
+  }
+}
+
 TEST(Readme, TheComparisonSeesADifference) {
   EXPECT_TRUE(agrees({"a", "...", "c"}, {"a", "b", "b", "c"}));
   EXPECT_FALSE(agrees({"a", "...", "c"}, {"a", "b", "d"}));
