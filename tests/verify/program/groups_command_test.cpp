@@ -1,6 +1,7 @@
 // Proves what the commands groups, layers and list print, as text and as JSON, and how the program takes
 // its words and scenarios.
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>

@@ -47,4 +47,17 @@ TEST(Shards, AScenarioGivesItsModel) {
   EXPECT_EQ(document["param_index"].size(), 24U * 12 + 4);
 }
 
+TEST(ShardsPage, DrawsBucketsAndOwners) {
+  const test::TemporaryFile page("shards.html", "");
+  const test::RunResult result = test::run(
+      "shards --param-sizes 70,50,200 --data-parallel-size 4 --bucket-size 150 --report " + page.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ostringstream text;
+  text << std::ifstream(page.path()).rdbuf();
+  const std::string html = text.str();
+  EXPECT_NE(html.find("Bucket 1: elements 256 to 512, 122 of padding"), std::string::npos) << html;
+  EXPECT_NE(html.find("<title>2: elements 0 to 200</title>"), std::string::npos);
+  EXPECT_NE(html.find("<title>rank 3 owns elements 448 to 512</title>"), std::string::npos);
+}
+
 }  // namespace
