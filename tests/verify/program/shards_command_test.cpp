@@ -1,8 +1,10 @@
 // Proves that the command shards takes the shape of a model, and lays out the parameters of a GPT in the
 // order of the model.
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/support/run.h"
 
