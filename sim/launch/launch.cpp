@@ -49,7 +49,7 @@ struct List {
   }
 };
 
-/// Takes what is left of a bracket behind its opening sign. Returns the first number in it.
+/// Takes what is left of a bracket after its opening sign. Returns the first number in it.
 std::string take_bracket(List& list) {
   std::string first;
   do {

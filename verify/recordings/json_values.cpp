@@ -55,7 +55,7 @@ class JsonReader {
     std::size_t first;  // of its elements on the stack
   };
 
-  /// Reads values, and the signs behind them, until the outermost value is complete.
+  /// Reads values, and the signs after them, until the outermost value is complete.
   void read_all() {
     do {
       if (!open_.empty() && open_.back().container.is(ValueKind::dict)) read_key();
@@ -81,7 +81,7 @@ class JsonReader {
     return false;
   }
 
-  /// Reads what stands behind an element: the end of its container, or a comma.
+  /// Reads what stands after an element: the end of its container, or a comma.
   bool ends_behind_value() {
     const char sign = sign_here();
     const bool ends = sign == (open_.back().container.is(ValueKind::dict) ? '}' : ']');

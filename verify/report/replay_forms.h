@@ -38,7 +38,7 @@ Json memory_stages_json(const MemoryReport& memory);
 /// `command` is the one that has made the reports.
 std::string report_html(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
-/// All ranks of a world of up to so many are drawn; of a larger world the first nodes, and a sentence says
+/// All ranks of a world of up to this many are drawn; of a larger world the first nodes, and a sentence says
 /// so.
 inline constexpr int kMostDrawnRanks = 512;
 
@@ -65,7 +65,7 @@ std::string report_junit(const std::vector<ScenarioReport>& reports, std::string
 //         that fit into its share, whole pipelines first. "otherData" says how many ranks are shown, and what
 //         the units cost.
 
-/// A file of so many slices has about 40 MB.
+/// A file of this many slices has about 40 MB.
 inline constexpr std::size_t kMostTracedSlices = 150'000;
 
 std::string trace_json(const std::vector<ScenarioReport>& reports);
