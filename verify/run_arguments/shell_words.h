@@ -41,8 +41,7 @@ struct ShellPart {
   char elements = '\0';                    // '@' of ${NAME[@]} and $@, '*' of ${NAME[*]} and $*
   bool replaces_empty = false;             // ${NAME:-word} and its like; not ${NAME-word}
   std::shared_ptr<const ShellWord> index;  // of ${NAME[index]}; null: none
-  std::string
-      change;  // - = + ? # ## % %% / // /# /% ^ ^^ , ,, : after the name, "length" of ${#NAME}, or ""
+  std::string change;  // - = + ? # ## % %% / // /# /% ^ ^^ , ,, : after the name, "length" of ${#NAME}, or ""
   std::shared_ptr<const ShellWord> word;    // after the change, or the expression
   std::shared_ptr<const ShellWord> second;  // the word after a pattern, or the length of a slice; null: none
   std::shared_ptr<const ShellList> commands;
