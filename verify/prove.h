@@ -11,7 +11,7 @@
 ///
 ///   PROGRAM [check]      Proves every property of every case, over random worlds and shapes. A failure is
 ///                        shrunk, explained, and written as a scenario. Options: --case, --property, --dtype,
-///                        --runs, --seed, --max-world, --threads; under mpirun --spread mpi
+///                        --runs, --seed, --max-world, --threads, --junit; under mpirun --spread mpi
 ///                        (check_command.cpp) or --backend mpi (backend_check.h), --deadline.
 ///                        A case is called on several threads at once, and must not keep anything between
 ///                        its calls.

@@ -6,7 +6,7 @@
 /// Exact   64-bit FNV-1a over words of eight bytes, lowest byte first. After each word the upper half of
 ///         the hash is folded into the lower half. Bytes of four words and more are cut into four equal
 ///         runs of whole words, and each run has a hash of its own, since the steps of one hash wait for
-///         each other; then the four hashes are added as words, and the words and bytes behind the runs
+///         each other; then the four hashes are added as words, and the words and bytes after the runs
 ///         one by one.
 /// Source  the Fowler-Noll-Vo hash, FNV-1a.
 

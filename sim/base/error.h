@@ -1,6 +1,6 @@
 #pragma once
 
-/// A refusal: the reason why bad input stops a piece of work, told so that the reader can act on it.
+/// A refusal: the reason why bad input stops a piece of work, with what the reader can do about it.
 ///
 /// A refusal names the option, the numbers, the rule they break, and what to try. It is thrown before
 /// anything is built, so a refused layout leaves nothing half made.

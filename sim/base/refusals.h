@@ -32,7 +32,7 @@ class SeveralRefused : public Error {
 /// Returns the refusals that follow the first one of an error; most errors have none.
 std::vector<Refusal> further_refusals(const Error& error);
 
-/// Does a piece of work. Its refusals are thrown as `named` returns them, with the options of the user.
+/// Runs `work`. Its refusals are thrown as `named` returns them, with the options of the user.
 template <typename Work, typename Named>
 auto with_refusals_named(const Work& work, const Named& named) {
   try {
@@ -46,7 +46,7 @@ auto with_refusals_named(const Work& work, const Named& named) {
 
 class Refusals {
  public:
-  /// Does a piece of work. If it is refused, the refusal is kept, and the next piece can be tried. Returns
+  /// Runs `work`. If it is refused, the refusal is kept, and the next piece can be tried. Returns
   /// whether the work was done.
   template <typename Work>
   bool keep(const Work& work) {

@@ -133,7 +133,7 @@ class BlockList {
 
   std::vector<std::unique_ptr<Block, GiveBack>> blocks_;
   Block* last_ = nullptr;            // the last block
-  std::size_t begin_ = 0, end_ = 0;  // places of the first element and behind the last one
+  std::size_t begin_ = 0, end_ = 0;  // places of the first element and after the last one
 };
 
 }  // namespace sim

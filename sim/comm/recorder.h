@@ -150,8 +150,8 @@ class Recorder {
   void fold_earlier();
 
   // What every call reads comes first, on few lines of the cache.
-  std::size_t wanted_room_;           // with so many records, the earlier ones are folded
-  std::size_t room_;                  // the same, or fewer: with so many records, the rank is at its limit
+  std::size_t wanted_room_;           // with this many records, the earlier ones are folded
+  std::size_t room_;                  // the same, or fewer: with this many records, the rank is at its limit
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   CallLog calls_;
   FoldedCalls folded_;

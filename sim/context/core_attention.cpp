@@ -40,8 +40,8 @@ void require_no_window(const CoreAttentionConfig& config, const SequenceCut& cut
           .option = config.name,
           .numbers = fmt::format("a window of {} tokens before each, {}, {} context-parallel ranks",
                                  config.keys.window, name_of(type), cut.ranks()),
-          .rule = "Transformer Engine has a sliding window over context-parallel ranks with all_gather and "
-                  "a2a alone",
+          .rule = "Transformer Engine has a sliding window over context-parallel ranks only with all_gather "
+                  "and a2a",
           .hint = "--cp-comm-type a2a or all_gather"});
 }
 

@@ -7,7 +7,7 @@
 ///         document is one of the packed row: the tokens then take their places in that row.
 /// Calls   none.
 /// Exact   Where all documents divide by 2 cp, the positions are those of SequenceCut. Elsewhere a local
-///         length is rounded down as Megatron does it, tokens behind the last document count on from it, and
+///         length is rounded down as Megatron does it, tokens after the last document count on from it, and
 ///         all rows are clamped to the table. Such tokens are padding: Megatron masks what becomes of them.
 /// Source  Megatron-LM, core/models/common/embeddings/rope_utils.py.
 

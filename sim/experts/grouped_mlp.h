@@ -8,7 +8,7 @@
 ///         (or twice as many) and [H]. output [R, H]: with etp above 1 each rank has a term of the sum.
 /// Calls   none. The sum over etp is the dispatcher's.
 /// Errors  moe_sizes: H or F below 1; moe_ffn_etp_div: F is not a multiple of etp; moe_bias_etp: experts with
-///         biases are not cut over etp. All that is wrong is told at once.
+///         biases are not cut over etp. All problems are reported together.
 /// Exact   Each expert multiplies its own rows only. An expert without rows has a gradient of zero. The
 ///         parameters of expert e have the same initial values on every layout.
 /// Source  Megatron-LM, moe/experts.py: SequentialMLP; DistributedDataParallel reduces their gradients over

@@ -8,7 +8,7 @@
 /// Calls   forward: those of SharedExperts, of TopKRouter and of the dispatcher, in this order. backward:
 ///         their conjugates, those of SharedExperts last.
 /// Errors  moe_tp_needs_sp: tp above 1 without sequence parallelism, where every rank would route the same
-///         tokens; those of its parts. All that is wrong is told at once.
+///         tokens; those of its parts. All problems are reported together.
 /// Exact   The output of a token is the sum of its experts' outputs, each with its probability, and then of
 ///         the shared experts' output. Which experts a token chooses depends on its own hidden state alone,
 ///         unless a capacity drops tokens, which depends on the tokens of this rank.

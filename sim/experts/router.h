@@ -47,7 +47,7 @@ struct TopKRouterConfig {
   Initial initial = {};
 };
 
-/// What a router is told of a microbatch.
+/// What a router knows of a microbatch.
 struct RouterBatch {
   std::int64_t batch_size = 1;
   PaddingMask padding = {};
@@ -56,7 +56,7 @@ struct RouterBatch {
   bool counts = true;
 };
 
-/// Refuses a configuration that no router can have; all that is wrong is told at once.
+/// Refuses an invalid configuration; all problems are reported together.
 void require_router(const TopKRouterConfig& config);
 
 class TopKRouter {

@@ -38,7 +38,7 @@ RowOrder order_of(const RoutingMap& map, const std::vector<std::vector<std::int6
   return order;
 }
 
-/// Returns the order of so many rows of each expert, whose tokens are not known.
+/// Returns the order of this many rows of each expert, whose tokens are not known.
 RowOrder order_of_counted(const RoutingMap& map, std::vector<std::int64_t> rows_per_expert, Device& device) {
   RowOrder order{.tokens = map.tokens(), .experts = map.experts()};
   order.rows_per_expert = std::move(rows_per_expert);

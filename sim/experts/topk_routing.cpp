@@ -18,7 +18,7 @@ namespace sim {
 
 namespace {
 
-/// Each rule has an option of its own, so that all that are broken are told at once.
+/// Each rule has its own option, so that all broken rules are reported together.
 [[noreturn]] void refuse_routing(std::string option, std::string numbers, const char* rule,
                                  const char* hint) {
   refuse({.code = "topk_routing",

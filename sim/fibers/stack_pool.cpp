@@ -20,7 +20,7 @@ std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)
 constexpr std::size_t kMostInMapping = 16'384;
 
 constexpr std::size_t kLineBytes = 64;
-/// The tops of two stacks that follow one another lie so many lines of a page apart. The number is odd, so
+/// The tops of two stacks that follow one another lie this many lines of a page apart. The number is odd, so
 /// that all the lines come in turn.
 constexpr std::size_t kLinesBetweenTops = 17;
 

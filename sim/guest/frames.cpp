@@ -39,7 +39,7 @@ void Frames::refuse_gone(std::string numbers) const {
           .hint = "see the output of this rank: its process has died, or what it runs has ended it"});
 }
 
-/// Reads until so many bytes are pending.
+/// Reads until this many bytes are pending.
 void Frames::fill(std::size_t wanted) {
   std::array<char, 4096> chunk;
   while (pending_.size() < wanted) {

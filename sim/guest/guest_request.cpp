@@ -149,7 +149,7 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return elements;
 }
 
-/// Returns where a value of so many elements lies; without a place it is the whole itself.
+/// Returns where a value of this many elements lies; without a place it is the whole itself.
 GuestPlace place_of(const Members& request, std::int64_t count) {
   if (!request.has("place")) return {.whole = {count}, .offset = {0}, .shape = {count}};
   const Members members(request.at("place"));

@@ -49,7 +49,7 @@ struct List {
   }
 };
 
-/// Takes what is left of a bracket behind its opening sign. Returns the first number in it.
+/// Takes what is left of a bracket after its opening sign. Returns the first number in it.
 std::string take_bracket(List& list) {
   std::string first;
   do {
@@ -57,7 +57,7 @@ std::string take_bracket(List& list) {
     if (first.empty()) first = from;
     list.require(!list.takes('-') || std::stoi(list.take_number()) >= std::stoi(from), "a range descends");
   } while (list.takes(','));
-  list.require(list.takes(']'), "a bracket does not end behind a number");
+  list.require(list.takes(']'), "a bracket does not end after a number");
   return first;
 }
 
@@ -91,7 +91,7 @@ std::vector<int> expand_tasks_per_node(const std::string& variable, const std::s
     if (list.takes('(')) {
       list.require(list.takes('x'), "a bracket without x");
       nodes = std::stoi(list.take_number());
-      list.require(list.takes(')'), "a bracket does not end behind a number");
+      list.require(list.takes(')'), "a bracket does not end after a number");
     }
     list.require(tasks.size() + static_cast<std::size_t>(nodes) <= kMostNodes, "it has more than 2^20 nodes");
     tasks.insert(tasks.end(), static_cast<std::size_t>(nodes), each);
@@ -354,7 +354,7 @@ std::string text_of(const Launch& launch) {
   const std::string local =
       launch.local ? fmt::format(", local rank {} of {}", launch.local->rank, launch.local->world_size) : "";
   const std::string source =
-      launch.launcher == "none" ? "no launcher found" : fmt::format("told by {}", launch.launcher);
+      launch.launcher == "none" ? "no launcher found" : fmt::format("from {}", launch.launcher);
   const std::string read = launch.read.empty() ? "" : fmt::format(" (read {})", fmt::join(launch.read, ", "));
   const std::string meets =
       launch.world_size == 1 ? ""

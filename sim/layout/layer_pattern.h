@@ -36,7 +36,7 @@ struct LayerPattern {
   bool operator==(const LayerPattern&) const = default;
 };
 
-/// A sliding window of causal attention: a token sees so many before it, and itself.
+/// A sliding window of causal attention: a token sees this many before it, and itself.
 struct AttentionWindow {
   std::int64_t size = -1;                                     // -1: no layer has a window
   std::optional<LayerPattern> attn_skip_freq = std::nullopt;  // nothing: all layers have it

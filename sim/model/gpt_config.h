@@ -122,7 +122,7 @@ struct GptConfig {
   int context_parallel_rank(Rank& rank) const {
     return context_parallel_size == 1 ? 0 : rank.groups.get("cp").rank();
   }
-  /// Which tokens of a sequence each of so many context-parallel ranks has: of each of its documents.
+  /// Which tokens of a sequence each of this many context-parallel ranks has: of each of its documents.
   SequenceCut sequence_cut(int ranks) const {
     return cu_seqlens.empty() ? SequenceCut::of_sequence(seq_length, ranks)
                               : SequenceCut::of_documents(cu_seqlens, {}, ranks);

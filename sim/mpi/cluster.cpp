@@ -55,7 +55,7 @@ void Cluster::require_wire() {
                       .numbers = fmt::format("the launcher says rank {} of {}, and MPI says rank {} of {}",
                                              told.rank, told.world_size, wire_->rank(), wire_->size()),
                       .rule = "the launcher and MPI give a process the same rank and world size",
-                      .hint = "use one launcher: mpirun alone, or srun with its MPI plugin"}),
+                      .hint = "use one launcher: mpirun, or srun with its MPI plugin"}),
       kRefused);
 }
 

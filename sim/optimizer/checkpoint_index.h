@@ -31,7 +31,7 @@ struct CheckpointPiece {
 struct CheckpointTensor {
   DType dtype = DType::f32;
   std::string form;                     // dtype, shape and partition of the whole, as text
-  std::int64_t parts = 1;               // the order of the elements is that of so many parts (part_order.h)
+  std::int64_t parts = 1;               // the order of the elements is that of this many parts (part_order.h)
   std::vector<CheckpointPiece> pieces;  // in the order of their elements
   std::int64_t elements() const { return pieces.empty() ? 0 : pieces.back().range.end; }
   bool operator==(const CheckpointTensor&) const = default;

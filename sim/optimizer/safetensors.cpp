@@ -128,7 +128,7 @@ struct Reader {
     return shape;
   }
 
-  /// Reads an entry whose values begin behind those before it, which end at `end`.
+  /// Reads an entry whose values begin after those before it, which end at `end`.
   SafetensorsIndex::Place tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
     const auto says = [&](const char* rule) { refuse_bytes(file, "tensor " + name, rule); };
     if (!is_entry(entry)) says("a tensor has dtype, shape and two data_offsets");

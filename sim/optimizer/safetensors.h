@@ -53,7 +53,7 @@ bool is_utf8(std::string_view name);
 std::string encoded(const Safetensors& file);
 /// Decodes a file. Messages name it as `name`.
 Safetensors decoded(std::string_view bytes, const std::string& name);
-/// Reads the header of a file of so many bytes from a stream at its begin.
+/// Reads the header of a file of this many bytes from a stream at its begin.
 SafetensorsIndex safetensors_index(std::istream& file, std::uint64_t size, const std::string& name);
 
 }  // namespace sim

@@ -219,7 +219,7 @@ class Clockwork {
       waits +=
           fmt::format("{}rank {}: {}", waits.empty() ? "" : "; ", member, text_of(waiting_message(member)));
     }
-    fault("wait_cycle", std::move(waits), "waits form no cycle, where a send waits for its recv",
+    fault("wait_cycle", std::move(waits), "no cyclic wait: a send waits for its recv",
           "put a send and the recv from the same peer into one batch");
   }
 

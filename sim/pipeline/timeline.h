@@ -31,7 +31,7 @@ struct StepCost {
 struct StepTimes {
   std::function<std::int64_t(int rank, const Step& step)> step;
   std::function<std::int64_t(int from, int to)> message;
-  std::function<std::int64_t(int rank)> end;  // of what a rank does behind its last action
+  std::function<std::int64_t(int rank)> end;  // of what a rank does after its last action
 };
 
 struct TimedStep {
@@ -42,7 +42,7 @@ struct TimedStep {
 
 struct CriticalStep {
   int rank = 0;
-  std::optional<Step> step;   // nothing: what the rank does behind its last action
+  std::optional<Step> step;   // nothing: what the rank does after its last action
   std::int64_t messages = 0;  // the units of the messages that it waits for
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -50,7 +50,7 @@ struct CriticalStep {
 
 struct Timeline {
   std::vector<std::vector<TimedStep>> ranks;
-  std::vector<TimedStep> ends;         // of each rank, behind its last action; their steps are not set
+  std::vector<TimedStep> ends;         // of each rank, after its last action; their steps are not set
   std::vector<CriticalStep> critical;  // the critical path
   std::int64_t length = 0;             // when the last rank ends
   std::int64_t work = 0;               // of the rank that works most

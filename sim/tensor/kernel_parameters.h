@@ -41,8 +41,8 @@ struct FoldSegment {
 
 /// Which keys a query sees. Of q queries and k keys, query i has its place at key i + k - q.
 struct SeenKeys {
-  bool causal = false;       // none behind its place
-  std::int64_t window = -1;  // with a causal mask: so many before its place, and the one there; -1: all
+  bool causal = false;       // none after its place
+  std::int64_t window = -1;  // with a causal mask: this many before its place, and the one there; -1: all
 };
 
 enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, silu };

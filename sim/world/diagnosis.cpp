@@ -259,7 +259,7 @@ class Diagnosis {
       Finding finding{
           .code = "deadlock",
           .sentence = fmt::format("{} wait for each other in a cycle", text_of_ranks(global(cycle))),
-          .rule = "waits form no cycle: a send waits for its recv, and a collective for every member",
+          .rule = "no cyclic wait: a send waits for its recv, a collective for all members",
           .hint =
               "make the calls in the same order on every rank, send and receive in a batch, or set "
               "--eager-bytes"};

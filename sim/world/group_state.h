@@ -64,7 +64,7 @@ struct GroupState {
   std::vector<int> running;
   std::int64_t first_sequence = 0;  // the sequence number of `first`
   Instance first;                   // the first collective that is not complete; nobody may have arrived yet
-  std::map<std::int64_t, Instance> later;           // those behind it, by sequence number
+  std::map<std::int64_t, Instance> later;           // those after it, by sequence number
   std::map<std::pair<int, int>, Channel> channels;  // by the places of the sender and the receiver
 
   bool is_partial() const { return running.size() < group.members.size(); }

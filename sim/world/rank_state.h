@@ -30,7 +30,7 @@ class RankState;
 /// the last call that the rank made. Its sentence does not name the rank; findings_of_thrown() does that.
 Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
                std::string hint);
-/// Returns what these ranks threw. Ranks that threw the same are told together.
+/// Returns what these ranks threw. Ranks that threw the same are reported together.
 std::vector<Finding> findings_of_thrown(const std::vector<const RankState*>& threw);
 
 /// The calls that a rank has posted since it last stopped, in their order.

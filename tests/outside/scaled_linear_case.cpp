@@ -27,6 +27,8 @@ class ScaledLinearCase : public verify::CaseOf<ScaledLinearCase> {
             {"grad_input", Placement::columns}, {"weight_grad", Placement::columns}};
   }
 
+  /// Site, operation, elements. Further members: `.group = "dp"` if it is not tp, `.reduce_op` if it is not a
+  /// sum, and `.of_sums = true` if the elements have the dtype of sums (f32 in a bf16 layer).
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override {
     return {{"scaled_linear.forward", sim::Operation::all_reduce, s["tokens"] * s["hidden"]}};
   }

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
+#include <yaml-cpp/yaml.h>
 
 #include "tests/support/mpi.h"
 #include "tests/support/readme.h"
@@ -26,12 +28,13 @@ void expect_done(const std::string& command) {
   ASSERT_EQ(result.exit_code, 0) << command << "\n" << result.out;
 }
 
-/// Installs into an empty folder, so that no file of an older tree is found.
+/// Installs into an empty folder, so that no file of an older tree is found, and moves the tree.
 void install() {
   std::filesystem::remove_all(folder());
   std::filesystem::create_directories(folder());
   expect_done(quoted(SHARDPROOF_CMAKE) + " --install " + quoted(SHARDPROOF_BINARY_DIR) + " --prefix " +
-              quoted(folder() + "/installed"));
+              quoted(folder() + "/elsewhere"));
+  std::filesystem::rename(folder() + "/elsewhere", folder() + "/installed");
 }
 
 void build() {
@@ -117,6 +120,45 @@ void expect_told_of_other_builds() {
     expect_told("clang++-14", "shardproof needs std::source_location: compile with GCC 11 or newer");
 }
 
+/// Returns the commands of the workflow's steps, in order. A step with `uses` has none.
+std::vector<std::string> commands_of_workflow() {
+  std::vector<std::string> commands;
+  const YAML::Node workflow = YAML::Load(test::file_text("tests/outside/ci/shardproof.yml"));
+  for (const YAML::Node& step : workflow["jobs"]["prove"]["steps"]) {
+    EXPECT_NE(step["uses"].IsDefined(), step["run"].IsDefined());
+    if (step["run"]) commands.push_back(step["run"].as<std::string>());
+  }
+  return commands;
+}
+
+/// Runs the workflow's commands in a copy of the project, as in the image, where shardproof is on PATH.
+void run_workflow() {
+  const std::string copy = folder() + "/workflow", installed = folder() + "/installed";
+  std::filesystem::copy(std::string(SHARDPROOF_SOURCE_DIR) + "/tests/outside", copy,
+                        std::filesystem::copy_options::recursive);
+  const std::string environment = "export CMAKE_PREFIX_PATH=" + quoted(installed) +
+                                  " PATH=" + quoted(installed + "/bin") + ":\"$PATH\"; cd " + quoted(copy) +
+                                  " && set -e\n";
+  const std::vector<std::string> commands = commands_of_workflow();
+  EXPECT_EQ(commands.size(), 3U);
+  for (const std::string& command : commands) expect_done(environment + command);
+  for (const char* file : {"layers.xml", "layout.xml"})
+    EXPECT_TRUE(std::filesystem::exists(copy + "/" + file)) << file;
+
+  // A wrong job is an error at the line of its option.
+  expect_done("sed -i 's/global-batch-size 256/global-batch-size 250/' " + quoted(copy + "/ci/job.sh"));
+  const test::RunResult wrong = test::run_process(environment + commands[1]);
+  EXPECT_NE(wrong.exit_code, 0) << wrong.out;
+  EXPECT_NE(wrong.out.find("::error file=ci/job.sh,line=14,title="), std::string::npos) << wrong.out;
+}
+
+TEST(Outside, TheImageIsBuiltByTheScript) {
+  std::vector<std::string> words;
+  for (const std::string& line : test::lines_of(test::file_text("tests/outside/ci/Containerfile")))
+    if (!line.starts_with("#")) words.push_back(line.substr(0, line.find(' ')));
+  EXPECT_EQ(words, (std::vector<std::string>{"FROM", "RUN", "COPY", "RUN", "WORKDIR", "CMD"}));
+}
+
 TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   ASSERT_NO_FATAL_FAILURE(install());
   const test::RunResult listed = run("installed/bin/shardproof list");
@@ -138,6 +180,7 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_EQ(foreign_macros(), std::vector<std::string>{});
   expect_told_of_other_builds();
   ASSERT_NO_FATAL_FAILURE(build());
+  EXPECT_EQ(run("ninja -C build -t deps | grep -E '/boost/|/mpi[a-z_]*[.]h'").out, "");
 
   const test::RunResult right = run("build/prove_scaled_linear --runs 50");
   EXPECT_EQ(right.exit_code, 0) << right.out;
@@ -148,11 +191,15 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_EQ(wrong.exit_code, 1) << wrong.out;
   EXPECT_NE(wrong.out.find("all_reduce 'scaled_linear.forward' of 1 is missing"), std::string::npos)
       << wrong.out;
-  const std::string reproduce = "build/prove_scaled_linear --planted replay failing-scaled_linear-serial.ini";
-  EXPECT_NE(wrong.out.find("  reproduce  " + reproduce + "\n"), std::string::npos) << wrong.out;
-  EXPECT_EQ(run(reproduce).exit_code, 1);
-  EXPECT_EQ(run("build/prove_scaled_linear replay failing-scaled_linear-serial.ini").exit_code, 0);
+  std::smatch reproduce;
+  ASSERT_TRUE(std::regex_search(wrong.out, reproduce,
+                                std::regex("  reproduce  (build/prove_scaled_linear --planted replay "
+                                           "(failing-scaled_linear-serial-[0-9a-f]{8}.ini))\n")))
+      << wrong.out;
+  EXPECT_EQ(run(reproduce.str(1)).exit_code, 1);
+  EXPECT_EQ(run("build/prove_scaled_linear replay " + reproduce.str(2)).exit_code, 0);
   expect_manuals();
+  run_workflow();
 
   if (!test::no_processes().empty()) return;
   const std::string program = quoted(folder() + "/build/prove_scaled_linear");

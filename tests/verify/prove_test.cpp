@@ -133,7 +133,9 @@ TEST(Prove, AFailureBeforeAnInterruptIsAVerdict) {
   EXPECT_NE(result.out.find("\nfalsified: 3 of 18 runs in 2 rows, seed 0; 1 falsified, then interrupted\n"),
             std::string::npos)
       << result.out;
-  std::filesystem::remove("failing-interrupted-serial.ini");
+  const std::filesystem::path scenario =
+      result.out.substr(result.out.find("failing-interrupted-serial-"), 39);
+  EXPECT_TRUE(std::filesystem::remove(scenario)) << scenario;
 }
 
 /// Returns what an interrupt does. A shell starts commands in the background with interrupts ignored.

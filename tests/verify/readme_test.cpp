@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -67,7 +70,8 @@ std::vector<std::string> shown_files() {
   for (const char* folder : {"tests/example", "tests/outside"}) {
     const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
     for (const auto& entry : std::filesystem::directory_iterator(root / folder))
-      texts.push_back(file_text(std::filesystem::relative(entry.path(), root).string()));
+      if (entry.is_regular_file())
+        texts.push_back(file_text(std::filesystem::relative(entry.path(), root).string()));
   }
   return texts;
 }
@@ -97,6 +101,62 @@ TEST(Readme, ScenariosThatAreShownHold) {
     }
   }
   EXPECT_GE(shown, 1);
+}
+
+/// Returns what `list` counts in its last line: "62 scenarios, ..., 21 kinds of groups", by noun.
+std::map<std::string, std::string> counted() {
+  std::map<std::string, std::string> counts;
+  const std::string last = lines_of(test::run("list").out).back();
+  const std::regex count("([0-9]+) ([a-z]+)");
+  for (std::sregex_iterator at(last.begin(), last.end(), count), end; at != end; ++at)
+    counts[at->str(2)] = at->str(1);
+  return counts;
+}
+
+/// Returns the counts of a text that are wrong: "all 32 cases", where there are 33. `found` counts all of them.
+std::vector<std::string> wrong_counts(const std::string& text,
+                                      const std::map<std::string, std::string>& counts, int& found) {
+  std::vector<std::string> wrong;
+  const std::regex claim("\\b[Aa]ll ([0-9]+)\\s+(scenarios|checks|programs|properties|faults|cases)\\b");
+  for (std::sregex_iterator at(text.begin(), text.end(), claim), end; at != end; ++at, ++found)
+    if (counts.at(at->str(2)) != at->str(1)) wrong.push_back(at->str());
+  return wrong;
+}
+
+TEST(Readme, CountsAreThoseThatListPrints) {
+  const std::map<std::string, std::string> counts = counted();
+  int found = 0;
+  for (const std::string& manual : test::manuals())
+    EXPECT_EQ(wrong_counts(file_text(manual), counts, found), std::vector<std::string>()) << manual;
+  EXPECT_GE(found, 2);
+  EXPECT_EQ(wrong_counts("All 1\ncases and all 2 faults", counts, found).size(), 2U);
+}
+
+TEST(Readme, TheGlossaryHasEveryKindOfGroupAndProperty) {
+  const std::string glossary = file_text("verify/glossary.md");
+  const auto document = nlohmann::ordered_json::parse(test::run("list --format json").out);
+  std::vector<std::string> words = document["kinds"].get<std::vector<std::string>>();
+  for (const auto& property : document["properties"]) words.push_back(property["name"]);
+  for (const std::string& word : words)
+    EXPECT_TRUE(std::regex_search(
+        glossary,
+        std::regex("(\n\\| |, )" + std::regex_replace(word, std::regex("\\*"), "\\*") + "(,| \\|)")))
+        << word;
+  const std::vector<std::string> lines = lines_of(glossary);
+  EXPECT_GE(std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with("| "); }), 40);
+}
+
+TEST(Readme, TheManualOfLayoutsSaysWhatGroupsSend) {
+  const auto words = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("\\s+"), " ");
+  };
+  const std::string manual = words(file_text("sim/layout/README.md"));
+  for (const std::string& row : lines_of(file_text("verify/report/group_kinds.tsv"))) {
+    const std::size_t tab = row.find('\t');
+    if (row.starts_with("#") || row.starts_with("kind\t")) continue;
+    EXPECT_NE(manual.find("- `" + row.substr(0, tab) + "`: " + row.substr(tab + 1)), std::string::npos)
+        << row;
+  }
 }
 
 TEST(Readme, TheComparisonSeesADifference) {

@@ -101,7 +101,7 @@ std::int64_t layers_with_experts(const sim::GptConfig& shape) {
   return shape.experts.num_experts == 0 ? 0 : shape.experts.moe_layer_freq.count(shape.num_layers);
 }
 
-/// The parameters of so many experts in every layer that has some.
+/// The parameters of this many experts in every layer that has some.
 std::int64_t experts_of_all_layers(const sim::GptConfig& shape, std::int64_t experts) {
   const std::int64_t layers = layers_with_experts(shape);
   if (layers == 0) return 0;

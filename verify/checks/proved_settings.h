@@ -1,7 +1,7 @@
 #pragma once
 
 /// What the scenarios of one replay have proved of settings of cases. Many scenarios have layers or a
-/// training in common: each setting runs once, and its result is told in the rows of all of them.
+/// training in common: each setting runs once, and the rows of all of them report its result.
 ///
 /// Calls   One object serves the threads of a replay. Where faults are planted nothing is shared, because a
 ///         fault counts the calls that meet it.
@@ -20,7 +20,7 @@
 namespace verify {
 
 // Results that several scenarios of one replay have in common: each is computed once, by the thread that
-// asks first, and told to all that ask for it.
+// asks first, and returned to all that ask for it.
 //
 //   SharedResults<double> slacks;
 //   const double slack = slacks.get("linear, tp 8", [&] { return worst_slack(...); });

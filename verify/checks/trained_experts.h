@@ -24,7 +24,7 @@ bool trains_experts(const ScenarioRequest& request);
 /// Adds the dimensions of the experts to the setting of a training. A model without experts adds none.
 void add_experts(const ScenarioRequest& request, CaseSetting& setting);
 
-/// The name of the case of which a training is a setting.
+/// The case (gpt_, moe_ or cp_training) that this training is an instance of.
 const char* case_of_training(const CaseSetting& setting);
 
 /// Returns the sizes of the expert grid and the experts, such as "ep 8 for 64, 16 experts for 256".

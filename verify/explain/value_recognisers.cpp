@@ -382,7 +382,7 @@ std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
   const auto is = [&](const Field& squares) { return tensor.got[0] == scale * squares; };
   for (const auto& [rank, squares] : by_rank) {
     if (is(squares))
-      return fmt::format("it is the sum of the squares of rank {}'s part of the gradients alone", rank);
+      return fmt::format("it is the sum of the squares of only rank {}'s part of the gradients", rank);
     if (is(all - squares))
       return fmt::format("the squares of rank {}'s part of the gradients are missing", rank);
   }
@@ -411,7 +411,7 @@ std::string factor_of_some_elements(const WrongTensor& tensor, ExperimentBudget&
   const auto wrong = wrong_elements(tensor);
   const auto ratio = common_ratio(tensor, wrong);
   if (!ratio || wrong.size() < 2) return "";
-  return fmt::format("in {}, where alone it is wrong, it is {}", WrongLines(tensor).text(),
+  return fmt::format("in {}, the only wrong part, it is {}", WrongLines(tensor).text(),
                      text_of_ratio(*ratio, *tensor.run));
 }
 

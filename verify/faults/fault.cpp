@@ -62,7 +62,7 @@ constexpr auto kTable = std::to_array<FaultInfo>({
     {FaultKind::zero, "zero", FaultArgument::none, nullptr, "The result of the kernel is 0.", kOfKernels,
      kOfTensors},
     {FaultKind::offset, "offset", FaultArgument::count, nullptr,
-     "The result of the kernel is shifted by so many elements, around its end.", kOfKernels, kOfTensors},
+     "The result of the kernel is shifted by N elements, around its end.", kOfKernels, kOfTensors},
     {FaultKind::transpose, "transpose", FaultArgument::none, nullptr,
      "The elements of the kernel's result lie as those of its transpose.", kOfKernels, kOfTensors},
     {FaultKind::drop_accumulate, "drop-accumulate", FaultArgument::none, nullptr,

@@ -159,7 +159,7 @@ class SeenPlaces {
   mutable std::mutex mutex_;
   std::int64_t calls_ = 0;
   bool have_all_ = false;                    // whether a call had all parts but call=N
-  std::set<std::string> had_, had_another_;  // the parts that calls had, and those of which they had another
+  std::set<std::string> had_, had_another_;  // parts of WHERE that matched a call, and those that did not
   std::set<std::string> others_;             // operations to which the fault does not apply
 };
 

@@ -133,8 +133,8 @@ void take_places(Fault& fault, std::string_view places) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string value(part.substr(std::min(equals + 1, part.size())));
     if (!take_where(fault.where, std::string(part.substr(0, equals)), value))
-      refuse_fault("bad_fault_where", fault.text, fmt::format("'{}' behind @", part),
-                   "the parts behind @ are rank=R, place=P, call=N, group=KIND, pass=forward|backward, "
+      refuse_fault("bad_fault_where", fault.text, fmt::format("'{}' after @", part),
+                   "the parts after @ are rank=R, place=P, call=N, group=KIND, pass=forward|backward, "
                    "microbatch=N, layer=N and step=N, with commas between them",
                    "@rank=0,call=1");
     if (end == places.size()) return;
@@ -162,7 +162,7 @@ void require_no_group(const Fault& fault) {
                                                               : nullptr;
   if (missing != nullptr)
     refuse_fault("bad_fault_where", fault.text, fmt::format("{} has no {}", what, missing),
-                 "a fault of a kernel takes rank=R and call=N behind @, and that of a tensor rank=R",
+                 "a fault of a kernel takes rank=R and call=N after @, and that of a tensor rank=R",
                  "@rank=0");
   if (!fault.factor.kind.empty())
     refuse_fault("bad_fault_argument", fault.text, fmt::format("{} has no group", what),

@@ -65,7 +65,7 @@ class KindTraffic {
                                           int n, std::int64_t count);
   struct Kind {
     int size = 1;
-    int ep = 1;                 // places in ep that are told apart
+    int ep = 1;                 // places in ep that are distinguished
     std::vector<Places> parts;  // by stage, and then by place in ep
     std::vector<Pairs> pairs;   // the same; empty until rows are exchanged
   };

@@ -36,7 +36,7 @@ struct CallTotal {
 };
 using StepTotals = std::map<TotalKey, CallTotal>;
 
-/// Returns what all ranks call from the making of the model to the end of so many steps. The work of a step
+/// Returns what all ranks call from the making of the model to the end of this many steps. The work of a step
 /// must be known (step_work.h).
 StepTotals expected_totals(const ScenarioRequest& request, std::int64_t steps = 1);
 

@@ -50,7 +50,7 @@ std::string words_of_signature(const Signature& signature) {
   return of.empty() ? words : fmt::format("{} of {}", words, of);
 }
 
-/// A call of a group. Calls that are coalesced have one sequence, and are told apart by their order.
+/// A call of a group. Calls that are coalesced have one sequence, and are distinguished by their order.
 struct Key {
   std::uint32_t group = 0;
   std::uint32_t place = 0;

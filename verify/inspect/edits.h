@@ -86,7 +86,7 @@ struct Explanation {
   std::optional<Disagreement> altered;    // the first disagreement that holds ranks
   std::int64_t sisters = 0;               // other groups that differ as this one does
   bool is_smaller = false;                // of two parties that wait for each other, the smaller one is named
-  bool departs = false;                   // its ranks are told apart by their programs
+  bool departs = false;                   // its ranks are distinguished by their programs
   Slowest slowest;                        // of a job that ran
 
   void add(int rank, SuspectKind kind_of, Facts why) {

@@ -103,7 +103,7 @@ class StageCounter {
 
   /// Returns how many microbatches a rank has taken from the stage before it, or passed on, since the last
   /// call of all stages and up to the call that holds it; nothing where its dump does not tell. What its host
-  /// has issued behind that call counts for nothing.
+  /// has issued after that call counts for nothing.
   std::optional<std::int64_t> begun_by(std::size_t dump) {
     const Recording& recording = know_.job.recordings[dump];
     const std::vector<JobCall>& front = know_.progresses.of(dump).front;

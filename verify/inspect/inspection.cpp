@@ -154,7 +154,7 @@ class Inspector {
   }
 
   void add_waits() {
-    std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
+    std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is reported
     std::size_t told = 0;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (!call.awaits()) continue;

@@ -80,7 +80,7 @@ Report report_of(Inspection& found);
 
 // limits.cpp: sentences about what the dumps cannot tell, whatever the verdict is: what no dump has, what
 // these lack (ranks, earlier calls, states, stacks), and what was not understood of them. Ranks that have no
-// dump are told if there are suspects: otherwise the report has them.
+// dump are reported if there are suspects: otherwise the report has them.
 std::vector<std::string> limits_of(const Inspection& found);
 
 /// Returns "2 of 8 ranks have no dump here (ranks 3 and 4): what they did is not known"; "" if all have one.

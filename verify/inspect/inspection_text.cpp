@@ -179,7 +179,7 @@ std::string inspection_text(const Inspection& inspection, int given_columns) {
   return report_text(inspection.report, columns) + suspects_text(inspection) + waits_text(inspection) +
          frames_text(inspection) + list_text("findings", findings, columns) + rest +
          layout_text(inspection, columns) +
-         list_text("what these dumps cannot tell", inspection.cannot_tell, columns) +
+         list_text("what these dumps cannot show", inspection.cannot_tell, columns) +
          list_text("files", inspection.notes, columns);
 }
 

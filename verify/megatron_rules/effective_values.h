@@ -34,7 +34,7 @@ const std::vector<EffectiveValue>& effective_rows();
 /// Returns the value of this name of a run; absent where it is not known, and unknown where there is no name.
 RuleValue effective_value(std::string_view name, const RuleFacts& run);
 
-/// Returns the values of a run of so many ranks. Those that need the number of ranks are absent without it.
+/// Returns the values of a run of this many ranks. Those that need the number of ranks are absent without it.
 Json effective_values(const RunValues& values, std::optional<std::int64_t> world_size);
 
 }  // namespace verify

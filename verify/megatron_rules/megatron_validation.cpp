@@ -111,7 +111,7 @@ const std::vector<Choices>& all_choices() {
   return choices;
 }
 
-/// Refuses a word that is no number where one is read, as Python reads it behind blanks and a sign, and
+/// Refuses a word that is no number where one is read, as Python reads it after blanks and a sign, and
 /// "--num-layers= 24". No word and several are refused otherwise.
 void require_number(const std::string& argument, const std::vector<std::string>& words) {
   const NumberKind kind = number_kind_of_argument(argument);
@@ -192,7 +192,7 @@ std::string quoted(const std::string& text) {
   return fmt::format("'{}'", sim::printable_text(text).substr(0, 100));
 }
 
-/// Refuses several words behind an argument that takes one.
+/// Refuses several words after an argument that takes one.
 void refuse_further_values(const std::string& option, const RunArgument& argument) {
   if (argument.values.size() < 2 || std::ranges::any_of(argument.values, is_expanded)) return;
   const std::string first = sim::printable_text(argument.values.front()).substr(0, 100);
@@ -215,7 +215,7 @@ void refuse_commas(const std::string& option, const RunArgument& argument) {
             sim::printable_text(apart).substr(0, 100));
 }
 
-/// Refuses what Megatron's parser does not take behind an argument of a script. A word behind a flag, such as
+/// Refuses what Megatron's parser does not take after an argument of a script. A word after a flag, such as
 /// "False", would not turn it off.
 void refuse_words_of(const RunArgument& argument) {
   const ArgumentShape shape = shape_of_argument(argument.name);
@@ -225,7 +225,7 @@ void refuse_words_of(const RunArgument& argument) {
     refuse_by("flag_with_value", option, fmt::format("'{}'", sim::printable_text(argument.values.front())),
               argument.line);
   if (takes_words && argument.values.empty())
-    refuse_by("value_missing", option, "no word behind it", argument.line);
+    refuse_by("value_missing", option, "no word after it", argument.line);
   if (shape == ArgumentShape::value) refuse_further_values(option, argument);
   if (shape == ArgumentShape::list) refuse_commas(option, argument);
 }
@@ -432,7 +432,7 @@ std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::option
   for (const sim::Refusal& one : refusals.all())
     if (!is_about_absence(one)) told.push_back(fmt::format("{} ({})", one.option, one.rule));
   if (told.empty()) return {};
-  return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay tells the numbers and "
+  return {{"megatron_refuses", fmt::format("Megatron refuses the run for {}; replay reports the numbers and "
                                            "what to try",
                                            first_names(told, kMostTold))}};
 }

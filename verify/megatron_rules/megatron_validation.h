@@ -65,11 +65,11 @@ std::vector<sim::Warning> context_warnings(const Settings& settings);
 /// asked for, a learning rate, for example, and if the whole run is, a path.
 enum class Asked { whole_run, sizes };
 
-/// Keeps a refusal for every rule that the run breaks on so many ranks. Returns whether there is one.
+/// Keeps a refusal for every rule that the run breaks on this many ranks. Returns whether there is one.
 bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size, Asked asked,
                        sim::Refusals& refusals);
 
-/// Refuses every argument of a script that says a size and behind which Megatron's parser takes other words,
+/// Refuses every argument of a script that says a size and after which Megatron's parser takes other words,
 /// for the commands that judge nothing else of a run.
 void require_parsed_words(const RunOfFile& run);
 
@@ -85,8 +85,8 @@ std::vector<sim::Warning> warnings_of_file(const RunOfFile& run);
 /// and windows that Megatron's own attention (--transformer-impl local) has otherwise than the run says.
 std::vector<sim::Warning> run_warnings(const RunOfFile& run);
 
-/// A warning that Megatron refuses the run on so many ranks, for the commands that show a part of it and
-/// judge no more. What the file leaves out is none of it.
+/// A warning that Megatron refuses the run on this many ranks, for the commands that show a part of it and
+/// judge no more. Missing arguments are not reported.
 std::vector<sim::Warning> warnings_of_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size);
 
 }  // namespace verify

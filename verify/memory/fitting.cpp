@@ -303,6 +303,27 @@ std::vector<Remedy> pairs_that_fit(const Scenario& scenario, const std::vector<K
 
 }  // namespace
 
+std::vector<Remedy> uses_of_room(const Scenario& scenario, const MemoryReport& report) {
+  const std::int64_t memory = report.gpu_memory.value_or(0);
+  if (!report.fits().value_or(false) || report.stages[report.fullest()].peak_bytes() > memory / 2) return {};
+  std::vector<Remedy> uses;
+  const auto add = [&](const Changes& changes) {
+    const std::optional<Remedy> use = remedy_of(scenario, changes);
+    const bool has_room = use && use->fits && memory - use->peak_bytes >= kTight;
+    if (has_room) uses.push_back(*use);
+    return has_room;
+  };
+  if (scenario.settings.has("recompute-granularity"))
+    add({{"recompute-granularity", std::nullopt},
+         {"recompute-method", std::nullopt},
+         {"recompute-num-layers", std::nullopt},
+         {"recompute-modules", std::nullopt}});
+  const std::int64_t now = scenario.settings.number("micro-batch-size").value_or(1);
+  for (const std::int64_t times : {16, 8, 4, 2})
+    if (add({{"micro-batch-size", fmt::format("{}", now * times)}})) break;
+  return uses;
+}
+
 std::vector<AccountedArgument> doubtful_arguments(const std::vector<AccountedArgument>& uncounted,
                                                   const StageMemory& stage, std::int64_t left) {
   std::vector<AccountedArgument> doubtful;

@@ -73,7 +73,7 @@ class StepsOfLayer {
            gradients_of(of_mlp(experts().shared_expert_intermediate_size)) - of(LayerPart::experts).kept;
   }
 
-  /// In attention, when all behind it have given back what they kept.
+  /// In attention, when all after it have given back what they kept.
   std::int64_t in_attention(bool is_whole) const {
     const std::int64_t behind =
         of(LayerPart::mlp_norm).kept + of(LayerPart::mlp).kept + of(LayerPart::experts).kept;

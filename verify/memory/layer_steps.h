@@ -17,7 +17,7 @@
 ///                   - the shared experts, as an MLP, when the routed ones have given back what they kept;
 ///                     the gradient of the input of both is there
 ///                   - attention, with what is computed again of it, and the gradients of its output, of
-///                     queries, keys and values, when all behind it has given back what it kept; with
+///                     queries, keys and values, when all after it has given back what it kept; with
 ///                     mla_up_proj also that of their up-projections, when the core has given back its output
 ///         again     a layer or a group that is computed again as a whole has all its tensors and its output
 ///                   before its backward step; so has a module, mlp, moe, shared_experts or core_attn. A

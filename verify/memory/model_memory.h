@@ -77,7 +77,7 @@ struct BufferContents {
 /// Divides the parameters of a stage: experts have buffers of their own where their grid is another one.
 BufferContents contents_of_buffers(std::vector<HeldParameter> held, bool experts_are_apart);
 
-/// Returns the buffer of parameters whose gradients are reduced over so many ranks.
+/// Returns the buffer of parameters whose gradients are reduced over this many ranks.
 sim::BufferLayout buffer_of(const std::vector<HeldParameter>& parameters, int owners, bool is_distributed);
 
 /// The bytes of one buffer.

@@ -153,7 +153,7 @@ class Layer {
   void one(const char* name, std::vector<std::int64_t> shape, std::int64_t bytes, const char* module) {
     saved_.push_back({name, bytes, module, part_, std::move(shape)});
   }
-  /// Of a norm of so many rows.
+  /// Of a norm of this many rows.
   std::int64_t statistics_of(std::int64_t rows) const {
     return (model_.has_rms_norm() ? 1 : 2) * kFloatBytes * rows;
   }
@@ -264,7 +264,7 @@ std::int64_t rows_of_experts(const ActivationShape& shape) {
 
 std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts) {
   Layer layer(shape);
-  // Transformer Engine fuses a norm into the matrix product behind it, but not before latent attention and
+  // Transformer Engine fuses a norm into the matrix product after it, but not before latent attention and
   // experts. The module layernorm is the norms that are not fused.
   const bool is_local = shape.options.local_layers;
   layer.norm("attention norm input", "attention norm output",

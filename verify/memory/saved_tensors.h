@@ -10,7 +10,7 @@
 ///
 ///   tensor                            bytes                       kept by
 ///   input of a norm (two)             e H n_s                     the norm, and the residual beside it
-///   output of a norm (two)            e H n_s                     the matrix products behind it
+///   output of a norm (two)            e H n_s                     the matrix products after it
 ///   statistics of a norm (two)        8 n_s (RMSNorm: 4 n_s)      the norm
 ///   queries, keys, values             e (heads + 2 G) d n / tp    the kernel of attention
 ///   the same in their product         e (heads + G) d n / tp      a view of the values, where core_attn is
@@ -92,7 +92,7 @@ struct ActivationShape {
 
   /// The tokens of norms and dropout on a rank, n_s.
   std::int64_t own_tokens() const { return sequence_parallel ? tokens / tp : tokens; }
-  /// The shape of a tensor that has so many tokens with so many elements each: [s, b, width].
+  /// The shape of a tensor that has this many tokens with this many elements each: [s, b, width].
   std::vector<std::int64_t> shape_of(std::int64_t all_tokens, std::int64_t width) const {
     return {all_tokens / micro_batch_size, micro_batch_size, width};
   }

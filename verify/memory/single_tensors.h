@@ -37,11 +37,11 @@ enum class Phase { building, wrapping, loading, step, states };
 /// Returns a phase in words: "in a step".
 const char* text_of(Phase phase);
 
-/// Whether a rank of a stage may be in a phase while its tensors have so many bytes.
+/// Whether a rank of a stage may be in a phase while its tensors have this many bytes.
 bool may_be_in(Phase phase, const StageMemory& stage, std::int64_t in_tensors);
 
 struct SingleTensor {
-  std::string name;  // behind "of": "the logits in fp32"
+  std::string name;  // after "of": "the logits in fp32"
   std::vector<std::int64_t> shape;
   std::int64_t bytes = 0;
   Phase phase = Phase::step;

@@ -37,7 +37,8 @@ Output terminal_output() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file as large as the system lets it be is then an error of writing
   std::ios::sync_with_stdio(false);
   const bool colour = is_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
-  return {std::cout, std::cerr, colour, is_terminal(STDERR_FILENO), terminal_columns()};
+  const bool shows_line = is_terminal(STDERR_FILENO);
+  return {std::cout, std::cerr, colour, shows_line, !shows_line, terminal_columns()};
 }
 
 }  // namespace verify

@@ -12,6 +12,7 @@ struct Output {
   std::ostream& err;
   bool colour = false;    // `out` is a terminal that shows colours
   bool progress = false;  // `err` is a terminal, so that long work shows a line of progress
+  bool lines = false;     // `err` is no terminal, and long work writes a line now and then
   int columns = 100;      // width of the terminal; 100 if `out` is not a terminal
 };
 

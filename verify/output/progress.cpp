@@ -22,12 +22,25 @@ std::string text_of_rate(double per_second) {
 }
 
 std::optional<double> Progress::seconds_if_due() {
-  if (!output_.progress) return std::nullopt;
+  if (!output_.progress && !output_.lines) return std::nullopt;
+  constexpr std::chrono::milliseconds kOfTerminal(100), kOfLines(30'000);
+  const auto pause = output_.progress ? kOfTerminal : kOfLines;
   const Time now = std::chrono::steady_clock::now();
-  if (!start_) start_ = next_ = now;
+  if (!start_) {
+    start_ = now;
+    next_ = output_.progress ? now : now + pause;
+  }
   if (now < next_) return std::nullopt;
-  next_ = now + std::chrono::milliseconds(100);
+  next_ = now + pause;
   return std::chrono::duration<double>(now - *start_).count();
+}
+
+void Progress::write(const std::string& text) {
+  if (output_.progress) {
+    output_.err << kClearLine << text << std::flush;
+  } else {
+    output_.err << text << "\n" << std::flush;
+  }
 }
 
 void Progress::step(std::size_t done, std::size_t total, const std::string& what) {
@@ -36,21 +49,19 @@ void Progress::step(std::size_t done, std::size_t total, const std::string& what
   std::string rate;
   if (done > 0 && *seconds > 0) {
     const double per_second = static_cast<double>(done) / *seconds;
-    rate = fmt::format(", {} {}/s, {:.0f} s left", text_of_rate(per_second), unit_,
+    rate = fmt::format(", {} {}/s, about {:.0f} s left", text_of_rate(per_second), unit_,
                        static_cast<double>(total - done) / per_second);
   }
-  output_.err << kClearLine
-              << fmt::format("{}/{} {}{}: {}", done, total, unit_, rate, sim::printable_text(what))
-              << std::flush;
+  write(fmt::format("{}/{} {}{}: {}", done, total, unit_, rate, sim::printable_text(what)));
 }
 
 void Progress::count(std::size_t done) {
   const std::optional<double> seconds = seconds_if_due();
   if (!seconds) return;
-  output_.err << kClearLine << fmt::format("{} {}", done, unit_);
-  if (done > 0 && *seconds > 0)
-    output_.err << fmt::format(", {} {}/s", text_of_rate(static_cast<double>(done) / *seconds), unit_);
-  output_.err << std::flush;
+  const bool has_rate = done > 0 && *seconds > 0;
+  write(
+      fmt::format("{} {}", done, unit_) +
+      (has_rate ? fmt::format(", {} {}/s", text_of_rate(static_cast<double>(done) / *seconds), unit_) : ""));
 }
 
 void Progress::end() {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// One line on the terminal that shows the progress of long work, its rate and the time left. Nothing is
-/// written without a terminal, and the line is removed at the end.
+/// One line on the terminal that shows the progress of long work, its rate and about how long the rest takes.
+/// It is removed at the end. Without a terminal, a line is written every 30 s.
 
 #include <chrono>
 #include <csignal>
@@ -24,7 +24,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Must be called before item `done` (0, 1, ...) begins. The line is written at most ten times a second.
+  /// Must be called before item `done` (0, 1, ...) begins. On a terminal, the line is written at most ten times a
+  /// second.
   void step(std::size_t done, std::size_t total, const std::string& what);
   /// As step(), for work whose total is not known.
   void count(std::size_t done);
@@ -36,6 +37,7 @@ class Progress {
 
   /// Returns the seconds since the first step if a line is due.
   std::optional<double> seconds_if_due();
+  void write(const std::string& text);
 
   const Output& output_;
   std::string unit_;

@@ -54,6 +54,7 @@ std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend&
 std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinProgram>& programs,
                                        Output output) {
   output.progress = output.progress && backend.rank() == 0;
+  output.lines = output.lines && backend.rank() == 0;
   Progress progress(output, "runs");
   return run_twins(backend, programs, [&](std::size_t done, const std::string& row) {
     progress.step(done, programs.size(), row);
@@ -181,7 +182,7 @@ int check_on_backend(const Call& call, const CaseList& cases) {
   if (kind.ranks_are_processes)
     require_several_processes(
         choice, call.called,
-        "on this backend each process is a rank, and one rank alone makes no collective calls");
+        "on this backend each process is a rank, and a single rank makes no collective calls");
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
       open_backend({choice, configuration_of(call.line, cases)}, call.backends, call.output.err);

@@ -34,7 +34,7 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
 std::uint64_t configuration_of(const CommandLine& line, const CaseList& cases);
 
 /// Refuses a world of one process. `rule` says why it is none; the hint is a call with several processes,
-/// behind which `otherwise` stands.
+/// after which `otherwise` stands.
 void require_several_processes(const BackendChoice& choice, const std::string& called, const char* rule,
                                const std::string& otherwise = "");
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/content_hash.h"
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/meeting/rendezvous.h"
@@ -30,6 +32,7 @@
 #include "verify/output/text_table.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/properties/bench.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
@@ -43,17 +46,21 @@ namespace {
 
 // ---- what a campaign found: its verdict, and the table or the document, with a scenario for each failure
 
-/// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
-/// cannot be written.
+/// Writes the failing setting as a scenario into the working directory. Its name has a hash of the setting, so
+/// a line that reproduces it stays true after other runs. Returns its path, or "" if it cannot be written.
 std::string write_scenario(const CampaignRow& row, const std::vector<Fault>& faults,
                            const std::string& called) {
-  const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
-  std::string text =
+  std::string options;
+  const NamedValues setting = scenario_options(*row.the_case, *row.property, row.failure->setting);
+  for (const auto& [name, value] : with_plants(setting, faults))
+    options += fmt::format("{} = {}\n", name, value);
+  sim::ContentHash hash;
+  hash.add(options);
+  const std::string path = fmt::format("failing-{}-{}-{:08x}.ini", row.the_case->name(), row.property->name,
+                                       static_cast<std::uint32_t>(hash.value()));
+  const std::string source =
       fmt::format("# Source: {} check: {}\n", called, sim::printable_text(row.failure->detail));
-  const NamedValues options = scenario_options(*row.the_case, *row.property, row.failure->setting);
-  for (const auto& [name, value] : with_plants(options, faults))
-    text += fmt::format("{} = {}\n", name, value);
-  return write_whole_file(path, text) ? path : "";
+  return write_whole_file(path, source + options) ? path : "";
 }
 
 std::string slack_text(const CampaignRow& row) {
@@ -130,14 +137,39 @@ CampaignVerdict verdict_of(const CampaignRequest& request, const std::vector<Cam
   return verdict;
 }
 
+/// Returns a suite for each case, with an outcome for each of its properties. A text is that of its failure.
+std::vector<OutcomeSuite> suites_of(const std::vector<CampaignRow>& rows,
+                                    const std::vector<std::string>& texts) {
+  std::vector<OutcomeSuite> suites;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const CampaignRow& row = rows[i];
+    if (suites.empty() || suites.back().name != row.the_case->name())
+      suites.push_back({.name = row.the_case->name()});
+    Outcome& outcome = suites.back().outcomes.emplace_back();
+    outcome.name = row.property->name;
+    if (row.failure) {
+      outcome.problem = is_broken(row) ? "error" : "failure";
+      outcome.type = is_broken(row) ? row.failure->finding->code : "property";
+      outcome.message = row.failure->detail;
+      outcome.text = texts[i];
+    } else if (row.runs == 0) {
+      outcome.problem = "skipped";
+      outcome.type = "not_run";
+      outcome.message = "interrupted before its first run";
+    }
+  }
+  return suites;
+}
+
 /// Writes the result as a table, or as one JSON document, and each failure as a scenario into the working
 /// directory. Returns the exit code.
 ExitCode write_campaign(const Call& call, const CampaignRequest& request,
-                        const std::vector<CampaignRow>& rows, bool is_whole) {
+                        const std::vector<CampaignRow>& rows, bool is_whole, const JUnitFile& junit) {
   const CampaignVerdict verdict = verdict_of(request, rows, is_whole);
   Json json_rows = Json::array();
   TextTable table({"case", "property", ">runs", ">worst slack", "verdict"});
   std::string failures;
+  std::vector<std::string> texts;  // a failure's, or "", of each row
   std::int64_t runs = 0;
   for (const CampaignRow& row : rows) {
     const std::string path = row.failure ? write_scenario(row, request.faults, call.called) : "";
@@ -145,9 +177,12 @@ ExitCode write_campaign(const Call& call, const CampaignRequest& request,
     json_rows.push_back(as_json(row, path));
     table.row(row.the_case->name(), row.property->name, row.runs, slack_text(row),
               verdict_text(row, request.runs));
-    if (row.failure) failures += as_text(row, request.faults, path, call.called);
+    texts.push_back(row.failure ? as_text(row, request.faults, path, call.called) : "");
+    failures += texts.back();
   }
   if (!verdict.unmet_faults.empty()) failures += fmt::format("\nplant: {}\n", text_of_unmet(request.faults));
+  const std::vector<OutcomeSuite> suites = suites_of(rows, texts);
+  junit.write(suites);  // first, because a refusal must be the only document
   if (asks_for_json(call.line)) {
     call.output.out << one_line({{"verdict", verdict_name(verdict.code)},
                                  {"seed", request.seed},
@@ -163,6 +198,7 @@ ExitCode write_campaign(const Call& call, const CampaignRequest& request,
                     << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict_name(verdict.code), of_runs,
                                    counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
   }
+  write_annotations(call.line, suites, call.output.out);
   return verdict.code;
 }
 
@@ -240,6 +276,7 @@ struct SpreadCheck {
   const BackendChoice& choice;  // what spread_choice() returned
   const CampaignRequest& request;
   std::span<Bench> benches;  // one for each thread of this process
+  const JUnitFile& junit;
 };
 
 /// The processes meet once a second, each time with one call: this is enough for years.
@@ -253,6 +290,7 @@ struct Ended {
 Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector<CampaignRow>& rows,
                         Output output) {
   output.progress = output.progress && backend.rank() == 0;
+  output.lines = output.lines && backend.rank() == 0;
   InterruptibleWork work(output, "runs");
   const GoesOn goes_on = shown_by(work, spread.request, rows.size());
   Ended ended;
@@ -281,7 +319,7 @@ int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spr
     ended = run_with_progress(*backend, spread, rows, call.output);
     backend->finish({true, ""});
     if (backend->rank() != 0) return;
-    write_campaign(call, spread.request, rows, ended.is_whole);
+    write_campaign(call, spread.request, rows, ended.is_whole, spread.junit);
     call.output.out.flush();
   });
   backend->close();
@@ -299,7 +337,10 @@ int check_cases(const Call& call, const CaseList& cases) {
   const bool lists_sites = line.settings.flag("sites");
   if (lists_sites && (backend != nullptr || spread.kind != nullptr))
     refuse_without_effect("sites", "check on several processes or on a device");
+  if (line.settings.has("junit") && (lists_sites || backend != nullptr))
+    refuse_without_effect("junit", lists_sites ? "check --sites" : "check on a backend or a device");
   if (backend != nullptr) return check_on_backend(call, cases);
+  const JUnitFile junit(line);
   const CaseOptions options = case_options(line.settings);
   const CampaignRequest request = requested_campaign(options, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
@@ -313,9 +354,10 @@ int check_cases(const Call& call, const CaseList& cases) {
   if (!request.faults.empty()) require_sites(request.faults, sites_of(request, benches.front()));
   for (Bench& bench : benches) bench.plant(request.faults);
   if (spread.kind != nullptr)
-    return check_spread(call, cases, {.choice = spread, .request = request, .benches = benches});
+    return check_spread(call, cases,
+                        {.choice = spread, .request = request, .benches = benches, .junit = junit});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
-  return write_campaign(call, request, rows, is_whole);
+  return write_campaign(call, request, rows, is_whole, junit);
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases()); }

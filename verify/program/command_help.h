@@ -14,7 +14,7 @@
 ///
 /// Exact   A page of help is as wide as the terminal, from 60 to 100 columns. The scripts hold all words
 ///         themselves: they call no program and evaluate no text.
-/// Errors  unknown_topic: a word behind --help that is no section; unknown_command.
+/// Errors  unknown_topic: a word after --help that is no section; unknown_command.
 
 #include <string>
 #include <vector>

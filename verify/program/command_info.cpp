@@ -34,7 +34,7 @@ const std::vector<CommandCode>& command_codes() {
       {kOwn, "replay", Reader::replay, run_replay},
       {kOwn, "groups", Reader::groups, run_groups},
       {kOwn, "layers", Reader::layers, run_layers},
-      {kOwn, "schedule", Reader::schedule, run_schedule},
+      {kOwn, "schedule", Reader::schedule | Reader::estimated_schedule, run_schedule},
       {kOwn, "shards", Reader::shards, run_shards},
       {kOwn, "memory", Reader::memory, run_memory},
       {kOwn, "check", Reader::check, run_check},
@@ -102,7 +102,7 @@ const ProgramInfo& shardproof_program() {
       .has_pages = true,
       .closing =
           "The script ./shardproof of a checkout has four more commands: test, benchmarks, format and lint. "
-          "README.md and the README.md of every folder are the manuals."};
+          "Every folder has a README.md, and verify/glossary.md explains the words."};
   return program;
 }
 

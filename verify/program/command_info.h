@@ -18,7 +18,7 @@ namespace verify {
 /// A line that can be typed as it stands, where the folder scenarios/ is.
 struct CommandExample {
   std::string says;   // what the line does, as a sentence
-  std::string words;  // the line behind the name of the program
+  std::string words;  // the line after the name of the program
   int exit_code = kVerified;
 };
 

@@ -62,7 +62,7 @@ int run_list(const Call& call);
 int check_cases(const Call& call, const CaseList& cases);
 /// The command exam, for these cases. `catalogue` has the files of --catalogue if the command line has none.
 int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue);
-/// The command exam, for the program behind "--".
+/// The command exam, for the program after "--".
 int exam_program(const Call& call);
 
 }  // namespace verify

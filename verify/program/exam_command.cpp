@@ -18,6 +18,7 @@
 #include "verify/output/refusal_table.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/properties/bench.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/case_options.h"
@@ -118,6 +119,35 @@ Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& 
   return json;
 }
 
+/// Adds an outcome to the suite of this name, which is a new one if the last suite has another.
+Outcome& outcome_in(std::vector<OutcomeSuite>& suites, const std::string& suite, const std::string& name) {
+  if (suites.empty() || suites.back().name != suite) suites.push_back({.name = suite});
+  suites.back().outcomes.push_back({.name = name});
+  return suites.back().outcomes.back();
+}
+
+void set_failed(Outcome& outcome, const char* type, std::string message, const std::string& reproduce) {
+  outcome.problem = "failure";
+  outcome.type = type;
+  outcome.message = std::move(message);
+  outcome.text = fmt::format("{}\nreproduce: {}", outcome.message, reproduce);
+}
+
+/// Returns a suite for each case, with an outcome for each fault, and one for the runs without a fault.
+std::vector<OutcomeSuite> suites_of(const ExamRequest& request, const Exam& exam, const std::string& called) {
+  std::vector<OutcomeSuite> suites;
+  for (const ExamRow& row : exam.rows) {
+    Outcome& outcome = outcome_in(suites, row.the_case->name(), row.fault.text);
+    if (row.verdict == FaultVerdict::missed)
+      set_failed(outcome, "missed", "no property detects this fault", line_of(request, row, called));
+  }
+  Outcome& clean = outcome_in(suites, "runs without a fault", "no false alarm");
+  if (!exam.false_alarms.empty())
+    set_failed(clean, "false_alarm", fmt::format("{}", fmt::join(exam.false_alarms, "\n")),
+               called + " check");
+  return suites;
+}
+
 /// Writes the result as text, or as one JSON document.
 void write_exam(const Call& call, const ExamRequest& request, const Exam& exam) {
   const char* verdict = verdict_name(exit_code_of(exam));
@@ -206,6 +236,17 @@ std::string text_of_failed(const CatalogueRow& row, const std::string& called) {
   return text + fmt::format("  reproduce  {}\n", check_line(entry, called));
 }
 
+std::vector<OutcomeSuite> suites_of(const std::vector<CatalogueRow>& rows, const std::string& called) {
+  std::vector<OutcomeSuite> suites;
+  for (const CatalogueRow& row : rows) {
+    Outcome& outcome = outcome_in(suites, row.entry->the_case().name(), row.entry->bug);
+    if (row.verdict == FaultVerdict::unnamed || row.verdict == FaultVerdict::missed)
+      set_failed(outcome, name_of(row.verdict), row.sentence, check_line(*row.entry, called));
+    if (row.verdict == FaultVerdict::not_run) outcome.problem = "skipped";
+  }
+  return suites;
+}
+
 void write_catalogue(const Call& call, const std::vector<CatalogueRow>& rows) {
   const std::int64_t caught = count_of(rows, FaultVerdict::caught);
   const std::int64_t unnamed = count_of(rows, FaultVerdict::unnamed);
@@ -240,10 +281,14 @@ int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<st
   const CaseOptions options = case_options(call.line.settings);
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
+  const JUnitFile junit(call.line);
   InterruptibleWork work(call.output, "bugs");
   const std::vector<CatalogueRow> rows = run_catalogue(entries, benches, std::ref(work));
   work.end();
+  const std::vector<OutcomeSuite> suites = suites_of(rows, call.called);
+  junit.write(suites);
   write_catalogue(call, rows);
+  write_annotations(call.line, suites, call.output.out);
   return exit_code_of(rows);
 }
 
@@ -319,6 +364,7 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
   const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
   if (!line.program.empty())
     refuse_by("option_without_effect", "--", call.called + " exam", call.called + " exam without a program");
+  if (asks_for_power && line.settings.has("junit")) refuse_without_effect("junit", "exam --power");
   if (asks_for_power && (asks_for_bugs || !options.faults.empty()))
     refuse_by("option_without_effect/power", asks_for_bugs ? "--catalogue" : "--fault");
   if (asks_for_bugs) return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios);
@@ -330,10 +376,14 @@ int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::s
                             .seed = campaign.seed,
                             .max_world = campaign.max_world};
   std::vector<Bench> benches(benches_for(options.threads));
+  const JUnitFile junit(line);
   InterruptibleWork work(call.output, "faults");
   const Exam exam = run_exam(request, benches, std::ref(work));
   work.end();
+  const std::vector<OutcomeSuite> suites = suites_of(request, exam, call.called);
+  junit.write(suites);
   write_exam(call, request, exam);
+  write_annotations(line, suites, call.output.out);
   return exit_code_of(exam);
 }
 

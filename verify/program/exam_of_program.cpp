@@ -8,6 +8,7 @@
 #include "verify/output/progress.h"
 #include "verify/output/refusal_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/requests/backend_choice.h"
 #include "verify/requests/command_requests.h"
@@ -61,10 +62,32 @@ class InterruptAfterRun {
 
 }  // namespace
 
+namespace {
+
+/// Returns a suite for each layout, with an outcome for each fault.
+std::vector<OutcomeSuite> suites_of(const ProgramExam& exam) {
+  std::vector<OutcomeSuite> suites;
+  for (const ProgramExamRow& row : exam.rows) {
+    if (suites.empty() || suites.back().name != row.layout) suites.push_back({.name = row.layout});
+    Outcome outcome{.name = row.site + ":" + row.fault};
+    if (row.by == NoticedBy::missed) {
+      outcome.problem = "failure";
+      outcome.type = "missed";
+      outcome.message = "nothing detects this fault";
+      outcome.text = outcome.message + "\nreproduce: " + row.reproduce;
+    }
+    suites.back().outcomes.push_back(std::move(outcome));
+  }
+  return suites;
+}
+
+}  // namespace
+
 int exam_program(const Call& call) {
   require_read_by(call.line.settings, Reader::exam_of_program, "exam -- PROGRAM");
   if (!call.line.scenarios.empty()) refuse_by("one_scenario/exam", call.line.scenarios[0], call.called);
   const ProgramExamRequest request = program_exam_request_of(call.line, call.called);
+  const JUnitFile junit(call.line);
   ProgramExam exam;
   {
     const InterruptAfterRun interrupt;
@@ -79,10 +102,13 @@ int exam_program(const Call& call) {
           call.output.err << text_of(run, line) << "\n" << std::flush;
         });
   }
+  const std::vector<OutcomeSuite> suites = suites_of(exam);
+  junit.write(suites);
   if (asks_for_json(call.line)) {
     write_json(call, program_exam_json(request, exam));
   } else {
     call.output.out << program_exam_text(request, exam);
+    write_annotations(call.line, suites, call.output.out);
   }
   return exam.exit_code();
 }

@@ -7,16 +7,19 @@
 #include "sim/layout/kind_table.h"
 #include "verify/checks/group_comparison.h"
 #include "verify/output/json.h"
+#include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/run_from.h"
+#include "verify/report/groups_html.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/group_dump.h"
 #include "verify/views/groups_view.h"
 #include "verify/vocabulary/nearest_name.h"
+#include "verify/vocabulary/option_vocabulary.h"
 
 namespace verify {
 
@@ -152,16 +155,29 @@ int show_groups_against(const Call& call, const ComparedGroups& ours, const Grou
   return result.is_equal() ? kVerified : kFalsified;
 }
 
+/// The kinds on the page: those of --kind, or else those that a training step sends over.
+std::vector<const sim::GroupKind*> page_kinds(const GroupsRequest& request, const GroupsView& view) {
+  if (!request.kinds.empty()) return view.kinds;
+  std::vector<const sim::GroupKind*> kinds;
+  for (const char* name : {"tp", "cp", "dp-cp", "pp", "embd", "ep", "etp", "edp", "mp"})
+    if (const sim::GroupKind* kind = view.layout.find(name)) kinds.push_back(kind);
+  return kinds;
+}
+
 }  // namespace
 
 int run_groups(const Call& call) {
   const GroupsRequest request = groups_request(call.line);
+  std::optional<OutputFile> page;
+  if (call.line.settings.has("report")) page.emplace("report", call.line.settings.text("report", ""));
+  if (page && request.against) refuse_without_effect("report", "groups' with '--against");
   if (request.against) {
     const ComparedGroups ours{request.layout, selected_kinds(request), request.kinds.empty(),
                               compared_rank(request)};
     return show_groups_against(call, ours, *request.against);
   }
   const GroupsView view{request.layout, selected_kinds(request), selected_rank(request.layout, request.rank)};
+  if (page) page->write(groups_html(view.layout, request.nodes, page_kinds(request, view)));
   if (asks_for_json(call.line)) {
     write_groups_json(call.output.out, view, last_members(call));
   } else {

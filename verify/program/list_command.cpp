@@ -59,9 +59,15 @@ std::string list_text(const std::vector<Scenario>& scenarios) {
   faults.row("device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors.");
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());
-  return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n", files.text(), checks.text(),
-                     programs.text(), properties.text(), faults.text(), fmt::join(cases, "\n             "),
-                     fmt::join(sim::all_kind_names(), " "));
+  const std::vector<std::string> kinds = sim::all_kind_names();
+  const std::string counts = fmt::format(
+      "{} scenarios, {} checks of replay, {} programs, {} properties, {} faults, {} cases, {} kinds of "
+      "groups",
+      scenarios.size(), replay_checks().size(), planted_programs().size(), all_properties().size(),
+      fault_table().size(), cases.size(), kinds.size());
+  return fmt::format("{}\n{}\n{}\n{}\n{}\ncases        {}\ngroup kinds  {}\n\n{}\n", files.text(),
+                     checks.text(), programs.text(), properties.text(), faults.text(),
+                     fmt::join(cases, "\n             "), fmt::join(kinds, " "), counts);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct MemoryAnswer {
   std::vector<AssumedSize> assumed;
   std::optional<VocabularyLaw> law;  // absent: the vocabulary is known
   std::vector<Remedy> remedies;      // empty if the run fits, or is not judged
+  std::vector<Remedy> room;          // what a run that fits has room for
 
   std::optional<bool> fits() const;
   /// Returns the arguments that leave it open whether the run fits; empty where it is not judged.

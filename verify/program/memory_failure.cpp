@@ -118,7 +118,7 @@ std::string text_of_comparison(const MemoryFailure& failure, const MemoryReport&
   }
   if (held + peak / kSlack < peak) {
     return fmt::format(
-        "  With this one, {} would have been in tensors. Room for it alone would not have been enough: {} "
+        "  With this one, {} would have been in tensors. Room for this tensor would not have been enough: {} "
         "are counted of {}.\n",
         byte_text(held), byte_text(peak), of_stage);
   }

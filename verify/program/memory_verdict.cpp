@@ -118,11 +118,15 @@ std::string text_of_fitting(const MemoryAnswer& answer, const std::string& stage
   const std::string vocabulary = answer.law ? fmt::format(" with every vocabulary of up to {} entries",
                                                           grouped_digits(*answer.law->fits_up_to))
                                             : "";
-  return fmt::format("{} {}{}{}: {} holds most, {} of {}{}.{}{}\n\n",
+  std::string room;
+  for (const Remedy& use : answer.room)
+    room += fmt::format("  There is room for more. {} it needs {} on stage {}.\n", use.words,
+                        byte_text(use.peak_bytes), use.stage);
+  return fmt::format("{} {}{}{}: {} holds most, {} of {}{}.{}{}\n{}\n",
                      doubtful.empty() && !has_failed ? "It" : "What is counted", text_of_fit(left),
                      vocabulary, has_failed ? ", though the run did not" : "", stage,
                      byte_text(most.peak_bytes()), byte_text(*answer.report.gpu_memory), with_entries(answer),
-                     text_of_room(left), text_of_doubt(answer, doubtful));
+                     text_of_room(left), text_of_doubt(answer, doubtful), room);
 }
 
 std::string text_of_remedies(const MemoryAnswer& answer, bool finds_layouts) {
@@ -179,9 +183,11 @@ MemoryAnswer memory_answer(Scenario scenario, ScenarioRequest request, const Ass
                       .report = {},
                       .assumed = assumed.sizes,
                       .law = {},
-                      .remedies = {}};
+                      .remedies = {},
+                      .room = {}};
   answer.report = scenario_memory(answer.request);
   if (!assumed.knows_vocabulary) answer.law = vocabulary_law(answer.request);
+  if (answer.fits() == true && !answer.law) answer.room = uses_of_room(answer.scenario, answer.report);
   if (answer.fits() == false) answer.remedies = remedies(answer.scenario, answer.report);
   return answer;
 }

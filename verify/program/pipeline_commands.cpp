@@ -176,6 +176,7 @@ int run_layers(const Call& call) {
 
 int run_schedule(const Call& call) {
   if (call.line.settings.has("machine")) return run_estimated_schedule(call);
+  require_read_by(call.line.settings, Reader::schedule, "schedule' without '--machine");
   if (call.line.settings.has("trace")) refuse_without_effect("trace", "schedule' without '--machine");
   const ScheduleCommandRequest asked = schedule_request(call.line);
   const ScheduleRequest& request = asked.schedule;

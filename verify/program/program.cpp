@@ -10,6 +10,7 @@
 #include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
 #include "verify/output/json.h"
+#include "verify/output/outcomes.h"
 #include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/program/command_help.h"
@@ -24,14 +25,22 @@ namespace verify {
 
 namespace {
 
-/// Whether the words ask for JSON. They are searched before they are parsed, because a refusal of the command
-/// line must also be written in the format that it asks for.
-bool words_ask_for_json(const std::vector<std::string>& arguments) {
+/// Returns the value that the words give an option. They are searched before they are parsed, because a
+/// refusal of the command line must also be written in the format that it asks for.
+std::string value_in(const std::vector<std::string>& arguments, const std::string& option) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--format=json") return true;
-    if (arguments[i] == "--format" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
+    if (arguments[i].starts_with(option + "=")) return arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option && i + 1 < arguments.size()) return arguments[i + 1];
   }
-  return false;
+  return "";
+}
+
+/// Returns the file at which GitHub shows refusals: the one of --from, or else the first scenario.
+std::string file_in(const std::vector<std::string>& arguments) {
+  const std::string from = value_in(arguments, "--from");
+  const auto scenario =
+      std::ranges::find_if(arguments, [](const std::string& word) { return word.ends_with(".ini"); });
+  return !from.empty() || scenario == arguments.end() ? from : *scenario;
 }
 
 /// Returns the rank of this process if the words may ask for ranks that are processes. It is 0 for a single
@@ -61,12 +70,19 @@ void write(const std::string& program, const sim::Refusal& refusal, const Output
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
 }
 
-void report(const std::string& program, const sim::Error& error, bool json, const Output& output,
-            const AddMembers& add_members) {
+void report(const std::string& program, const sim::Error& error, const std::vector<std::string>& arguments,
+            const Output& output, const AddMembers& add_members) {
   const std::vector<sim::Refusal> further = sim::further_refusals(error);
   write(program, error.refusal(), output);
   for (const sim::Refusal& refusal : further) write(program, refusal, output);
-  if (!json) return;
+  const std::string format = value_in(arguments, "--format");
+  if (format == "github") {
+    OutcomeSuite suite{
+        .name = program, .file = file_in(arguments), .outcomes = {outcome_of(error.refusal())}};
+    for (const sim::Refusal& refusal : further) suite.outcomes.push_back(outcome_of(refusal));
+    output.out << annotations_text({suite});
+  }
+  if (format != "json") return;
   Json document = Json::object();
   add_refusals(document, error.refusal(), further);
   if (add_members) add_members(document);
@@ -116,7 +132,7 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
   } catch (const sim::Error& error) {
     const int rank = rank_of_process(arguments);
     if (rank == 0) {
-      report(program, error, words_ask_for_json(arguments), output, add_members);
+      report(program, error, arguments, output, add_members);
     } else {
       report_of_rank(program, rank, error.refusal(), output);
     }

@@ -98,11 +98,12 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
-    report.refusal = sim::Refusal{.code = "out_of_memory",
-                                  .option = path,
-                                  .numbers = "it needs more memory than this process can get",
-                                  .rule = "the tensors of all ranks fit into memory",
-                                  .hint = "replay it alone, with fewer ranks, or with shorter sequences"};
+    report.refusal =
+        sim::Refusal{.code = "out_of_memory",
+                     .option = path,
+                     .numbers = "it needs more memory than this process can get",
+                     .rule = "the tensors of all ranks fit into memory",
+                     .hint = "replay only this one, with fewer ranks, or with shorter sequences"};
   }
   return report;
 }
@@ -184,6 +185,7 @@ void write_result(const Call& call, const std::vector<ScenarioReport>& reports, 
   }
   for (const ScenarioReport& report : reports) output.out << replay_text(report, colour);
   output.out << replay_summary_text(reports, colour);
+  write_annotations(call.line, suites_of(reports), output.out);
   files.write(reports);
 }
 
@@ -217,7 +219,9 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
 /// this returns.
 BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario, const KeepRun& keep) {
   Stopwatch watch;
-  Progress progress(call.output, "steps");
+  Output output = call.output;
+  output.lines = false;  // of all processes
+  Progress progress(output, "steps");
   BackendReplay replayed = replay_on_backend(
       scenario, call.backends, call.output.err,
       [&](const ReplayStep& step) {

@@ -18,6 +18,23 @@ std::vector<std::string> inputs_of(const CommandLine& line) {
 
 }  // namespace
 
+JUnitFile::JUnitFile(const CommandLine& line) : name_("shardproof " + line.command) {
+  if (!line.settings.has("junit")) return;
+  file_.emplace("junit", line.settings.text("junit", ""));
+  for (const std::string& input : inputs_of(line)) file_->require_is_no_input(input);
+}
+
+void JUnitFile::write(const std::vector<OutcomeSuite>& suites) const {
+  if (file_) file_->write(junit_text(name_, suites));
+}
+
+void write_annotations(const CommandLine& line, std::vector<OutcomeSuite> suites, std::ostream& out) {
+  if (line.settings.choice("format") != "github") return;
+  for (OutcomeSuite& suite : suites)
+    if (suite.file.empty()) suite.file = line.settings.text("from", "");
+  out << annotations_text(suites);
+}
+
 ReportFiles::ReportFiles(const CommandLine& line) {
   const std::string& command = line.command;
   add("report", line, [command](const auto& reports) { return report_html(reports, command); });

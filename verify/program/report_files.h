@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "verify/output/outcomes.h"
 #include "verify/output/output_file.h"
 #include "verify/recordings/dump_writer.h"
 #include "verify/recordings/run_dump_writer.h"
@@ -21,6 +23,20 @@
 #include "verify/vocabulary/command_line.h"
 
 namespace verify {
+
+/// The file of --junit, if the command line has it.
+class JUnitFile {
+ public:
+  explicit JUnitFile(const CommandLine& line);
+  void write(const std::vector<OutcomeSuite>& suites) const;
+
+ private:
+  std::string name_;
+  std::optional<OutputFile> file_;
+};
+
+/// Writes annotations if --format github asks for them. A suite without a file has that of --from.
+void write_annotations(const CommandLine& line, std::vector<OutcomeSuite> suites, std::ostream& out);
 
 class ReportFiles {
  public:

@@ -12,6 +12,7 @@
 #include "verify/program/commands.h"
 #include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
+#include "verify/report/replay_forms.h"
 #include "verify/requests/command_requests.h"
 #include "verify/run/guest_report.h"
 #include "verify/run/guest_run.h"
@@ -29,7 +30,8 @@ class RanksOutput {
  public:
   explicit RanksOutput(const Call& call)
       : output_(call.output), as_json_(asks_for_json(call.line)), progress_(call.output, "calls") {
-    if (output_.progress) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+    if (output_.progress || output_.lines)
+      ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
   }
 
   void print(const GuestLine& line) { print("", line); }
@@ -136,8 +138,9 @@ int run_run(const Call& call) {
   }
   const bool as_json = asks_for_json(call.line);
   if (!as_json) call.output.out << guest_run_text(request, run);
-  files.write(
-      {report_of(request, run, call.line)});  // before JSON, because a refusal must be the only document
+  const std::vector<ScenarioReport> reports = {report_of(request, run, call.line)};
+  files.write(reports);  // before JSON, because a refusal must be the only document
+  write_annotations(call.line, suites_of(reports), call.output.out);
   if (as_json) write_json(call, guest_run_json(request, run));
   return run.is_clean() ? kVerified : kBroken;
 }

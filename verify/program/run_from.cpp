@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <ostream>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/megatron_rules/effective_values.h"
 #include "verify/megatron_rules/run_of_file.h"
 #include "verify/output/output_file.h"
@@ -35,18 +35,11 @@ int judge_run(const RunOfFile& run, const Call& call, int (*command)(const Call&
   return command(call);
 }
 
-/// Shows what becomes of the arguments after the answer, also where that is a refusal.
+/// Shows what becomes of the arguments before the answer, which is the last on the screen.
 int run_as_text(const RunOfFile& run, const Call& call, int (*command)(const Call& call)) {
-  const auto show_lists = [&] { call.output.out << run_lists(run, call.output.columns); };
-  call.output.out << run_title(run);
-  try {
-    const int code = judge_run(run, call, command);
-    show_lists();
-    return code;
-  } catch (const sim::Error&) {
-    show_lists();
-    throw;
-  }
+  const bool is_verbose = call.line.settings.flag("verbose");
+  call.output.out << run_title(run) << run_lists(run, call.output.columns, is_verbose) << std::flush;
+  return judge_run(run, call, command);
 }
 
 }  // namespace

@@ -2,18 +2,21 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <iterator>
+#include <optional>
 #include <ostream>
 
 #include "sim/optimizer/range_map.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/memory/model_memory.h"
 #include "verify/output/json.h"
+#include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
 #include "verify/output/refusal_table.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/run_from.h"
+#include "verify/report/shards_html.h"
 #include "verify/requests/command_requests.h"
 
 namespace verify {
@@ -164,16 +167,22 @@ void require_listed(const sim::GptConfig& shape) {
 
 /// Returns the parameters that a rank holds of a whole GPT, in the order of the model. Experts that are
 /// reduced over other ranks lie in other buffers, and are left out.
-std::vector<sim::BufferParameter> parameters_of(const sim::GptConfig& shape, const ShardSizes& sizes) {
+struct NamedParameters {
+  std::vector<sim::BufferParameter> parameters;
+  std::vector<std::string> names = {};  // empty without a model
+};
+NamedParameters parameters_of(const sim::GptConfig& shape, const ShardSizes& sizes) {
   require_listed(shape);
   parameter_count(shape);  // refuses a bad shape
-  std::vector<sim::BufferParameter> parameters;
+  NamedParameters all;
   const Stage whole{
       .layers = {{.count = static_cast<int>(shape.num_layers)}}, .is_first = true, .is_last = true};
   for (const HeldParameter& held : held_parameters(shape, whole, sizes)) {
-    if (!held.is_expert || !sizes.has_expert_grid()) parameters.push_back({held.elements, held.is_shared});
+    if (held.is_expert && sizes.has_expert_grid()) continue;
+    all.parameters.push_back({held.elements, held.is_shared});
+    all.names.emplace_back(held.name.empty() ? "a norm or a bias" : held.name);
   }
-  return parameters;
+  return all;
 }
 
 }  // namespace
@@ -183,8 +192,12 @@ int run_shards(const Call& call) {
   const ShardSizes sizes{.tp = request.tensor_model_parallel_size,
                          .ep = request.expert_model_parallel_size,
                          .etp = request.expert_tensor_parallel_size};
-  const sim::BufferLayout layout = buffer_layout(
-      request.model ? parameters_of(*request.model, sizes) : request.parameters, request.config);
+  std::optional<OutputFile> page;
+  if (call.line.settings.has("report")) page.emplace("report", call.line.settings.text("report", ""));
+  const NamedParameters all =
+      request.model ? parameters_of(*request.model, sizes) : NamedParameters{request.parameters};
+  const sim::BufferLayout layout = buffer_layout(all.parameters, request.config);
+  if (page) page->write(shards_html(layout, all.names));
   if (asks_for_json(call.line)) {
     write_document(call.output.out, layout, last_members(call));
   } else {

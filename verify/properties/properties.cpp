@@ -41,7 +41,11 @@ std::optional<Judgement> unfit(const sim::RunReport& report, const std::vector<C
 // ---- comparison with the reference
 
 std::string shown(double value) { return fmt::format("{:.9g}", value); }
-std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
+/// Equal residues are those of a small whole number, which is shown once.
+std::string shown(const sim::Field& value) {
+  const bool are_equal = std::ranges::count(value.residues, value.residues[0]) == sim::kFieldLevels;
+  return are_equal ? fmt::format("{}", value.residues[0]) : fmt::format("{}", fmt::join(value.residues, " "));
+}
 
 /// Whether two elements have the same residues on all levels that are live in both, of which there is one.
 bool are_equal_where_live(const sim::Field& a, const sim::Field& b) {
@@ -436,7 +440,7 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
     spec.threads = variant == 2 ? 2 : 1;
     spec.contexts = variant == 2 ? sim::ContextKind::thread : sim::ContextKind::fiber;
     if (bench.run(the_case, setting, spec).run_hash == first.run_hash) continue;
-    return fails(fmt::format("the run hash is another one with {}", sim::text_of(spec)));
+    return fails(fmt::format("the run hash differs with {}", sim::text_of(spec)));
   }
   return {};
 }
@@ -458,19 +462,17 @@ Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const s
 const std::vector<Property>& all_properties() {
   using DTypes = Property::DTypes;
   static const std::vector<Property> properties = {
-      {"serial", "made whole, every output equals the serial reference", equals_serial},
-      {"agree", "what is declared replicated is the same on every rank, bit for bit", ranks_agree},
-      {"calls", "each rank makes the calls, with the sizes and reductions, that the closed form says",
+      {"serial", "after gathering shards, every output equals the serial reference", equals_serial},
+      {"agree", "replicated tensors are bit-identical on all ranks", ranks_agree},
+      {"calls", "each rank issues exactly the expected collectives, with their sizes and reductions",
        makes_the_calls},
       {"adjoint",
        "over the group, <output, grad_output> equals <input, grad_input>, and <weight, weight_grad>",
        is_adjoint, DTypes::field, is_linear},
-      {"twins",
-       "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism, dispatchers): the same "
-       "bits",
+      {"twins", "equivalent implementations (buckets, overlap, ZeRO-1 or not, dispatchers) agree bit for bit",
        equals_its_twins, DTypes::all, has_twins},
-      {"resumes", "stopped, resumed on another number of ranks, and on the first again: the same bits",
-       resumes, DTypes::all, has_stretches},
+      {"resumes", "saved, resumed on another number of ranks and back: bit-identical", resumes, DTypes::all,
+       has_stretches},
       {"special", "NaN, infinity and large inputs: NaN where the serial reference is, and only there",
        is_special_where_serial_is, DTypes::floats},
       {"schedules", "another schedule, more threads, ranks as threads: the same run hash", keeps_its_hash},

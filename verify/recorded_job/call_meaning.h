@@ -9,7 +9,7 @@
 ///         another operation over the data-parallel ranks. How many there are is that of the step before.
 ///         Where the ring has lost these calls, no number is said. An all_reduce of up to kMostOfALoss
 ///         elements is no bucket. A combine of tokens undoes the dispatch before it: the sizes of its input
-///         and output are those of the dispatch, swapped. Where both are equal, the two are not told apart.
+///         and output are those of the dispatch, swapped. If both are equal, the two are not distinguished.
 
 #include <cstddef>
 #include <cstdint>

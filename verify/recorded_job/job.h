@@ -3,10 +3,10 @@
 /// The recordings of all ranks as one job: each group once, with what every rank says of it.
 ///
 /// A group is identified by its ranks and its description. Two groups of the same ranks and description are
-/// told apart by PyTorch's names, or by their order where the names differ between ranks. A group whose ranks
+/// told by PyTorch's names, or by their order where the names differ between ranks. A group whose ranks
 /// no dump says, as with gloo, has the ranks whose dumps have it, and the default group then has all ranks.
 /// Ranks without a dump are members, too, where the form of other groups of the description says so
-/// (unlisted_members.cpp); where it cannot be told, members may lack.
+/// (unlisted_members.cpp); if they are not known, members may be missing.
 ///
 /// Shapes  A dump is an index into `recordings`. Groups are sorted by name (as numbers), then by ranks.
 /// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where

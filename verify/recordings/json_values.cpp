@@ -55,7 +55,7 @@ class JsonReader {
     std::size_t first;  // of its elements on the stack
   };
 
-  /// Reads values, and the signs behind them, until the outermost value is complete.
+  /// Reads values, and the signs after them, until the outermost value is complete.
   void read_all() {
     do {
       if (!open_.empty() && open_.back().container.is(ValueKind::dict)) read_key();
@@ -63,7 +63,7 @@ class JsonReader {
       while (!open_.empty() && ends_behind_value()) close();
     } while (!open_.empty());
     while (next_ < bytes_.size() && is_json_blank(bytes_[next_])) ++next_;
-    if (next_ < bytes_.size()) refuse_text("behind the end of the document");
+    if (next_ < bytes_.size()) refuse_text("after the end of the document");
   }
 
   /// Reads a scalar, an empty container or the beginning of a container. Returns whether an element of a new
@@ -81,7 +81,7 @@ class JsonReader {
     return false;
   }
 
-  /// Reads what stands behind an element: the end of its container, or a comma.
+  /// Reads what stands after an element: the end of its container, or a comma.
   bool ends_behind_value() {
     const char sign = sign_here();
     const bool ends = sign == (open_.back().container.is(ValueKind::dict) ? '}' : ']');

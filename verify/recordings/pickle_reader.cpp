@@ -19,7 +19,7 @@ constexpr std::string_view kOpcodes =
 
 struct Opcode {
   std::string name = "no opcode";
-  int bytes = 0;  // of the argument that stands behind it
+  int bytes = 0;  // of the argument that stands after it
 };
 
 /// Returns the opcodes of all protocols, by their codes.
@@ -65,7 +65,7 @@ class PickleReader {
         if (argument < 2 || argument > 5)
           refuse_opcode(code, fmt::format("of protocol {}, and protocols 2 to 5 are read", argument));
         break;
-      case 0x95:  // FRAME: so many bytes were written at once
+      case 0x95:  // FRAME: this many bytes were written at once
         break;
       case '.':
         if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");

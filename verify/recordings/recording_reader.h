@@ -5,13 +5,13 @@
 /// A pickle begins with the byte 0x80, JSON with '{'. Neither is executed (pickle_reader.h). Every version is
 /// read by the names of its fields: one that is missing is unknown, and one that is not known is left out.
 ///
-/// The rank of a dump is the number behind "rank" in its file's name (but not behind local_rank, node_rank or
+/// The rank of a dump is the number after "rank" in its file's name (but not after local_rank, node_rank or
 /// group_rank), or else the last number of the name, or what `rank_from` finds in its path.
 ///
 /// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
 /// In a folder it is one if its name differs from that of a dump in its numbers alone, and so is such a file
 /// whose bytes are damaged; other files that would be refused are left out. Zeros at the end of a file, as a
-/// file system leaves them behind a write that was cut, are not read.
+/// file system leaves them after a write that was cut, are not read.
 ///
 /// Exact   The result depends neither on the number of threads nor on the order of the paths. A rank with a
 ///         pickle and a JSON file of the same calls is read once.
@@ -19,7 +19,7 @@
 ///         kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no dump;
 ///         unknown_rank: no rank in the name of a file, or not one to 1,048,575; dump_twice: two dumps of one
 ///         rank with different calls or groups; bad_expression: no regular expression; and those of
-///         pickle_reader.h and json_values.h. All that is wrong with the files is told at once.
+///         pickle_reader.h and json_values.h. All problems of the files are reported together.
 
 #include <cstddef>
 #include <functional>

@@ -9,7 +9,7 @@
 ///           that the program makes come after those of the layout; a process knows only those of its rank.
 ///   calls   Collectives and messages. split and new_group are not recorded, as PyTorch records neither.
 ///   state   A call that never completes is started if it is the first such call of its group (for a
-///           message: from its sender to its receiver in the group), and scheduled behind another one.
+///           message: from its sender to its receiver in the group), and scheduled after another one.
 ///
 /// Shapes  sizes are flat: a tensor has one dimension, its elements. The output of all_to_all_uneven is
 ///         written with the size of its input, because the record of a call does not have it; over a group

@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kAtOnce = 64;
 constexpr std::size_t kBlock = 8;
 
-/// Some elements of a row, with values and errors apart, up to a whole block. Elements behind the last one
+/// Some elements of a row, with values and errors apart, up to a whole block. Elements after the last one
 /// are 0.
 struct Part {
   std::array<double, kAtOnce> values;

@@ -123,11 +123,11 @@ class Gpt {
     };
     Ids tokens_;
     std::vector<Layer> layers_;
-    Matrix<Scalar> hidden_;  // behind the last part of a layer
+    Matrix<Scalar> hidden_;  // after the last part of a layer
   };
 
   /// Returns the pass of a sequence before its first layer. Each layer has a part up to its router, and one
-  /// behind it, because sequences that share a capacity choose experts together.
+  /// after it, because sequences that share a capacity choose experts together.
   Pass start(const Ids& tokens) const {
     Pass pass;
     pass.tokens_ = tokens;

@@ -116,7 +116,7 @@ class LatentAttention {
     Matrix<Scalar> q, k, v;
     Attention<Scalar> forward;
   };
-  /// A latent state, behind its norm if it has one.
+  /// A latent state, after its norm if it has one.
   struct Latent {
     Normal<Scalar> normal = {};  // empty without a norm
     Matrix<Scalar> output = {};

@@ -40,7 +40,7 @@ inline std::string text_of(const PipelineStep& step) {
 /// The number of forward steps before the first backward step.
 inline int warmup_steps(const PipelineSetting& setting, int rank) {
   const int all = setting.microbatches * setting.chunks;
-  const int behind = setting.ranks - 1 - rank;  // ranks behind this one
+  const int behind = setting.ranks - 1 - rank;  // ranks after this one
   switch (setting.schedule) {
     case Schedule::none:
       return 0;

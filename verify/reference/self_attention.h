@@ -119,7 +119,7 @@ class SelfAttention {
   struct Heads {
     std::int64_t a_group;   // heads of a group
     std::int64_t first;     // the place of the first of them among the heads of its group in `mixed`
-    Matrix<Scalar> rows;    // behind the norm, before rotary positions
+    Matrix<Scalar> rows;    // after the norm, before rotary positions
     Normal<Scalar> normal;  // empty without a norm
   };
   Heads normed(const HeadNorm<Scalar>& norm, std::int64_t a_group, std::int64_t first) const {

@@ -16,14 +16,20 @@ namespace {
 
 /// Whether replay trains: not with --program or --case, which choose what runs, nor with --forward-only.
 bool trains(const ScenarioRequest& request) {
-  return !request.layout_only && !request.program && request.cases.cases.empty() &&
-         !request.pipeline.forward_only && request.not_proved.training.empty() &&
-         train_iters(request.training) > 0;
+  return !request.layout_only && !request.leaves_out_reduced && !request.program &&
+         request.cases.cases.empty() && !request.pipeline.forward_only &&
+         request.not_proved.training.empty() && train_iters(request.training) > 0;
 }
 
-/// Whether the scenario leaves a check out because virtual ranks would run.
+/// Returns why the scenario leaves a check out, whether it could run or not; "" if it does not.
+const char* why_left_out(const ReplayCheck& check, const Replaying& scenario) {
+  if (scenario.request.layout_only && check.of != CheckOf::layout) return "--layout-only";
+  const bool is_reduced = scenario.request.leaves_out_reduced && check.of == CheckOf::reduced;
+  return is_reduced ? "it does not depend on the sizes of the run; --prove adds it" : "";
+}
+
 bool leaves_out(const ReplayCheck& check, const Replaying& scenario) {
-  return scenario.request.layout_only && check.of == CheckOf::ranks;
+  return *why_left_out(check, scenario) != '\0';
 }
 
 /// Whether a check makes rows.
@@ -33,7 +39,7 @@ bool runs(const ReplayCheck& check, const Replaying& scenario) {
 
 /// Returns why a check that does not run has no row; "" if a reader does not expect one.
 std::string absence(const ReplayCheck& check, const Replaying& scenario) {
-  return check.run == nullptr ? "" : check.missing(scenario).value_or("--layout-only");
+  return check.run == nullptr ? "" : check.missing(scenario).value_or(why_left_out(check, scenario));
 }
 
 /// Whether a row that is missing was asked for: by an option that the row answers, or by a run whose

@@ -82,9 +82,9 @@ Missing missing_memory(const Replaying& scenario) {
 }
 
 Missing missing_training(const Replaying& scenario) {
-  if (proves_layers(scenario) && scenario.model) return {};
   if (!scenario.request.not_proved.training.empty()) return scenario.request.not_proved.training;
-  return scenario.request.layout_only && proves_layers(scenario) ? "--layout-only" : "";
+  const bool is_left_out = scenario.request.layout_only || scenario.request.leaves_out_reduced;
+  return missing_unless(proves_layers(scenario) && (scenario.model || is_left_out));
 }
 
 Missing missing_step(const Replaying& scenario) {
@@ -328,8 +328,8 @@ const std::vector<ReplayCheck>& replay_checks() {
         {"creation", missing_partition, check_layout<check_creation>},
         {"nodes", missing_partition, run_nodes},
         {"collectives", missing_round, run_collectives, CheckOf::ranks},
-        {"sharded P", missing_sharded_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
-        {"training", missing_training, run_training, CheckOf::ranks},
+        {"sharded P", missing_sharded_layers, run_sharded_layers, CheckOf::reduced, steps_of_sharded_layers},
+        {"training", missing_training, run_training, CheckOf::reduced},
         {"step", missing_step, run_step, CheckOf::ranks},
         {"case", missing_case, run_case, CheckOf::ranks},
         {"program", missing_program, run_program, CheckOf::ranks},

@@ -40,8 +40,9 @@ struct Replaying {
 };
 
 enum class CheckOf {
-  layout,  // the check computes with the options alone
-  ranks,   // virtual ranks run
+  layout,   // the check computes only with the options
+  ranks,    // virtual ranks run
+  reduced,  // virtual ranks run, in sizes that do not depend on those of the scenario
 };
 
 struct ReplayCheck {

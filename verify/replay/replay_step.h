@@ -1,7 +1,7 @@
 #pragma once
 
 /// A step of a replay that is about to begin: a row of the report, or a part of the work for a row. Who shows
-/// progress is told of each.
+/// progress reports each.
 
 #include <cstddef>
 #include <functional>

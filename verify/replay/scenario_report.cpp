@@ -111,7 +111,10 @@ Bound bound_of(const std::vector<ScenarioReport>& reports) {
   } else {
     add("training", "trainings of shardproof, reduced as their rows say");
   }
-  if (bound.ran.empty()) bound.ran.emplace_back("no rank: the layout alone was proved");
+  const bool has_reduced = has("sharded serial") || has("training");
+  if (has("step") && !has_reduced)
+    bound.not_proved.emplace_back("layers and trainings, which `--prove` or `check` prove in reduced sizes");
+  if (bound.ran.empty()) bound.ran.emplace_back("no rank: only the layout was proved");
   return bound;
 }
 

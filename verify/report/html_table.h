@@ -79,7 +79,7 @@ class HtmlTable {
   std::vector<HtmlCell> foot_;
 };
 
-/// Returns a part of the page; behind a line `summary` that opens it if it has more than kMostUnfolded rows.
+/// Returns a part of the page; after a line `summary` that opens it if it has more than kMostUnfolded rows.
 /// `open`: it is open at first.
 std::string folded(const std::string& html, std::int64_t rows, const std::string& summary, bool open = false);
 

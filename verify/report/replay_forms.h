@@ -14,6 +14,7 @@
 #include "sim/layout/node_placement.h"
 #include "verify/memory/model_memory.h"
 #include "verify/output/json.h"
+#include "verify/output/outcomes.h"
 #include "verify/replay/scenario_report.h"
 
 namespace verify {
@@ -37,7 +38,7 @@ Json memory_stages_json(const MemoryReport& memory);
 /// `command` is the one that has made the reports.
 std::string report_html(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
-/// All ranks of a world of up to so many are drawn; of a larger world the first nodes, and a sentence says
+/// All ranks of a world of up to this many are drawn; of a larger world the first nodes, and a sentence says
 /// so.
 inline constexpr int kMostDrawnRanks = 512;
 
@@ -45,10 +46,11 @@ inline constexpr int kMostDrawnRanks = 512;
 /// the colour of its tp group.
 std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& nodes);
 
-/// Returns the JUnit XML for build servers, as Jenkins and GitLab read it. Each scenario is a testsuite, and
-/// each check is a testcase. A check that does not hold is a failure. A refusal is an error, and so are the
+/// Returns the outcomes for build servers. Each scenario is a testsuite, and each check is a testcase. A check that does not hold is a failure. A refusal is an error, and so are the
 /// findings of a scenario that expects none. A testcase has the seconds that its check took, where the report
 /// has them (ScenarioReport::seconds); a check that takes no time worth a measurement has 0.
+std::vector<OutcomeSuite> suites_of(const std::vector<ScenarioReport>& reports);
+/// Returns them as JUnit XML, as Jenkins and GitLab read it.
 std::string report_junit(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");
 
 // The Chrome trace event format (JSON object format), which Perfetto (ui.perfetto.dev) and chrome://tracing
@@ -63,7 +65,7 @@ std::string report_junit(const std::vector<ScenarioReport>& reports, std::string
 //         that fit into its share, whole pipelines first. "otherData" says how many ranks are shown, and what
 //         the units cost.
 
-/// A file of so many slices has about 40 MB.
+/// A file of this many slices has about 40 MB.
 inline constexpr std::size_t kMostTracedSlices = 150'000;
 
 std::string trace_json(const std::vector<ScenarioReport>& reports);

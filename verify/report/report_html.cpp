@@ -421,14 +421,12 @@ std::string memory_html(const MemoryReport& memory, const std::string& id) {
   std::string html =
       "<h3>Memory of a rank, by pipeline stage</h3>\n<p>" + memory.state.dtypes + " training; " +
       (memory.state.is_distributed
-           ? "ZeRO-1 over " + counted(memory.owners, "owner") +
-                 (memory.expert_owners > 0 ? ", experts over " + counted(memory.expert_owners, "owner")
-                                           : "") +
-                 ", the one that owns most. "
-           : "no ZeRO-1, so that every rank has all states. ") +
-      (memory.has_activations ? "Activations where most are in flight:" : "Without activations:") +
-      key(0, "parameters") + key(1, "gradients") + key(2, "optimizer states") + key(3, "activations") +
-      "</p>\n";
+           ? "ZeRO-1 over " + counted(memory.owners, "rank") +
+                 (memory.expert_owners > 0 ? fmt::format(" (experts {})", memory.expert_owners) : "") +
+                 "; largest shard. "
+           : "no ZeRO-1, so every rank has all states. ") +
+      (memory.has_activations ? "At peak activations:" : "Without activations:") + key(0, "parameters") +
+      key(1, "gradients") + key(2, "optimizer states") + key(3, "activations") + "</p>\n";
   if (shown < memory.stages.size())
     html += fmt::format("<p>The first {} of {} stages.</p>\n", shown, memory.stages.size());
   const std::string summary = fmt::format(
@@ -459,8 +457,9 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
 std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& nodes) {
   const int drawn = drawn_ranks(layout, nodes);
   std::string html = fmt::format(
-      "<p class=\"soft\">Each rank with its place on the axes tp (t), cp (c), dp (d) and pp (p) of more than "
-      "one rank. Ranks of one colour on a node are one tp group; {} colours, which repeat.</p>\n",
+      "<p class=\"soft\">t0c1d2p3: coordinates on the axes tp, cp, dp and pp that are larger than 1. Same "
+      "colour in "
+      "a node: same tp group; {} colours repeat.</p>\n",
       kColours);
   if (drawn < layout.grid_size)
     html +=

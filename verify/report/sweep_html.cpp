@@ -13,7 +13,7 @@ namespace verify {
 
 namespace {
 
-constexpr double kPlotLeft = 110, kPlotRight = 680, kPlotTop = 20, kPlotBottom = 340;
+constexpr double kPlotLeft = 110, kPlotRight = 1160, kPlotTop = 20, kPlotBottom = 440;
 
 /// A layout in the picture.
 struct Dot {
@@ -68,29 +68,74 @@ std::string across_text(const SweepReport& report, double number) {
   return report.machine ? fmt::format("{:.3g} s", number) : byte_text(static_cast<std::int64_t>(number));
 }
 
+/// Returns the label of the scenario's own layout, on the side with room; "" for others.
+std::string own_label(const Dot& dot, const LogAxis& x, const LogAxis& y) {
+  if (!dot.layout->is_own) return "";
+  const double place = x.place(dot.across);
+  const bool is_left = place > (kPlotLeft + kPlotRight) / 2;
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">your layout</text>\n",
+                     place + (is_left ? -11 : 11), y.place(dot.up) + 4, is_left ? "end" : "start");
+}
+
 std::string dot_svg(const SweepReport& report, const Dot& dot, const LogAxis& x, const LogAxis& y) {
   const char* colour = dot.layout->fits.value_or(true) ? "part0" : "part1";
   return fmt::format(
-      "<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {}{}</title>"
-      "</circle>\n",
-      colour, dot.layout->is_own ? " own" : "", x.place(dot.across), y.place(dot.up),
-      dot.layout->is_own ? 7 : 4, sizes_text(*dot.layout), byte_text(*dot.layout->peak_bytes),
-      across_text(report, dot.across), report.machine ? " (an estimate)" : "");
+             "<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {}{}</title>"
+             "</circle>\n",
+             colour, dot.layout->is_own ? " own" : "", x.place(dot.across), y.place(dot.up),
+             dot.layout->is_own ? 7 : 4, sizes_text(*dot.layout), byte_text(*dot.layout->peak_bytes),
+             across_text(report, dot.across), report.machine ? " (an estimate)" : "") +
+         own_label(dot, x, y);
+}
+
+/// Returns up to kMostTicks round numbers of an axis: powers of 2 of bytes, else 1, 2 and 5 times powers of 10.
+/// An axis without two of them has its ends and its middle.
+std::vector<double> ticks_of(const LogAxis& axis, bool is_of_bytes) {
+  constexpr std::size_t kMostTicks = 8;
+  const double least = std::pow(10, axis.least), most = std::pow(10, axis.most);
+  std::vector<double> ticks;
+  if (is_of_bytes) {
+    for (int k = std::max(0, std::ilogb(least)); std::ldexp(1.0, k) <= most; ++k)
+      if (std::ldexp(1.0, k) >= least) ticks.push_back(std::ldexp(1.0, k));
+  } else {
+    for (int k = static_cast<int>(std::floor(axis.least)); k <= axis.most; ++k)
+      for (const double digit : {1, 2, 5})
+        if (const double tick = digit * std::pow(10, k); tick >= least && tick <= most) ticks.push_back(tick);
+  }
+  if (ticks.size() < 2) return {least, std::sqrt(least * most), most};
+  const std::size_t every = (ticks.size() + kMostTicks - 1) / kMostTicks;
+  std::vector<double> kept;
+  for (std::size_t i = 0; i < ticks.size(); i += every) kept.push_back(ticks[i]);
+  return kept;
+}
+
+/// Returns the line of the GPU's memory.
+std::string limit_svg(const SweepReport& report, const LogAxis& y) {
+  if (!report.gpu_memory) return "";
+  const double place = y.place(static_cast<double>(*report.gpu_memory));
+  return fmt::format(
+      "<line class=\"limit\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" "
+      "text-anchor=\"end\">the GPU has {}</text>\n",
+      kPlotLeft, kPlotRight, place, place, kPlotRight, place - 5, byte_text(*report.gpu_memory));
 }
 
 std::string axis_titles(const SweepReport& report, const LogAxis& x, const LogAxis& y) {
   std::string svg;
-  for (const double share : {0.0, 0.5, 1.0}) {
-    const double memory = std::pow(10, y.least + share * (y.most - y.least));
-    const double across = std::pow(10, x.least + share * (x.most - x.least));
+  for (const double memory : ticks_of(y, true)) {
     svg += fmt::format(
         "<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" "
-        "text-anchor=\"end\">{}</text>\n<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+        "text-anchor=\"end\">{}</text>\n",
         kPlotLeft, kPlotRight, y.place(memory), y.place(memory), kPlotLeft - 8, y.place(memory) + 4,
-        byte_text(static_cast<std::int64_t>(std::llround(memory))), x.place(across), kPlotBottom + 22,
-        across_text(report, across));
+        byte_text(static_cast<std::int64_t>(std::llround(memory))));
   }
-  return svg +
+  for (const double across : ticks_of(x, !report.machine)) {
+    svg += fmt::format(
+        "<line class=\"axis\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text x=\"{0:.1f}\" "
+        "y=\"{3}\" "
+        "text-anchor=\"middle\">{4}</text>\n",
+        x.place(across), kPlotTop, kPlotBottom, kPlotBottom + 22, across_text(report, across));
+  }
+  return svg + limit_svg(report, y) +
          fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kPlotLeft, kPlotBottom + 46,
                      report.machine ? "seconds of a step, an estimate" : "bytes across nodes in a step");
 }
@@ -100,10 +145,14 @@ std::string picture(const SweepReport& report) {
   if (dots.empty()) return "<p>No layout has both numbers of the picture.</p>\n";
   const LogAxis x = axis_of(
       dots, [](const Dot& dot) { return dot.across; }, kPlotLeft, kPlotRight);
-  const LogAxis y = axis_of(
+  LogAxis y = axis_of(
       dots, [](const Dot& dot) { return dot.up; }, kPlotBottom, kPlotTop);
+  if (report.gpu_memory) {  // its line is in the picture
+    y.least = std::min(y.least, std::log10(static_cast<double>(*report.gpu_memory)));
+    y.most = std::max(y.most, std::log10(static_cast<double>(*report.gpu_memory)));
+  }
   std::string svg =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 720 400\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve whole\" viewBox=\"0 0 1200 500\" "
       "role=\"img\">\n<title>what "
       "a rank holds against " +
       std::string(report.machine ? "the estimated time of a step"

@@ -29,7 +29,7 @@ struct FullGpu {
   std::int64_t outside = 0;  // of the process, outside of that allocator
   std::int64_t others = 0;   // of other processes; 0 where a message does not tell them from `outside`
 
-  /// What the process had for its tensors, in one piece or not.
+  /// Memory free for tensors, contiguous or not.
   std::int64_t for_tensors() const { return in_tensors + unused + free; }
 };
 
@@ -41,7 +41,7 @@ struct OutOfMemory {
 
   /// Whether the size says nothing, because PyTorch asks for so much in place of any small tensor.
   bool is_small() const { return asked == "2.00 MiB" || asked == "20.00 MiB"; }
-  /// Whether PyTorch asks for this size where a tensor of so many bytes finds no room.
+  /// Whether PyTorch asks for this size where a tensor of this many bytes finds no room.
   bool may_be(std::int64_t bytes) const;
 };
 

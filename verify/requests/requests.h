@@ -36,7 +36,7 @@ namespace verify {
 sim::Refusal in_given_options(sim::Refusal refusal, const Settings& settings,
                               std::optional<std::int64_t> round = std::nullopt);
 
-/// Does a piece of work, whose refusals name the options of these settings.
+/// Runs `work`; its refusals name the options of these settings.
 template <typename Work>
 auto with_given_options(const Settings& settings, std::optional<std::int64_t> round, const Work& work) {
   return sim::with_refusals_named(

@@ -228,6 +228,14 @@ NotProved not_proved_of(const Scenario& scenario, const std::vector<AccountedArg
   return not_proved;
 }
 
+/// Whether an option asks for what does not depend on the sizes of a run: layers and a training, reduced.
+bool asks_for_reduced(const Settings& settings) {
+  if (settings.flag("prove")) return true;
+  constexpr const char* kOfReduced[] = {"case", "property",    "dtype",   "plant", "dimensions",
+                                        "text", "train-iters", "backend", "device"};
+  return std::ranges::any_of(kOfReduced, [&](const char* option) { return settings.has(option); });
+}
+
 }  // namespace
 
 ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
@@ -262,6 +270,7 @@ ScenarioRequest scenario_request(const Scenario& scenario, Asked asked) {
                           .not_modelled = settings.given("not-modelled"),
                           .is_traced = settings.has("trace") || settings.has("flight-recorder"),
                           .layout_only = settings.flag("layout-only"),
+                          .leaves_out_reduced = scenario.run.is_given() && !asks_for_reduced(settings),
                           .every_rank = settings.flag("every-rank"),
                           .arguments = settings.as_command_line()};
   if (request.placement && layout.rules == sim::RuleBook::megatron)

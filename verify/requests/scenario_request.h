@@ -112,8 +112,10 @@ struct ScenarioRequest {
   std::vector<std::string> not_modelled;     // what the scenario says that it leaves out of its model
   bool is_traced = false;
   bool layout_only = false;  // no virtual ranks run
-  bool every_rank = false;   // the step of the full-size model folds no replicas
-  std::string arguments;     // the options as a command line, without those of a single call
+  bool leaves_out_reduced =
+      false;                // no layers and trainings in reduced sizes: a run of --from without --prove
+  bool every_rank = false;  // the step of the full-size model folds no replicas
+  std::string arguments;    // the options as a command line, without those of a single call
 };
 
 /// Reads and checks the options of a scenario, those of a run of --from as far as they are asked for.

@@ -66,7 +66,7 @@ std::string named_interpreter(const std::filesystem::path& script) {
 
 std::string interpreter_of(const std::string& launcher) {
   std::string named = named_interpreter(found_on_path(launcher));
-  if (named.empty()) refuse_by("run_program_missing/launcher", "the words behind --", launcher);
+  if (named.empty()) refuse_by("run_program_missing/launcher", "the words after --", launcher);
   return named;
 }
 

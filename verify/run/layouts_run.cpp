@@ -57,7 +57,7 @@ void require_no_other(const CommandLine& line) {
   for (const char* other : {"ranks", "against", "against-ranks"})
     if (line.settings.has(other))
       refuse_by("option_without_effect", fmt::format("--{}", other), "run --layouts",
-                "--layouts alone, which says the ranks of each layout; the reference is one rank");
+                "only --layouts, which sets the ranks of each layout; the reference is one rank");
 }
 
 GuestRun run_and_keep(GuestStart& start, const LayoutRequest& each, const PrintOfRun& print,

@@ -64,7 +64,7 @@ std::string left_out(const RunValues& values, const ScenarioRequest& request) {
 std::string why_unknown(const RunOfFile& run, const ScenarioRequest& request) {
   if (!request.model.has_shape || !request.placement || !request.batch.global_batch_size)
     return "the arguments do not give the sizes of a model";
-  if (steps_of(run.values) <= 0) return "the program tells no number of steps";
+  if (steps_of(run.values) <= 0) return "the program does not report its number of steps";
   if (evaluates(run.values))
     return "the program evaluates, too (--eval-iters); only the calls of training are known";
   const std::string left = left_out(run.values, request);
@@ -203,7 +203,7 @@ std::optional<std::int64_t> told_number(const std::string& told, const char* nam
 }
 
 std::string judged_calls_text(const JudgedCalls& judged) {
-  if (!judged.unknown.empty()) return "calls   not held against a closed form: " + judged.unknown + "\n";
+  if (!judged.unknown.empty()) return "calls   not compared with a closed form: " + judged.unknown + "\n";
   const std::int64_t equal = std::ranges::count_if(judged.rows, &CallsRow::is_equal);
   std::string text = fmt::format(
       "calls   {} of {} {} as many elements as {} with these arguments need: {}\n        {} more, with {} "

@@ -14,7 +14,7 @@ namespace verify {
 
 namespace {
 
-constexpr const char* kWhere = "the words behind --";
+constexpr const char* kWhere = "the words after --";
 
 /// What an option of the interpreter takes.
 enum class Takes {

@@ -92,7 +92,7 @@ std::string relation(const std::string& name, const Squares& squares, double mor
   if (is(-right)) return fmt::format("it lacks the gradients of {}", name);
   const double part = right - squares.first_of_tp;
   if (part > tolerance && squares.first_of_tp > tolerance && is(-part))
-    return fmt::format("of the gradients of {} it has the part of the first tp rank alone", name);
+    return fmt::format("of the gradients of {} it has only the part of the first tp rank", name);
   const double times = std::round(more / right);
   if (times >= 1 && times < kMostTimes && is(times * right))
     return fmt::format("it counts the gradients of {} {} times", name, times + 1);

@@ -65,7 +65,7 @@ void require_separate_words(const LaunchCommand& launch, const ShellValues& valu
             first.size() > kMostShown ? " ..." : "", more);
 }
 
-/// Returns the name of an argument behind signs that look like its dashes; "" where there is none.
+/// Returns the name of an argument after signs that look like its dashes; "" where there is none.
 std::string_view name_behind_other_dashes(std::string_view word) {
   constexpr std::array<std::string_view, 5> kDashes = {"-", "\u2013", "\u2014", "\u2212", "\u2010"};
   std::string_view name = word;
@@ -152,7 +152,7 @@ class Words {
 
   void take(const ShellField& word) {
     if (is_flag(word.text)) return take_flag(word);
-    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
+    // A variable that stands alone after a complete argument may hold more of them, and so does one whose
     // text begins with a flag.
     const bool has_value = current_ != nullptr && !current_->values.empty();
     const bool is_complete =
@@ -192,7 +192,7 @@ class Words {
   RunArgument* current_ = nullptr;
 };
 
-/// ms-swift has the names of Megatron with "_", and "true" or "false" behind what is a flag of Megatron. It
+/// ms-swift has the names of Megatron with "_", and "true" or "false" after what is a flag of Megatron. It
 /// starts torchrun itself, with the processes that two variables of the environment say.
 void take_words_of_swift(const LaunchCommand& launch, LaunchWorld& world, RunArguments& run) {
   ShellFields words = {{"torchrun", launch.line}};
@@ -397,7 +397,7 @@ void LaunchChoice::refuse_no_launch(int line_of_exit) const {
     const Unresolved& last = not_known_.back();
     refuse_by("run_without_arguments/command", place_of_line(last.line),
               sim::printable_text(last.text.substr(0, 100)), last.reason,
-              last.variable.empty() ? "the command line alone, as a text file"
+              last.variable.empty() ? "only the command line, as a text file"
                                     : fmt::format("--set {}=VALUE", last.variable));
   }
   std::vector<std::string> names;

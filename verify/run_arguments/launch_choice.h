@@ -9,9 +9,9 @@
 /// Errors  run_without_arguments, arguments_apart (run_script.h); run_file_size: more than kMostRunArguments
 ///         expansions that are not known. Words that stop a launch, because no parser takes them for the
 ///         arguments that they are meant to be: arguments_in_one_word: a name and its value between the same
-///         quotes; argument_without_dashes: the name of an argument behind other signs than "--";
+///         quotes; argument_without_dashes: the name of an argument after other signs than "--";
 ///         argument_before_script: an argument of Megatron among those of torchrun; launcher_behind_script:
-///         nodes and processes of torchrun behind the script.
+///         nodes and processes of torchrun after the script.
 
 #include <cstddef>
 #include <optional>
@@ -80,7 +80,7 @@ class LaunchChoice {
 };
 
 /// Returns the value of a variable that a text hands to a program in another way than by an assignment: in
-/// JSON ("NAME": "1"), or behind an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
+/// JSON ("NAME": "1"), or after an option of a launcher (-x NAME=1, --env NAME=1, --export=ALL,NAME=1).
 std::optional<std::string> value_handed_on(std::string_view text, std::string_view name);
 
 }  // namespace verify

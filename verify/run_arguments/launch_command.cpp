@@ -59,7 +59,7 @@ Word other_program(const ShellFields& words) {
   return words.begin();
 }
 
-/// Whether a word may be the file of a shell's script. One behind a shell may have any name.
+/// Whether a word may be the file of a shell's script. One after a shell may have any name.
 bool is_script(const std::string& word, bool has_any_name) {
   return (has_any_name || word.ends_with(".sh")) && !word.empty() && word[0] != '-' && !has_blank(word);
 }

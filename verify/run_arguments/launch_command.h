@@ -1,6 +1,6 @@
 #pragma once
 
-/// A command of a launch script that starts a training script, and how it is told from other commands:
+/// A command of a launch script that starts a training script, and how it differs from other commands:
 ///
 ///   if (const auto launch = launch_of(words)) says_training(*launch);
 ///
@@ -16,7 +16,7 @@ namespace verify {
 
 struct LaunchCommand {
   ShellFields before;     // the words before the script
-  ShellFields arguments;  // those behind it
+  ShellFields arguments;  // those after it
   std::string script;     // the Python file, or another program; "" where the text is arguments alone
   int line = 0;
   bool is_program = false;  // the script is none of Python: it may change the arguments
@@ -40,7 +40,7 @@ bool has_blank(std::string_view word);
 /// Whether a command is one of ms-swift: `megatron sft --model Qwen/Qwen3-8B`.
 bool is_of_swift(const LaunchCommand& launch);
 
-/// Returns the training script of a command: a Python file, a module behind -m of Python or torchrun, or the
+/// Returns the training script of a command: a Python file, a module after -m of Python or torchrun, or the
 /// task of ms-swift; the end where there is none.
 ShellFields::const_iterator training_script(const ShellFields& words);
 

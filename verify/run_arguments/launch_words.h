@@ -19,7 +19,7 @@ struct LaunchWord {
 };
 const std::vector<LaunchWord>& launch_words();
 
-/// Returns what stands behind the last "/" of a path: the name of a program or a file.
+/// Returns what stands after the last "/" of a path: the name of a program or a file.
 inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// Whether a word names a program that has this meaning: "shell", "starter".
@@ -31,7 +31,7 @@ std::string_view launcher_of(std::string_view word);
 /// Returns what an option of a launcher says: "nodes", "flag"; "" for other words.
 std::string_view meaning_of_option(std::string_view launcher, std::string_view option);
 
-/// Returns how many of the words behind torchrun are its options and their values. The program follows them.
+/// Returns how many of the words after torchrun are its options and their values. The program follows them.
 std::size_t options_of_torchrun(std::span<const std::string> words);
 
 }  // namespace verify

@@ -102,7 +102,7 @@ void LaunchWorld::read_arguments(const ShellFields& words) {
   for (std::size_t i = 0; i < words.size(); ++i) i += read_option("", words, i);
 }
 
-/// Reads an option of a launcher. Returns how many words behind it are its value.
+/// Reads an option of a launcher. Returns how many words after it are its value.
 std::size_t LaunchWorld::read_option(std::string_view launcher, const ShellFields& words, std::size_t at) {
   const ShellField& word = words[at];
   const OptionWord option = option_in(launcher, word.text);

@@ -68,7 +68,7 @@ class LaunchWorld {
   std::int64_t most_nodes_of_slurm_ = 0;  // of an allocation, whose nodes a step may share out; 0: not known
   bool starts_torchrun_by_srun_ = false;
   bool is_standalone_ = false;  // torchrun is
-  /// Of `#SBATCH hetjob`, behind which the lines are of another component of the job; 0: none is. The
+  /// Of `#SBATCH hetjob`, after which the lines are of another component of the job; 0: none is. The
   /// processes of such a job are those of the components that srun starts, which are not followed.
   int line_of_components_ = 0;
 };

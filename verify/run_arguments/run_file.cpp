@@ -81,7 +81,7 @@ void require_known_format(const std::string& text) {
 
 /// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
 bool holds_a_ruler(std::istream& file) {
-  constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, behind a prefix
+  constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, after a prefix
   for (std::string line; next_line(file, line, kMostLine);)
     if (is_ruler_of_arguments(line)) return true;
   return false;

@@ -62,7 +62,7 @@ std::optional<Entry> entry_at(std::string_view text) {
   return Entry{text.substr(0, end), text.substr(value + 1), value - 1};
 }
 
-/// Finds where the entry behind a prefix of any length begins: the name that dots follow. Returns "" where
+/// Finds where the entry after a prefix of any length begins: the name that dots follow. Returns "" where
 /// there is none.
 std::string_view entry_of(std::string_view line) {
   std::size_t name = 0;  // every blank is looked at once, since a line may be blanks alone

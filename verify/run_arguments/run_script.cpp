@@ -55,7 +55,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && begins_shell_name(text.front()) && std::ranges::all_of(text, is_of_shell_name);
 }
 
-/// Returns the letters of the options behind the name of a command.
+/// Returns the letters of the options after the name of a command.
 std::string options_of(const ShellFields& words) {
   std::string letters;
   for (std::size_t at = 1; at < words.size() && words[at].text.starts_with('-'); ++at)
@@ -63,7 +63,7 @@ std::string options_of(const ShellFields& words) {
   return letters;
 }
 
-/// Returns the number behind the name of a command, or 1; none where it is not known.
+/// Returns the number after the name of a command, or 1; none where it is not known.
 std::optional<std::int64_t> count_of(const ShellFields& words) {
   return words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
 }
@@ -122,7 +122,7 @@ class ScriptReader {
     for (std::size_t i = 0; i < commands.size() && state_.goes_on; ++i) run_chained(commands[i]);
   }
 
-  /// Runs a command that may stand behind && or ||.
+  /// Runs a command that may stand after && or ||.
   void run_chained(const ShellCommand& command) {
     if (command.chain.empty()) return run(command);
     const bool is_and = command.chain == "&&";
@@ -885,7 +885,7 @@ class ScriptReader {
 };
 
 constexpr const char* kEndsAsOnWindows =
-    "the lines end as on Windows (CR LF), which is read here as LF alone; bash takes the CR for a part of "
+    "the lines end as on Windows (CR LF), which is read here as LF; bash takes the CR for a part of "
     "the last "
     "word of its line, and a '\\' before it joins no lines: `dos2unix` mends the file";
 

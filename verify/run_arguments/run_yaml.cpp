@@ -316,7 +316,7 @@ RunArguments run_of_huggingface(std::vector<NamedValue> named) {
 //
 // The commands of containers become the text of a launch script. A word stands in the line in which the
 // manifest has it, as far as the order of the words allows. $(NAME), which Kubernetes replaces, and ${NAME},
-// which whoever fills in a template does, are variables. The text behind `bash -c` is left to that shell.
+// which whoever fills in a template does, are variables. The text after `bash -c` is left to that shell.
 
 /// Whether a value of this key that starts a program of Python is text for a shell, as in a task of SkyPilot
 /// (run) and a service of Docker Compose (command).
@@ -355,7 +355,7 @@ std::string in_double_quotes(std::string_view text) {
   return quoted + "\"";
 }
 
-/// Whether the word behind this one is text for a shell: -c, -xc.
+/// Whether the word after this one is text for a shell: -c, -xc.
 bool hands_text_on(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.ends_with('c');
 }

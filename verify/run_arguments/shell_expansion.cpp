@@ -16,7 +16,7 @@ namespace {
 using MaybeFields = std::optional<ShellFields>;
 using MaybeText = std::optional<std::string>;
 
-constexpr const char* kOnlyShell = "only a shell can tell its value";
+constexpr const char* kOnlyShell = "only a shell knows its value";
 
 bool is_many(const ShellField& field) { return field.may_be_many; }
 

@@ -98,7 +98,7 @@ class Merge {
     return text;
   }
 
-  /// Returns a value with marks NAME+=... for what branches put behind it or before it; nothing where one
+  /// Returns a value with marks NAME+=... for what branches put after it or before it; nothing where one
   /// does another thing.
   std::optional<ShellValue> extended(const ShellValue& before, const std::vector<const ShellValue*>& others) {
     const ShellFields words = words_of(before);

@@ -267,7 +267,7 @@ class Parser {
     return !part.text.empty();
   }
 
-  /// Reads what stands behind the name in ${NAME:-word} and its like. Returns whether it is followed here.
+  /// Reads what stands after the name in ${NAME:-word} and its like. Returns whether it is followed here.
   bool change_of_parameter(ShellPart& part) {
     part.replaces_empty = peek() == ':' && is_one_of(peek(1), "-=+?");
     if (part.replaces_empty) next();
@@ -388,7 +388,7 @@ class Parser {
     return commands;
   }
 
-  /// Reads commands that && and || join. An & behind them sends all of them into the background.
+  /// Reads commands that && and || join. An & after them sends all of them into the background.
   void chain(ShellList& commands) {
     ShellList joined;
     for (std::string joint;;) {
@@ -543,7 +543,7 @@ class Parser {
     command.output = {std::move(target)};
   }
 
-  /// Reads the last word of a here-document, whose text begins behind the line.
+  /// Reads the last word of a here-document, whose text begins after the line.
   void here_document(ShellCommand& command) {
     PendingDocument pending{std::make_shared<HereDocument>(), "", takes("-")};
     skip_blanks();
@@ -705,7 +705,7 @@ class Parser {
       } while (takes("|"));
       if (!takes(")")) expect(kCase, kCase.last, choice.line);
       choice.lists.push_back(list());
-      if (peek() == ')') refuse(line_, "a pattern of a `case` behind commands that do not end with `;;`");
+      if (peek() == ')') refuse(line_, "a pattern of a `case` after commands that do not end with `;;`");
       for (const std::string_view ending : {";;&", ";;", ";&"})
         if (pattern.ending.empty() && takes(ending)) pattern.ending = ending;
       if (pattern.ending.empty()) break;

@@ -63,7 +63,7 @@ using ShellVariables = std::map<std::string, ShellValuePointer>;
 
 /// What $0, $1 and so on are.
 struct ShellArguments {
-  bool are_known = false;  // they are these; otherwise those of the script, behind so many of them:
+  bool are_known = false;  // if not: the caller's arguments, from number `shifted` on
   ShellFields fields;
   std::optional<std::int64_t> shifted = 0;  // none: that is not known
 };

@@ -41,10 +41,9 @@ struct ShellPart {
   char elements = '\0';                    // '@' of ${NAME[@]} and $@, '*' of ${NAME[*]} and $*
   bool replaces_empty = false;             // ${NAME:-word} and its like; not ${NAME-word}
   std::shared_ptr<const ShellWord> index;  // of ${NAME[index]}; null: none
-  std::string
-      change;  // - = + ? # ## % %% / // /# /% ^ ^^ , ,, : behind the name, "length" of ${#NAME}, or ""
-  std::shared_ptr<const ShellWord> word;    // behind the change, or the expression
-  std::shared_ptr<const ShellWord> second;  // the word behind a pattern, or the length of a slice; null: none
+  std::string change;  // - = + ? # ## % %% / // /# /% ^ ^^ , ,, : after the name, "length" of ${#NAME}, or ""
+  std::shared_ptr<const ShellWord> word;    // after the change, or the expression
+  std::shared_ptr<const ShellWord> second;  // the word after a pattern, or the length of a slice; null: none
   std::shared_ptr<const ShellList> commands;
 };
 
@@ -96,18 +95,18 @@ struct ShellCommand {
   };
   Kind kind = Kind::simple;
   int line = 0;
-  std::string chain;        // "&&" or "||" where it stands behind one; "" otherwise
-  bool is_negated = false;  // it stands behind a "!"
+  std::string chain;        // "&&" or "||" where it stands after one; "" otherwise
+  bool is_negated = false;  // it stands after a "!"
   std::string name;
   std::vector<ShellAssignment> assignments;  // those before the words
-  std::vector<ShellAssignment> declared;     // those behind export, local, declare and their like
+  std::vector<ShellAssignment> declared;     // those after export, local, declare and their like
   std::vector<ShellWord> words;
   std::vector<ShellList> lists;
   std::vector<ShellPattern> patterns;
   std::vector<std::shared_ptr<HereDocument>> documents;
-  std::vector<ShellWord> input;   // behind <<<
+  std::vector<ShellWord> input;   // after <<<
   std::vector<ShellWord> output;  // the file that its output goes to
-  bool appends = false;           // behind >>
+  bool appends = false;           // after >>
 };
 
 struct ShellScript {

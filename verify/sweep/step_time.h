@@ -48,7 +48,7 @@ struct ChunkSeconds {
 };
 struct RankSeconds {
   std::vector<ChunkSeconds> chunks;
-  WorkSeconds of_step;  // once, behind the last backward step
+  WorkSeconds of_step;  // once, after the last backward step
 };
 
 struct StepSeconds {

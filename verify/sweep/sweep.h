@@ -2,7 +2,7 @@
 
 /// A sweep over layouts of one job: tp, pp, the chunks of a pipeline rank, cp and ep, the microbatch, and
 /// what is computed again vary, and all else stays that of the scenario. Each layout that Megatron accepts is
-/// told with what a rank of it holds, what a step of it sends, its bubble, and on a machine its estimated
+/// reported with what a rank of it holds, what a step of it sends, its bubble, and on a machine its estimated
 /// time. All are closed forms; nothing is run.
 ///
 /// Shapes  bytes of memory are those of the stage that holds most; bytes that are sent are those of all

@@ -95,8 +95,8 @@ std::string run_title(const RunOfFile& run) {
   return text + "\n\n";
 }
 
-std::string run_lists(const RunOfFile& run, int columns) {
-  std::string text = fmt::format("\narguments of {}\n", run.document.name);
+std::string run_lists(const RunOfFile& run, int columns, bool is_verbose) {
+  std::string text;
   std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
   for (const AccountedArgument& argument : run.account.without_effect)
@@ -115,16 +115,16 @@ std::string run_lists(const RunOfFile& run, int columns) {
     if (has_effect && !is_repeated) unresolved.push_back(line);
     if (!has_effect) ++others;
   }
-  add_list(text, "used", used, columns);
+  if (is_verbose) add_list(text, "used", used, columns);
   add_lines(text, "not modelled", argument_sentences(run.account.not_modelled));
   add_lines(text, "unknown", unknown);
   add_lines(text, "unresolved", unresolved);
-  if (others > 0)
+  if (others > 0 && is_verbose)
     text += fmt::format("{:<{}}{} more in values that have no effect\n",
                         unresolved.empty() ? "  unresolved" : "", kIndent, others);
-  add_list(text, "without effect", without_effect, columns);
+  if (is_verbose) add_list(text, "without effect", without_effect, columns);
   add_lines(text, "notes", run.notes);
-  return text;
+  return text.empty() ? "" : fmt::format("arguments of {}\n{}\n", run.document.name, text);
 }
 
 Json run_json(const RunOfFile& run) {

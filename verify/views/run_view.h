@@ -18,8 +18,8 @@ std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>
 /// The first line of an answer: the file, and what it says of arguments and ranks.
 std::string run_title(const RunOfFile& run);
 
-/// The lists as text, wrapped at `columns`. They come behind the answer.
-std::string run_lists(const RunOfFile& run, int columns);
+/// The lists as text, wrapped at `columns`: those to look at, or all if `is_verbose`. "" if there are none.
+std::string run_lists(const RunOfFile& run, int columns, bool is_verbose);
 
 /// {"kind": "log", "used": {...}, "without_effect": [...], "not_modelled": {...}, "unknown": [...],
 /// "unresolved": [...], "notes": [...]}. Flags have their dashes, and used values are numbers, texts or true.

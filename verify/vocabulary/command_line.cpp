@@ -43,8 +43,8 @@ void require_known_options(const po::parsed_options& parsed, const std::string& 
   refusals.throw_if_any();
 }
 
-/// Whether a word is an argument although Boost made it the value of a flag: behind --help every word, and
-/// behind other flags a scenario, or the path of a file or folder, such as one with dumps.
+/// Whether a word is an argument although Boost made it the value of a flag: after --help every word, and
+/// after other flags a scenario, or the path of a file or folder, such as one with dumps.
 bool is_argument(const po::option& option, const std::string& value) {
   const bool stands_alone = option.original_tokens.size() > 1;  // as "--flag value", not as "--flag=value"
   if (option.string_key == "help") return true;
@@ -70,7 +70,7 @@ bool is_assignment(const std::string& word) {
          std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_of_shell_name);
 }
 
-/// Whether the words behind "--" are files that `inspect` is to read, as in "inspect -- dumps/*": it needs
+/// Whether the words after "--" are files that `inspect` is to read, as in "inspect -- dumps/*": it needs
 /// some, and none stands before.
 bool are_dumps(const CommandLine& line, const std::vector<std::string>& words) {
   return line.command == "inspect" && line.scenarios.empty() && !words.empty() &&
@@ -180,7 +180,7 @@ void take_rest(const std::vector<std::string>& words, const std::string& help, C
     return;
   }
   if (line.settings.has("command"))
-    refuse_by("missing_value", "--command", "words behind '--' are given, too", help);
+    refuse_by("missing_value", "--command", "words after '--' are given, too", help);
   line.settings.append("command", {text_of_command(words)});
 }
 
@@ -243,7 +243,7 @@ void add_given(const std::string& name, const std::vector<std::string>& values, 
     // Boost takes a following option as the value. A word with a blank is none: "--num-layers 32 --bf16".
     if (!value.starts_with("--") || value.find(' ') != std::string::npos) continue;
     refuse_by("missing_value", "--" + name, fmt::format("'{}' follows instead of a value{}", value, where),
-              name == "command" ? "the command line of the run behind '--', as in: -- --bf16"
+              name == "command" ? "the command line of the run after '--', as in: -- --bf16"
                                 : fmt::format("a value after --{}", name));
   }
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;

@@ -4,7 +4,7 @@
 /// "--option=value". "--flag=false" turns off a flag that a scenario sets. Some options have a short name,
 /// too (short_names.tsv): "--tp 8". "--dp 4" in place of --world-size is the world with 4 replicas of the
 /// sizes that the command line gives, but for `shards`, which reads it.
-/// The words behind "--" are the command line of a run: "-- torchrun pretrain_gpt.py --num-layers 32" is
+/// The words after "--" are the command line of a run: "-- torchrun pretrain_gpt.py --num-layers 32" is
 /// "--command 'torchrun pretrain_gpt.py --num-layers 32'". Behind "inspect --" they are its dumps, if they
 /// are files and none stands before. Behind "run --" and "exam --" they are a program that is run.
 ///

@@ -69,7 +69,8 @@ enum class Reader : std::uint32_t {
   exam_of_project = 1U << 16U,  // exam of such a program
   run = 1U << 17U,
   compare = 1U << 18U,
-  exam_of_program = 1U << 19U,  // exam of a program in Python, whose words are behind "--"
+  exam_of_program = 1U << 19U,     // exam of a program in Python, whose words are after "--"
+  estimated_schedule = 1U << 20U,  // schedule with --machine
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

@@ -135,7 +135,7 @@ void require_choice(const std::string& option, const std::string& word,
   std::string known, hint = fmt::format("--{} {}", option, nearest.empty() ? choices.front() : nearest);
   for (const TextRow& row : rows_of_table(kForkChoices)) {
     if (row.at(0) != option || row.at(1) != word) continue;
-    known = fmt::format("; this one is known to {} alone", row.at(2));
+    known = fmt::format("; only {} knows this one", row.at(2));
     hint = row.at(3);
   }
   refuse_by("bad_choice", "--" + option, sim::printable_text(word).substr(0, 100), fmt::join(choices, ", "),

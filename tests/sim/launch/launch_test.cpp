@@ -204,7 +204,7 @@ TEST(Launch, TorchrunsAgentKeepsItsPort) {
   EXPECT_EQ(launch.master_addr, "node1");
   EXPECT_EQ(launch.master_port, 29501);
   EXPECT_EQ(text_of(launch),
-            "rank 5 of 8, local rank 1 of 4: told by torchrun (read RANK, WORLD_SIZE, LOCAL_RANK, "
+            "rank 5 of 8, local rank 1 of 4: from torchrun (read RANK, WORLD_SIZE, LOCAL_RANK, "
             "LOCAL_WORLD_SIZE, "
             "MASTER_ADDR, TORCHELASTIC_USE_AGENT_STORE, MASTER_PORT); meets at node1 port 29501");
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "False";

@@ -216,7 +216,7 @@ TEST_F(Mpi, AReadyRunNamesItsBackend) {
   const test::RunResult result =
       run_under_mpi(8, "shardproof replay scenarios/cluster/mpi-8-processes.ini --message-bytes 64");
   EXPECT_EQ(result.exit_code, 0) << result.out;
-  EXPECT_TRUE(contains(result.out, "told by Open MPI") && contains(result.out, "ok  mpi training field"))
+  EXPECT_TRUE(contains(result.out, "from Open MPI") && contains(result.out, "ok  mpi training field"))
       << result.out;
 }
 

@@ -31,9 +31,9 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
       scenario(16, 8, {{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), bench, proved);
   ASSERT_EQ(rows.size(), 6U);
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
-  EXPECT_EQ(
-      row(rows, "sharded serial").detail,
-      "33 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
+  EXPECT_EQ(row(rows, "sharded serial").detail,
+            "33 cases at tp 8, dp 2, sequence parallel: after gathering shards, every output equals the "
+            "serial reference");
   EXPECT_NE(row(rows, "sharded calls")
                 .detail.find("the loss moves 3 values per token, where gathered logits would be 51200"),
             std::string::npos);

@@ -55,7 +55,7 @@ TEST(DoubtedVerdicts, NobodyIsNamedWhereTheRingHasLostTheCallThatHoldsTheRanks) 
   EXPECT_TRUE(lost.suspects.empty());
   EXPECT_TRUE(has_finding(lost, "lost"));
   EXPECT_EQ(lost.verdict,
-            "It cannot be told which rank keeps the others waiting. The rings of ranks 0 and 1 have "
+            "The dumps do not show which rank keeps the others waiting. The rings of ranks 0 and 1 have "
             "overwritten calls that may be pending, and these may hold the ranks. A larger ring "
             "(TORCH_FR_BUFFER_SIZE) keeps them.");
   EXPECT_TRUE(lost.has_findings());
@@ -308,7 +308,7 @@ TEST(DoubtedVerdicts, ABroadcastThatEndedOnItsRootIsNotSaidToHaveEndedNowhere) {
   const Inspection rooted = inspected(dumps);
   EXPECT_TRUE(rooted.verdict.starts_with(
       "Ranks 1 and 2 are in nccl:broadcast, call 1 of the default group, to which every member has come and "
-      "which rank 0 has completed (a broadcast may end on its root alone)."))
+      "which rank 0 has completed (a broadcast may end on its root only)."))
       << rooted.verdict;
   EXPECT_EQ(rooted.findings.at(0).text,
             "Ranks 1 and 2 have not completed nccl:broadcast, call 1 of the default group, which rank 0 has "

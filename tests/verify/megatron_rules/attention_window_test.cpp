@@ -72,7 +72,7 @@ TEST(AttentionWindow, IsAnotherOneInTheLocalAttentionOfMegatron) {
   EXPECT_EQ(
       warning_of(local + "128,0 --bf16"),
       "window_ignored: --window-size 128,0 has no effect: with --transformer-impl local, a fused softmax "
-      "in 16 bits masks what comes behind a token alone; --no-masked-softmax-fusion gives the layers "
+      "in 16 bits masks only what comes after a token; --no-masked-softmax-fusion gives the layers "
       "their window");
   EXPECT_EQ(warning_of(local + "128,0 --bf16 --no-masked-softmax-fusion"), "");
   EXPECT_EQ(warning_of(local + "128,0 --bf16 --seq-length 8192"), "") << "the fused softmax takes 4,096 keys";

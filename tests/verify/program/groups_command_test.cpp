@@ -1,6 +1,7 @@
 // Proves what the commands groups, layers and list print, as text and as JSON, and how the program takes
 // its words and scenarios.
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -207,6 +208,19 @@ TEST(Program, AResultThatCannotBeWrittenIsNoSuccess) {
   out.setstate(std::ios::badbit);
   EXPECT_EQ(verify::run_program({"groups", "--world-size", "8"}, {out, err}), 2);
   EXPECT_FALSE(err.str().empty());
+}
+
+TEST(GroupsPage, DrawsTheKindsThatHaveSeveralRanks) {
+  const test::TemporaryFile page("groups.html", "");
+  const test::RunResult result = test::run("groups --world-size 16 --tp 4 --pp 2 --report " + page.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ostringstream text;
+  text << std::ifstream(page.path()).rdbuf();
+  const std::string html = text.str();
+  EXPECT_NE(html.find("<h3>tp: 4 groups of 4 ranks, none crosses a node</h3>"), std::string::npos) << html;
+  EXPECT_NE(html.find("<h3>pp: 8 groups of 2 ranks, 8 cross nodes</h3>"), std::string::npos);
+  EXPECT_EQ(html.find("<h3>cp: "), std::string::npos);
+  EXPECT_NE(html.find("title=\"rank 9, group 2\">9</span>"), std::string::npos);
 }
 
 }  // namespace

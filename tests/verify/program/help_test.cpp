@@ -179,7 +179,7 @@ TEST(Help, WordsBehindItChooseSections) {
 }
 
 TEST(Help, AnOptionThatMeansTwoThingsIsExplainedForItsCommand) {
-  const std::string schedule = page({"schedule", "--help"}, 100),
+  const std::string schedule = page({"schedule", "--help", "ranks"}, 100),
                     replay = page({"replay", "--help", "ranks"}, 100);
   EXPECT_NE(schedule.find("--schedule 1f1b|gpipe|none"), std::string::npos) << schedule;
   EXPECT_NE(replay.find("--schedule round_robin|uniform|pct"), std::string::npos) << replay;

@@ -666,7 +666,7 @@ TEST(RunFrom, WordsBehindDashesAreTheCommandLineOfARun) {
   EXPECT_EQ(test::run(std::string("layers -- ") + kPasted).out, expected);
   EXPECT_EQ(test::run({"layers", "--command", kPasted}).out, expected);
   const std::string alone = test::run({"layers", "--command", "--bf16"}).err;
-  EXPECT_NE(alone.find("the command line of the run behind '--', as in: -- --bf16"), std::string::npos)
+  EXPECT_NE(alone.find("the command line of the run after '--', as in: -- --bf16"), std::string::npos)
       << alone;
   const test::RunResult of_arguments =
       test::run(std::string("layers --world-size 8 --command '--num-layers 8 --bf16'"));
@@ -709,7 +709,7 @@ TEST(RunFrom, RefusalsOfAPastedCommandNameNoFile) {
   }
   const std::string alone = test::run(std::string("groups --set TP=1")).err;
   EXPECT_TRUE(says(alone, "option_without_effect")) << alone;
-  EXPECT_NE(alone.find("neither --from nor a command behind '--' is given"), std::string::npos) << alone;
+  EXPECT_NE(alone.find("neither --from nor a command after '--' is given"), std::string::npos) << alone;
 }
 
 TEST(RunFrom, ALoopThatIsLeftTooOftenIsLeftOnce) {

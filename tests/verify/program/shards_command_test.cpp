@@ -1,8 +1,10 @@
 // Proves that the command shards takes the shape of a model, and lays out the parameters of a GPT in the
 // order of the model.
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/support/run.h"
 
@@ -45,6 +47,19 @@ TEST(Shards, AScenarioGivesItsModel) {
   const ordered_json document =
       ordered_json::parse(shown("scenarios/published/narayanan-2021-1p7b.ini --data-parallel-size 32"));
   EXPECT_EQ(document["param_index"].size(), 24U * 12 + 4);
+}
+
+TEST(ShardsPage, DrawsBucketsAndOwners) {
+  const test::TemporaryFile page("shards.html", "");
+  const test::RunResult result = test::run(
+      "shards --param-sizes 70,50,200 --data-parallel-size 4 --bucket-size 150 --report " + page.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ostringstream text;
+  text << std::ifstream(page.path()).rdbuf();
+  const std::string html = text.str();
+  EXPECT_NE(html.find("Bucket 1: elements 256 to 512, 122 of padding"), std::string::npos) << html;
+  EXPECT_NE(html.find("<title>2: elements 0 to 200</title>"), std::string::npos);
+  EXPECT_NE(html.find("<title>rank 3 owns elements 448 to 512</title>"), std::string::npos);
 }
 
 }  // namespace

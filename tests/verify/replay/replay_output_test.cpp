@@ -190,13 +190,13 @@ TEST(ReplayBound, SaysWhatRan) {
     const test::RunResult result = test::run("replay --world-size 2 " + words + " --format json");
     return ordered_json::parse(result.out)["ran"].back().get<std::string>();
   };
-  EXPECT_EQ(last_run("--layout-only"), "no rank: the layout alone was proved");
+  EXPECT_EQ(last_run("--layout-only"), "no rank: only the layout was proved");
   const std::string trained = last_run("--train-iters 2 --vocab-size 512 " + std::string(kSizes));
   EXPECT_NE(trained.find("a training of shardproof at tp 1, pp 1, dp 2 ("), std::string::npos) << trained;
   EXPECT_NE(trained.find("vocabulary 512 to 256"), std::string::npos) << trained;
   const std::string text = test::run("replay --world-size 2 --layout-only").out;
   EXPECT_TRUE(
-      text.ends_with("\nran: no rank: the layout alone was proved\n"
+      text.ends_with("\nran: no rank: only the layout was proved\n"
                      "not proved: your own program, which `run` executes\n"))
       << text;
 }

@@ -148,7 +148,7 @@ TEST(LiveCalls, WhatHasNoClosedFormIsSaid) {
     return judged_calls(told_of(arguments), report_of(ledger_of(small())))->unknown;
   };
   EXPECT_EQ(unknown("train_iters", "3"), "");
-  EXPECT_EQ(unknown("curr_iteration", "-1"), "the program tells no number of steps");
+  EXPECT_EQ(unknown("curr_iteration", "-1"), "the program does not report its number of steps");
   EXPECT_TRUE(has(unknown("fp16", "True"), "--fp16, which scales losses")) << unknown("fp16", "True");
   EXPECT_EQ(unknown("fp32_residual_connection", "True"),
             "the closed form does not have --fp32-residual-connection");

@@ -152,7 +152,7 @@ call('barrier', 5)
 link.ask({"do": "tell", "text": '{"shardproof_run": 2}' if rank == 0 else ''})
 )");
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
-  EXPECT_TRUE(has(run.out, "calls   not held against a closed form: ")) << run.out;
+  EXPECT_TRUE(has(run.out, "calls   not compared with a closed form: ")) << run.out;
 }
 
 TEST_F(RunCommand, AGroupMayHaveAnyName) {

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
         {std::string("if [ 1 ]\nX=2\nfi\n") + kTrains, "line 1: an `if` without its `then`"},
         {std::string("#!/bin/sh\nwhile false\nX=2\ndone\n") + kTrains, "line 2: a loop without its `do`"},
         {std::string("#!/bin/sh\ncase a in\na) X=1\nb) X=2 ;;\nesac\n") + kTrains,
-         "line 4: a pattern of a `case` behind commands that do not end with `;;`"},
+         "line 4: a pattern of a `case` after commands that do not end with `;;`"},
         {std::string("#!/bin/sh\ncase a in\na) X=1 ;;\nb) X=2\nesac\n") + kTrains, ""},
         {std::string("#!/bin/sh\ncase a in\n(a) (X=1) ;;\nesac\n") + kTrains, ""},
         {std::string("#!/bin/sh\ncase a in\na) X=1 ;;\n") + kTrains, "line 2: a `case` without its `esac`"},
