@@ -160,7 +160,9 @@ const std::vector<KindRow>& kind_table() {
        .description = "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
        .grid = expert,
        .axes = {tp, ep, pp},
-       .cut = Cut::ranks_of_instance},
+       .cut = Cut::ranks_of_instance,
+       .complements = {"inter-edp"},
+       .unites = {"tp-ep-pp", "intra-edp"}},
   };
   return rows;
 }

@@ -53,6 +53,8 @@ struct KindRow {
   /// Kinds that complement this one: they are orthogonal to it, and the sizes of both multiply to the size
   /// of the grid. This holds in layouts in which every axis with more than one rank belongs to one of both.
   std::vector<std::string_view> complements = {};
+  /// Kinds whose groups each lie in one group of this kind.
+  std::vector<std::string_view> unites = {};
 
   /// Whether a kind with this name belongs to the row.
   bool describes(std::string_view kind) const;

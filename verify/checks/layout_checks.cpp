@@ -119,6 +119,25 @@ std::optional<std::string> orthogonality_error(const Layout& layout, const Group
   return error;
 }
 
+/// Finds a group of `inner` that does not lie in one group of `outer`.
+std::optional<std::string> union_error(const Layout& layout, const GroupKind& outer, const GroupKind& inner) {
+  const std::vector<int> outer_group = groups_by_rank(layout, outer);
+  std::optional<std::string> error;
+  inner.for_each_group([&](int group, std::span<const int> members) {
+    const auto group_of = [&](int rank) {
+      return outer_group[static_cast<std::size_t>(rank - layout.first_rank)];
+    };
+    for (const int rank : members) {
+      if (error || group_of(rank) == group_of(members.front())) continue;
+      error = fmt::format(
+          "{} group {} does not lie in one group of {}: rank {} is in group {}, rank {} in group {}",
+          inner.name(), group, outer.name(), members.front(), group_of(members.front()), rank,
+          group_of(rank));
+    }
+  });
+  return error;
+}
+
 CheckResult failed(const char* check, std::string counterexample) {
   return {check, false, std::move(counterexample)};
 }
@@ -232,6 +251,9 @@ CheckResult check_orthogonal(const Layout& layout) {
       return failed("orthogonal", *error);
     }
     ++pairs;
+  }
+  for (const KindPair& pair : pairs_of(layout, &KindRow::unites)) {
+    if (auto error = union_error(layout, pair.one, pair.other)) return failed("orthogonal", *error);
   }
   return {"orthogonal", true,
           fmt::format("{} pairs of kinds share exactly one rank per pair of groups", pairs)};

@@ -21,7 +21,7 @@ bool gives_data(Operation operation) { return moves(operation) && operation != O
 bool has_blocks(Operation operation) {
   return operation == Operation::reduce_scatter || operation == Operation::all_gather ||
          operation == Operation::gather || operation == Operation::scatter ||
-         operation == Operation::all_to_all;
+         operation == Operation::all_to_all || operation == Operation::all_to_all_uneven;
 }
 
 constexpr bool kOfKernels = true;

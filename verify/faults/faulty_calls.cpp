@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -26,15 +27,26 @@ inline sim::Tensor block_of(const sim::Tensor& x, int place, int places) {
   return x.flat().rows(place * count, (place + 1) * count);
 }
 
-/// Returns a copy in which the first two blocks change places, or each block is the next one.
-inline sim::Tensor in_other_order(const sim::Tensor& x, int places, bool swaps) {
+/// Returns a copy in which the first two blocks change places, or each block is the next one. The blocks have
+/// these rows of x.
+inline sim::Tensor in_other_order(const sim::Tensor& x, const std::vector<std::int64_t>& rows, bool swaps) {
   const sim::Tensor all = x.device().empty(x.dtype(), x.shape());
-  for (int place = 0; place < places; ++place) {
-    const int swapped = place < 2 ? 1 - place : place;
-    sim::Tensor to = block_of(all, place, places);
-    x.device().copy(block_of(x, swaps ? swapped : (place + 1) % places, places), to);
+  const std::size_t places = rows.size();
+  std::int64_t begin = 0;
+  for (std::size_t place = 0; place < places; ++place) {
+    const std::size_t swapped = place < 2 ? 1 - place : place;
+    const std::size_t from = swaps ? swapped : (place + 1) % places;
+    const std::int64_t first =
+        std::accumulate(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(from), std::int64_t{0});
+    sim::Tensor to = all.rows(begin, begin + rows[from]);
+    if (rows[from] > 0) x.device().copy(x.rows(first, first + rows[from]), to);
+    begin += rows[from];
   }
   return all;
+}
+inline sim::Tensor in_other_order(const sim::Tensor& x, int places, bool swaps) {
+  const std::vector<std::int64_t> blocks(static_cast<std::size_t>(places), x.count() / places);
+  return in_other_order(x.flat(), blocks, swaps).reshaped(x.shape());
 }
 
 // ---- faulty calls
@@ -308,8 +320,10 @@ class FaultyCommunicator : public DecoratedCommunicator {
     const bool cuts_input =
         call.operation == Operation::reduce_scatter || call.operation == Operation::scatter;
     if (!cuts_input) {
-      flight.after = [output = *call.output, places, swaps] {
-        if (!output.is_none()) copy_to(in_other_order(output, places, swaps), output);
+      flight.after = [output = *call.output, rows = call.rare->receive_rows, places, swaps] {
+        if (output.is_none()) return;
+        copy_to(rows.empty() ? in_other_order(output, places, swaps) : in_other_order(output, rows, swaps),
+                output);
       };
     } else if (!call.input->is_none()) {
       const Tensor other = in_other_order(call.input, places, swaps);

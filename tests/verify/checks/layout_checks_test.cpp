@@ -132,6 +132,46 @@ TEST(LayoutChecks, ProductsSeeTheRightSizeOnTheWrongAxes) {
   EXPECT_FALSE(verify::check_products(layout).holds);
 }
 
+/// Two optimizer instances on two stages: a layout of 16 ranks with tp 2, dp 4, pp 2.
+Layout with_instances() {
+  sim::ParallelSizes sizes;
+  sizes.world_size = 16;
+  sizes.tensor_model_parallel_size = 2;
+  sizes.pipeline_model_parallel_size = 2;
+  sizes.num_distributed_optimizer_instances = 2;
+  return sim::make_layout(sizes, sim::RuleBook::megatron);
+}
+
+TEST(LayoutChecks, ProductsSeeAnInstanceThatIsAStage) {
+  Layout layout = with_instances();
+  for (const auto& result : all_checks(layout)) EXPECT_TRUE(result.holds) << result.detail;
+  replace(layout, GroupKind("intra-dist-opt", Listing({{2, 1}, {4, 2}, {2, 8}}, 0), 8));
+  EXPECT_TRUE(verify::check_partition(layout).holds);
+  const auto result = verify::check_products(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("share more than one rank"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, OrthogonalSeesAnInstanceThatDividesAModel) {
+  Layout layout = with_instances();  // every second replica, in place of neighbours
+  replace(layout, GroupKind("intra-dist-opt", Listing({{2, 1}, {2, 4}, {2, 8}, {2, 2}}, 0), 8));
+  EXPECT_TRUE(verify::check_partition(layout).holds);
+  const auto result = verify::check_orthogonal(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("does not lie in one group of intra-dist-opt"), std::string::npos)
+      << result.detail;
+}
+
+TEST(LayoutChecks, PartitionSeesARankTwiceInAnyKindOfPairs) {
+  const Layout sound = with_instances();
+  for (const GroupKind& kind : sound.kinds) {
+    if (kind.size() != 2 || kind.count() * 2 != sound.grid_size) continue;
+    Layout layout = sound;
+    replace(layout, GroupKind(kind.name(), Listing({{2, 1}, {8, 1}}, 0), 2));
+    EXPECT_FALSE(verify::check_partition(layout).holds) << kind.name();
+  }
+}
+
 TEST(LayoutChecks, PipelinesSeeMixedReplicas) {
   Layout layout = sound();  // stage 1 of one replica follows stage 0 of the other
   replace(layout, GroupKind("pp", Listing({{2, 12}, {2, 1}, {2, 2}, {2, 4}}, 0), 2));

@@ -64,6 +64,16 @@ void reduce_scatter(Rank& rank) {
   rank.groups.world().reduce_scatter(given(rank), own, sim::ReduceOp::sum, "test.call");
   rank.publish("x", own);
 }
+/// Rank 0 sends itself two elements and rank 2 none; each other rank sends one to each.
+void exchange(Rank& rank) {
+  const std::vector<std::int64_t> of_first = {2, 1, 0}, of_others = {1, 1, 1};
+  std::vector<std::int64_t> received(kRanks, 1);
+  received.front() = of_first[static_cast<std::size_t>(rank.id)];
+  const Tensor got = zeros(rank, received.front() + 2);
+  rank.groups.world().all_to_all_uneven(given(rank), rank.id == 0 ? of_first : of_others, got, received,
+                                        "test.call");
+  rank.publish("x", got);
+}
 void broadcast(Rank& rank) {
   const Tensor x = given(rank);
   rank.groups.world().broadcast(x, 0, "test.call");
@@ -135,6 +145,8 @@ TEST(FaultyCalls, EachFaultChangesTheCallAsItsRowSays) {
       {"test.call:next-block", gather, {11, 21, 1}, {11, 21, 1}},
       {"test.call:swap-blocks", reduce_scatter, {36}, {33}},
       {"test.call:next-block", reduce_scatter, {36}, {39}},
+      {"test.call:swap-blocks", exchange, {11, 1, 2, 21}, {12, 3, 22}},
+      {"test.call:next-block", exchange, {11, 21, 1, 2}, {12, 22, 3}},
       {"test.call:own-term", sum, {1, 2, 3}, {11, 12, 13}},
       {"test.call:own-term", gather, {1, 1, 1}, {11, 11, 11}},
       {"test.call:stale", two_sums, {33, 36, 39}, {33, 36, 39}, 2},
