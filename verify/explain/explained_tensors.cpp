@@ -401,26 +401,38 @@ class SettingSearch {
     const bool is_larger = explained.elements > least_.elements;
     is_tried_ |= is_larger;
     is_confirmed_ |= is_same;
-    // A tensor that is another one at some sizes alone, as with one token, is so by chance.
-    const bool is_of_tensor = least_.recogniser == kAnotherTensor || least_.recogniser == kDifference;
-    if (is_of_tensor && is_larger && !is_same) {
-      is_refuted_ = true;
-      if (other_.explained.text.empty() || explained.says > other_.explained.says)
-        other_ = {explained, other};
-    }
-    ExplainedTensor& best = best_.explained;
-    if (explained.recogniser == kFactor) {
-      std::set<std::string>& ruled_out = coincidences_.names;
-      std::ranges::set_difference(best.names, explained.names, std::inserter(ruled_out, ruled_out.end()));
-    }
-    const std::string& larger = larger_.explained.text;
+    if (is_larger && !is_same) refute_by({explained, other});
+    rule_out_names(explained);
     // What fits only the smallest setting may fit because it is small.
-    if ((larger.empty() || explained.says > larger_.explained.says) && explained.elements > least_.elements)
-      larger_ = {explained, other};
-    const bool corrects = !is_confirmed_ && least_.says == Says::cause && explained.says == Says::cause &&
-                          !is_same && explained.elements > best.elements &&
-                          best.recogniser == least_.recogniser;
-    if (explained.says > best.says || corrects) best_ = {explained, other};
+    if (is_larger && says_more(explained, larger_.explained)) larger_ = {explained, other};
+    if (explained.says > best_.explained.says || (!is_same && corrects(explained)))
+      best_ = {explained, other};
+  }
+
+  static bool says_more(const ExplainedTensor& explained, const ExplainedTensor& than) {
+    return than.text.empty() || explained.says > than.says;
+  }
+
+  /// A tensor that is another one at some sizes alone, as with one token, is so by chance.
+  void refute_by(const ExplainedAt& at) {
+    if (least_.recogniser != kAnotherTensor && least_.recogniser != kDifference) return;
+    is_refuted_ = true;
+    if (says_more(at.explained, other_.explained)) other_ = at;
+  }
+
+  /// Rules out the names of a factor that it has not at another setting.
+  void rule_out_names(const ExplainedTensor& explained) {
+    if (explained.recogniser != kFactor) return;
+    std::set<std::string>& ruled_out = coincidences_.names;
+    std::ranges::set_difference(best_.explained.names, explained.names,
+                                std::inserter(ruled_out, ruled_out.end()));
+  }
+
+  /// Whether a cause that was found at a larger setting stands in place of the one of the smallest.
+  bool corrects(const ExplainedTensor& explained) const {
+    const ExplainedTensor& best = best_.explained;
+    return !is_confirmed_ && least_.says == Says::cause && explained.says == Says::cause &&
+           explained.elements > best.elements && best.recogniser == least_.recogniser;
   }
 
   /// Drops what fits the smallest setting by coincidence, and the names that a factor has by coincidence.

@@ -326,6 +326,15 @@ int check_spread(const Call& call, const CaseList& cases, const SpreadCheck& spr
   return ended.exit_code;
 }
 
+/// Refuses options that would have no effect with others.
+void require_effects(const Settings& settings, bool has_backend, bool is_spread) {
+  const bool lists_sites = settings.flag("sites");
+  if (lists_sites && (has_backend || is_spread))
+    refuse_without_effect("sites", "check on several processes or on a device");
+  if (settings.has("junit") && (lists_sites || has_backend))
+    refuse_without_effect("junit", lists_sites ? "check --sites" : "check on a backend or a device");
+}
+
 }  // namespace
 
 int check_cases(const Call& call, const CaseList& cases) {
@@ -334,11 +343,7 @@ int check_cases(const Call& call, const CaseList& cases) {
   const BackendKind* backend = backend_kind(line.settings);
   const BackendChoice spread = spread_choice(line);
   require_read_on(line, Reader::check, spread.kind == nullptr ? backend : spread.kind);
-  const bool lists_sites = line.settings.flag("sites");
-  if (lists_sites && (backend != nullptr || spread.kind != nullptr))
-    refuse_without_effect("sites", "check on several processes or on a device");
-  if (line.settings.has("junit") && (lists_sites || backend != nullptr))
-    refuse_without_effect("junit", lists_sites ? "check --sites" : "check on a backend or a device");
+  require_effects(line.settings, backend != nullptr, spread.kind != nullptr);
   if (backend != nullptr) return check_on_backend(call, cases);
   const JUnitFile junit(line);
   const CaseOptions options = case_options(line.settings);
@@ -347,7 +352,7 @@ int check_cases(const Call& call, const CaseList& cases) {
   if (rows.empty()) refuse_nothing_to_check();
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
-  if (lists_sites) {
+  if (line.settings.flag("sites")) {
     write_sites(call, sites_of(request, benches.front()));
     return kVerified;
   }
