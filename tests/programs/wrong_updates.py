@@ -377,7 +377,7 @@ WRONG_UPDATES: Dict[str, Mistake] = {
         on("optimizer", "get_megatron_optimizer", lost_parameter),
         "DS#6770",
         "optimizer lacks a parameter of the model",
-        relation="of the gradients of decoder.layers.mlp.linear_fc2.weight[1] it has the part of the first tp rank alone",
+        relation="of the gradients of decoder.layers.mlp.linear_fc2.weight[1] it has only the part of the first tp rank",
     ),
     "first_chunk_gathered": Mistake(
         "pp2 vpp2 dp2 zero",

@@ -32,14 +32,14 @@ std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
 }
 
 ExpectedOfRank expected_runs(const Case& the_case, const CaseSetting& setting) {
-  const char* const the_group = the_case.ranks() == Ranks::data_parallel ? "dp" : "tp";
-  return [expected = the_case.expected_by_rank(setting), setting, the_group](int rank) {
+  const bool has_tp = the_case.ranks() != Ranks::data_parallel;
+  return [expected = the_case.expected_by_rank(setting), setting, has_tp](int rank) {
     ExpectedRun run = expected(rank);
     if (setting.group_size == 1) run.calls.clear();
     for (ExpectedCall& call : run.calls) {
       if (call.dtype != sim::DType::i32)
         call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
-      if (call.group.empty()) call.group = the_group;
+      if (call.group == "tp" && !has_tp) call.group = "dp";
       call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
     }
     return run;

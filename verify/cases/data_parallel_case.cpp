@@ -35,7 +35,6 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
             {"size0", 0, 150},
             {"size1", 0, 70},
             {"size2", 0, 300},
-            {"large", 0, DataParallelPlan::kLarge},
             {"bucket", 0, 200},
             {"full", 0, 1},
             {.name = "experts", .least = 0, .most = 4, .at = at_scenario::experts, .is_an_axis = true},

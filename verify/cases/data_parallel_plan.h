@@ -15,7 +15,6 @@
 
 #include "sim/optimizer/checkpoint.h"
 #include "sim/optimizer/learning_rate.h"
-#include "sim/tensor/adam.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_setting.h"
@@ -47,13 +46,7 @@ struct DataParallelPlan {
   /// The number of parts of a parameter, which consecutive ranks have.
   std::int64_t parts(std::size_t parameter) const { return is_expert(parameter) ? ep() : 1; }
   /// The number of elements of a parameter that one rank has, and the number of all its elements.
-  std::int64_t own_size(std::size_t parameter) const {
-    const bool is_large = parameter == 2 && s.fixed("large", 0) == kLarge;
-    return s[fmt::format("size{}", parameter)] + (is_large ? kLargeSize : 0);
-  }
-  /// One in twelve settings has a parameter that several chains of squares add up
-  /// (sim::kSquaresOfAChain), and that is moved in more than one piece.
-  static constexpr std::int64_t kLarge = 7, kLargeSize = 2 * sim::kSquaresOfAChain + 1;
+  std::int64_t own_size(std::size_t parameter) const { return s[fmt::format("size{}", parameter)]; }
   std::int64_t size(std::size_t parameter) const { return own_size(parameter) * parts(parameter); }
   /// The published name of a parameter's value before a step.
   static std::string name_before(std::size_t parameter, std::int64_t step) {

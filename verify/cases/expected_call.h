@@ -22,7 +22,7 @@ struct ExpectedCall {
   std::int64_t elements;
   bool of_sums = false;                  // the elements have the dtype of the case's sums
   sim::DType dtype = sim::DType::field;  // expected_calls() fills it in unless it is i32
-  std::string group = "";                // the group's kind; expected_calls() fills it in if it is empty
+  std::string group = "tp";              // the group's kind; "tp" is "dp" in a case of data-parallel ranks
   int root_or_peer = -1;                 // place of the root or peer in the group; -1 for none
   sim::ReduceOp reduce_op = sim::ReduceOp::sum;
   // all_to_all_uneven: the elements sent to each place. A record does not keep them, but its bytes must be

@@ -164,7 +164,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return {{.name = "tp", .least = 1, .most = 4, .at = at_scenario::tp, .is_an_axis = true},
             {.name = "pp", .least = 1, .most = 4, .at = at_scenario::pp, .is_an_axis = true},
             {.name = "schedule", .least = 0, .most = 3, .at = at_scenario::schedule, .most_needs = "pp"},
-            {"layers", 1, 3},
+            {"layers", 1, 2},
             {"microbatches", 1, 3},
             {"micro_batch", 1, 2},
             {"sequence", 1, 3},

@@ -102,7 +102,7 @@ TEST(InspectionOfUnlistedMembers, NobodyIsNamedWhereMembersAreKnownToLack) {
   dumps.pop_back();
   const Inspection inspection = inspected_without(dumps, {"pg_config"});
   EXPECT_EQ(suspects(inspection), Ranks{}) << inspection.verdict;
-  EXPECT_TRUE(inspection.verdict.starts_with("It cannot be told which rank")) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("The dumps do not show which rank")) << inspection.verdict;
 }
 
 TEST(InspectionOfUnlistedMembers, OneNumberOfSeveralRanksIsNotOneGroup) {
@@ -120,7 +120,7 @@ TEST(InspectionOfUnlistedMembers, NobodyIsNamedForNumbersAlone) {
   for (const std::size_t rank : {2U, 3U}) dumps[rank].calls = {pending(1, "nccl:all_reduce", 6)};
   const Inspection inspection = inspected_without(dumps, {"pg_config", "pg_status", "process_group"});
   EXPECT_EQ(suspects(inspection), Ranks{}) << inspection.verdict;
-  EXPECT_TRUE(inspection.verdict.starts_with("It cannot be told which rank")) << inspection.verdict;
+  EXPECT_TRUE(inspection.verdict.starts_with("The dumps do not show which rank")) << inspection.verdict;
 }
 
 TEST(InspectionOfUnlistedMembers, ARankWithoutAPendingCallIsNamedBesideNumbersAlone) {

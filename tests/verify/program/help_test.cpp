@@ -31,7 +31,7 @@ verify::CaseList own_cases() {
 
 std::string page(const std::vector<std::string>& words, int columns) {
   std::ostringstream out, err;
-  EXPECT_EQ(verify::run_program(words, {out, err, false, false, columns}), 0) << err.str();
+  EXPECT_EQ(verify::run_program(words, {.out = out, .err = err, .columns = columns}), 0) << err.str();
   return out.str();
 }
 

@@ -48,7 +48,7 @@ TEST(UserReports, ABareLayoutIsNotRefusedForTheBiasOfAModel) {
 
 TEST(UserReports, FlagsOfYarnAreNotWithoutEffect) {
   const std::string model =
-      "memory -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+      "memory --verbose -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
       "--num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --micro-batch-size 1 "
       "--vocab-size 256 --yarn-beta-fast 32 --mscale 1.0 --rotary-base 10000 --position-embedding-type ";
   const test::RunResult yarn = test::run(model + "yarn");
@@ -93,7 +93,7 @@ TEST(UserReports, AFileThatMayGrowNoLargerIsARefusal) {
   const std::string folder = testing::TempDir();
   const test::RunResult limited =
       test::run_process("cd '" + folder +
-                        "' && ulimit -f 0 && '" SHARDPROOF_BINARY_DIR
+                        "' && ulimit -f 8 && '" SHARDPROOF_BINARY_DIR
                         "/shardproof' replay --layout-only --world-size 2 --report report.html");
   EXPECT_EQ(limited.exit_code, 2) << limited.out;
   expect_in(limited.out, "refused [report_file]");

@@ -56,8 +56,8 @@ TEST(ContextOptions, AWindowOfARunThatARingDoesNotHaveIsWarnedOf) {
   settings.append("window-size", {"128,0"});
   ASSERT_EQ(context_warnings(settings).size(), 1U);
   EXPECT_EQ(context_warnings(settings).front().message,
-            "p2p in layer 1, which sees 128 tokens before each, but Transformer Engine has a sliding window "
-            "with a2a and all_gather alone; TransformerEngine stops at the first layer");
+            "p2p in layer 1, which sees 128 tokens before each, but Transformer Engine has a sliding window only "
+            "with a2a and all_gather; TransformerEngine stops at the first layer");
   settings.append("cp-comm-type", {"a2a+p2p"});
   settings.append("hierarchical-context-parallel-sizes", {"4", "1"});
   EXPECT_TRUE(context_warnings(settings).empty());

@@ -313,7 +313,7 @@ RC_GTEST_PROP(WrongNorm, SaysWhichGradientsItCountsAndHow, ()) {
       break;
     case 3:
       RC_ASSERT(normed.said(part + bias, part + bias) ==
-                "of the gradients of weight it has the part of the first tp rank alone");
+                "of the gradients of weight it has only the part of the first tp rank");
       break;
     default:
       RC_ASSERT(normed.said(part + bias, other + bias) ==
