@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 #include <sys/stat.h>
@@ -205,12 +206,19 @@ TEST(Prove, AnExpectedCallWithoutAGroupIsOneOfTheCasesRanks) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
 }
 
+/// Returns the scenario with which a failure is reproduced; "" if none is named.
+std::string scenario_of(const test::RunResult& result) {
+  std::smatch found;
+  const std::regex line("  reproduce  ./mine replay (failing-[^ ]+[.]ini)\n");
+  return std::regex_search(result.out, found, line) ? found.str(1) : "";
+}
+
 TEST(Prove, AnInputThatWouldNotFitIsNamed) {
   const test::RunResult result = prove_sum(SumOfReplicas::Mistake::too_large, {"--property", "agree"});
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_NE(result.out.find("case_declaration: rank 0: dimensions(): input 'own' is"), std::string::npos)
       << result.out;
-  std::filesystem::remove("failing-sum_of_replicas-agree.ini");
+  std::filesystem::remove(scenario_of(result));
 }
 
 TEST(Prove, WhatACaseThrowsHasOneExitCode) {
@@ -219,7 +227,8 @@ TEST(Prove, WhatACaseThrowsHasOneExitCode) {
        {std::pair(reference_throws, "serial"), std::pair(calls_throw, "calls")}) {
     const test::RunResult checked = prove_sum(mistake, {"--property", property, "--dtype", "field"});
     EXPECT_EQ(checked.exit_code, 1) << checked.err;
-    const std::string path = std::string("failing-sum_of_replicas-") + property + ".ini";
+    const std::string path = scenario_of(checked);
+    ASSERT_NE(path, "") << checked.out.substr(0, 300);
     EXPECT_LT(std::filesystem::file_size(path), std::size_t{66} << 10);
     const test::RunResult replayed = prove_sum(mistake, {"replay", path});
     EXPECT_EQ(replayed.exit_code, 1) << replayed.err;
@@ -240,7 +249,10 @@ TEST(ProveDeathTest, AReferenceThatCrashesIsNamed) {
 
 TEST(Prove, AFailureIsWrittenWholeAndFollowsNoLink) {
   const std::vector<std::string> words = {"--property", "serial", "--dtype", "field"};
-  const std::string path = "failing-sum_of_replicas-serial.ini", other = "another-file.txt";
+  const std::string path = scenario_of(prove_sum(SumOfReplicas::Mistake::reference_throws, words));
+  ASSERT_NE(path, "");
+  std::filesystem::remove(path);
+  const std::string other = "another-file.txt";
   std::ofstream(other) << "kept";
   std::filesystem::create_symlink(other, path);
   prove_sum(SumOfReplicas::Mistake::reference_throws, words);

@@ -101,8 +101,8 @@ const ProgramInfo& shardproof_program() {
       .cases = all_cases(),
       .has_pages = true,
       .closing =
-          "The script ./shardproof of a checkout has four more commands: test, benchmarks, format and lint. "
-          "Every folder has a README.md, and verify/glossary.md explains the words."};
+          "The script ./shardproof of a checkout also has test, benchmarks, format and lint. "
+          "verify/glossary.md explains the words."};
   return program;
 }
 

@@ -141,7 +141,8 @@ TEST(RunFrom, WhatHasNoEffectIsNotAskedFor) {
   const test::TemporaryFile file("run.sh",
                                  "torchrun --nproc_per_node 2 x.py --num-layers 2 --load $1 --save $1/$2 "
                                  "--train-samples 10_000 --global-batch-size 1_6 $MORE $MORE\n");
-  const test::RunResult result = test::run(std::vector<std::string>{"groups", "--from", file.path()});
+  const test::RunResult result =
+      test::run(std::vector<std::string>{"groups", "--verbose", "--from", file.path()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("3 more in values that have no effect"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("unresolved (1)        line 1: $MORE"), std::string::npos) << result.out;
@@ -276,7 +277,7 @@ TEST(RunFrom, WritesTheEquivalentScenario) {
 std::string replayed(const std::string& script) {
   const test::TemporaryFile file("run.sh", script);
   const test::RunResult result =
-      test::run(std::vector<std::string>{"replay", "--layout-only", "--from", file.path()});
+      test::run(std::vector<std::string>{"replay", "--layout-only", "--verbose", "--from", file.path()});
   return result.out + result.err;
 }
 
@@ -614,7 +615,7 @@ TEST(RunFrom, WordsThatMegatronsParserDoesNotTakeAreRefused) {
   EXPECT_NE(text.find("flag_with_value   --overlap-grad-reduce: 'True' in line 1"), std::string::npos)
       << text;
   EXPECT_NE(text.find("flag_with_value   --moe-per-layer-logging: '3' in line 1"), std::string::npos) << text;
-  EXPECT_NE(text.find("value_missing     --lr: no word behind it in line 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("value_missing     --lr: no word after it in line 1"), std::string::npos) << text;
   EXPECT_NE(text.find("values_too_many   --min-lr: '0 1' in line 1"), std::string::npos) << text;
   EXPECT_NE(text.find("--recompute-modules core_attn mlp"), std::string::npos) << text;
   EXPECT_EQ(counted_in(text, "REFUSED"), 5) << text;

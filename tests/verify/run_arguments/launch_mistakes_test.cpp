@@ -51,7 +51,7 @@ TEST(LaunchMistakes, EachSideOfTheScriptHasItsOwnArguments) {
   EXPECT_EQ(told("python -m torch.distributed.run --num-layers=4 x.py --bf16\n"),
             at("argument_before_script", "line 1: --num-layers before x.py"));
   EXPECT_EQ(told("torchrun x.py --num-layers 4 --nproc_per_node 2\n"),
-            at("launcher_behind_script", "line 1: --nproc_per_node behind x.py"));
+            at("launcher_behind_script", "line 1: --nproc_per_node after x.py"));
   EXPECT_EQ(told("python x.py --num-layers 4 --nproc_per_node 2\n"), "");
   EXPECT_EQ(told("torchrun --nnodes 2 --log-dir l --tee 3 x.py --num-layers 4\n"), "");
 }
