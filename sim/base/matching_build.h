@@ -3,7 +3,7 @@
 /// What a program that includes these headers has to share with the libraries that it is linked with. Without
 /// it, the program would crash, or a sanitizer would report errors that are none.
 ///
-/// Errors  #error: the compiler has no std::source_location (site.h), or _GLIBCXX_DEBUG, which gives
+/// Errors  #error: the compiler lacks a header of C++20 (site.h), or _GLIBCXX_DEBUG, which gives
 ///         containers another form, is set here and not in the libraries, or there and not here. The linker
 ///         does not find a symbol whose name says what to do: the program is compiled with the address
 ///         sanitizer and the libraries are not, so that nobody tells the sanitizer of the stacks of ranks.

@@ -6,8 +6,8 @@
 /// Shapes  `calls` has the calls of the members that have arrived, at least one, in the order of the group.
 /// Calls   members whose keys are equal agree, unless the operation has rare arguments. So a call is compared
 ///         in full, and texts are built, only where keys differ or where there are rare arguments.
-///         Members of a new_group call name the same ranks. A rank that names itself alone may stand apart from
-///         them: its group needs nobody.
+///         Members of a new_group call name the same ranks. A rank that names itself alone may stand apart:
+///         its group needs nobody.
 /// Exact   a disagreement names the first member and the first one that differs from it, so it does not
 ///         depend on the order in which the members arrived.
 

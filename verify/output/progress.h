@@ -24,8 +24,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Must be called before item `done` (0, 1, ...) begins. On a terminal, the line is written at most ten times a
-  /// second.
+  /// Must be called before item `done` (0, 1, ...) begins. On a terminal, the line is written at most ten
+  /// times a second.
   void step(std::size_t done, std::size_t total, const std::string& what);
   /// As step(), for work whose total is not known.
   void count(std::size_t done);

@@ -46,8 +46,8 @@ namespace {
 
 // ---- what a campaign found: its verdict, and the table or the document, with a scenario for each failure
 
-/// Writes the failing setting as a scenario into the working directory. Its name has a hash of the setting, so
-/// a line that reproduces it stays true after other runs. Returns its path, or "" if it cannot be written.
+/// Writes the failing setting as a scenario into the working directory. Its name has a hash of the setting,
+/// so a line that reproduces it stays true after other runs. Returns its path, or "" if it cannot be written.
 std::string write_scenario(const CampaignRow& row, const std::vector<Fault>& faults,
                            const std::string& called) {
   std::string options;

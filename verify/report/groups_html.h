@@ -1,10 +1,10 @@
 #pragma once
 
-/// The page of a layout's groups: a grid of ranks for each kind, node by node, in which ranks of one colour are
-/// a group; with what the groups send, and when (group_kinds.tsv).
+/// The page of a layout's groups: a grid of ranks for each kind, node by node, in which ranks of one colour
+/// are a group; with what the groups send, and when (group_kinds.tsv).
 ///
-/// Shapes  Kinds whose groups have one rank are left out. Of worlds above kMostDrawnRanks ranks the first nodes
-///         are drawn, and a sentence says so.
+/// Shapes  Kinds whose groups have one rank are left out. Of worlds above kMostDrawnRanks ranks the first
+///         nodes are drawn, and a sentence says so.
 /// Exact   The same layout makes the same bytes.
 
 #include <string>

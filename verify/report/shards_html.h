@@ -1,10 +1,10 @@
 #pragma once
 
-/// The page of a gradient buffer: its buckets with their parameters, the owners of their parts, and what a step
-/// of ZeRO-1 does with them.
+/// The page of a gradient buffer: its buckets with their parameters, the owners of their parts, and what a
+/// step of ZeRO-1 does with them.
 ///
-/// Shapes  The first kMostDrawnBuckets buckets are drawn, and a sentence says so. `names` is empty, or has the
-///         name of each parameter.
+/// Shapes  The first kMostDrawnBuckets buckets are drawn, and a sentence says so. `names` is empty, or has
+///         the name of each parameter.
 /// Exact   The same buffer makes the same bytes.
 
 #include <string>

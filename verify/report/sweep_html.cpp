@@ -88,8 +88,8 @@ std::string dot_svg(const SweepReport& report, const Dot& dot, const LogAxis& x,
          own_label(dot, x, y);
 }
 
-/// Returns up to kMostTicks round numbers of an axis: powers of 2 of bytes, else 1, 2 and 5 times powers of 10.
-/// An axis without two of them has its ends and its middle.
+/// Returns up to kMostTicks round numbers of an axis: powers of 2 of bytes, else 1, 2 and 5 times powers of
+/// 10. An axis without two of them has its ends and its middle.
 std::vector<double> ticks_of(const LogAxis& axis, bool is_of_bytes) {
   constexpr std::size_t kMostTicks = 8;
   const double least = std::pow(10, axis.least), most = std::pow(10, axis.most);

@@ -166,7 +166,7 @@ TEST(Recognisers, ALostFactorThatMakesLinesEqualIsNoOtherPlace) {
   e.set([&](std::size_t i) { return e.serial(i % 3); });
   EXPECT_EQ(e.says("other places"), "");
   EXPECT_EQ(e.says("factor of some elements"),
-            "in row 1, columns 0 to 2, where alone it is wrong, it is the serial one divided by width (3)");
+            "in row 1, columns 0 to 2, the only wrong part, it is the serial one divided by width (3)");
 }
 
 TEST(Recognisers, AnotherTensor) {
@@ -209,7 +209,7 @@ TEST(Recognisers, AFactorOfSomeElements) {
   Example e;
   e.set([&](std::size_t i) { return i < 3 ? Field::of(3) * e.serial(i) : e.serial(i); });
   expect_says(e, "factor of some elements",
-              "in row 0, columns 0 to 2, where alone it is wrong, it is width (3) times the serial one");
+              "in row 0, columns 0 to 2, the only wrong part, it is width (3) times the serial one");
 }
 
 TEST(Recognisers, OneUnknownFactor) {

@@ -82,7 +82,7 @@ TEST(AttentionWindow, IsAnotherOneInTheLocalAttentionOfMegatron) {
   EXPECT_EQ(
       warning_of(local + "128,64"),
       "window_behind_a_token: --window-size 128,64 is not causal: with --transformer-impl local, a token "
-      "also sees 64 tokens behind it; --window-size 128,0 is causal");
+      "also sees 64 tokens after it; --window-size 128,0 is causal");
   EXPECT_EQ(
       warning_of(local + "-1,0"),
       "window_without_keys: --window-size -1,0 masks every key: with --transformer-impl local, each token "
