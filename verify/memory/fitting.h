@@ -51,7 +51,8 @@ struct Remedy {
 std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& report);
 
 /// Returns what a run that fits has room for, if half of the memory is left (a bound that is chosen): the
-/// largest of up to 16 times its microbatch that leaves kTight, and no recomputation if it then still leaves kTight.
+/// largest of up to 16 times its microbatch that leaves kTight, and no recomputation if it then still leaves
+/// kTight.
 std::vector<Remedy> uses_of_room(const Scenario& scenario, const MemoryReport& report);
 
 /// Returns the arguments that leave it open whether a stage fits, of which `left` bytes are left; a negative

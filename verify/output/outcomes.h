@@ -7,8 +7,8 @@
 ///   out << annotations_text({suite});
 ///
 /// Shapes  A suite is a testsuite, and an outcome a testcase. A problem is an annotation: an error, or a
-///         warning for a skipped check and for a warning. It stands at its own file and line; otherwise in the file of
-///         the suite, at the line that gives its option.
+///         warning for a skipped check and for a warning. It stands at its own file and line; otherwise in
+///         the file of the suite, at the line that gives its option.
 /// Exact   The texts are well-formed for any bytes of a name or a message.
 
 #include <cstdint>

@@ -46,10 +46,10 @@ inline constexpr int kMostDrawnRanks = 512;
 /// the colour of its tp group.
 std::string rank_grid_html(const sim::Layout& layout, const sim::NodePlacement& nodes);
 
-/// Returns the outcomes for build servers. Each scenario is a testsuite, and each check is a testcase. A check
-/// that does not hold is a failure. A refusal is an error, and so are the findings of a scenario that expects
-/// none. A testcase has the seconds that its check took, where the report
-/// has them (ScenarioReport::seconds); a check that takes no time worth a measurement has 0.
+/// Returns the outcomes for build servers. Each scenario is a testsuite, and each check is a testcase. A
+/// check that does not hold is a failure. A refusal is an error, and so are the findings of a scenario that
+/// expects none. A testcase has the seconds that its check took, where the report has them
+/// (ScenarioReport::seconds); a check that takes no time worth a measurement has 0.
 std::vector<OutcomeSuite> suites_of(const std::vector<ScenarioReport>& reports);
 /// Returns them as JUnit XML, as Jenkins and GitLab read it.
 std::string report_junit(const std::vector<ScenarioReport>& reports, std::string_view command = "replay");

@@ -55,9 +55,10 @@ TEST(ContextOptions, AWindowOfARunThatARingDoesNotHaveIsWarnedOf) {
   settings.append("context-parallel-size", {"4"});
   settings.append("window-size", {"128,0"});
   ASSERT_EQ(context_warnings(settings).size(), 1U);
-  EXPECT_EQ(context_warnings(settings).front().message,
-            "p2p in layer 1, which sees 128 tokens before each, but Transformer Engine has a sliding window only "
-            "with a2a and all_gather; TransformerEngine stops at the first layer");
+  EXPECT_EQ(
+      context_warnings(settings).front().message,
+      "p2p in layer 1, which sees 128 tokens before each, but Transformer Engine has a sliding window only "
+      "with a2a and all_gather; TransformerEngine stops at the first layer");
   settings.append("cp-comm-type", {"a2a+p2p"});
   settings.append("hierarchical-context-parallel-sizes", {"4", "1"});
   EXPECT_TRUE(context_warnings(settings).empty());
