@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <iterator>
 #include <optional>
-#include <string_view>
 
 #include "sim/model/text_corpus.h"
 #include "verify/explain/explained_calls.h"
@@ -16,8 +15,6 @@ namespace {
 
 const std::string kFactor = "factor";
 const std::string kAnotherOption = "another option";
-const std::string kAnotherTensor = "another tensor";
-const std::string kDifference = "difference of a tensor";
 /// What fits fewer elements than these may fit because they are few.
 constexpr std::size_t kManyElements = 4;
 
@@ -55,7 +52,7 @@ bool has_few_values(const WrongTensor& tensor) {
 Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
   Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
   if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
-  const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor) && !is_a_choice(tensor);
+  const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor);
   if (found.text.empty() && !fits_anything)
     found = recognised(tensor, partial_recognisers(), Says::part, budget);
   if (found.text.empty()) found.text = text_of_extent(tensor);
@@ -147,18 +144,15 @@ std::string text_of_sizes(const CaseSetting& other, const CaseSetting& setting) 
 }
 
 /// Returns settings at which a mistake of which little can be said may say more: with all sizes raised, with
-/// each of them alone, and with each choice made otherwise, as that of one expert for each token.
+/// each of them alone, and with each flag set.
 std::vector<CaseSetting> telling_settings(const Case& the_case, const CaseSetting& setting) {
   constexpr std::int64_t kSmall = 2, kLarger = 3;
-  const bool is_training = !the_case.stretches(setting).empty();
   std::vector<CaseSetting> settings = {raised(the_case, setting, kSmall), raised(the_case, setting, kLarger)};
   for (const Dimension& dimension : the_case.dimensions()) {
     if (is_a_size(dimension)) settings.push_back(raised(the_case, setting, kLarger, dimension.name));
-    const bool is_a_choice = dimension.least == 0 && !is_a_size(dimension) && !dimension.is_an_axis;
-    for (std::int64_t value = 0; is_a_choice && !is_training && value <= dimension.most; ++value) {
-      settings.push_back(raised(the_case, setting, kLarger));
-      settings.back().dimensions[dimension.name] = value;
-    }
+    if (dimension.least != 0 || dimension.most != 1 || setting.ranks == Ranks::world) continue;
+    settings.push_back(raised(the_case, setting, kLarger));
+    settings.back().dimensions[dimension.name] = 1;
   }
   if (setting.ranks != Ranks::world && setting.group_size > 1) {
     settings.push_back(raised(the_case, setting, kLarger));
@@ -223,38 +217,11 @@ std::optional<std::string> text_by(const std::string& recogniser, const std::str
   return std::nullopt;
 }
 
-/// Returns the tensor that a relation names last: "linear.bias" of "the serial one plus 2 times linear.bias".
-std::string tensor_of(const std::string& relation) {
-  std::size_t begin = 0;
-  for (const std::string_view word : {" plus ", " minus ", " times ", " of "}) {
-    const std::size_t found = relation.find(word, begin);
-    const bool is_a_fraction = word != " of " || relation.find('/', begin) < found;
-    if (found != std::string::npos && is_a_fraction) begin = found + word.size();
-  }
-  return relation.substr(begin);
-}
-
-/// Whether one of the options that a relation names is among those of another one.
-bool shares_an_option(const std::string& relation, const std::string& other) {
-  for (std::size_t begin = 0; begin < relation.size();) {
-    const std::size_t end = std::min(relation.find("; or what ", begin), relation.size());
-    std::string option = relation.substr(begin, end - begin);
-    option = option.substr(0, option.find(" gives"));
-    option = option.substr(option.find_last_of(' ', option.find_last_of(' ') - 1) + 1);
-    if (other.find(option + " gives") != std::string::npos) return true;
-    begin = end == relation.size() ? end : end + std::string_view("; or what ").size();
-  }
-  return false;
-}
-
-/// Whether with other seeds, too, the recogniser fits the tensor. Of a tensor of few values, and of a factor
-/// without a name, it must say the same with all of them; and the tensor must be wrong with one.
+/// Whether with other seeds, too, the recogniser fits the tensor. Of a tensor of few values it must say the
+/// same with all of them, and the tensor must be wrong with one.
 bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const ExplainedTensor& explained) {
   constexpr int kSeeds = 16, kEnough = 3;
-  const bool is_option = explained.recogniser == kAnotherOption;
-  const bool is_the_same =
-      explained.has_few_values || (explained.recogniser == kFactor && explained.names.empty());
   int confirmed = 0;
   CaseSetting other = setting;
   for (int tried = 0; tried < kSeeds && (confirmed < kEnough || explained.has_few_values); ++tried) {
@@ -266,23 +233,18 @@ bool holds_with_other_seeds(Bench& bench, const Case& the_case, const CaseSettin
     ExperimentBudget budget;  // one of its own: a seed is no part of what is explained
     const std::optional<std::string> text = text_by(explained.recogniser, explained.tensor, run, budget);
     if (!text || budget.left <= 0) continue;
-    const bool is_same =
-        is_option ? shares_an_option(explained.relation, *text) : *text == explained.relation;
-    if (text->empty() || ((is_the_same || is_option) && !is_same)) return false;
+    if (text->empty() || (explained.has_few_values && *text != explained.relation)) return false;
     ++confirmed;
   }
-  return confirmed > 0 || !is_the_same;
+  return confirmed > 0 || !explained.has_few_values;
 }
 
-/// Whether other inputs may give the same tensor by chance, as another option does where choices are few. Of
-/// a training, each run of which takes long, only experiments on few elements are doubted.
-bool may_be_chance(const ExplainedTensor& explained, bool takes_long) {
+/// Whether other inputs may give the same tensor by chance. Another option is tried at larger sizes.
+bool may_be_chance(const ExplainedTensor& explained) {
   if (explained.says < Says::cause) return false;
-  const bool is_option = explained.recogniser == kAnotherOption;
-  const bool is_of_few = explained.elements < kManyElements && !is_option;
-  if (takes_long) return explained.has_few_values || (is_of_few && is_experiment(explained.recogniser));
-  const bool is_nameless = explained.recogniser == kFactor && explained.names.empty();
-  return is_of_few || is_option || is_nameless || explained.has_few_values;
+  const bool is_of_few = explained.elements < kManyElements && is_experiment(explained.recogniser) &&
+                         explained.recogniser != kAnotherOption;
+  return is_of_few || explained.has_few_values;
 }
 
 /// Explains a run by the first recogniser that does not fit by chance, and adds those that do.
@@ -291,8 +253,7 @@ ExplainedTensor explain_by_no_chance(Bench& bench, const Case& the_case, const C
                                      Coincidences& coincidences) {
   while (true) {
     ExplainedTensor explained = explain_run(bench, the_case, setting, report, budget, coincidences);
-    const bool takes_long = !the_case.stretches(setting).empty();
-    if (setting.text || !may_be_chance(explained, takes_long) ||
+    if (setting.text || !may_be_chance(explained) ||
         holds_with_other_seeds(bench, the_case, setting, explained))
       return explained;
     coincidences.recognisers.insert(explained.recogniser);
@@ -306,16 +267,6 @@ bool is_right(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   return wrong_tensors(run).wrong.empty();
 }
 
-/// Whether all is right here and with two other seeds: with one it may be so by chance.
-bool is_right_with_seeds(Bench& bench, const Case& the_case, CaseSetting setting) {
-  constexpr int kSeeds = 3;
-  for (int tried = 0; tried < kSeeds; ++tried, ++setting.seed) {
-    if (!is_right(bench, the_case, setting)) return false;
-    if (setting.text || !the_case.stretches(setting).empty()) return true;  // each run takes long
-  }
-  return true;
-}
-
 /// Returns the options without which all is right: "; all is right with clip 0, or with steps 1".
 std::string text_of_needs(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   constexpr std::size_t kMostNeeds = 4;
@@ -323,26 +274,25 @@ std::string text_of_needs(Bench& bench, const Case& the_case, const CaseSetting&
   if (setting.group_size > 1) {
     CaseSetting other = setting;
     other.group_size = 1;
-    if (is_right_with_seeds(bench, the_case, other)) needs.emplace_back("on one rank");
+    if (is_right(bench, the_case, other)) needs.emplace_back("on one rank");
   }
   for (const Dimension& dimension : the_case.dimensions()) {
     if (is_a_size(dimension) && dimension.least == 0) continue;
     if (setting[dimension.name] == dimension.least || needs.size() > kMostNeeds) continue;
     CaseSetting other = setting;
     other.dimensions[dimension.name] = dimension.least;
-    if (is_right_with_seeds(bench, the_case, other))
+    if (is_right(bench, the_case, other))
       needs.push_back(fmt::format("with {} {}", dimension.name, dimension.least));
   }
   if (needs.empty() || needs.size() > kMostNeeds) return "";
   return fmt::format("; all is right {}", fmt::join(needs, ", or "));
 }
 
-/// Whether a relation may hold only because sizes are small: one of few elements, and one of another option
-/// or tensor, of which a case has many.
+/// Whether a relation may hold only because the tensor is small: one of few elements, and one of another
+/// option, of which a case has many.
 bool may_be_small(const ExplainedTensor& explained) {
-  const std::string* of_sizes[] = {&kFactor, &kAnotherOption, &kAnotherTensor, &kDifference};
-  return explained.elements < kManyElements ||
-         std::ranges::any_of(of_sizes, [&](const auto* name) { return explained.recogniser == *name; });
+  return explained.elements < kManyElements || !explained.names.empty() ||
+         explained.recogniser == kAnotherOption;
 }
 
 /// Explains a run, and tries what is said of it at other settings.
@@ -361,7 +311,7 @@ class SettingSearch {
     if (setting_.text || least_.text.empty() || least_.tensor.empty()) return least_.text;
     if (least_.says == Says::cause && !may_be_small(least_)) return least_.text;
     best_ = {least_, setting_};
-    larger_.setting = other_.setting = setting_;
+    larger_.setting = setting_;
     for (const CaseSetting& other : telling_settings(case_, setting_)) try_at(other);
     settle();
     std::string text = best_.explained.text;
@@ -376,19 +326,9 @@ class SettingSearch {
     CaseSetting setting;
   };
 
-  /// What is told of a factor is its names, and of one without a name its number; of another tensor its name:
-  /// with one token, the gradient of a bias is that of its output.
   bool says_the_same(const ExplainedTensor& other) const {
-    if (other.recogniser != least_.recogniser) return false;
-    if (least_.recogniser == kFactor)
-      return least_.names.empty() ? other.relation == least_.relation : shares_a_name(other);
-    if (least_.recogniser == kAnotherTensor || least_.recogniser == kDifference)
-      return tensor_of(other.relation) == tensor_of(least_.relation);
-    return least_.recogniser != kAnotherOption || other.text == least_.text;
-  }
-  bool shares_a_name(const ExplainedTensor& other) const {
-    return std::ranges::any_of(least_.names,
-                               [&](const std::string& name) { return other.names.contains(name); });
+    return other.recogniser == least_.recogniser &&
+           (least_.recogniser != kAnotherOption || other.text == least_.text);
   }
 
   void try_at(const CaseSetting& other) {
@@ -398,41 +338,21 @@ class SettingSearch {
     const ExplainedTensor explained = explain_by_no_chance(bench_, case_, other, *run, budget_, there);
     if (explained.tensor != least_.tensor) return;
     const bool is_same = says_the_same(explained);
-    const bool is_larger = explained.elements > least_.elements;
-    is_tried_ |= is_larger;
+    is_tried_ |= explained.elements > least_.elements;
     is_confirmed_ |= is_same;
-    if (is_larger && !is_same) refute_by({explained, other});
-    rule_out_names(explained);
+    ExplainedTensor& best = best_.explained;
+    if (explained.recogniser == kFactor) {
+      std::set<std::string>& ruled_out = coincidences_.names;
+      std::ranges::set_difference(best.names, explained.names, std::inserter(ruled_out, ruled_out.end()));
+    }
+    const std::string& larger = larger_.explained.text;
     // What fits only the smallest setting may fit because it is small.
-    if (is_larger && says_more(explained, larger_.explained)) larger_ = {explained, other};
-    if (explained.says > best_.explained.says || (!is_same && corrects(explained)))
-      best_ = {explained, other};
-  }
-
-  static bool says_more(const ExplainedTensor& explained, const ExplainedTensor& than) {
-    return than.text.empty() || explained.says > than.says;
-  }
-
-  /// A tensor that is another one at some sizes alone, as with one token, is so by chance.
-  void refute_by(const ExplainedAt& at) {
-    if (least_.recogniser != kAnotherTensor && least_.recogniser != kDifference) return;
-    is_refuted_ = true;
-    if (says_more(at.explained, other_.explained)) other_ = at;
-  }
-
-  /// Rules out the names of a factor that it has not at another setting.
-  void rule_out_names(const ExplainedTensor& explained) {
-    if (explained.recogniser != kFactor) return;
-    std::set<std::string>& ruled_out = coincidences_.names;
-    std::ranges::set_difference(best_.explained.names, explained.names,
-                                std::inserter(ruled_out, ruled_out.end()));
-  }
-
-  /// Whether a cause that was found at a larger setting stands in place of the one of the smallest.
-  bool corrects(const ExplainedTensor& explained) const {
-    const ExplainedTensor& best = best_.explained;
-    return !is_confirmed_ && least_.says == Says::cause && explained.says == Says::cause &&
-           explained.elements > best.elements && best.recogniser == least_.recogniser;
+    if ((larger.empty() || explained.says > larger_.explained.says) && explained.elements > least_.elements)
+      larger_ = {explained, other};
+    const bool corrects = !is_confirmed_ && least_.says == Says::cause && explained.says == Says::cause &&
+                          !is_same && explained.elements > best.elements &&
+                          best.recogniser == least_.recogniser;
+    if (explained.says > best.says || corrects) best_ = {explained, other};
   }
 
   /// Drops what fits the smallest setting by coincidence, and the names that a factor has by coincidence.
@@ -442,9 +362,7 @@ class SettingSearch {
     const bool is_coincidence = best.says == Says::cause && is_least && is_tried_ && !is_confirmed_;
     const bool is_one_element =
         best.says <= Says::extent && best.elements == 1 && !larger_.explained.text.empty();
-    if (is_refuted_) {
-      best_ = other_;
-    } else if (is_coincidence || is_one_element) {
+    if (is_coincidence || is_one_element) {
       best_ = larger_;
     } else if (!coincidences_.names.empty()) {
       ExperimentBudget again;
@@ -463,8 +381,7 @@ class SettingSearch {
   ExplainedTensor least_;  // of the setting itself
   ExplainedAt best_;       // what says most
   ExplainedAt larger_;     // what says most of a larger tensor
-  ExplainedAt other_;      // what says most of a larger tensor and is not the same
-  bool is_tried_ = false, is_confirmed_ = false, is_refuted_ = false;
+  bool is_tried_ = false, is_confirmed_ = false;
 };
 
 }  // namespace
