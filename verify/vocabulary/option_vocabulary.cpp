@@ -47,8 +47,9 @@ const std::vector<ReaderName>& reader_names() {
   static const std::vector<ReaderName> names = [] {
     std::vector<ReaderName> all;
     for (const TextRow& row : rows_of_table(kReaders)) {
-      const Reader own = static_cast<Reader>(1U << all.size());
-      const Reader readers = row.at(1) == "itself" ? own : readers_in(row.at(1), all);
+      // Only a row of Reader has a bit of its own: there are more rows than bits.
+      const Reader readers =
+          row.at(1) == "itself" ? static_cast<Reader>(1U << all.size()) : readers_in(row.at(1), all);
       all.push_back({row.at(0), readers, text_of_cell(row.at(2))});
     }
     return all;
