@@ -416,6 +416,62 @@ def a_mask(judge: Judge, dtype: torch.dtype) -> None:
     judge.close("result of the last queries", y, attention_of(q[:2], k, v, sees), dtype)
 
 
+def transformer_layers(judge: Judge, group: Group, dtype: torch.dtype) -> None:
+    for is_fused in (False, True):
+        a_transformer_layer(judge, group, dtype, is_fused)
+
+
+def a_transformer_layer(judge: Judge, group: Group, dtype: torch.dtype, is_fused: bool) -> None:
+    """A layer of 8 heads in 4 groups, on tokens that are divided over ranks."""
+    sizes = {"q": (32, 16), "k": (16, 16), "v": (16, 16), "out": (16, 32), "up": (12, 16), "down": (16, 12)}
+    wanted = {name: leaf(drawn(91 + number, *size) / 4) for number, (name, size) in enumerate(sizes.items())}
+    bias, whole, dy = drawn(97, 12), drawn(98, 8, 2, 16), drawn(99, 8, 2, 16)
+    layer = te.TransformerLayer(
+        16,
+        12,
+        8,
+        4,
+        EPS,
+        0.0,
+        0.0,
+        kv_channels=4,
+        tp_group=group.group,
+        sequence_parallel=True,
+        set_parallel_mode=True,
+        fuse_qkv_params=is_fused,
+        params_dtype=dtype,
+        device="cpu",
+    )
+    into, mlp = layer.self_attention.layernorm_qkv, layer.layernorm_mlp
+    if is_fused:  # heads of one group after the other
+        parts = [wanted["q"].view(4, 8, 16), wanted["k"].view(4, 4, 16), wanted["v"].view(4, 4, 16)]
+        set_to(into.weight, group.of(torch.cat(parts, 1).flatten(0, 1), 0))
+    else:
+        for name, weight in zip("qkv", (into.query_weight, into.key_weight, into.value_weight)):
+            set_to(weight, group.of(wanted[name], 0))
+    set_to(layer.self_attention.proj.weight, group.of(wanted["out"], 1))
+    set_to(mlp.fc1_weight, group.of(wanted["up"], 0))
+    set_to(mlp.fc1_bias, group.of(bias, 0))
+    set_to(mlp.fc2_weight, group.of(wanted["down"], 1))
+    x, wanted_x = leaf(group.of(whole, 0), dtype), leaf(whole)
+    y = layer(x)
+    y.backward(group.of(dy, 0).to(dtype))
+    ones, zeros = torch.ones(16, dtype=torch.float64), torch.zeros(16, dtype=torch.float64)
+    rows = norm_of(wanted_x, ones, zeros)
+    q, k, v = ((rows @ wanted[name].t()).unflatten(2, (-1, 4)) for name in "qkv")
+    middle = wanted_x + attention_of(q, k, v, torch.ones(8, 8, dtype=torch.float64).tril()) @ wanted["out"].t()
+    up = norm_of(middle, ones, zeros) @ wanted["up"].t() + bias
+    activated = 0.5 * up * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (up + 0.044715 * up**3)))
+    result = middle + activated @ wanted["down"].t()
+    result.backward(dy)
+    loose = dtype if dtype == torch.float64 else torch.bfloat16  # a whole layer of rounding
+    judge.close("a transformer layer", y, group.of(result, 0), loose)
+    judge.close("gradient of x of a transformer layer", x.grad, group.of(wanted_x.grad, 0), loose)
+    judge.close("gradient of fc2", mlp.fc2_weight.grad, group.of(wanted["down"].grad, 1), loose)
+    if not is_fused:
+        judge.close("gradient of keys", into.key_weight.grad, group.of(wanted["k"].grad, 0), loose)
+
+
 def cross_entropies(judge: Judge, group: Group, dtype: torch.dtype) -> None:
     whole, dy = leaf(drawn(61, 5, 2, 16)), drawn(62, 5, 2)
     target = torch.randint(0, 16, (5, 2), generator=torch.Generator().manual_seed(63))
@@ -502,10 +558,10 @@ def refusals(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         ("ub_overlap_ag", lambda: te.Linear(2, 2, ub_overlap_ag=True)),
         ("delay_wgrad_compute", lambda: te.GroupedLinear(2, 2, 2, delay_wgrad_compute=True)),
         ("softmax_type", lambda: te.DotProductAttention(2, 2, softmax_type="learnable")),
-        ("TransformerLayer", lambda: te.TransformerLayer(2, 2, 2)),
+        ("layer_type", lambda: te.TransformerLayer(2, 2, 2, layer_type="decoder")),
         (
             "cp_comm_type",
-            lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.LayerNormMLP(2, 2),
+            lambda: an_attention(judge, group, dtype, "unknown", Case()) if group.size > 1 else te.checkpoint(None),
         ),
     ):
         try:
@@ -521,6 +577,7 @@ FAMILIES: Dict[str, Callable[[Judge, Group, torch.dtype], None]] = {
     "linears": linears,
     "grouped": grouped,
     "attentions": attentions,
+    "transformer_layers": transformer_layers,
     "cross_entropies": cross_entropies,
     "rotations": rotations,
     "optimizers": optimizers,
@@ -573,6 +630,18 @@ DEFECTS: Dict[str, Tuple[str, str, str, Callable[[Any], Any]]] = {  # family, mo
         "context",
         "gradients",
         lambda f: lambda *a: f(*a[:3], a[3]._replace(kept=None), *a[4:]),
+    ),
+    "keys_for_values": (
+        "transformer_layers",
+        "transformer_layer",
+        "MultiheadAttention._parts",
+        lambda f: lambda self, mixed: [f(self, mixed)[place] for place in (0, 2, 1)],
+    ),
+    "without_input": (
+        "transformer_layers",
+        "transformer_layer",
+        "TransformerLayer._added",
+        lambda f: lambda self, x, made: f(self, x, made) - x,
     ),
     "own_logits": (
         "cross_entropies",

@@ -2,7 +2,7 @@
 which is always empty.
 """
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -46,63 +46,105 @@ class Layer(torch.nn.Module):
         self.sequence_parallel = sequence_parallel and self.tp_size > 1
 
 
+    def reset_parameters(self, defer_init: bool = False) -> None:
+        """Draws the weights again; a layer without weights has nothing to draw."""
+
+
 def divided(features: int, parts: int) -> int:
     if features % parts != 0:
         raise ValueError(f"{features} features are not a multiple of {parts} ranks")
     return features // parts
 
 
+class Matrix(NamedTuple):
+    """A weight [out, in] of all ranks with its bias [out]: their names, and along what they are divided."""
+
+    weight: str
+    bias: str
+    out: int
+    into: int
+    mode: Optional[str]  # "column" divides out, "row" divides in
+    init: Optional[Callable[..., Any]] = None
+
+
+def split_matrix(split: Any, whole: Matrix) -> List[Matrix]:
+    """Returns one matrix for each part of the features of `whole`, or `whole` if there are no parts."""
+    if split is None:
+        return [whole]
+    sizes = split if isinstance(split, dict) else {name: whole.out // len(split) for name in split}
+    if sum(sizes.values()) != whole.out:
+        raise ValueError(f"parameters_split is {sizes}: its sizes have to make {whole.out} features")
+    return [
+        whole._replace(weight=f"{name.rstrip('_')}_weight", bias=f"{name.rstrip('_')}_bias", out=size)
+        for name, size in sizes.items()
+    ]
+
+
 class WithWeights(Layer):
-    """A layer with matrices: `weight` and `bias`, or one of each for each of `groups` groups."""
+    """A layer with matrices, each of which has a bias, and what of the matrices is on a rank."""
 
     def __init__(
         self,
-        groups: Optional[int],
-        in_features: int,
-        out_features: int,
+        matrices: Sequence[Matrix],
         sequence_parallel: bool = False,
         fuse_wgrad_accumulation: bool = False,
         tp_group: Any = None,
         tp_size: int = 1,
         get_rng_state_tracker: Optional[Callable[..., Any]] = None,
-        init_method: Optional[Callable[..., Any]] = None,
         bias: bool = True,
         return_bias: bool = False,
         params_dtype: Optional[torch.dtype] = None,
-        parallel_mode: Optional[str] = None,
         device: Any = "cuda",
         ub_name: Optional[str] = None,
         rng_tracker_name: Optional[str] = None,
         save_original_input: bool = False,
         name: Optional[str] = None,
+        seq_length: Optional[int] = None,
+        micro_batch_size: Optional[int] = None,
         **named: Any,
     ) -> None:
         super().__init__()
         refuse(type(self).__name__, **named)
-        if parallel_mode not in (None, "column", "row"):
-            raise ValueError(f"parallel_mode is {parallel_mode}: it has to be None, 'column' or 'row'")
+        for matrix in matrices:
+            if matrix.mode not in (None, "column", "row"):
+                raise ValueError(f"parallel_mode is {matrix.mode}: it has to be None, 'column' or 'row'")
         self._join(tp_group, tp_size, sequence_parallel)
-        self.parallel_mode, self.ub_name, self.save_original_input = parallel_mode, ub_name, save_original_input
-        self.in_features = divided(in_features, self.tp_size if parallel_mode == "row" else 1)
-        self.out_features = divided(out_features, self.tp_size if parallel_mode == "column" else 1)
+        self.ub_name, self.save_original_input = ub_name, save_original_input
         self.use_bias, self.return_bias, self.apply_bias = bias, return_bias, bias and not return_bias
         self.fuse_wgrad_accumulation = fuse_wgrad_accumulation
-        made = {"dtype": params_dtype or torch.get_default_dtype(), "device": device}
-        for which in [""] if groups is None else range(groups):
-            weight = torch.nn.Parameter(torch.empty(self.out_features, self.in_features, **made))
-            _mark(weight, dimension=1 if parallel_mode == "row" else 0)
-            if not weight.is_meta:
-                _draw(weight, init_method or _normal, get_rng_state_tracker, rng_tracker_name)
-            setattr(self, f"weight{which}", weight)
-            setattr(self, f"bias{which}", self._made_bias(made) if bias else torch.empty(0, **made))
+        self._made = {"dtype": params_dtype or torch.get_default_dtype(), "device": device}
+        self._tracked = (get_rng_state_tracker, rng_tracker_name)
+        self._matrices = list(matrices)
+        for matrix in matrices:
+            rows = divided(matrix.out, self._parts(matrix, "column"))
+            columns = divided(matrix.into, self._parts(matrix, "row"))
+            weight = torch.nn.Parameter(torch.empty(rows, columns, **self._made))
+            _mark(weight, dimension=1 if matrix.mode == "row" else 0)
+            setattr(self, matrix.weight, weight)
+            setattr(self, matrix.bias, self._made_bias(matrix, rows) if bias else torch.empty(0, **self._made))
+        WithWeights.reset_parameters(self)
 
-    def _made_bias(self, made: Any) -> torch.nn.Parameter:
-        bias = torch.nn.Parameter(torch.zeros(self.out_features, **made))
-        if self.parallel_mode == "row":
+    def _parts(self, matrix: Matrix, mode: str) -> int:
+        return self.tp_size if matrix.mode == mode else 1
+
+    def reset_parameters(self, defer_init: bool = False) -> None:
+        for matrix in [] if defer_init else self._matrices:
+            weight = getattr(self, matrix.weight)
+            if not weight.is_meta:
+                _draw(weight, matrix.init or _normal, *self._tracked)
+            if self.use_bias:
+                torch.nn.init.zeros_(getattr(self, matrix.bias))
+
+    def _made_bias(self, matrix: Matrix, features: int) -> torch.nn.Parameter:
+        bias = torch.nn.Parameter(torch.empty(features, **self._made))
+        if matrix.mode == "row":
             setattr(bias, "sequence_parallel", self.sequence_parallel)
-        elif self.parallel_mode == "column":
+        elif matrix.mode == "column":
             _mark(bias, dimension=0)
         return bias
+
+    def _bias(self, matrix: Matrix) -> Optional[torch.Tensor]:
+        return getattr(self, matrix.bias) if self.use_bias else None
 
     def backward_dw(self) -> None:
         """Does nothing, because gradients of weights are not put off."""

@@ -1,16 +1,17 @@
 """Linear and LayerNormLinear, divided over ranks by columns or rows.
 
-Shapes  x [..., in]; weight [out, in], of which a rank has its rows ("column") or its columns ("row"). With sequence
-        parallelism the first dimension of x ("column") or of the result ("row") is divided over the ranks.
+Shapes  x [..., in]; weight [out, in], or one for each part of the features (`query_weight`), of which a rank has its
+        rows ("column") or its columns ("row"). With sequence parallelism the first dimension of x ("column") or of the
+        result ("row") is divided over the ranks.
 Calls   "column" gathers x, again in the backward pass, or sums its gradient; "row" sums the result.
 """
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 import torch
 
-from .layer import WithWeights
-from .norms import normalized
+from .layer import Matrix, WithWeights, split_matrix
+from .norms import made_norm, normalized, reset_norm
 from .parallel import Tensor, all_reduced, gathered, reduce_scattered, refuse
 
 
@@ -73,23 +74,67 @@ def in_autocast(*tensors: Any) -> Any:
     return tuple(None if x is None or x.dtype == torch.float64 else x.to(dtype) for x in tensors)
 
 
+def multiplied(
+    layer: WithWeights, x: Tensor, weight: Tensor, bias: Optional[Tensor], mode: Optional[str]
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Returns the product with a matrix of a layer, and the bias, which is added if the layer applies its biases."""
+    adds = layer.fuse_wgrad_accumulation and hasattr(weight, "main_grad")
+    x, used, bias = in_autocast(x, weight, bias)
+    how = How(mode if layer.tp_size > 1 else None, layer.tp_group, layer.sequence_parallel, adds)
+    is_added_after = how.mode == "row"  # each rank would add it to its own part of the sum
+    inner = bias if layer.apply_bias and not is_added_after else None
+    y = Product.apply(x, weight if adds else used, inner, how)
+    return (y + bias if layer.apply_bias and is_added_after and bias is not None else y), bias
+
+
 class Linear(WithWeights):
     """A linear layer. Its result is divided over ranks ("column"), or summed over them ("row")."""
 
-    def __init__(self, in_features: int, out_features: int, *arguments: Any, **named: Any) -> None:
-        super().__init__(None, in_features, out_features, *arguments, **named)
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        sequence_parallel: bool = False,
+        fuse_wgrad_accumulation: bool = False,
+        tp_group: Any = None,
+        tp_size: int = 1,
+        get_rng_state_tracker: Optional[Callable[..., Any]] = None,
+        init_method: Optional[Callable[..., Any]] = None,
+        bias: bool = True,
+        return_bias: bool = False,
+        params_dtype: Optional[torch.dtype] = None,
+        parallel_mode: Optional[str] = None,
+        parameters_split: Any = None,
+        **named: Any,
+    ) -> None:
+        whole = Matrix("weight", "bias", out_features, in_features, parallel_mode, init_method)
+        super().__init__(
+            split_matrix(parameters_split, whole),
+            sequence_parallel,
+            fuse_wgrad_accumulation,
+            tp_group,
+            tp_size,
+            get_rng_state_tracker,
+            bias,
+            return_bias,
+            params_dtype,
+            **named,
+        )
+        self.parallel_mode = parallel_mode
+        self.in_features = in_features // self._parts(whole, "row")
+        self.out_features = out_features // self._parts(whole, "column")
+
+    def _whole(self) -> Tuple[Tensor, Optional[Tensor]]:
+        """Returns the weight and the bias of all parts of the features."""
+        parts = [(getattr(self, matrix.weight), self._bias(matrix)) for matrix in self._matrices]
+        if len(parts) == 1:
+            return parts[0]
+        biases = [bias for _, bias in parts if bias is not None]
+        return torch.cat([weight for weight, _ in parts]), torch.cat(biases) if biases else None
 
     def _product(self, x: Tensor) -> Any:
         """Returns the result for x, and the bias with it if the layer returns its bias."""
-        x, weight, bias = in_autocast(x, self.weight, self.bias if self.use_bias else None)
-        is_divided = self.tp_size > 1 and self.parallel_mode is not None
-        adds = self.fuse_wgrad_accumulation and hasattr(self.weight, "main_grad")
-        how = How(self.parallel_mode if is_divided else None, self.tp_group, self.sequence_parallel, adds)
-        is_added_after = is_divided and self.parallel_mode == "row"  # each rank would add it to its own part of the sum
-        inner = bias if self.apply_bias and not is_added_after else None
-        y = Product.apply(x, self.weight if adds else weight, inner, how)
-        if self.apply_bias and is_added_after:
-            y = y + bias
+        y, bias = multiplied(self, x, *self._whole(), self.parallel_mode)
         return (y, bias) if self.return_bias else y
 
     def forward(self, inp: Tensor, is_first_microbatch: Optional[bool] = None, fp8_output: bool = False) -> Any:
@@ -118,15 +163,17 @@ class LayerNormLinear(Linear):
         refuse("LayerNormLinear", return_layernorm_output_gathered=return_layernorm_output_gathered)
         self.eps, self.normalization, self.zero_centered_gamma = eps, normalization, zero_centered_gamma
         self.return_layernorm_output = return_layernorm_output
-        made: Any = {"dtype": self.weight.dtype, "device": self.weight.device}
-        self.layer_norm_weight = torch.nn.Parameter(
-            torch.full([in_features], 0.0 if zero_centered_gamma else 1.0, **made)
-        )
         has_bias = normalization == "LayerNorm"
-        self.layer_norm_bias = torch.nn.Parameter(torch.zeros(in_features, **made)) if has_bias else None
+        made = made_norm(in_features, has_bias, zero_centered_gamma, self._made)
+        self.layer_norm_weight, self.layer_norm_bias = made
         for parameter in (self.layer_norm_weight, self.layer_norm_bias):
             if parameter is not None:
                 setattr(parameter, "sequence_parallel", self.sequence_parallel)
+
+    def reset_parameters(self, defer_init: bool = False) -> None:
+        super().reset_parameters(defer_init)
+        if not defer_init:
+            reset_norm(self.layer_norm_weight, self.layer_norm_bias, self.zero_centered_gamma)
 
     def forward(self, inp: Tensor, is_first_microbatch: Optional[bool] = None, fp8_output: bool = False) -> Any:
         refuse("LayerNormLinear", fp8_output=fp8_output)

@@ -22,6 +22,7 @@ from .optimizers import (
 )
 from .random_states import CudaRNGStatesTracker, get_all_rng_states
 from .rope import apply_rotary_pos_emb
+from .transformer_layer import LayerNormMLP, MultiheadAttention, TransformerLayer
 
 VERSION = "2.13.0"
 
@@ -61,7 +62,7 @@ _BASE = {
     **_named(not_played.get_dummy_wgrad),
     **_functions("initialize_ub destroy_ub"),
 }
-_LAYERS = _named(Linear, LayerNormLinear, GroupedLinear, LayerNorm, RMSNorm)
+_LAYERS = _named(Linear, LayerNormLinear, LayerNormMLP, GroupedLinear, LayerNorm, RMSNorm)
 _P = "transformer_engine.pytorch"
 
 MODULES: Dict[str, Dict[str, Any]] = {
@@ -70,12 +71,11 @@ MODULES: Dict[str, Dict[str, Any]] = {
     "transformer_engine.common.recipe": {**_named(not_played.Format), **_classes("Recipe " + _RECIPES)},
     _P: {
         **_LAYERS,
-        **_named(DotProductAttention),
+        **_named(DotProductAttention, MultiheadAttention, TransformerLayer),
         **_OF_FP8,
-        **_classes("LayerNormMLP MultiheadAttention TransformerLayer"),
         **_functions("checkpoint make_graphed_callables"),
     },
-    _P + ".attention": _named(DotProductAttention),
+    _P + ".attention": _named(DotProductAttention, MultiheadAttention),
     _P + ".attention.rope": _named(apply_rotary_pos_emb),
     _P + ".cross_entropy": _named(parallel_cross_entropy),
     _P

@@ -3,7 +3,7 @@
 Shapes  x [..., hidden]; weight and bias [hidden]. With `zero_centered_gamma` the factor is 1 + weight.
 """
 
-from typing import Any, List, Optional, Union
+from typing import Any, List, Optional, Tuple, Union
 
 import torch
 
@@ -19,6 +19,20 @@ def normalized(x: Tensor, weight: Tensor, bias: Optional[Tensor], eps: float, is
     rows = rows * (rows.square().mean(-1, keepdim=True) + eps).rsqrt()
     rows = rows * (wide(weight) + 1 if is_zero_centered else wide(weight))
     return (rows if bias is None else rows + wide(bias)).to(x.dtype)
+
+
+def made_norm(features: int, has_bias: bool, is_zero_centered: bool, made: Any) -> Tuple[Any, Any]:
+    """Returns the weight and the bias of a norm that does nothing but norm."""
+    weight = torch.nn.Parameter(torch.empty(features, **made))
+    bias = torch.nn.Parameter(torch.empty(features, **made)) if has_bias else None
+    reset_norm(weight, bias, is_zero_centered)
+    return weight, bias
+
+
+def reset_norm(weight: Tensor, bias: Optional[Tensor], is_zero_centered: bool) -> None:
+    torch.nn.init.constant_(weight, 0.0 if is_zero_centered else 1.0)
+    if bias is not None:
+        torch.nn.init.zeros_(bias)
 
 
 class _Norm(Layer):
@@ -46,14 +60,15 @@ class _Norm(Layer):
             refuse(type(self).__name__, normalized_shape=sizes)
         made = {"dtype": dtype or params_dtype or torch.get_default_dtype(), "device": device}
         self.eps, self.zero_centered_gamma = eps, zero_centered_gamma
-        self.weight = torch.nn.Parameter(
-            torch.zeros(sizes, **made) if zero_centered_gamma else torch.ones(sizes, **made)
-        )
-        self.bias = torch.nn.Parameter(torch.zeros(sizes, **made)) if self.has_bias else None
+        self.weight, self.bias = made_norm(sizes[0], self.has_bias, zero_centered_gamma, made)
         if sequence_parallel is not None:
             self.sequence_parallel = sequence_parallel
             for parameter in self.parameters():
                 setattr(parameter, "sequence_parallel", sequence_parallel)
+
+    def reset_parameters(self, defer_init: bool = False) -> None:
+        if not defer_init:
+            reset_norm(self.weight, self.bias, self.zero_centered_gamma)
 
     def forward(self, x: Tensor) -> Tensor:
         return normalized(x, self.weight, self.bias, self.eps, self.zero_centered_gamma)

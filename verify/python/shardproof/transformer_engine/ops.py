@@ -14,8 +14,8 @@ import torch.nn.functional as F
 
 from . import norms
 from .grouped_linear import GroupedLinear as _Grouped
-from .layer import WithWeights
-from .linear import How, Product, in_autocast
+from .layer import Matrix, WithWeights
+from .linear import multiplied
 from .parallel import Tensor, all_reduced, gathered, reduce_scattered, refuse, size_of, wide
 
 
@@ -87,26 +87,19 @@ class BasicLinear(WithWeights, FusibleOperation):
     ) -> None:
         refuse("ops.BasicLinear", userbuffers_options=userbuffers_options)
         super().__init__(
-            None,
-            in_features,
-            out_features,
+            [Matrix("weight", "bias", out_features, in_features, tensor_parallel_mode)],
             sequence_parallel,
             accumulate_into_main_grad,
             tensor_parallel_group,
             get_rng_state_tracker=rng_state_tracker_function,
             bias=False,
             params_dtype=dtype,
-            parallel_mode=tensor_parallel_mode,
             device=device or "cuda",
         )
+        self.parallel_mode = tensor_parallel_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        x, weight = in_autocast(x, self.weight)
-        adds = self.fuse_wgrad_accumulation and hasattr(self.weight, "main_grad")
-        mode = self.parallel_mode if self.tp_size > 1 else None
-        how = How(mode, self.tp_group, self.sequence_parallel, adds)
-        result: Tensor = Product.apply(x, self.weight if adds else weight, None, how)
-        return result
+        return multiplied(self, x, self.weight, None, self.parallel_mode)[0]
 
 
 class Bias(FusibleOperation):
