@@ -148,7 +148,7 @@ int run_estimated_schedule(const Call& call) {
   const ChartTimeline chart = chart_timeline(step);
   const std::string title = fmt::format("Estimate for {}: {}; a unit of time is {}", step.machine.name,
                                         title_of(step.schedule), chart.unit);
-  if (svg) svg->write(schedule_svg(step.steps, chart.timeline, title));
+  if (svg) svg->write(schedule_svg(step.steps, chart.timeline, {.end = chart.timeline.length}, title));
   if (trace) trace->write(estimate_trace(step));
   if (asks_for_json(call.line)) {
     Json document = as_json(step.schedule, step.steps, step.timeline);
@@ -184,7 +184,7 @@ int run_schedule(const Call& call) {
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);
-  if (svg) svg->write(schedule_svg(schedule, timeline, title_of(request)));
+  if (svg) svg->write(schedule_svg(schedule, timeline, {.end = timeline.length}, title_of(request)));
   if (asks_for_json(call.line)) {
     Json document = as_json(request, schedule, timeline);
     document["warnings"] = warnings_json(asked.warnings);

@@ -165,39 +165,63 @@ std::string curve_html(const TrainingCurve& curve) {
 //
 // A scenario's pipeline schedule on the page of a replay: the time that it takes, and its Gantt chart.
 //
-// Shapes  a schedule of up to kMostReportedSteps steps over all ranks is drawn. A larger one has a sentence
-//         instead of the chart; its time is stated up to kMostCountedSteps steps.
+// Shapes  a schedule of up to kMostReportedSteps steps over all ranks is drawn whole, and of a larger one the
+//         first and the last units of time. One of more than kMostCountedSteps steps has a sentence.
 // Calls   the request must be one that its schedule does not refuse.
 
 inline constexpr std::int64_t kMostReportedSteps = 1024;
+inline constexpr std::int64_t kLeastReportedTime = 64;  // steps of a rank in a part; chosen
 
 std::string too_many(std::int64_t steps) {
   return fmt::format(
-      "<p>Not drawn: {} steps over all ranks, and at most {} are drawn. <code>./shardproof schedule</code> "
+      "<p>Not drawn: {} steps over all ranks, and at most {} are timed. <code>./shardproof schedule</code> "
       "with fewer microbatches shows how they repeat.</p>\n",
-      steps, kMostReportedSteps);
+      steps, kMostCountedSteps);
+}
+
+/// A schedule with its times.
+struct TimedSchedule {
+  sim::PipelineSchedule steps;
+  sim::Timeline timeline;
+};
+
+std::string chart_of(const TimedSchedule& schedule, const TimeWindow& window, const std::string& title) {
+  return fmt::format("<div class=\"scroll\"><div class=\"gantt\" style=\"width: {}px\">\n{}</div></div>\n",
+                     schedule_svg_width(schedule.steps, window),
+                     schedule_svg(schedule.steps, schedule.timeline, window, title));
+}
+
+/// Returns the parts of a timeline that are drawn.
+std::vector<TimeWindow> drawn_parts(const ScheduleRequest& request, std::int64_t steps, std::int64_t length) {
+  if (steps <= kMostReportedSteps) return {{.end = length}};
+  const std::int64_t of_a_rank = std::max(kLeastReportedTime, kMostReportedSteps / 2 / request.shape.ranks());
+  const std::int64_t part = of_a_rank * std::max(request.cost.forward, request.cost.backward);
+  if (2 * part >= length) return {{.end = length}};
+  return {{.end = part}, {.begin = length - part, .end = length}};
 }
 
 std::string drawn(const ScheduleRequest& request, std::int64_t steps) {
-  const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
-  check(schedule);
-  const sim::Timeline timeline = sim::timeline(schedule, request.cost);
+  TimedSchedule schedule{.steps = make_schedule(request.schedule.function, request.shape), .timeline = {}};
+  check(schedule.steps);
+  schedule.timeline = sim::timeline(schedule.steps, request.cost);
+  const sim::Timeline& timeline = schedule.timeline;
   std::string html = fmt::format(
       "<p>F takes {}, B {}: {} of time, of which a rank works {}; the bubble is {} of the work.</p>\n",
       request.cost.forward, request.cost.backward, counted(timeline.length, "unit"), timeline.work,
       bubble_share(timeline));
-  if (steps > kMostReportedSteps) return html + too_many(steps);
-  return html +
-         fmt::format("<div class=\"scroll\"><div class=\"gantt\" style=\"width: {}px\">\n{}</div></div>\n",
-                     schedule_svg_width(schedule, timeline),
-                     schedule_svg(schedule, timeline, title_of(request)));
+  const std::vector<TimeWindow> parts = drawn_parts(request, steps, timeline.length);
+  for (const TimeWindow& part : parts)
+    html += chart_of(schedule, part,
+                     parts.size() == 1 ? title_of(request)
+                                       : fmt::format("{}: time {} to {} of {}", title_of(request), part.begin,
+                                                     part.end, timeline.length));
+  return html;
 }
 
 std::string pipeline_html(const ScheduleRequest& request) {
   const std::int64_t steps = steps_of(request.shape);
-  // A schedule that is drawn has its title in the chart.
-  const std::string title = steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";
-  return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
+  if (steps <= kMostCountedSteps) return drawn(request, steps);  // the chart has the title
+  return fmt::format("<p>{}</p>\n", title_of(request)) + too_many(steps);
 }
 
 // ---- a bar of shares
@@ -257,7 +281,7 @@ std::string summary(const std::vector<ScenarioReport>& reports, std::string_view
                               number_column("warnings"),
                               number_column("findings")});
   for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
-  return fmt::format("<h1>shardproof {}: {}</h1>\n<p>{}</p>\n<p>{}</p>\n", command,
+  return fmt::format("<h1>shardproof {}: {}</h1>\n<p>{}</p>\n<p class=\"lines\">{}</p>\n", command,
                      verdict_html(overall(reports)), markup_text(summary_line(reports)),
                      markup_text(text_of(bound_of(reports)))) +
          table.html();

@@ -36,17 +36,17 @@ constexpr const char* kStyle =
 
 class Drawing {
  public:
-  Drawing(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline)
+  Drawing(const sim::PipelineSchedule& schedule, const TimeWindow& window)
       : shape_(schedule.shape),
-        timeline_(timeline),
+        window_(window),
         // Three digits need about 22 pixels.
         unit_(std::max(22, static_cast<int>(std::to_string(shape_.microbatches()).size()) * 7 + 4)) {}
 
   std::int64_t width() const {
-    return std::max<std::int64_t>(kLeastWidth, 2 * kMargin + kNames + timeline_.length * unit_);
+    return std::max<std::int64_t>(kLeastWidth, 2 * kMargin + kNames + window_.length() * unit_);
   }
 
-  std::string text(const std::string& title) const {
+  std::string text(const sim::Timeline& timeline, const std::string& title) const {
     const std::int64_t width = this->width();
     const std::int64_t height = kTop + std::int64_t{kRow} * shape_.ranks() + kLegend;
     std::string svg = fmt::format(
@@ -55,12 +55,12 @@ class Drawing {
         "y=\"26\">{}</text>\n",
         width, height, markup_text(title), kStyle, width, height, kMargin, markup_text(title));
     svg += ruler();
-    for (int rank = 0; rank < shape_.ranks(); ++rank) svg += row(rank);
+    for (int rank = 0; rank < shape_.ranks(); ++rank) svg += row(timeline, rank);
     return svg + legend(height - kLegend + 12) + "</svg>\n";
   }
 
  private:
-  std::int64_t x_of(std::int64_t time) const { return kMargin + kNames + time * unit_; }
+  std::int64_t x_of(std::int64_t time) const { return kMargin + kNames + (time - window_.begin) * unit_; }
 
   /// Returns the opacity of a chunk: the first one has the full colour, and the last one two fifths of it.
   double shade(int chunk) const { return shape_.chunks() == 1 ? 1 : 1 - 0.6 * chunk / (shape_.chunks() - 1); }
@@ -74,18 +74,20 @@ class Drawing {
   std::string ruler() const {
     constexpr std::int64_t kMarkEvery = 5;
     std::string marks;
-    for (std::int64_t time = 0; time <= timeline_.length; time += kMarkEvery)
+    const std::int64_t first = (window_.begin + kMarkEvery - 1) / kMarkEvery * kMarkEvery;
+    for (std::int64_t time = first; time <= window_.end; time += kMarkEvery)
       marks += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", x_of(time), kTop - 8, time);
     return marks;
   }
 
-  std::string row(int rank) const {
+  std::string row(const sim::Timeline& timeline, int rank) const {
     const std::int64_t y = kTop + std::int64_t{kRow} * rank;
     std::string svg = fmt::format(
         "<text x=\"{}\" y=\"{}\">rank {}</text>\n<rect class=\"lane\" x=\"{}\" y=\"{}\" width=\"{}\" "
         "height=\"{}\"/>\n",
-        kMargin, y + 15, rank, x_of(0), y, timeline_.length * unit_, kBar);
-    for (const sim::TimedStep& timed : timeline_.ranks[static_cast<std::size_t>(rank)]) {
+        kMargin, y + 15, rank, x_of(window_.begin), y, window_.length() * unit_, kBar);
+    for (const sim::TimedStep& timed : timeline.ranks[static_cast<std::size_t>(rank)]) {
+      if (timed.begin < window_.begin || timed.end > window_.end) continue;
       const std::int64_t x = x_of(timed.begin);
       const std::int64_t width = (timed.end - timed.begin) * unit_ - 1;
       svg += fmt::format(
@@ -114,22 +116,22 @@ class Drawing {
   }
 
   const sim::PipelineShape& shape_;
-  const sim::Timeline& timeline_;
+  TimeWindow window_;
   int unit_;  // width of a unit of time in pixels
 };
 
 }  // namespace
 
 std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline,
-                         const std::string& title) {
+                         const TimeWindow& window, const std::string& title) {
   std::int64_t steps = 0;
   for (const auto& rank : timeline.ranks) steps += std::ssize(rank);
-  if (steps <= kMostDrawnSteps) return Drawing(schedule, timeline).text(title);
+  if (steps <= kMostDrawnSteps) return Drawing(schedule, window).text(timeline, title);
   refuse_by("svg_size", "--svg", steps, kMostDrawnSteps);
 }
 
-std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline) {
-  return Drawing(schedule, timeline).width();
+std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const TimeWindow& window) {
+  return Drawing(schedule, window).width();
 }
 
 }  // namespace verify

@@ -29,12 +29,19 @@ std::string bubble_share(const sim::Timeline& timeline);
 
 inline constexpr std::int64_t kMostDrawnSteps = 65'536;
 
-/// Returns one self-contained SVG. Forward and backward have different colours, and chunks have different
-/// shades. The chart is readable on a light and on a dark background.
+/// A part of a timeline: the steps that lie in it as a whole.
+struct TimeWindow {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t length() const { return end - begin; }
+};
+
+/// Returns one self-contained SVG of a window. Forward and backward have different colours, and chunks have
+/// different shades. The chart is readable on a light and on a dark background.
 std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline,
-                         const std::string& title);
+                         const TimeWindow& window, const std::string& title);
 
 /// Returns the width in pixels at which the letters of the chart are as large as the text around it.
-std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline);
+std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const TimeWindow& window);
 
 }  // namespace verify

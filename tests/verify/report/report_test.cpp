@@ -301,8 +301,8 @@ TEST(Report, WhatIsNotDrawnIsSaid) {
   EXPECT_TRUE(
       contains(page, "Not drawn: the scenario gives neither num-microbatches nor global-batch-size."));
   const std::string small = "--world-size 2 --pipeline-model-parallel-size 2 --num-microbatches ";
-  EXPECT_TRUE(contains(replayed(small + "256").page, "class=\"gantt\""));
-  for (const char* microbatches : {"257", "100000", "16000000"})
+  EXPECT_EQ(occurrences(replayed(small + "256").page, "class=\"gantt\""), 1U);
+  for (const char* microbatches : {"100000", "16000000"})
     EXPECT_TRUE(contains(replayed(small + microbatches).page, "Not drawn: "));
   // No schedule takes these chunks.
   const Written odd = replayed(
@@ -310,6 +310,18 @@ TEST(Report, WhatIsNotDrawnIsSaid) {
       "3 --virtual-pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 1");
   EXPECT_EQ(odd.result.exit_code, 2);
   EXPECT_TRUE(contains(odd.page, "microbatch_group_size"));
+}
+
+TEST(Report, ALongScheduleHasItsFirstAndItsLastSteps) {
+  const std::string page =
+      replayed("--world-size 2 --pipeline-model-parallel-size 2 --num-microbatches 1000").page;
+  EXPECT_EQ(occurrences(page, "class=\"gantt\""), 2U);
+  EXPECT_TRUE(contains(page, ": time 0 to 256 of 2002</text>"));
+  EXPECT_TRUE(contains(page, ": time 1746 to 2002 of 2002</text>"));
+  EXPECT_TRUE(contains(page, "F0, time 0 to 1</title>"));
+  EXPECT_TRUE(contains(page, "B999, time 2001 to 2002</title>"));
+  EXPECT_FALSE(contains(page, "F500, "));
+  EXPECT_EQ(occurrences(page, "class=\"step\""), 4U * 256 - 4);  // but for the bubble at both ends
 }
 
 TEST(Report, RanksKeepTheirNumbersWhereverTheGridBegins) {

@@ -2,7 +2,7 @@
 which is always empty.
 """
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -15,8 +15,16 @@ def _normal(weight: torch.Tensor) -> Any:
     return torch.nn.init.normal_(weight, 0.0, _DEVIATION)
 
 
+class HowMade(NamedTuple):
+    """How a parameter of a layer is made: none is in FP8."""
+
+    fp8_meta_index: Optional[int] = None
+
+
 class Layer(torch.nn.Module):
     """A layer, which knows its group of tensor parallelism."""
+
+    primary_weights_in_fp8 = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,6 +33,10 @@ class Layer(torch.nn.Module):
         self.tp_group: Any = None
         self.tp_size = 1
         self.sequence_parallel = False
+
+    @property
+    def param_init_meta(self) -> Dict[str, HowMade]:
+        return {name: HowMade() for name, _ in self.named_parameters(recurse=False)}
 
     def set_tensor_parallel_group(self, tp_group: Any) -> None:
         self.tp_group = tp_group
