@@ -349,6 +349,7 @@ def attentions(judge: Judge, group: Group, dtype: torch.dtype) -> None:
             for case in CASES:
                 an_attention(judge, group, dtype, kind, case)
     a_mask(judge, dtype)
+    a_sink(judge, dtype)
 
 
 def an_attention(judge: Judge, group: Group, dtype: torch.dtype, kind: str, case: Case) -> None:
@@ -414,6 +415,32 @@ def a_mask(judge: Judge, dtype: torch.dtype) -> None:
     y = layer(*(x.to(dtype) for x in (q[:2], k, v)), attn_mask_type="causal_bottom_right")
     sees = torch.ones(2, 6, dtype=torch.float64).tril(4)
     judge.close("result of the last queries", y, attention_of(q[:2], k, v, sees), dtype)
+
+
+def a_sink(judge: Judge, dtype: torch.dtype) -> None:
+    """One more score for each head: learnt, and 0."""
+    whole = [leaf(drawn(45 + number, 6, 2, heads, 4)) for number, heads in enumerate((8, 4, 4))]
+    offset, dy = leaf(drawn(48, 8)), drawn(49, 6, 2, 32)
+    keys = torch.cat([whole[1], torch.zeros(1, 2, 4, 4, dtype=torch.float64)])
+    values = torch.cat([whole[2], torch.zeros(1, 2, 4, 4, dtype=torch.float64)])
+    sees = torch.cat([torch.ones(6, 6, dtype=torch.float64).tril(), torch.zeros(6, 1, dtype=torch.float64)], 1)
+    scores = torch.einsum("qbhd,kbhd->bhqk", whole[0], keys.repeat_interleave(2, 2)) / 2
+    shares = scores.exp() * sees
+    for kind, last in (("off-by-one", torch.zeros(8, dtype=torch.float64)), ("learnable", offset)):
+        layer = te.DotProductAttention(8, 4, 4, softmax_type=kind)
+        if kind == "learnable":
+            set_to(layer.softmax_offset, offset)
+        parts = [leaf(x, dtype) for x in whole]
+        y = layer(*parts)
+        weights = shares / (shares.sum(3, keepdim=True) + last.exp().view(1, 8, 1, 1))
+        wanted = torch.einsum("bhqk,kbhd->qbhd", weights, values.repeat_interleave(2, 2)).flatten(2)
+        judge.close(f"result of softmax {kind}", y, wanted, dtype)
+    y.backward(dy.to(dtype))
+    wanted.backward(dy)
+    for name, found, part in zip("qkv", parts, whole):
+        judge.close(f"gradient of {name} of a learnt softmax", found.grad, part.grad, dtype)
+    of_offset = dtype if dtype == torch.bfloat16 else torch.float32  # the offset itself is f32
+    judge.close("gradient of the offset", layer.softmax_offset.grad, offset.grad, of_offset)
 
 
 def transformer_layers(judge: Judge, group: Group, dtype: torch.dtype) -> None:
@@ -557,7 +584,7 @@ def refusals(judge: Judge, group: Group, dtype: torch.dtype) -> None:
         ("fp8_autocast", lambda: te.fp8_autocast(enabled=True).__enter__()),
         ("ub_overlap_ag", lambda: te.Linear(2, 2, ub_overlap_ag=True)),
         ("delay_wgrad_compute", lambda: te.GroupedLinear(2, 2, 2, delay_wgrad_compute=True)),
-        ("softmax_type", lambda: te.DotProductAttention(2, 2, softmax_type="learnable")),
+        ("softmax_type", lambda: te.DotProductAttention(2, 2, softmax_type="sparse")),
         ("layer_type", lambda: te.TransformerLayer(2, 2, 2, layer_type="decoder")),
         (
             "cp_comm_type",
@@ -631,6 +658,7 @@ DEFECTS: Dict[str, Tuple[str, str, str, Callable[[Any], Any]]] = {  # family, mo
         "gradients",
         lambda f: lambda *a: f(*a[:3], a[3]._replace(kept=None), *a[4:]),
     ),
+    "no_sink": ("attentions", "context", "merged", lambda f: lambda o, s, p, t: (o, s) if not p.any() else f(o, s, p, t)),
     "keys_for_values": (
         "transformer_layers",
         "transformer_layer",

@@ -13,13 +13,17 @@ from . import places
 from .blocks import Weighing
 from .context import Gathered, Groups, Ring, by_group, groups_of, to_heads, to_tokens
 from .layer import Layer, divided
-from .parallel import Tensor, refuse, size_of
+from .parallel import Tensor, refuse, size_of, wide
 
+_SOFTMAXES = ("vanilla", "off-by-one", "learnable")
 _MASKS = ("no_mask", "causal", "causal_bottom_right", "padding", "padding_causal", "arbitrary")
 
 
 class DotProductAttention(Layer):
-    """softmax(scale * q k^T) v, over the tokens of all ranks of its context."""
+    """softmax(scale * q k^T) v, over the tokens of all ranks of its context.
+
+    With `softmax_type` "off-by-one" or "learnable" each head has one more score, `softmax_offset`, whose value is 0.
+    """
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class DotProductAttention(Layer):
         **named: Any,
     ) -> None:
         super().__init__()
-        refuse("DotProductAttention", softmax_type=None if softmax_type == "vanilla" else softmax_type, **named)
+        refuse("DotProductAttention", softmax_type=None if softmax_type in _SOFTMAXES else softmax_type, **named)
         self._join(tp_group, tp_size, sequence_parallel)
         self.attn_mask_type, self.window_size, self.qkv_format = attn_mask_type, window_size, qkv_format
         self.layer_number, self.attention_type, self.softmax_type = layer_number, attention_type, softmax_type
@@ -55,6 +59,10 @@ class DotProductAttention(Layer):
         self.softmax_scale = width**-0.5 if softmax_scale is None else softmax_scale
         self.attention_dropout, self._tracker = attention_dropout, get_rng_state_tracker
         self.set_context_parallel_group(cp_group, cp_global_ranks, cp_stream, cp_comm_type)
+        self.softmax_offset = None
+        if softmax_type != "vanilla":
+            offset = torch.zeros(divided(num_attention_heads, self.tp_size), device="cuda")
+            self.softmax_offset = torch.nn.Parameter(offset) if softmax_type == "learnable" else offset
 
     def set_context_parallel_group(
         self, cp_group: Any, cp_global_ranks: Any, cp_stream: Any, cp_comm_type: str = "p2p"
@@ -105,6 +113,7 @@ class DotProductAttention(Layer):
         if groups.size > 1:
             refuse("context parallelism", attn_mask_type=mask_type if mask is not None else None)
             refuse("context parallelism", attn_mask_type=_if(mask_type, "causal_bottom_right"))
+            refuse("context parallelism", softmax_type=_unless(self.softmax_type, "vanilla"))
         tokens = (q.shape[0], k.shape[0])
         q, k, v = (to_heads(x, groups.exchange) for x in (q, k, v))
         of_queries = self._places(tokens[0], groups.own_ranks(), groups.size, packed and packed[0])
@@ -120,7 +129,8 @@ class DotProductAttention(Layer):
         if groups.gather is not None:
             result = Gathered.apply(grouped, k, v, groups.gather, blocks[0])
         else:
-            result = Ring.apply(grouped, by_group(k), by_group(v), groups.ring, blocks)
+            sink = None if self.softmax_offset is None else wide(self.softmax_offset).view(1, k.shape[2], -1, 1, 1)
+            result = Ring.apply(grouped, by_group(k), by_group(v), sink, groups.ring, blocks)
         return to_tokens(result.reshape(b, h, s, -1).permute(2, 0, 1, 3), groups.exchange)
 
     @staticmethod

@@ -143,10 +143,13 @@ class Ring(torch.autograd.Function):
 
     At a step of the forward pass a rank has the block of the rank before the one that it had. The backward pass
     begins with the last one, and goes back. The gradient of a block follows it, and comes home at the last step.
+    A sink [1, g, r, 1, 1] is the score of one more key, whose value is 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, ring: Any, blocks: List[Weighing]) -> Tensor:
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, sink: Optional[Tensor], ring: Any, blocks: List[Weighing]
+    ) -> Tensor:
         size, rank = len(blocks), 0 if ring is None else dist.get_rank(ring)
         queries, block, shapes = wide(q), _together(k, v), (k.shape, v.shape)
         result: Any = None
@@ -157,14 +160,16 @@ class Ring(torch.autograd.Function):
             found = attended(queries, keys, values, blocks[(rank - step) % size])
             result, sums = found if result is None else merged(result, sums, *found)
             block = block if passing is None else passing.received()
+        if sink is not None:
+            result, sums = merged(result, sums, torch.zeros_like(result), sink)
         narrow: Tensor = result.to(q.dtype)
-        ctx.save_for_backward(q, block, narrow, sums)
+        ctx.save_for_backward(q, block, narrow, sums, sink)
         ctx.ring, ctx.blocks, ctx.shapes = ring, blocks, shapes
         return narrow
 
     @staticmethod
     def backward(ctx: Any, d_result: Tensor) -> Tuple[Optional[Tensor], ...]:
-        q, block, result, sums = ctx.saved_tensors
+        q, block, result, sums, sink = ctx.saved_tensors
         size, rank = len(ctx.blocks), 0 if ctx.ring is None else dist.get_rank(ctx.ring)
         queries, d_wide, dtype, elements = wide(q), wide(d_result), block.dtype, block.numel()
         dot = (wide(result) * d_wide).sum(-1, keepdim=True)
@@ -181,7 +186,8 @@ class Ring(torch.autograd.Function):
                 own = own + received[-elements:] if step > 0 else own  # what other ranks have added
                 block = received[:elements]
             done = own.to(dtype)
-        return dq.to(q.dtype), *_apart(done, ctx.shapes), None, None
+        d_sink = None if sink is None else -((sink - sums).exp() * dot).sum((0, 3), keepdim=True)
+        return dq.to(q.dtype), *_apart(done, ctx.shapes), d_sink, None, None
 
 
 class Gathered(torch.autograd.Function):
