@@ -1,6 +1,7 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <latch>
 #include <string_view>
 #include <thread>
 #include <unistd.h>
@@ -29,7 +30,11 @@ class InterruptAfterRun {
     sigemptyset(&interrupt_);
     sigaddset(&interrupt_, SIGINT);
     pthread_sigmask(SIG_BLOCK, &interrupt_, &before_);
-    waiter_ = std::jthread([this](const std::stop_token& stop) { wait(stop); });
+    waiter_ = std::jthread([this](const std::stop_token& stop) {
+      has_begun_.count_down();
+      wait(stop);
+    });
+    has_begun_.wait();  // a process that is forked while a thread begins may have locks that nobody releases
   }
   ~InterruptAfterRun() {
     waiter_ = {};
@@ -57,6 +62,7 @@ class InterruptAfterRun {
 
   sigset_t interrupt_ = {}, before_ = {};
   std::atomic<bool> has_come_ = false;
+  std::latch has_begun_{1};
   std::jthread waiter_;
 };
 
