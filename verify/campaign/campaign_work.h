@@ -96,6 +96,9 @@ class CampaignWork {
   void shrink(Bench& bench, CampaignRow& row);
   bool fails_on_fewer_ranks(Bench& bench, CampaignRow& row);
   void shrink_and_explain(Bench& bench, CampaignRow& row);
+  /// Returns the explanation of a layer that a training has and that fails by itself; "" where none does, or
+  /// the failure is of no training.
+  static std::string explained_by_a_layer(Bench& bench, const CampaignRow& row);
 
   const CampaignRequest& request_;
   GoesOn goes_on_;

@@ -13,10 +13,13 @@ using sim::Tensor;
 
 ChoicePlan::Groups ChoicePlan::groups() const {
   static constexpr Groups kGroups[] = {{0, 0}, {2, 1}, {4, 2}, {3, 3}};
-  const Groups groups = kGroups[s["groups"]];
   const std::int64_t experts = router().experts(), topk = router().topk();
-  if (groups.all == 0 || experts % groups.all != 0 || topk % groups.survivors != 0) return {};
-  return topk / groups.survivors <= experts / groups.all ? groups : Groups{};
+  for (std::int64_t drawn = s["groups"]; drawn > 0; --drawn) {
+    const Groups groups = kGroups[drawn];
+    const bool divide = experts % groups.all == 0 && topk % groups.survivors == 0;
+    if (divide && topk / groups.survivors <= experts / groups.all) return groups;
+  }
+  return {};
 }
 
 sim::DType ChoicePlan::dtype() const { return s["router_dtype"] == 1 ? sim::sum_dtype(s.dtype) : s.dtype; }

@@ -53,7 +53,8 @@ struct ChoicePlan {
   std::int64_t tokens() const { return s["tokens"]; }
   std::int64_t all_tokens() const { return s.group_size * tokens(); }
 
-  /// Groups: none, 1 of 2, 2 of 4, or 3 of 3 survive, where the experts and topk allow it.
+  /// Groups: none, 1 of 2, 2 of 4, or 3 of 3 survive. Where the experts and topk do not allow those that are
+  /// drawn, it is the ones before them.
   using Groups = MoePlan::Groups;
   Groups groups() const;
   bool has_bias() const { return s["expert_bias"] == 1 && router().moe().score() != 0; }

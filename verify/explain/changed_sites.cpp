@@ -196,9 +196,10 @@ std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& set
   return all;
 }
 
-/// Returns the tensors that differ between two runs on some rank.
-ChangedSites::Names differing(const sim::RunReport& one, const sim::RunReport& other) {
-  ChangedSites::Names names;
+}  // namespace
+
+std::set<std::string> differing(const sim::RunReport& one, const sim::RunReport& other) {
+  std::set<std::string> names;
   for (const sim::RankReport& rank : one.ranks) {
     for (const sim::Published& tensor : rank.published) {
       const sim::Published* twin = other.find(rank.rank, tensor.name);
@@ -207,8 +208,6 @@ ChangedSites::Names differing(const sim::RunReport& one, const sim::RunReport& o
   }
   return names;
 }
-
-}  // namespace
 
 bool bends(const Dimension& dimension) { return dimension.name == "steps" || dimension.name == "clip"; }
 
@@ -333,6 +332,23 @@ std::shared_ptr<const sim::RunReport> ChangedSites::changed_run(const CaseSettin
   return *met > 0 ? run : nullptr;
 }
 
+ChangedSites::Names ChangedSites::reached_at(const CaseSetting& setting, const ChangedSite& site,
+                                             const FaultWhere& where) {
+  const std::shared_ptr<const sim::RunReport> before = bench().run(run_.the_case, setting);
+  const std::shared_ptr<const sim::RunReport> changed = changed_run(setting, site, "scale=3", where);
+  const bool is_fit = before->ok() && changed != nullptr && changed->ok();
+  return is_fit ? differing(*before, *changed) : Names();
+}
+
+ChangedSites::Names ChangedSites::wrong_at(const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = fit_run(bench(), run_.the_case, setting);
+  Names names;
+  if (run == nullptr) return names;
+  const ComparedRun compared = compared_run(bench_, run_.the_case, setting, *run);
+  for (const WrongTensor& tensor : wrong_tensors(compared).wrong) names.insert(tensor.output.name);
+  return names;
+}
+
 ChangedSites::Names ChangedSites::changed_by(const sim::RunReport& changed) const {
   return differing(run_.report, changed);
 }
@@ -410,7 +426,45 @@ std::vector<ChangedSite> ChangedSites::in_any_setting(std::vector<ChangedSite> s
       return site.is_kernel() ? matters("zero") : matters("scale=3") || matters("nan");
     });
   }
+  return not_in_right_runs(std::move(sites), where);
+}
+
+std::vector<ChangedSite> ChangedSites::not_in_right_runs(std::vector<ChangedSite> sites,
+                                                         const FaultWhere& where) {
+  for (const CaseSetting& right : right_settings()) {
+    if (sites.empty()) break;
+    const std::shared_ptr<const sim::RunReport> before = bench().run(run_.the_case, right);
+    std::erase_if(sites, [&](const ChangedSite& site) {
+      const auto changed = changed_run(right, site, site.is_kernel() ? "zero" : "scale=3", where);
+      return changed != nullptr && changed->ok() && differing(*before, *changed).empty();
+    });
+  }
   return sites;
+}
+
+const std::vector<CaseSetting>& ChangedSites::right_settings() {
+  constexpr std::size_t kMost = 4;
+  constexpr std::uint64_t kSeeds = 4;
+  if (knows_right_) return right_settings_;
+  knows_right_ = true;
+  if (!run_.the_case.stretches(run_.setting).empty()) return right_settings_;  // each run takes long
+  const auto take = [&](const CaseSetting& setting) {
+    const bool is_fit = fit_run(bench(), run_.the_case, setting) != nullptr;
+    if (is_fit && wrong_at(setting).empty()) right_settings_.push_back(setting);
+  };
+  const CaseSetting largest = largest_setting();
+  for (const Dimension& dimension : run_.the_case.dimensions()) {
+    if (dimension.is_an_axis || largest[dimension.name] == dimension.least) continue;
+    CaseSetting other = largest;
+    other.dimensions[dimension.name] = dimension.least;
+    if (right_settings_.size() < kMost) take(other);
+  }
+  CaseSetting other = largest;
+  for (std::uint64_t more = 0; more < kSeeds && right_settings_.size() < kMost; ++more) {
+    ++other.seed;
+    take(other);
+  }
+  return right_settings_;
 }
 
 const ValuesBySite& ChangedSites::values() {

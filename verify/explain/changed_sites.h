@@ -90,6 +90,9 @@ constexpr std::size_t kMostNamedSites = 3;
 std::string one_of(const std::vector<ChangedSite>& sites);
 bool has_site(const std::vector<ChangedSite>& sites, const std::string& site);
 
+/// Returns the tensors that differ between two runs on some rank.
+std::set<std::string> differing(const sim::RunReport& one, const sim::RunReport& other);
+
 class ChangedSites {
  public:
   using Names = std::set<std::string>;
@@ -121,6 +124,11 @@ class ChangedSites {
                                                  const FaultWhere& where = {});
   /// Returns the names of the tensors that differ from the wrong run on some rank.
   Names changed_by(const sim::RunReport& changed) const;
+  /// Returns the tensors that differ where the result is tripled at another setting of the case; none where
+  /// no call has the change, or it breaks a contract.
+  Names reached_at(const CaseSetting& setting, const ChangedSite& site, const FaultWhere& where);
+  /// Returns the names of the wrong tensors at a setting.
+  Names wrong_at(const CaseSetting& setting);
   /// Whether no tensor differs when the first element of a result is no number, which is another one even
   /// where the result is zero.
   bool is_unused(const ChangedSite& site, const FaultWhere& where);
@@ -132,12 +140,17 @@ class ChangedSites {
   /// seed, as a gradient of rows that no id asks for, need not be wrong, nor the gradient of a softmax that
   /// is zero because there is one key. Of too many sites none is told.
   std::vector<ChangedSite> in_any_setting(std::vector<ChangedSite> sites, const FaultWhere& where);
+  /// Returns settings at which all is right: with an option left out, or other seeds. What is found in them,
+  /// too, is no mistake.
+  const std::vector<CaseSetting>& right_settings();
   /// Returns what the program gives to the calls of the run, and gets from them.
   const ValuesBySite& values();
 
  private:
   /// Puts a site whose change leaves a run into the lists where it belongs.
   void take_changed(ChangedSite site, bool reaches_none);
+  /// Removes the sites at which a change changes nothing in a right run either.
+  std::vector<ChangedSite> not_in_right_runs(std::vector<ChangedSite> sites, const FaultWhere& where);
   std::shared_ptr<const sim::RunReport> changed_run(const CaseSetting& setting, const ChangedSite& site,
                                                     const char* change, const FaultWhere& where);
 
@@ -148,6 +161,8 @@ class ChangedSites {
   std::vector<ChangedSite> sites_, unscaled_, unused_, zero_;
   ValuesBySite values_;                      // of values(), where they were needed
   std::vector<CaseSetting> other_settings_;  // of other_settings(), where they were needed
+  std::vector<CaseSetting> right_settings_;
+  bool knows_right_ = false;
 };
 
 }  // namespace verify

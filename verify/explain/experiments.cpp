@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "verify/explain/recognisers.h"
 #include "verify/output/phrases.h"
@@ -265,6 +267,36 @@ std::string groups_exchanged(const WrongTensor& tensor, ExperimentBudget& budget
   return "";
 }
 
+// ---- branches
+
+/// A branch of a sum is left out or counts twice, as that of a residual connection, or of a gradient that
+/// comes back through two layers.
+std::string a_branch_counts_otherwise(const WrongTensor& tensor, ExperimentBudget& budget) {
+  using reference::BranchSums;
+  constexpr std::size_t kMostLines = 16;
+  const ComparedRun& run = *tensor.run;
+  std::vector<BranchSums::Line> lines;
+  {
+    BranchSums all;
+    fits(tensor, InputChange(), budget);
+    lines = all.lines();
+  }
+  if (lines.size() > kMostLines) return "";
+  constexpr std::pair<BranchSums::Times, const char*> kTimes[] = {{{0, 1}, "without the first term of"},
+                                                                  {{1, 0}, "without the second term of"},
+                                                                  {{2, 1}, "with twice the first term of"},
+                                                                  {{1, 2}, "with twice the second term of"}};
+  for (const BranchSums::Line& line : lines) {
+    for (const auto& [times, says] : kTimes) {
+      BranchSums changed(line, times);
+      if (fits(tensor, run.setting, InputChange(), budget))
+        return fmt::format("it is what the reference gives {} the sum at {}:{}", says, line.file_name(),
+                           line.line());
+    }
+  }
+  return "";
+}
+
 // ---- ids
 
 std::string other_ids(const WrongTensor& tensor, ExperimentBudget& budget) {
@@ -311,6 +343,7 @@ constexpr Recogniser kExperiments[] = {
     {"parts of other ranks", parts_of_other_ranks},
     {"groups exchanged", groups_exchanged},
     {"a group counts otherwise", a_group_counts_otherwise},
+    {"a branch counts otherwise", a_branch_counts_otherwise},
     {"an input counts otherwise", an_input_counts_otherwise},
     {"halves of an input", halves_of_an_input},
 };

@@ -186,9 +186,9 @@ class SiteSearch {
     const auto say = [&](std::string phrase) {
       if (!phrase.empty()) phrases.push_back(std::move(phrase));
     };
-    say(text_of_repeated());
     say(text_of_zero_kernels(changes_));
     const bool has_zeros = !phrases.empty();
+    say(text_of_repeated());
     say(text_of_zero_results());
     if (!has_zeros)
       say(text_of_unused(changes_));  // where a kernel gives only zeros, nothing uses what it gets
@@ -216,11 +216,23 @@ class SiteSearch {
         return site.name() == ChangedSite{.site = repeated.site}.name();
       });
       if (changed != changes_.sites().end() && !changed->reaches_all) continue;
+      if (!may_be_wrong(repeated, setting)) continue;
       phrases.push_back(fmt::format("call {} of '{}' on {} has the input of the call before it",
                                     repeated.call, repeated.site,
                                     text_of_ranks(repeated.ranks, changes_.run().report.ranks.size())));
     }
     return phrases.size() <= kMostNamedSites ? fmt::format("{}", fmt::join(phrases, "; ")) : "";
+  }
+
+  /// Right programs repeat inputs, too, as those that gather keys for the way forward and again for the way
+  /// back. A call whose result reaches a right tensor is right. A send and a broadcast of ids, whose results
+  /// cannot be changed, are told of a training alone, whose passes are compared apart.
+  bool may_be_wrong(const RepeatedInput& repeated, const CaseSetting& setting) {
+    const ChangedSites::Names reached =
+        changes_.reached_at(setting, {.site = repeated.site, .kind = repeated.kind},
+                            {.ranks = {repeated.ranks.begin(), repeated.ranks.end()}, .call = repeated.call});
+    if (reached.empty()) return repeated.has_pass;
+    return std::ranges::includes(changes_.wrong_at(setting), reached);
   }
 
   /// Calls whose results are zero on some ranks, although ranks give them something else. Of parts that

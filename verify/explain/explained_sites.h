@@ -12,7 +12,7 @@
 ///             tensors and not the first wrong one
 ///   repaired  (explained_sites.cpp) a simple change at a site makes all tensors right, or the same change at
 ///             each of several sites of one operation, as those that share a function
-///   repeated  (repeated_inputs.h) a call that reaches all wrong tensors has the input of the call before it
+///   repeated  (repeated_inputs.h) a call that reaches only wrong tensors has the input of the call before it
 ///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  where nothing else is found: the tensors that differ when a result is changed are the wrong
 ///             ones

@@ -52,7 +52,7 @@ bool has_few_values(const WrongTensor& tensor) {
 Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
   Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
   if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
-  const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor);
+  const bool fits_anything = tensor.got.size() > 1 && has_few_values(tensor) && !is_a_choice(tensor);
   if (found.text.empty() && !fits_anything)
     found = recognised(tensor, partial_recognisers(), Says::part, budget);
   if (found.text.empty()) found.text = text_of_extent(tensor);
@@ -316,6 +316,8 @@ class SettingSearch {
     settle();
     std::string text = best_.explained.text;
     if (best_.explained.says < Says::cause) text += text_of_needs(bench_, case_, best_.setting);
+    const bool may_be_chance = best_.explained.elements == 1 && !is_confirmed_;
+    if (best_.explained.says == Says::cause && may_be_chance) text += "; one element says so";
     if (!(best_.setting == setting_)) text += fmt::format(" (at {})", text_of_sizes(best_.setting, setting_));
     return text;
   }

@@ -176,6 +176,56 @@ std::string text_of_skipped_step(Bench& bench, const Case& the_case, const CaseS
          "is not finite.";
 }
 
+/// Returns the options without which all is right in floats, here and with other seeds.
+std::string text_of_float_needs(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  constexpr std::uint64_t kSeeds = 3;
+  constexpr std::size_t kMostNeeds = 3;
+  if (!the_case.stretches(setting).empty()) return "";  // each run of a training takes long
+  std::vector<std::string> needs;
+  for (const Dimension& dimension : the_case.dimensions()) {
+    if (setting[dimension.name] == dimension.least || dimension.is_an_axis) continue;
+    CaseSetting other = setting;
+    other.dimensions[dimension.name] = dimension.least;
+    bool is_right = true;
+    for (std::uint64_t more = 0; more < kSeeds && is_right; ++more, ++other.seed)
+      is_right = is_right_in_floats(bench, the_case, other);
+    if (is_right) needs.push_back(fmt::format("with {} {}", dimension.name, dimension.least));
+  }
+  if (needs.empty() || needs.size() > kMostNeeds) return "";
+  return fmt::format(" All is right {}.", fmt::join(needs, ", or "));
+}
+
+/// The same as is_a_choice() (recognisers.h), in floats.
+bool is_a_choice_in_floats(const std::vector<double>& got, const Bounds& serial) {
+  const auto is_flag = [](double x) { return x == 0 || x == 1; };
+  return std::ranges::all_of(got, is_flag) &&
+         std::all_of(serial.data(), serial.data() + serial.size(),
+                     [&](const reference::Bounded& x) { return is_flag(x.value()); });
+}
+
+/// Whether with other seeds, too, no tensor is off by more than rounding to bf16 explains.
+bool has_size_of_rounding(Bench& bench, const Case& the_case, CaseSetting setting) {
+  constexpr int kSeeds = 4;
+  for (int tried = 0; tried < kSeeds; ++tried) {
+    ++setting.seed;
+    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+    const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+    if (!run->ok() || !check_outputs(*run, outputs, setting.dtype).empty()) continue;
+    const auto wholes = bench.known().in_floats(the_case, setting);
+    for (const CaseOutput& output : outputs) {
+      const std::vector<double> got = assembled<double>(*run, output, setting.group_size).values;
+      const auto serial = wholes->find(output.name);
+      if (serial == wholes->end() || static_cast<Eigen::Index>(got.size()) != serial->second.size())
+        return false;
+      if (!lies_within(got, serial->second, 1, coarsest_rounding(setting.dtype))) return false;
+    }
+  }
+  return true;
+}
+
+constexpr const char* kBranchOfFloats =
+    "a branch that the field does not take, or takes by chance, such as a choice or a shift";
+
 std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   if (!run->ok() || !check_outputs(*run, the_case.outputs(setting), setting.dtype).empty()) return "";
@@ -191,11 +241,20 @@ std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting
     const std::string skipped = text_of_skipped_step(bench, the_case, setting);
     if (!factor.empty()) return begins + factor + "." + skipped;
     if (!skipped.empty()) return begins + "it is off by more than rounding explains." + skipped;
+    if (is_a_choice_in_floats(got, serial->second))
+      return begins + "another choice." + text_of_float_needs(bench, the_case, setting);
     if (lies_within(got, serial->second, 1, coarsest_rounding(setting.dtype))) break;
     return begins +
-           "it is off by more than rounding every operation to bf16 would explain. Something is "
-           "computed there that the field does not compute.";
+           "it is off by more than rounding every operation to bf16 would explain: " + kBranchOfFloats + "." +
+           text_of_float_needs(bench, the_case, setting);
   }
+  const bool is_rounding = has_size_of_rounding(bench, the_case, setting);
+  if (!is_rounding)
+    return fmt::format(
+               "in the field all is equal, and in {} it is not: with other seeds it is off by more "
+               "than rounding explains: {}.",
+               sim::name_of(setting.dtype), kBranchOfFloats) +
+           text_of_float_needs(bench, the_case, setting);
   return "in the field all is equal: the algebra is right, and the rounding, precision or order is not." +
          text_of_narrow_sites(bench, the_case, setting);
 }
@@ -284,6 +343,41 @@ std::string explained_resume(Bench& bench, const Case& the_case, const CaseSetti
   return is_in_field ? text : explain_resume_in_floats(bench, the_case, setting);
 }
 
+/// Returns the call before an exception that ended a run, by its line; "" where something else ended it.
+std::string text_of_thrown(const sim::RunReport& report) {
+  const sim::Finding& finding = report.findings.front();
+  if (finding.code != "rank_threw" || finding.calls.empty()) return "";
+  const int rank = finding.calls.front().rank;
+  const auto of_rank = std::ranges::find(report.ranks, rank, &sim::RankReport::rank);
+  if (of_rank == report.ranks.end()) return "";
+  if (of_rank->calls.empty()) return fmt::format("rank {} has made no call before it", rank);
+  const sim::CallRecord last = of_rank->calls.back();
+  return fmt::format("the last call of rank {} before it is '{}' ({}:{})", rank, last.site.name,
+                     last.site.file, last.site.line);
+}
+
+std::string explained_in_field(Bench& bench, const Case& the_case, const Property& property,
+                               const CaseSetting& setting);
+
+/// What is equal in the field may be so by chance, as a choice: other seeds may show it.
+std::string explained_with_other_seeds(Bench& bench, const Case& the_case, const Property& property,
+                                       CaseSetting setting) {
+  constexpr int kSeeds = 12;
+  if (setting.text) return "";
+  const std::uint64_t own = setting.seed;
+  for (int tried = 0; tried < kSeeds; ++tried) {
+    ++setting.seed;
+    const std::shared_ptr<const sim::RunReport> run = fit_run(bench, the_case, setting);
+    if (run == nullptr) continue;
+    if (wrong_tensors(compared_run(bench, the_case, setting, *run)).wrong.empty()) continue;
+    const std::string text = explained_in_field(bench, the_case, property, setting);
+    return text.empty()
+               ? ""
+               : fmt::format("in the field, with seed {} and not with {}: {}", setting.seed, own, text);
+  }
+  return "";
+}
+
 std::string explained_in_field(Bench& bench, const Case& the_case, const Property& property,
                                const CaseSetting& setting) {
   CaseSetting in_field = setting;
@@ -292,7 +386,7 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
   const sim::RunReport& report = *run;
   if (!report.ok() && alone_touched_a_buffer_in_flight(report)) return "";
   const std::string calls = explain_calls(the_case, in_field, report);
-  if (!report.ok()) return sentences({calls});
+  if (!report.ok()) return sentences({calls, text_of_thrown(report)});
   const std::vector<CaseOutput> outputs = the_case.outputs(in_field);
   if (!check_outputs(report, outputs, in_field.dtype).empty())
     return sentences({calls, explain_published(report, outputs)});
@@ -311,7 +405,9 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
     return sentences({explain_published(report, outputs), "every tensor that outputs() names is right"});
   if (is_named(property, "resumes")) return sentences({explained_resume(bench, the_case, in_field, setting)});
   const bool compares = is_named(property, "serial") && setting.dtype != sim::DType::field;
-  return compares ? with_lines(explain_floats(bench, the_case, setting)) : "";
+  if (!compares) return "";
+  const std::string chance = explained_with_other_seeds(bench, the_case, property, in_field);
+  return chance.empty() ? with_lines(explain_floats(bench, the_case, setting)) : chance;
 }
 
 }  // namespace

@@ -11,9 +11,13 @@
 ///   sites       (explained_sites.h) where no call differs and all elements are numbers: which calls and
 ///               kernels reach what is wrong
 ///   resume      (explained_resume.h) what a loaded checkpoint has that the saved training had not
-///   floats      (explanation.cpp) a factor or an error of rounding, where the field holds
+///   other seeds where the field holds: it may hold by chance, as a choice does
+///   floats      (explanation.cpp) a factor, an error of rounding, another choice, or a branch that the field
+///               does not take, where the field holds with other seeds, too
 ///
-/// What is told of a small tensor is tried at larger sizes and on one rank more, where a coincidence ends.
+/// What is told of a small tensor is tried at larger sizes, on one rank more and with other seeds, where a
+/// coincidence ends. What a right run of the case has, too, is not told: a call that reaches a right tensor
+/// is right, and a result that is unused where all is right need not be used.
 ///
 /// A call that is named is followed by the line that makes it.
 ///

@@ -7,7 +7,8 @@
 ///   values       (value_recognisers.cpp) no number, zero, a factor, another tensor, places exchanged, a
 ///                difference that is a multiple of a tensor, a sum of squares without or with one term twice
 ///   experiments  (experiments.cpp) the serial reference gives the same result with another option, with an
-///                input that counts 0, 2, -1 or tp times, or with the ids of another sample
+///                input that counts 0, 2, -1 or tp times, with a branch of a sum that is left out or counts
+///                twice, or with the ids of another sample
 ///   partial      (value_recognisers.cpp) what holds of the elements or lines and does not name a cause
 ///
 /// Exact   in the field a relation of many drawn elements does not hold by chance. One of few elements, or of
@@ -37,6 +38,9 @@ struct Recogniser {
 std::span<const Recogniser> value_recognisers();
 std::span<const Recogniser> experiments();
 std::span<const Recogniser> partial_recognisers();
+
+/// Whether the tensor and the serial one have no other elements than 0 and 1, as a map of choices.
+bool is_a_choice(const WrongTensor& tensor);
 
 /// Returns the names that the factor of a tensor has at its setting; none where it has no factor.
 std::set<std::string> names_of_factor(const WrongTensor& tensor);

@@ -49,14 +49,19 @@ struct OfRank {
     std::map<sim::Operation, Input> latest;  // a ring sends and receives in turn
   };
   std::map<std::pair<std::string, std::string>, Calls> at;  // by site and group
-  std::map<std::string, std::int64_t> repeated;             // by site: the first call
+  std::map<std::string, RepeatedInput> repeated;            // by site: the first call
 
   void see(const SeenCall& seen, const ComparedInputs& compared) {
     Calls& calls = at[{seen.call.site.name, sim::short_text_of(seen.group)}];
     const std::int64_t number = calls.count++;
     Input input = input_of(seen, compared);
     Input& latest = calls.latest[seen.call.operation];
-    if (!input.bytes.empty() && input == latest) repeated.emplace(seen.call.site.name, number);
+    if (!input.bytes.empty() && input == latest) {
+      repeated.emplace(seen.call.site.name, RepeatedInput{.site = seen.call.site.name,
+                                                          .kind = seen.group.kind,
+                                                          .call = number,
+                                                          .has_pass = !input.pass.empty()});
+    }
     latest = std::move(input);
   }
 };
@@ -69,12 +74,13 @@ std::vector<RepeatedInput> repeated_inputs(Bench& bench, const Case& the_case, c
   bench.run_watched(the_case, setting, WatchedSide::group, [&](const SeenCall& seen) {
     if (!seen.is_over) ranks[static_cast<std::size_t>(seen.rank.id)].see(seen, compared);
   });
-  std::map<std::pair<std::string, std::int64_t>, std::set<int>> ranks_of;
+  std::map<std::pair<std::string, std::int64_t>, RepeatedInput> all;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (const auto& first : ranks[rank].repeated) ranks_of[first].insert(static_cast<int>(rank));
+    for (const auto& [site, first] : ranks[rank].repeated)
+      all.try_emplace({site, first.call}, first).first->second.ranks.insert(static_cast<int>(rank));
   }
   std::vector<RepeatedInput> repeated;
-  for (const auto& [call, of_ranks] : ranks_of) repeated.push_back({call.first, call.second, of_ranks});
+  for (auto& [call, one] : all) repeated.push_back(std::move(one));
   return repeated;
 }
 

@@ -116,6 +116,7 @@ std::string zero(const WrongTensor& tensor, ExperimentBudget&) {
 
 /// Every wrong element is zero on one side alone, and both sides have such elements.
 std::string another_mask(const WrongTensor& tensor, ExperimentBudget&) {
+  if (is_a_choice(tensor)) return "";
   std::size_t zero_by_mistake = 0, zero_is_missing = 0;
   for (const std::size_t i : wrong_elements(tensor)) {
     const bool is_zero = tensor.got[i] == kZero, should_be_zero = serial_at(tensor, i) == kZero;
@@ -395,6 +396,15 @@ std::string sum_of_squares(const WrongTensor& tensor, ExperimentBudget&) {
 
 // ---- what names no cause
 
+std::string another_choice(const WrongTensor& tensor, ExperimentBudget&) {
+  if (!is_a_choice(tensor)) return "";
+  std::size_t chosen = 0;
+  for (const std::size_t i : wrong_elements(tensor))
+    chosen += static_cast<std::size_t>(!(tensor.got[i] == kZero));
+  return fmt::format("another choice: {} chosen that should not be, {} not chosen that should be ({})",
+                     chosen, tensor.count_wrong() - chosen, WrongLines(tensor).text());
+}
+
 std::string not_zero_where_zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto wrong = wrong_elements(tensor);
   const bool should_be =
@@ -487,6 +497,7 @@ constexpr Recogniser kValues[] = {
     {"sum of squares", sum_of_squares},
 };
 constexpr Recogniser kPartial[] = {
+    {"another choice", another_choice},
     {"not zero where zero", not_zero_where_zero},
     {"factor of some elements", factor_of_some_elements},
     {"one unknown factor", one_unknown_factor},
@@ -497,6 +508,14 @@ constexpr Recogniser kPartial[] = {
 
 std::span<const Recogniser> value_recognisers() { return kValues; }
 std::span<const Recogniser> partial_recognisers() { return kPartial; }
+
+bool is_a_choice(const WrongTensor& tensor) {
+  const Field one = Field::of(1);
+  const auto is_flag = [&](const Field& x) { return x == kZero || x == one; };
+  const Field* serial = tensor.serial.data();
+  return tensor.got.size() > 1 && std::ranges::all_of(tensor.got, is_flag) &&
+         std::all_of(serial, serial + tensor.serial.size(), is_flag);
+}
 
 std::set<std::string> names_of_factor(const WrongTensor& tensor) {
   const auto ratio = common_ratio(tensor, tensor.judged());

@@ -6,7 +6,12 @@
 /// Shapes  rows are tokens or outputs, and columns are features; a vector is a matrix of one row.
 
 #include <Eigen/Core>
+#include <algorithm>
+#include <cstdint>
+#include <source_location>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "sim/base/vectorised.h"
 #include "verify/reference/number.h"
@@ -82,10 +87,57 @@ Matrix<Scalar> column_sums(const Number<Scalar>& number, const Matrix<Scalar>& x
   });
 }
 
+/// The sums of two branches that references take on this thread: where they stand, and one of them in which a
+/// branch is left out or counts twice, for an experiment.
+class BranchSums {
+ public:
+  using Line = std::source_location;
+  struct Times {
+    std::int64_t first = 1, second = 1;
+    bool operator==(const Times&) const = default;
+  };
+
+  BranchSums() : before_(latest_) { latest_ = this; }
+  /// All sums at this line have their branches so many times.
+  BranchSums(const Line& line, Times times) : BranchSums() {
+    line_ = line;
+    times_ = times;
+  }
+  ~BranchSums() { latest_ = before_; }
+  BranchSums(const BranchSums&) = delete;
+  BranchSums& operator=(const BranchSums&) = delete;
+
+  /// The lines of the sums so far, each once.
+  const std::vector<Line>& lines() const { return lines_; }
+  static Times times_at(const Line& line) { return latest_ == nullptr ? Times() : latest_->taken(line); }
+
+ private:
+  static bool is_same(const Line& a, const Line& b) {
+    return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name();
+  }
+  Times taken(const Line& line) {
+    if (std::ranges::none_of(lines_, [&](const Line& known) { return is_same(known, line); }))
+      lines_.push_back(line);
+    return is_same(line, line_) ? times_ : Times();
+  }
+
+  static inline thread_local BranchSums* latest_ = nullptr;
+  BranchSums* before_;
+  Line line_ = {};
+  Times times_ = {};
+  std::vector<Line> lines_;
+};
+
 template <typename Scalar>
-Matrix<Scalar> added(const Number<Scalar>& number, const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+Matrix<Scalar> added(const Number<Scalar>& number, const Matrix<Scalar>& a, const Matrix<Scalar>& b,
+                     std::source_location line = std::source_location::current()) {
+  const BranchSums::Times times = BranchSums::times_at(line);
+  if (times == BranchSums::Times())
+    return matrix_of(number, a.rows(), a.cols(),
+                     [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+  const Scalar first = number.of(times.first, 1), second = number.of(times.second, 1);
   return matrix_of(number, a.rows(), a.cols(),
-                   [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+                   [&](Eigen::Index i, Eigen::Index j) { return first * a(i, j) + second * b(i, j); });
 }
 
 template <typename Scalar>

@@ -253,7 +253,8 @@ TEST(Campaign, AnErrorThatTheFieldHasNotIsMeasured) {
   EXPECT_EQ(
       explained(WrongCase::Wrong::constant_in_floats),
       "in the field all is equal, and in f32 y is not: it is off by more than rounding every operation to "
-      "bf16 would explain. Something is computed there that the field does not compute.");
+      "bf16 would explain: a branch that the field does not take, or takes by chance, such as a choice or a "
+      "shift. All is right with tokens 1.");
   EXPECT_EQ(explained(WrongCase::Wrong::halved_precision),
             "in the field all is equal: the algebra is right, and the rounding, precision or order is not.");
 }
