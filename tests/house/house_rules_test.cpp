@@ -332,6 +332,7 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/full_size/full_size_step_test.cpp") +
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
+                              root_file("tests/verify/program/shards_json_test.cpp") +
                               root_file("tests/verify/exam/fault_catalogue_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
   for (const SourceFile& file :

@@ -97,6 +97,7 @@ const std::vector<Room>& rooms() {
         "verify/backends",
         "verify/checks",
         "verify/memory",
+        "verify/full_size",
         "verify/sweep",
         "verify/replay",
         "verify/recorded_job",

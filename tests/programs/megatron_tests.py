@@ -1,6 +1,6 @@
 """Runs Megatron's own unit tests, which are made for 8 GPUs, as virtual ranks without one, and prints a table.
 
-    megatron_tests.py [--ranks N] [--longest SECONDS] SHARDPROOF PYTHON CHECKOUT FOLDER [PATH...]
+    megatron_tests.py [--ranks N] [--longest SECONDS] [--memory GIB] SHARDPROOF PYTHON CHECKOUT FOLDER [PATH...]
     megatron_tests.py --table FOLDER
 
 PYTHON is an interpreter with what `environment.py FOLDER tests` installs. CHECKOUT is a checkout of Megatron-LM, and a
@@ -10,7 +10,7 @@ for each start. What is there already is not run again, and --table makes the ta
 A start has one interpreter, which forks the ranks, and MOST_LINES lines of tests. A test has passed if it has passed on
 all ranks. After a test in which ranks cannot go on, or that takes longer than --longest, the ranks are started again
 with the tests that follow. A test that takes longer has not ended. Of a function that has MOST_STOPS of both, no further
-ones are run, and these have not ended either. A test that fails behind one that fails on some ranks only is run again on
+ones are run, and these have not ended either. A rank may write --memory of its own. A test that fails behind one that fails on some ranks only is run again on
 its own.
 
 Failures are sorted into kinds by the rows of megatron_tests.tsv: the first whose expression is found in the test and
@@ -140,6 +140,7 @@ class Start(NamedTuple):
     folder: str
     ranks: int
     longest: int  # seconds of a test
+    memory: float  # GiB that a rank may write
 
 
 def not_ended(test: str) -> Dict[str, Any]:
@@ -167,6 +168,7 @@ def started(start: Start, files: List[str], left_out: Iterable[str]) -> Tuple[Ev
     write_lines(os.path.join(start.folder, "left_out"), left_out)
     paths = os.pathsep.join([HERE, start.checkout, os.environ.get("PYTHONPATH", "")])
     named = {"TESTS_OF_RANK": os.path.abspath(start.folder), "LONGEST_TEST": str(start.longest), "PYTHONPATH": paths}
+    named["MEMORY_OF_RANK"] = str(int(start.memory * 2**30))
     named["SHARDPROOF_PRELOAD"] = os.path.join(os.path.dirname(os.path.abspath(start.folder)), "modules")
     log = os.path.join(start.folder, "output")
     with open(log, "w", encoding="utf-8") as output:
@@ -259,7 +261,8 @@ def run_all(given: argparse.Namespace) -> None:
         results = os.path.join(folder, name, "results.json")
         if os.path.exists(results):
             continue
-        known = run_start(Start(command, checkout, os.path.join(folder, name), given.ranks, given.longest), files)
+        start = Start(command, checkout, os.path.join(folder, name), given.ranks, given.longest, given.memory)
+        known = run_start(start, files)
         with open(results, "w", encoding="utf-8") as file:
             json.dump(list(known.values()), file, indent=1)
         hows = [test["how"] for test in known.values()]
@@ -329,6 +332,7 @@ def main() -> int:
         parser = argparse.ArgumentParser()
         parser.add_argument("--ranks", type=int, default=8)
         parser.add_argument("--longest", type=int, default=600)
+        parser.add_argument("--memory", type=float, default=4.0)
         for name in ("shardproof", "python", "checkout", "folder"):
             parser.add_argument(name)
         parser.add_argument("paths", nargs="*")

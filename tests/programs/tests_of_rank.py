@@ -8,12 +8,14 @@ Shapes  TESTS_OF_RANK is a folder. rank-K.jsonl there gets a line for each event
         the exception, its text, the lines [file, number, function] where it was raised, the innermost last, and the
         names of the test's marks.
         `left_out` there, a test a line, has the tests that are not run. LONGEST_TEST has the most seconds of one test.
+        MEMORY_OF_RANK has the bytes of its own that a rank may write; more is an error of the test.
         {"parted": test} follows if it has ended in other ways on other ranks, and {"late"} if it has taken too long.
 Calls   after each test, one gather of the group of all ranks.
 """
 
 import json
 import os
+import resource
 import signal
 import sys
 from typing import Any, Dict, List, Optional
@@ -66,7 +68,10 @@ def _said_of(error: Optional[Any]) -> Dict[str, Any]:
 
 
 def pytest_configure(config: Any) -> None:
-    """Has no test data downloaded."""
+    """Bounds the memory of this rank, and has no test data downloaded."""
+    most = int(os.environ.get("MEMORY_OF_RANK", "0"))
+    if most:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     try:
         from tests.test_utils.python_scripts import download_unit_tests_dataset as data
 

@@ -33,22 +33,25 @@ std::vector<HeldParameter> parameters_of_chunk(const ScenarioRequest& request, c
 }
 
 /// Adds the buffers of a chunk that have parameters.
-void add_buffers(const ScenarioRequest& request, const Stage& chunk, std::optional<std::int64_t> bucket_size,
+void add_buffers(const ScenarioRequest& request, const Stage& chunk, const GradientBuffer& empty,
                  std::vector<GradientBuffer>& buffers) {
   const sim::Layout& layout = request.layout;
-  GradientBuffer dense{.placed = {}, .buckets = {}, .group = "dp-cp", .replicas = layout.dp * layout.cp};
-  GradientBuffer of_experts{.placed = {}, .buckets = {}, .group = "edp", .replicas = layout.edp};
-  for (const HeldParameter& parameter : parameters_of_chunk(request, chunk)) {
+  GradientBuffer dense = empty, of_experts = empty;
+  dense.replicas = layout.dp * layout.cp;
+  of_experts.group = "edp";
+  of_experts.replicas = layout.edp;
+  for (HeldParameter& parameter : parameters_of_chunk(request, chunk)) {
     GradientBuffer& buffer = parameter.is_expert && has_expert_buffers(request) ? of_experts : dense;
-    buffer.placed.push_back(
-        {.elements = parameter.elements, .is_shared = parameter.is_shared && layout.pp > 1});
+    parameter.is_shared &= layout.pp > 1;
+    buffer.held.push_back(parameter);
+    buffer.placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared});
   }
   for (GradientBuffer* buffer : {&dense, &of_experts}) {
     if (buffer->placed.empty()) continue;
     const bool is_distributed = request.state.is_distributed;
     buffer->buckets =
         reference::gradient_buckets(buffer->placed, {.owners = is_distributed ? buffer->replicas : 1,
-                                                     .bucket_size = bucket_size,
+                                                     .bucket_size = buffer->bucket_size,
                                                      .distributed_optimizer = is_distributed});
     buffers.push_back(std::move(*buffer));
   }
@@ -89,10 +92,12 @@ std::vector<HeldParameter> parameters_at_full_size(const ScenarioRequest& reques
 
 std::vector<GradientBuffer> gradient_buffers(const ScenarioRequest& request, int pipeline_rank) {
   std::vector<GradientBuffer> buffers;
-  std::optional<std::int64_t> size = bucket_size(request, pipeline_rank);
+  GradientBuffer empty;
+  empty.bucket_size = bucket_size(request, pipeline_rank);
   for (const Stage& chunk : chunks_of(request, pipeline_rank)) {
-    add_buffers(request, chunk, size, buffers);
-    size.reset();  // later chunks have one bucket
+    add_buffers(request, chunk, empty, buffers);
+    empty.bucket_size.reset();  // later chunks have one bucket
+    ++empty.chunk;
   }
   return buffers;
 }

@@ -27,6 +27,9 @@ std::vector<HeldParameter> parameters_at_full_size(const ScenarioRequest& reques
 
 /// One buffer of a stage.
 struct GradientBuffer {
+  int chunk = 0;
+  std::vector<HeldParameter> held;
+  std::optional<std::int64_t> bucket_size;  // elements that close a bucket
   std::vector<reference::GradientParameter> placed;
   std::vector<reference::GradientBucket> buckets;
   const char* group = "dp-cp";  // that reduces the gradients

@@ -4,10 +4,13 @@
 #include <iterator>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "sim/optimizer/range_map.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/full_size/gradient_buffers.h"
 #include "verify/memory/model_memory.h"
+#include "verify/memory/scenario_memory.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
 #include "verify/output/phrases.h"
@@ -18,6 +21,7 @@
 #include "verify/program/run_from.h"
 #include "verify/report/shards_html.h"
 #include "verify/requests/command_requests.h"
+#include "verify/requests/scenario_request.h"
 
 namespace verify {
 
@@ -48,7 +52,7 @@ void write_rank_maps(std::ostream& out, const sim::BufferLayout& layout) {
   out << ']';
 }
 
-/// Returns the beginning of the document: everything but the rank maps.
+/// Returns what the document says of a buffer, but for the rank maps.
 Json json_head(const sim::BufferLayout& layout) {
   const auto index = [](const sim::PlacedParameter& parameter) {
     return Json{parameter.range.begin, parameter.range.end, parameter.bucket};
@@ -61,15 +65,31 @@ Json json_head(const sim::BufferLayout& layout) {
           {"numel", layout.numel()}};
 }
 
-void write_document(std::ostream& out, const sim::BufferLayout& layout, const std::string& last_members) {
-  std::string head = json_head(layout).dump();
-  head.pop_back();  // the closing brace
-  out << head;
+/// Writes the document of a buffer, which ends with these members.
+void write_buffer(std::ostream& out, const sim::BufferLayout& layout, Json head, const std::string& last) {
+  add_members(head, json_head(layout));
+  std::string text = head.dump();
+  text.pop_back();  // the closing brace
+  out << text;
   if (layout.config.distributed_optimizer) {
     out << ",\"rank_maps\":";
     write_rank_maps(out, layout);
   }
-  out << last_members << "}\n";
+  out << last << '}';
+}
+
+void write_document(std::ostream& out, const std::vector<ShownBuffer>& buffers, const std::string& last) {
+  if (buffers.size() == 1 && buffers.front().title.empty()) {
+    write_buffer(out, buffers.front().layout, Json::object(), last);
+    out << '\n';
+    return;
+  }
+  out << "{\"buffers\":";
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    out << (i == 0 ? '[' : ',');
+    write_buffer(out, buffers[i].layout, {{"name", buffers[i].title}, {"names", buffers[i].names}}, "");
+  }
+  out << ']' << last << "}\n";
 }
 
 // ---- text
@@ -112,7 +132,8 @@ Bar bar_of(const sim::BufferLayout& layout, const sim::Bucket& bucket) {
   return bar;
 }
 
-std::string draw(const sim::BufferLayout& layout, std::size_t index) {
+std::string draw(const ShownBuffer& buffer, std::size_t index) {
+  const sim::BufferLayout& layout = buffer.layout;
   const sim::Bucket& bucket = layout.buckets[index];
   std::string text =
       fmt::format("\nbucket {}: elements {} to {}, padded by {} at the end\n", index, bucket.range.begin,
@@ -124,7 +145,8 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
       text += fmt::format("  |{}|  the part of rank ... begins\n", bar.owners);
   }
   constexpr std::size_t kListed = 40;
-  TextTable table({"", ">parameter", ">elements", ">begin", ">end", "owners"});
+  TextTable table(
+      {"", ">parameter", ">elements", ">begin", ">end", "owners", buffer.names.empty() ? "" : "name"});
   for (std::size_t place = 0; place < std::min(bucket.parameters.size(), kListed); ++place) {
     const int parameter = bucket.parameters[place];
     const auto& range = layout.parameters[static_cast<std::size_t>(parameter)].range;
@@ -137,7 +159,8 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
                : first == last   ? fmt::format("{}", first)
                                  : fmt::format("{} to {}", first, last);
     }
-    table.row(std::string(1, letter_of(place)), parameter, range.size(), range.begin, range.end, owners);
+    table.row(std::string(1, letter_of(place)), parameter, range.size(), range.begin, range.end, owners,
+              buffer.names.empty() ? "" : buffer.names[static_cast<std::size_t>(parameter)]);
   }
   text += table.text("  ");
   if (bucket.parameters.size() > kListed)
@@ -145,16 +168,18 @@ std::string draw(const sim::BufferLayout& layout, std::size_t index) {
   return text;
 }
 
-std::string as_text(const sim::BufferLayout& layout) {
+std::string as_text(const ShownBuffer& buffer) {
+  const sim::BufferLayout& layout = buffer.layout;
   std::int64_t padding = layout.numel();
   for (const auto& parameter : layout.parameters) padding -= parameter.range.size();
   std::string text = fmt::format(
-      "{}, {} in {}, {} of padding; {}\n", counted(std::ssize(layout.parameters), "parameter"),
-      counted(layout.numel(), "element"), counted(std::ssize(layout.buckets), "bucket"), padding,
+      "{}{}, {} in {}, {} of padding; {}\n", buffer.title.empty() ? "" : buffer.title + ": ",
+      counted(std::ssize(layout.parameters), "parameter"), counted(layout.numel(), "element"),
+      counted(std::ssize(layout.buckets), "bucket"), padding,
       layout.config.distributed_optimizer
           ? fmt::format("{}, each owns an equal part of every bucket", counted(layout.config.owners, "rank"))
           : "no distributed optimizer: every rank has all of it");
-  for (std::size_t bucket = 0; bucket < layout.buckets.size(); ++bucket) text += draw(layout, bucket);
+  for (std::size_t bucket = 0; bucket < layout.buckets.size(); ++bucket) text += draw(buffer, bucket);
   return text;
 }
 
@@ -165,43 +190,85 @@ void require_listed(const sim::GptConfig& shape) {
   refuse_by("too_many_layers", "--num-layers", shape.num_layers, kMostLayers);
 }
 
-/// Returns the parameters that a rank holds of a whole GPT, in the order of the model. Experts that are
-/// reduced over other ranks lie in other buffers, and are left out.
-struct NamedParameters {
-  std::vector<sim::BufferParameter> parameters;
-  std::vector<std::string> names = {};  // empty without a model
-};
-NamedParameters parameters_of(const sim::GptConfig& shape, const ShardSizes& sizes) {
+std::string name_of(const HeldParameter& held) {
+  return std::string(held.name.empty() ? "a norm or a bias" : held.name);
+}
+
+/// Returns the buffer of the parameters that a rank holds of a whole GPT, in the order of the model. Experts
+/// that are reduced over other ranks lie in other buffers, and are left out.
+ShownBuffer buffer_of_model(const sim::GptConfig& shape, const ShardsRequest& request) {
   require_listed(shape);
   parameter_count(shape);  // refuses a bad shape
-  NamedParameters all;
+  const ShardSizes sizes{.tp = request.tensor_model_parallel_size,
+                         .ep = request.expert_model_parallel_size,
+                         .etp = request.expert_tensor_parallel_size};
   const Stage whole{
       .layers = {{.count = static_cast<int>(shape.num_layers)}}, .is_first = true, .is_last = true};
+  std::vector<sim::BufferParameter> parameters;
+  ShownBuffer shown;
   for (const HeldParameter& held : held_parameters(shape, whole, sizes)) {
     if (held.is_expert && sizes.has_expert_grid()) continue;
-    all.parameters.push_back({held.elements, held.is_shared});
-    all.names.emplace_back(held.name.empty() ? "a norm or a bias" : held.name);
+    parameters.push_back({held.elements, held.is_shared});
+    shown.names.push_back(name_of(held));
   }
-  return all;
+  shown.layout = buffer_layout(parameters, request.config);
+  return shown;
+}
+
+/// Returns the run whose buffers are shown; nothing where it has no layout, or no model that is counted.
+std::optional<ScenarioRequest> run_with_buffers(const CommandLine& line) {
+  const Scenario scenario = requested_scenario(line);
+  if (!scenario.run.is_given() || !scenario.settings.has("world-size")) return std::nullopt;
+  ScenarioRequest run = scenario_request(scenario, Asked::sizes);
+  if (!why_no_memory(run).empty()) return std::nullopt;
+  require_listed(run.model.config);
+  return run;
+}
+
+/// Returns the buffers of a pipeline rank of a run.
+std::vector<ShownBuffer> buffers_of_run(const ScenarioRequest& run, const ShardsRequest& request) {
+  if (request.stage >= run.layout.pp)
+    refuse_by("no_such_stage", "--stage", request.stage, counted(run.layout.pp, "pipeline rank"));
+  std::vector<ShownBuffer> shown;
+  for (const GradientBuffer& buffer : gradient_buffers(run, request.stage)) {
+    std::vector<sim::BufferParameter> parameters;
+    std::vector<std::string> names;
+    for (const HeldParameter& held : buffer.held) {
+      parameters.push_back({held.elements, held.is_shared});
+      names.push_back(name_of(held));
+    }
+    sim::BufferConfig config = request.config;
+    config.owners = buffer.replicas;
+    config.distributed_optimizer = run.state.is_distributed;
+    if (!config.bucket_size) config.bucket_size = buffer.bucket_size;
+    shown.push_back({.title = fmt::format("Pipeline rank {}, chunk {}, reduced over {}", request.stage,
+                                          buffer.chunk, buffer.group),
+                     .layout = buffer_layout(parameters, config),
+                     .names = std::move(names)});
+  }
+  return shown;
+}
+
+std::vector<ShownBuffer> shown_buffers(const CommandLine& line, const ShardsRequest& request) {
+  if (!request.model) return {{.title = "", .layout = buffer_layout(request.parameters, request.config)}};
+  if (const std::optional<ScenarioRequest> run = run_with_buffers(line)) return buffers_of_run(*run, request);
+  if (line.settings.has("stage")) refuse_without_effect("stage", "shards' without a run that has a layout");
+  return {buffer_of_model(*request.model, request)};
 }
 
 }  // namespace
 
 int run_shards(const Call& call) {
   const ShardsRequest request = shards_request(call.line);
-  const ShardSizes sizes{.tp = request.tensor_model_parallel_size,
-                         .ep = request.expert_model_parallel_size,
-                         .etp = request.expert_tensor_parallel_size};
   std::optional<OutputFile> page;
   if (call.line.settings.has("report")) page.emplace("report", call.line.settings.text("report", ""));
-  const NamedParameters all =
-      request.model ? parameters_of(*request.model, sizes) : NamedParameters{request.parameters};
-  const sim::BufferLayout layout = buffer_layout(all.parameters, request.config);
-  if (page) page->write(shards_html(layout, all.names));
+  const std::vector<ShownBuffer> buffers = shown_buffers(call.line, request);
+  if (page) page->write(shards_html(buffers));
   if (asks_for_json(call.line)) {
-    write_document(call.output.out, layout, last_members(call));
+    write_document(call.output.out, buffers, last_members(call));
   } else {
-    call.output.out << as_text(layout);
+    for (const ShownBuffer& buffer : buffers)
+      call.output.out << (&buffer == &buffers.front() ? "" : "\n") << as_text(buffer);
   }
   return kVerified;
 }

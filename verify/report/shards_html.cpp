@@ -43,8 +43,8 @@ std::string name_of(const std::vector<std::string>& names, int parameter) {
   return names.empty() ? fmt::format("{}", parameter) : names[static_cast<std::size_t>(parameter)];
 }
 
-std::string bucket_svg(const sim::BufferLayout& layout, const sim::Bucket& bucket,
-                       const std::vector<std::string>& names) {
+std::string bucket_svg(const ShownBuffer& buffer, const sim::Bucket& bucket) {
+  const sim::BufferLayout& layout = buffer.layout;
   const BucketBar bar{bucket.range};
   const bool is_sharded = layout.config.distributed_optimizer && layout.config.owners <= kMostDrawnOwners;
   std::string svg =
@@ -53,7 +53,7 @@ std::string bucket_svg(const sim::BufferLayout& layout, const sim::Bucket& bucke
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     const int parameter = bucket.parameters[i];
     const sim::ElementRange& range = layout.parameters[static_cast<std::size_t>(parameter)].range;
-    const std::string name = name_of(names, parameter);
+    const std::string name = name_of(buffer.names, parameter);
     svg += box(bar, range, 4, static_cast<int>(i), name,
                fmt::format("{}: elements {} to {}", name, range.begin, range.end));
   }
@@ -78,18 +78,17 @@ constexpr const char* kSteps =
     "<li>Each bucket is gathered (all-gather): all ranks get the updated parameters of all owners.</li>\n"
     "</ol>\n";
 
-}  // namespace
-
-std::string shards_html(const sim::BufferLayout& layout, const std::vector<std::string>& names) {
-  std::string html = fmt::format(
-      "<h1>A gradient buffer</h1>\n<p>{}, {} in {}, {}. A part may hold the end of one "
-      "parameter and the begin of another.</p>\n",
+/// Returns a sentence about a buffer, and its buckets.
+std::string buffer_html(const ShownBuffer& buffer) {
+  const sim::BufferLayout& layout = buffer.layout;
+  std::string html = buffer.title.empty() ? "" : fmt::format("<h2>{}</h2>\n", markup_text(buffer.title));
+  html += fmt::format(
+      "<p>{}, {} in {}, {}. A part may hold the end of one parameter and the begin of another.</p>\n",
       counted(std::ssize(layout.parameters), "parameter"), counted(layout.numel(), "element"),
       counted(std::ssize(layout.buckets), "bucket"),
       layout.config.distributed_optimizer
           ? fmt::format("each cut over {}", counted(layout.config.owners, "rank"))
           : "which every rank holds whole");
-  if (layout.config.distributed_optimizer) html += kSteps;
   const std::size_t drawn = std::min(layout.buckets.size(), kMostDrawnBuckets);
   if (drawn < layout.buckets.size())
     html += fmt::format("<p>The first {} of {} buckets are drawn.</p>\n", drawn, layout.buckets.size());
@@ -98,9 +97,18 @@ std::string shards_html(const sim::BufferLayout& layout, const std::vector<std::
     html += fmt::format("<h3>Bucket {}: elements {} to {}, {} of padding at the end</h3>\n", i,
                         grouped_digits(bucket.range.begin), grouped_digits(bucket.range.end),
                         grouped_digits(bucket.range.size() - bucket.numel_unpadded)) +
-            bucket_svg(layout, bucket, names);
+            bucket_svg(buffer, bucket);
   }
-  return page_html("shardproof: a gradient buffer", html);
+  return html;
+}
+
+}  // namespace
+
+std::string shards_html(std::span<const ShownBuffer> buffers) {
+  std::string html = buffers.size() == 1 ? "<h1>A gradient buffer</h1>\n" : "<h1>Gradient buffers</h1>\n";
+  if (buffers.front().layout.config.distributed_optimizer) html += kSteps;
+  for (const ShownBuffer& buffer : buffers) html += buffer_html(buffer);
+  return page_html("shardproof: gradient buffers", html);
 }
 
 }  // namespace verify

@@ -198,6 +198,7 @@ ShardsRequest shards_request(const CommandLine& line) {
   refusals.throw_if_any();
   const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
   request.tensor_model_parallel_size = static_cast<int>(tp);
+  request.stage = static_cast<int>(settings.number("stage").value_or(0));
   request.expert_model_parallel_size =
       static_cast<int>(settings.number("expert-model-parallel-size").value_or(1));
   request.expert_tensor_parallel_size =

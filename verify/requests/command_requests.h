@@ -65,6 +65,7 @@ struct ShardsRequest {
   int expert_model_parallel_size = 1;
   int expert_tensor_parallel_size = 1;
   sim::BufferConfig config;
+  int stage = 0;  // the pipeline rank whose buffers are shown, of a run
 };
 ShardsRequest shards_request(const CommandLine& line);
 

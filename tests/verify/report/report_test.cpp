@@ -318,9 +318,9 @@ TEST(Report, ALongScheduleHasItsFirstAndItsLastSteps) {
   EXPECT_EQ(occurrences(page, "class=\"gantt\""), 2U);
   EXPECT_TRUE(contains(page, ": time 0 to 256 of 2002</text>"));
   EXPECT_TRUE(contains(page, ": time 1746 to 2002 of 2002</text>"));
-  EXPECT_TRUE(contains(page, "F0, time 0 to 1</title>"));
-  EXPECT_TRUE(contains(page, "B999, time 2001 to 2002</title>"));
-  EXPECT_FALSE(contains(page, "F500, "));
+  EXPECT_TRUE(contains(page, "F 0 of chunk 0, time 0 to 1</title>"));
+  EXPECT_TRUE(contains(page, "B 999 of chunk 0, time 2001 to 2002</title>"));
+  EXPECT_FALSE(contains(page, "F 500 of chunk 0, "));
   EXPECT_EQ(occurrences(page, "class=\"step\""), 4U * 256 - 4);  // but for the bubble at both ends
 }
 
