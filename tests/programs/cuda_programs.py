@@ -283,18 +283,20 @@ def optimizers(rank: int) -> None:
 
 if tl is not None:
 
-    def squared(x: Any, y: Any, size: Any, BLOCK: tl.constexpr) -> None:
+    def squared(x: Any, y: Any, sums: Any, size: Any, BLOCK: tl.constexpr) -> None:
         places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        row = tl.load(x + places, mask=places < size)
+        row = tl.load(x + places, mask=places < size, other=0)
         tl.store(y + places, row * row, mask=places < size)
+        tl.store(sums + tl.program_id(0), tl.sum(row * row, axis=0))  # a sum is a kernel of Triton's own
 
 
 def kernels(rank: int) -> None:
-    """A kernel of Triton, whose last block has fewer elements."""
+    """A kernel of Triton, which calls one of Triton's own, and whose last block has fewer elements."""
     if tl is None:
         return
-    x, y = torch.arange(10.0, device="cuda"), torch.full((12,), -1.0, device="cuda")
-    importlib.import_module("triton").jit(squared)[(2,)](x, y, 10, BLOCK=8)
+    x, y, sums = torch.arange(10.0, device="cuda"), torch.full((12,), -1.0, device="cuda"), torch.zeros(2, device="cuda")
+    importlib.import_module("triton").jit(squared)[(2,)](x, y, sums, 10, BLOCK=8)
+    expect(sums.tolist(), [140.0, 145.0], "sums of Triton")
     close(y, torch.cat([x * x, torch.full((2,), -1.0)]), "kernel of Triton")
 
 

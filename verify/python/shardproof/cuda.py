@@ -373,7 +373,6 @@ def be(rank: int, ranks: int) -> None:
 
 def install() -> None:
     """Puts the stand-in in the place of torch.cuda in this process and in those that it forks."""
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels of Triton run in its own interpreter
     _join_bases()
     played = _functions()
     modules = [torch.cuda] + [

@@ -43,7 +43,15 @@ def _import_each(names: Iterable[str]) -> None:
     _keep_for_good()
 
 
+def interpret_triton() -> None:
+    """Has kernels of Triton run in its own interpreter. Triton asks for it when it is imported: its functions, such as
+    sums, are kernels, too."""
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
 def parts_of_torch() -> None:
+    """Imports parts of torch, some of which import Triton, for ranks without a GPU."""
+    interpret_triton()
     _import_each(_PARTS)
 
 

@@ -195,6 +195,7 @@ class _Starter:
         if not self.uses_gpu:
             from . import cuda
 
+            preload.interpret_triton()
             cuda.install()
         from . import compiled, transformer_engine
 
