@@ -10,8 +10,8 @@ for each start. What is there already is not run again, and --table makes the ta
 A start has one interpreter, which forks the ranks, and MOST_LINES lines of tests. A test has passed if it has passed on
 all ranks. After a test in which ranks cannot go on, or that takes longer than --longest, the ranks are started again
 with the tests that follow. A test that takes longer has not ended. Of a function that has MOST_STOPS of both, no further
-ones are run, and these have not ended either. A rank may write --memory of its own. A test that fails behind one that fails on some ranks only is run again on
-its own.
+ones are run, and these have not ended either. A rank may write --memory of its own. Tests that fail behind one that
+fails, or that has left the ranks in several states, are run again without the others.
 
 Failures are sorted into kinds by the rows of megatron_tests.tsv: the first whose expression is found in the test and
 its reason. A failure that no row explains is "not explained", and the exit code is 1.
@@ -32,6 +32,7 @@ PATHS = (
     "tensor_parallel pipeline_parallel distributed dist_checkpointing transformer optimizer resharding models".split()
 )
 MOST_LINES = 2500  # of tests, of one start; chosen
+MOST_AGAIN = 3  # times that doubtful tests are run again; chosen
 MOST_STOPS = 2  # tests of a function that have no end; chosen
 LONGEST_START = 7200  # seconds; chosen
 FIRST_MODULES = "pytest megatron.core.parallel_state megatron.training.argument_utils megatron.core.models.gpt"
@@ -208,19 +209,22 @@ def ended_here(found: Events, ranks: int, known: Dict[str, Any], what: str) -> s
 
 
 def doubtful(found: Events, known: Dict[str, Any]) -> List[str]:
-    """Returns tests that have failed behind one that has left the ranks in several states."""
-    first = min((found.collected.index(test) for test in found.parted if test in found.collected), default=None)
-    behind = [] if first is None else found.collected[first + 1 :]
-    return [test for test in behind if test in found.ended and known.get(test, {}).get("how") == "failed"]
+    """Returns tests that have failed behind one that has failed, or has left the ranks in several states."""
+    failed = [test for test in found.collected if test in found.ended and known.get(test, {}).get("how") == "failed"]
+    left = {*found.parted, *failed[:1]}
+    first = next((place for place, test in enumerate(found.collected) if test in left), len(found.collected))
+    return [test for test in failed if test in found.collected[first + 1 :]]
 
 
 def run_start(start: Start, files: List[str]) -> Dict[str, Any]:
     """Runs the tests of files, and returns how each has ended. Doubtful ones are run again on their own."""
     known, again = run_once(start, files, {})
-    if again:
+    for _ in range(MOST_AGAIN):
+        if not again:
+            break
         print(f"  run again: {', '.join(again)}", flush=True)
         others = {test: known[test] for test in known if test not in again}
-        known = run_once(start, sorted({test.split("::")[0] for test in again}, key=files.index), others)[0]
+        known, again = run_once(start, sorted({test.split("::")[0] for test in again}, key=files.index), others)
     return known
 
 
