@@ -492,6 +492,10 @@ def a_transformer_layer(judge: Judge, group: Group, dtype: torch.dtype, is_fused
     result = middle + activated @ wanted["down"].t()
     result.backward(dy)
     loose = dtype if dtype == torch.float64 else torch.bfloat16  # a whole layer of rounding
+    names = [name for name, _ in layer.named_parameters()]
+    judge.true("the norm before the matrix", "layer_norm_weight" in names[0] and "bias" not in names[2])
+    judge.true("mark of a norm inside", mlp.layer_norm_weight.sequence_parallel is (group.size > 1))
+    judge.true("states of FP8", not any(name == "_extra_state" for name in layer.state_dict()))
     judge.close("a transformer layer", y, group.of(result, 0), loose)
     judge.close("gradient of x of a transformer layer", x.grad, group.of(wanted_x.grad, 0), loose)
     judge.close("gradient of fc2", mlp.fc2_weight.grad, group.of(wanted["down"].grad, 1), loose)

@@ -17,7 +17,7 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
 
 [[noreturn]] void refuse_name(const char* code, const std::string& option, const std::string& name,
                               const std::vector<std::string>& known) {
-  const std::string nearest = nearest_name(name, known);
+  const std::string nearest = nearest_or_begun(name, known);
   sim::refuse({.code = code,
                .option = option,
                .numbers = fmt::format("'{}'", name),

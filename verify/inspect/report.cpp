@@ -420,10 +420,22 @@ class ReportWriter {
     } else if (kind == SuspectKind::host) {
       report_.next = say("next_host", {{"rank", rank}});
     } else if (!lines.empty()) {
-      report_.next = say("next_lines", {{"lines", fmt::format("{}", fmt::join(lines, " and "))}});
+      report_.next = say("next_lines", {{"lines", words_of_editor(lines)}});
     } else {
       report_.next = say("next_stacks");
     }
+  }
+
+  /// Returns places "train.py:15" as editors take them: "+15 train.py".
+  static std::string words_of_editor(const std::vector<std::string>& places) {
+    std::string words;
+    for (const std::string& place : places) {
+      const std::size_t end = place.rfind(':');
+      words += words.empty() ? "" : " ";
+      words += end == std::string::npos ? place
+                                        : fmt::format("+{} {}", place.substr(end + 1), place.substr(0, end));
+    }
+    return words;
   }
 
   /// Returns the file and the line of each place of the program in which suspects, and the other party where

@@ -96,7 +96,8 @@ class Holder {
   void embedding(bool is_tied, bool is_output) {
     sharded("embedding of words", vocabulary() * shape_.hidden_size, is_tied);
     if (is_output) multiplies(shape_.hidden_size);
-    if (shape_.has_learned_positions()) replicated(shape_.positions() * shape_.hidden_size);
+    if (shape_.has_learned_positions())
+      replicated(shape_.positions() * shape_.hidden_size, "embedding of positions");
   }
   void layer(std::int64_t number) {
     norm();
@@ -145,7 +146,9 @@ class Holder {
   std::int64_t vocabulary() const { return vocabulary_of(shape_, sizes_.tp); }
   std::int64_t up(std::int64_t inside) const { return (shape_.gated ? 2 : 1) * inside; }
 
-  void replicated(std::int64_t elements) { held_.push_back({.elements = elements}); }
+  void replicated(std::int64_t elements, const char* name = "") {
+    held_.push_back({.elements = elements, .name = name});
+  }
   void sharded(const char* name, std::int64_t elements, bool is_shared = false) {
     held_.push_back(
         {.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared, .name = name});
@@ -186,8 +189,7 @@ class Holder {
     if (sizes_.cuts_latents) {
       sharded(name, outputs * shape_.hidden_size);
     } else {
-      replicated(outputs * shape_.hidden_size);
-      held_.back().name = name;
+      replicated(outputs * shape_.hidden_size, name);
     }
     multiplies(shape_.hidden_size);
   }
@@ -223,7 +225,7 @@ class Holder {
   }
   void experts() {
     const sim::GptExperts& experts = shape_.experts;
-    replicated(experts.num_experts * shape_.hidden_size);
+    replicated(experts.num_experts * shape_.hidden_size, "matrix of a router");
     if (shape_.bias) {
       replicated(experts.num_experts);
       held_.back().is_router_bias = true;

@@ -135,9 +135,9 @@ Bar bar_of(const sim::BufferLayout& layout, const sim::Bucket& bucket) {
 std::string draw(const ShownBuffer& buffer, std::size_t index) {
   const sim::BufferLayout& layout = buffer.layout;
   const sim::Bucket& bucket = layout.buckets[index];
-  std::string text =
-      fmt::format("\nbucket {}: elements {} to {}, padded by {} at the end\n", index, bucket.range.begin,
-                  bucket.range.end, bucket.range.size() - bucket.numel_unpadded);
+  std::string text = fmt::format("\nbucket {}: elements {} to {}, padded by {} at the end\n", index,
+                                 grouped_digits(bucket.range.begin), grouped_digits(bucket.range.end),
+                                 bucket.range.size() - bucket.numel_unpadded);
   if (bucket.range.size() > 0) {
     const Bar bar = bar_of(layout, bucket);
     text += fmt::format("  [{}]\n", bar.contents);
@@ -159,7 +159,8 @@ std::string draw(const ShownBuffer& buffer, std::size_t index) {
                : first == last   ? fmt::format("{}", first)
                                  : fmt::format("{} to {}", first, last);
     }
-    table.row(std::string(1, letter_of(place)), parameter, range.size(), range.begin, range.end, owners,
+    table.row(std::string(1, letter_of(place)), parameter, grouped_digits(range.size()),
+              grouped_digits(range.begin), grouped_digits(range.end), owners,
               buffer.names.empty() ? "" : buffer.names[static_cast<std::size_t>(parameter)]);
   }
   text += table.text("  ");
@@ -174,7 +175,7 @@ std::string as_text(const ShownBuffer& buffer) {
   for (const auto& parameter : layout.parameters) padding -= parameter.range.size();
   std::string text = fmt::format(
       "{}{}, {} in {}, {} of padding; {}\n", buffer.title.empty() ? "" : buffer.title + ": ",
-      counted(std::ssize(layout.parameters), "parameter"), counted(layout.numel(), "element"),
+      counted(std::ssize(layout.parameters), "parameter"), grouped_digits(layout.numel()) + " elements",
       counted(std::ssize(layout.buckets), "bucket"), padding,
       layout.config.distributed_optimizer
           ? fmt::format("{}, each owns an equal part of every bucket", counted(layout.config.owners, "rank"))

@@ -83,8 +83,8 @@ std::string buffer_html(const ShownBuffer& buffer) {
   const sim::BufferLayout& layout = buffer.layout;
   std::string html = buffer.title.empty() ? "" : fmt::format("<h2>{}</h2>\n", markup_text(buffer.title));
   html += fmt::format(
-      "<p>{}, {} in {}, {}. A part may hold the end of one parameter and the begin of another.</p>\n",
-      counted(std::ssize(layout.parameters), "parameter"), counted(layout.numel(), "element"),
+      "<p>{}, {} in {}, {}. A part may hold the end of one parameter and the start of another.</p>\n",
+      counted(std::ssize(layout.parameters), "parameter"), grouped_digits(layout.numel()) + " elements",
       counted(std::ssize(layout.buckets), "bucket"),
       layout.config.distributed_optimizer
           ? fmt::format("each cut over {}", counted(layout.config.owners, "rank"))

@@ -211,6 +211,7 @@ po::value_semantic* value_of(const OptionInfo& option) {
     case OptionKind::flag:
       return po::value<std::string>()->implicit_value("true");
     case OptionKind::numbers:
+    case OptionKind::words:
     case OptionKind::pair:
       return po::value<std::vector<std::string>>()->multitoken();
     default:
@@ -230,7 +231,7 @@ po::options_description describe_options() {
 void refuse_unknown_option(const std::string& option, const std::string& where, const std::string& help) {
   const std::size_t name_start = option.find_first_not_of('-');
   const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
-  const std::string nearest = nearest_name(name, names_of(option_vocabulary()));
+  const std::string nearest = nearest_or_begun(name, names_of(option_vocabulary()));
   refuse_by(
       "unknown_option", option, where,
       nearest.empty() ? help : fmt::format("{}{}, or see {}", where.empty() ? "--" : "", nearest, help));

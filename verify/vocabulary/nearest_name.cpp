@@ -72,6 +72,17 @@ std::size_t distance(const std::string& name, const std::string& candidate) {
   return by_words;
 }
 
+/// Whether the words of a name are the first ones of another, of which the last may be cut short.
+bool begins(const Words& name, const Words& candidate) {
+  constexpr std::size_t kLeastLetters = 3;
+  if (name.size() > candidate.size() || name.back().size() < kLeastLetters) return false;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_cut = i + 1 == name.size() && candidate[i].starts_with(name[i]);
+    if (!is_cut && !misspelt(name[i], candidate[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
@@ -89,6 +100,18 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
     }
   }
   return nearest;
+}
+
+std::string nearest_or_begun(const std::string& name, const std::vector<std::string>& candidates) {
+  std::string found = nearest_name(name, candidates);
+  if (!found.empty() || name.size() > 256) return found;
+  const Words words = words_of(boost::to_lower_copy(name));
+  for (const std::string& candidate : candidates) {
+    if (candidate == name || !begins(words, words_of(boost::to_lower_copy(candidate)))) continue;
+    if (!found.empty()) return "";
+    found = candidate;
+  }
+  return found;
 }
 
 }  // namespace verify

@@ -29,4 +29,8 @@ std::vector<std::string> names_of(const Items& items) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 
+/// Returns the nearest name, or else the only one of which `name` is the beginning, perhaps misspelt:
+/// "row_paralel" of "row_parallel_linear", and "gpu-mem" of "gpu-memory".
+std::string nearest_or_begun(const std::string& name, const std::vector<std::string>& candidates);
+
 }  // namespace verify

@@ -166,7 +166,7 @@ std::string text_of_readers(const OptionInfo& option) {
 }
 
 std::string help_call(std::string_view words) {
-  const std::string_view first = words.substr(0, words.find(' '));
+  const std::string_view first = words.substr(0, words.find_first_of(" '"));
   const bool is_command = !first.empty() && !first.starts_with('-') &&
                           std::ranges::count(reader_names(), first, &ReaderName::text) > 0;
   return is_command ? fmt::format("shardproof {} --help", first) : "shardproof --help";

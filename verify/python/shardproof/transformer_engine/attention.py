@@ -89,6 +89,7 @@ class DotProductAttention(Layer):
         fast_zero_fill: bool = True,
         pad_between_seqs: Optional[bool] = None,
         num_splits: Optional[int] = 1,
+        bottom_right_diagonal: Optional[bool] = None,
         **named: Any,
     ) -> Tensor:
         refuse("DotProductAttention", core_attention_bias_type=_unless(core_attention_bias_type, "no_bias"), **named)
@@ -103,12 +104,15 @@ class DotProductAttention(Layer):
             packed = (of_queries, of_keys)
         window = _window(mask_type, self.window_size if window_size is None else window_size)
         mask = None if kind == "thd" else _given_mask(mask_type, attention_mask)
+        is_aligned = q.shape[0] == k.shape[0]
+        is_told = bottom_right_diagonal is not None or (not window.is_causal and max(window.left, window.right) >= 0)
+        refuse("DotProductAttention", bottom_right_diagonal="of a window" if is_told and not is_aligned else None)
         result = self._attended(q, k, v, packed, window, (mask_type, mask)).flatten(2)
         return result.squeeze(1) if kind == "thd" else result.transpose(0, 1) if kind == "bshd" else result
 
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, packed: Any, window: places.Window, masked: Any) -> Tensor:
         """Returns the result [s, b, h, dv] for q, k and v with their tokens first."""
-        groups = Groups(None, None, None) if _size(self.cp_group) == 1 else groups_of(self.cp_comm_type, self.cp_group)
+        groups = Groups(None, None, None) if size_of_context(self.cp_group) == 1 else groups_of(self.cp_comm_type, self.cp_group)
         mask_type, mask = masked
         if groups.size > 1:
             refuse("context parallelism", attn_mask_type=mask_type if mask is not None else None)
@@ -153,7 +157,7 @@ def _if(value: Any, refused: Any) -> Any:
     return value if value == refused else None
 
 
-def _size(group: Any) -> int:
+def size_of_context(group: Any) -> int:
     """Returns the size of a group of context parallelism, or of several of them together."""
     parts = group if isinstance(group, (list, tuple)) else [group]
     size = 1

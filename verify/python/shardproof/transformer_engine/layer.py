@@ -133,6 +133,8 @@ class WithWeights(Layer):
             weight = torch.nn.Parameter(torch.empty(rows, columns, **self._made))
             _mark(weight, dimension=1 if matrix.mode == "row" else 0)
             setattr(self, matrix.weight, weight)
+        for matrix in matrices:
+            rows = divided(matrix.out, self._parts(matrix, "column"))
             setattr(self, matrix.bias, self._made_bias(matrix, rows) if bias else torch.empty(0, **self._made))
         WithWeights.reset_parameters(self)
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 import torch
 
 from .layer import Matrix, WithWeights, split_matrix
-from .norms import made_norm, normalized, reset_norm
+from .norms import give_norm, known_norm, normalized, reset_norm
 from .parallel import Tensor, all_reduced, gathered, reduce_scattered, refuse
 
 
@@ -158,17 +158,10 @@ class LayerNormLinear(Linear):
         **named: Any,
     ) -> None:
         super().__init__(in_features, out_features, *arguments, **named)
-        if normalization not in ("LayerNorm", "RMSNorm"):
-            raise ValueError(f"normalization is {normalization}: it has to be 'LayerNorm' or 'RMSNorm'")
         refuse("LayerNormLinear", return_layernorm_output_gathered=return_layernorm_output_gathered)
         self.eps, self.normalization, self.zero_centered_gamma = eps, normalization, zero_centered_gamma
         self.return_layernorm_output = return_layernorm_output
-        has_bias = normalization == "LayerNorm"
-        made = made_norm(in_features, has_bias, zero_centered_gamma, self._made)
-        self.layer_norm_weight, self.layer_norm_bias = made
-        for parameter in (self.layer_norm_weight, self.layer_norm_bias):
-            if parameter is not None:
-                setattr(parameter, "sequence_parallel", self.sequence_parallel)
+        give_norm(self, known_norm(normalization), zero_centered_gamma, in_features, self._made)
 
     def reset_parameters(self, defer_init: bool = False) -> None:
         super().reset_parameters(defer_init)

@@ -29,6 +29,24 @@ def made_norm(features: int, has_bias: bool, is_zero_centered: bool, made: Any) 
     return weight, bias
 
 
+def give_norm(layer: Any, has_bias: bool, is_zero_centered: bool, features: int, made: Any) -> None:
+    """Gives a layer with weights a norm before them: its parameters are its first ones."""
+    later = [name for name in layer._parameters]
+    layer.layer_norm_weight, layer.layer_norm_bias = made_norm(features, has_bias, is_zero_centered, made)
+    for name in later:
+        layer._parameters[name] = layer._parameters.pop(name)
+    for parameter in (layer.layer_norm_weight, layer.layer_norm_bias):
+        if parameter is not None:
+            setattr(parameter, "sequence_parallel", layer.sequence_parallel)
+
+
+def known_norm(normalization: str) -> bool:
+    """Returns whether a norm has a bias, by its name."""
+    if normalization not in ("LayerNorm", "RMSNorm"):
+        raise ValueError(f"normalization is {normalization}: it has to be 'LayerNorm' or 'RMSNorm'")
+    return normalization == "LayerNorm"
+
+
 def reset_norm(weight: Tensor, bias: Optional[Tensor], is_zero_centered: bool) -> None:
     torch.nn.init.constant_(weight, 0.0 if is_zero_centered else 1.0)
     if bias is not None:

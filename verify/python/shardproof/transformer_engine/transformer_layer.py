@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import torch
 
 from . import ops
-from .attention import DotProductAttention
+from .attention import DotProductAttention, size_of_context
 from .layer import Layer, Matrix, WithWeights, divided
-from .linear import LayerNormLinear, Linear, multiplied
-from .norms import made_norm, normalized, reset_norm
+from .linear import LayerNormLinear, Linear, in_autocast, multiplied
+from .norms import give_norm, known_norm, normalized, reset_norm
 from .parallel import Tensor, refuse
 from .rope import apply_rotary_pos_emb
 
@@ -29,6 +29,19 @@ _ACTIVATIONS: Dict[str, Any] = {
 }
 _GATED = ("geglu", "reglu", "swiglu")
 Init = Optional[Callable[..., Any]]
+
+
+class _Whole(Layer):
+    """A layer of layers: it has no state of FP8 of its own, and its options of user buffers have no effect when these
+    are off."""
+
+    get_extra_state = torch.nn.Module.get_extra_state
+    set_extra_state = torch.nn.Module.set_extra_state
+
+
+def _without_user_buffers(named: Dict[str, Any]) -> Dict[str, Any]:
+    refuse("user buffers", ub_tp_comm_overlap=named.get("ub_tp_comm_overlap"))
+    return {name: value for name, value in named.items() if not name.startswith("ub_")}
 
 
 class LayerNormMLP(WithWeights):
@@ -57,9 +70,9 @@ class LayerNormMLP(WithWeights):
         ]
         super().__init__(matrices, sequence_parallel, **named)
         self.eps, self.zero_centered_gamma = eps, zero_centered_gamma
-        made = made_norm(hidden_size, normalization == "LayerNorm", zero_centered_gamma, self._made)
-        self.layer_norm_weight, self.layer_norm_bias = made
-        self.activation = _ACTIVATIONS[activation]()
+        refuse("LayerNormMLP", tp_size=self.tp_size if self.tp_size > 1 and not set_parallel_mode else None)
+        give_norm(self, known_norm(normalization), zero_centered_gamma, hidden_size, self._made)
+        self.activation, self._activated = activation, _ACTIVATIONS[activation]()
 
     def reset_parameters(self, defer_init: bool = False) -> None:
         super().reset_parameters(defer_init)
@@ -72,11 +85,11 @@ class LayerNormMLP(WithWeights):
         rows, bias = multiplied(self, rows, self.fc1_weight, self._bias(up), up.mode)
         if self.use_bias and not self.apply_bias:
             rows = rows + bias
-        y, bias = multiplied(self, self.activation(rows), self.fc2_weight, self._bias(down), down.mode)
+        y, bias = multiplied(self, self._activated(rows), self.fc2_weight, self._bias(down), down.mode)
         return (y, bias) if self.return_bias else y
 
 
-class MultiheadAttention(Layer):
+class MultiheadAttention(_Whole):
     """Self attention with the projections before and behind it, and with a norm if `input_layernorm` is set."""
 
     def __init__(
@@ -107,11 +120,16 @@ class MultiheadAttention(Layer):
         normalization: str = "LayerNorm",
         qkv_format: str = "sbhd",
         rotary_pos_interleaved: bool = False,
+        softmax_type: str = "vanilla",
+        qk_norm_type: Optional[str] = None,
+        qk_norm_eps: float = 1e-6,
         **named: Any,
     ) -> None:
         super().__init__()
         refuse("MultiheadAttention", attention_type=None if attention_type == "self" else attention_type)
-        self._join(tp_group if set_parallel_mode else None, tp_size if set_parallel_mode else 1, sequence_parallel)
+        refuse("MultiheadAttention", qk_norm_type=qk_norm_type)
+        self._join(tp_group, tp_size, sequence_parallel)
+        refuse("MultiheadAttention", tp_size=self.tp_size if self.tp_size > 1 and not set_parallel_mode else None)
         width, groups = kv_channels or hidden_size // num_attention_heads, num_gqa_groups or num_attention_heads
         self._heads = divided(num_attention_heads, self.tp_size)
         self._groups = divided(groups, self.tp_size)
@@ -124,7 +142,7 @@ class MultiheadAttention(Layer):
             "sequence_parallel": sequence_parallel,
             "get_rng_state_tracker": get_rng_state_tracker,
             "bias": bias,
-            **named,
+            **_without_user_buffers(named),
         }
         sizes = {"query": num_attention_heads * width, "key": groups * width, "value": groups * width}
         into = {
@@ -150,6 +168,7 @@ class MultiheadAttention(Layer):
             tp_group=self.tp_group,
             get_rng_state_tracker=get_rng_state_tracker,
             layer_number=layer_number,
+            softmax_type=softmax_type,
         )
         self.proj = Linear(
             num_attention_heads * width,
@@ -189,16 +208,24 @@ class MultiheadAttention(Layer):
         projected = self.layernorm_qkv if hasattr(self, "layernorm_qkv") else self.qkv
         q, k, v = self._parts(projected(hidden_states))
         if rotary_pos_emb is not None:
+            has_context = size_of_context(self.core_attention.cp_group) > 1
+            refuse("MultiheadAttention", rotary_pos_emb="of a part of a sequence" if has_context else None)
             pair = rotary_pos_emb if isinstance(rotary_pos_emb, tuple) else (rotary_pos_emb, rotary_pos_emb)
             q, k = (
-                apply_rotary_pos_emb(x, freqs, self.qkv_format, interleaved=self._turns_pairs)
+                apply_rotary_pos_emb(
+                    x,
+                    freqs,
+                    self.qkv_format,
+                    interleaved=self._turns_pairs,
+                    cu_seqlens=named.get("cu_seqlens_q_padded", named.get("cu_seqlens_q")),
+                )
                 for x, freqs in zip((q, k), pair)
             )
         said = {"attn_mask_type": attn_mask_type, "window_size": window_size}
         return self.proj(self.core_attention(q, k, v, attention_mask, **said, **named))
 
 
-class TransformerLayer(Layer):
+class TransformerLayer(_Whole):
     """Attention and an MLP, each with a norm before it, and with dropout and its own input added behind it."""
 
     def __init__(
@@ -216,6 +243,8 @@ class TransformerLayer(Layer):
         kv_channels: Optional[int] = None,
         self_attn_mask_type: str = "causal",
         window_size: Optional[Tuple[int, int]] = None,
+        enc_dec_attn_mask_type: str = "no_mask",
+        enc_dec_window_size: Optional[Tuple[int, int]] = None,
         tp_group: Any = None,
         tp_size: int = 1,
         get_rng_state_tracker: Optional[Callable[..., Any]] = None,
@@ -231,6 +260,9 @@ class TransformerLayer(Layer):
         qkv_weight_interleaved: bool = True,
         activation: str = "gelu",
         attn_input_format: str = "sbhd",
+        softmax_type: str = "vanilla",
+        qk_norm_type: Optional[str] = None,
+        qk_norm_eps: float = 1e-6,
         **common: Any,
     ) -> None:
         super().__init__()
@@ -241,6 +273,7 @@ class TransformerLayer(Layer):
             output_layernorm=output_layernorm,
             parallel_attention_mlp=parallel_attention_mlp,
             apply_residual_connection_post_layernorm=apply_residual_connection_post_layernorm,
+            qk_norm_type=qk_norm_type,
         )
         if common.get("fuse_wgrad_accumulation") and not fuse_qkv_params:
             raise ValueError("fuse_wgrad_accumulation needs fuse_qkv_params")
@@ -256,7 +289,7 @@ class TransformerLayer(Layer):
             "output_layer_init_method": output_layer_init_method,
             "set_parallel_mode": set_parallel_mode,
             "return_bias": True,
-            **common,
+            **_without_user_buffers(common),
         }
         self.self_attention = MultiheadAttention(
             hidden_size,
@@ -272,6 +305,7 @@ class TransformerLayer(Layer):
             fuse_qkv_params=fuse_qkv_params,
             qkv_weight_interleaved=qkv_weight_interleaved,
             qkv_format=attn_input_format,
+            softmax_type=softmax_type,
             rotary_pos_interleaved=rotary_pos_interleaved,
             **both,
         )
@@ -304,6 +338,7 @@ class TransformerLayer(Layer):
         rotary_pos_emb: Any = None,
         **named: Any,
     ) -> Tensor:
+        (hidden_states,) = in_autocast(hidden_states)
         attended = self.self_attention(
             hidden_states,
             attention_mask,
