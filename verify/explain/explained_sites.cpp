@@ -231,7 +231,7 @@ class SiteSearch {
     const ChangedSites::Names reached =
         changes_.reached_at(setting, {.site = repeated.site, .kind = repeated.kind},
                             {.ranks = {repeated.ranks.begin(), repeated.ranks.end()}, .call = repeated.call});
-    if (reached.empty()) return repeated.has_pass;
+    if (reached.empty()) return !changes_.run().the_case.stretches(setting).empty();
     return std::ranges::includes(changes_.wrong_at(setting), reached);
   }
 

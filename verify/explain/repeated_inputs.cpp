@@ -57,10 +57,8 @@ struct OfRank {
     Input input = input_of(seen, compared);
     Input& latest = calls.latest[seen.call.operation];
     if (!input.bytes.empty() && input == latest) {
-      repeated.emplace(seen.call.site.name, RepeatedInput{.site = seen.call.site.name,
-                                                          .kind = seen.group.kind,
-                                                          .call = number,
-                                                          .has_pass = !input.pass.empty()});
+      repeated.emplace(seen.call.site.name,
+                       RepeatedInput{.site = seen.call.site.name, .kind = seen.group.kind, .call = number});
     }
     latest = std::move(input);
   }

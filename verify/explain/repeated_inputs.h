@@ -19,10 +19,9 @@ namespace verify {
 
 struct RepeatedInput {
   std::string site;
-  std::string kind;       // of the group
-  std::int64_t call;      // its number among the rank's calls at the site in its group, from 0
-  std::set<int> ranks;    // those on which this is the first such call
-  bool has_pass = false;  // it is one of a forward or backward pass, whose calls are compared apart
+  std::string kind;     // of the group
+  std::int64_t call;    // its number among the rank's calls at the site in its group, from 0
+  std::set<int> ranks;  // those on which this is the first such call
 };
 
 /// How many elements an input has at least that is compared.

@@ -77,9 +77,9 @@ std::string with_predictions_last(std::string layout, std::int64_t predictions) 
 
 std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest& request) {
   if (request.model.has_shape && request.pipeline.forward_only) return "leave --forward-only out";
-  if (request.model.has_shape && request.placement->encoder_ranks > 0)
-    return "leave --encoder-and-decoder out";
-  if (request.model.has_shape)
+  const bool is_placed = request.model.has_shape && request.placement;
+  if (is_placed && request.placement->encoder_ranks > 0) return "leave --encoder-and-decoder out";
+  if (is_placed)
     return fmt::format("--pipeline-model-parallel-layout '{}'",
                        with_predictions_last(*request.layers->pipeline_model_parallel_layout,
                                              request.model.config.mtp_num_layers));
@@ -91,6 +91,7 @@ std::string hint_without_memory(const Scenario& scenario, const ScenarioRequest&
 std::string why_no_memory(const ScenarioRequest& request) {
   if (!request.model.has_shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
+  if (!request.placement) return "its layers are not placed on pipeline ranks";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
   if (predicts_before_the_last_stage(*request.placement))
     return "layers of multi-token prediction (m) before the last stage are not counted";

@@ -13,6 +13,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/report/groups_html.h"
 #include "verify/requests/command_requests.h"
@@ -168,8 +169,7 @@ std::vector<const sim::GroupKind*> page_kinds(const GroupsRequest& request, cons
 
 int run_groups(const Call& call) {
   const GroupsRequest request = groups_request(call.line);
-  std::optional<OutputFile> page;
-  if (call.line.settings.has("report")) page.emplace("report", call.line.settings.text("report", ""));
+  const std::optional<OutputFile> page = output_file(call.line, "report");
   if (page && request.against) refuse_without_effect("report", "groups' with '--against");
   if (request.against) {
     const ComparedGroups ours{request.layout, selected_kinds(request), request.kinds.empty(),

@@ -13,6 +13,7 @@
 #include "verify/output/phrases.h"
 #include "verify/output/text_table.h"
 #include "verify/program/memory_answer.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/report/sweep_html.h"
 #include "verify/requests/command_requests.h"
@@ -156,11 +157,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario, const AssumedSi
   refusals.keep([&] { require_modelled(scenario.run, Unproved::layers); });
   refusals.keep([&] { space = sweep_space(settings); });
   refusals.keep([&] { machine = requested_machine(settings); });
-  refusals.keep([&] {
-    if (!settings.has("report")) return;
-    page.emplace("report", settings.text("report", ""));
-    if (!scenario.path.empty()) page->require_is_no_input(scenario.path);
-  });
+  refusals.keep([&] { page = output_file(call.line, "report"); });
   refusals.throw_if_any();
   const SweepReport report = sweep(scenario, *space, machine);
   if (page) page->write(sweep_html(report));

@@ -13,6 +13,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/requests/command_requests.h"
 #include "verify/requests/requests.h"
@@ -116,14 +117,6 @@ std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule&
          schedule_table(schedule) + "\n" + schedule_gantt(schedule, timeline, output.columns, output.colour);
 }
 
-/// Opens the file of an option, if it is given, and refuses one that the command reads.
-std::optional<OutputFile> file_of(const CommandLine& line, const char* option) {
-  if (!line.settings.has(option)) return std::nullopt;
-  OutputFile file(option, line.settings.text(option, ""));
-  for (const std::string& scenario : line.scenarios) file.require_is_no_input(scenario);
-  return file;
-}
-
 /// Refuses options that give a schedule or its costs, which a machine and the scenario's training give.
 void require_no_costs(const Settings& settings) {
   for (const char* option : {"schedule", "forward-cost", "backward-cost"})
@@ -140,8 +133,8 @@ int run_estimated_schedule(const Call& call) {
   refusals.keep([&] { require_no_costs(call.line.settings); });
   refusals.keep([&] { request = scenario_request(scenario, Asked::sizes); });
   refusals.keep([&] { machine = requested_machine(scenario.settings); });
-  refusals.keep([&] { svg = file_of(call.line, "svg"); });
-  refusals.keep([&] { trace = file_of(call.line, "trace"); });
+  refusals.keep([&] { svg = output_file(call.line, "svg"); });
+  refusals.keep([&] { trace = output_file(call.line, "trace"); });
   refusals.throw_if_any();
   if (svg && trace) svg->require_differs_from(*trace);
   const EstimatedStep step = estimated_step(*request, *machine);
@@ -180,7 +173,7 @@ int run_schedule(const Call& call) {
   if (call.line.settings.has("trace")) refuse_without_effect("trace", "schedule' without '--machine");
   const ScheduleCommandRequest asked = schedule_request(call.line);
   const ScheduleRequest& request = asked.schedule;
-  const std::optional<OutputFile> svg = file_of(call.line, "svg");
+  const std::optional<OutputFile> svg = output_file(call.line, "svg");
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);

@@ -12,17 +12,22 @@ namespace {
 std::vector<std::string> inputs_of(const CommandLine& line) {
   std::vector<std::string> inputs = line.scenarios;
   inputs.insert(inputs.end(), line.program.begin(), line.program.end());
-  if (line.settings.has("text")) inputs.push_back(line.settings.text("text", ""));
+  for (const char* option : {"from", "text", "machine", "against"})
+    if (line.settings.has(option)) inputs.push_back(line.settings.text(option, ""));
   return inputs;
 }
 
 }  // namespace
 
-JUnitFile::JUnitFile(const CommandLine& line) : name_("shardproof " + line.command) {
-  if (!line.settings.has("junit")) return;
-  file_.emplace("junit", line.settings.text("junit", ""));
-  for (const std::string& input : inputs_of(line)) file_->require_is_no_input(input);
+std::optional<OutputFile> output_file(const CommandLine& line, const char* option) {
+  if (!line.settings.has(option)) return std::nullopt;
+  OutputFile file(option, line.settings.text(option, ""));
+  for (const std::string& input : inputs_of(line)) file.require_is_no_input(input);
+  return file;
 }
+
+JUnitFile::JUnitFile(const CommandLine& line)
+    : name_("shardproof " + line.command), file_(output_file(line, "junit")) {}
 
 void JUnitFile::write(const std::vector<OutcomeSuite>& suites) const {
   if (file_) file_->write(junit_text(name_, suites));
@@ -40,8 +45,6 @@ ReportFiles::ReportFiles(const CommandLine& line) {
   add("report", line, [command](const auto& reports) { return report_html(reports, command); });
   add("junit", line, [command](const auto& reports) { return report_junit(reports, command); });
   add("trace", line, trace_json);
-  for (const auto& [file, text_of] : files_)
-    for (const std::string& input : inputs_of(line)) file.require_is_no_input(input);
   const Settings& settings = line.settings;
   if (!settings.has("flight-recorder")) return;
   const bool as_json = settings.choice("flight-recorder-format") == "json";
@@ -50,10 +53,10 @@ ReportFiles::ReportFiles(const CommandLine& line) {
 }
 
 void ReportFiles::add(const char* option, const CommandLine& line, TextOf text_of) {
-  if (!line.settings.has(option)) return;
-  OutputFile file(option, line.settings.text(option, ""));
-  for (const auto& [other, of_other] : files_) file.require_differs_from(other);
-  files_.emplace_back(std::move(file), std::move(text_of));
+  std::optional<OutputFile> file = output_file(line, option);
+  if (!file) return;
+  for (const auto& [other, of_other] : files_) file->require_differs_from(other);
+  files_.emplace_back(*std::move(file), std::move(text_of));
 }
 
 void ReportFiles::write(const std::vector<ScenarioReport>& reports) const {

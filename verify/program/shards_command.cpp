@@ -18,6 +18,7 @@
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
+#include "verify/program/report_files.h"
 #include "verify/program/run_from.h"
 #include "verify/report/shards_html.h"
 #include "verify/requests/command_requests.h"
@@ -216,13 +217,16 @@ ShownBuffer buffer_of_model(const sim::GptConfig& shape, const ShardsRequest& re
   return shown;
 }
 
-/// Returns the run whose buffers are shown; nothing where it has no layout, or no model that is counted.
+/// Returns the run whose buffers are shown; nothing where it has no number of ranks.
 std::optional<ScenarioRequest> run_with_buffers(const CommandLine& line) {
   const Scenario scenario = requested_scenario(line);
   if (!scenario.run.is_given() || !scenario.settings.has("world-size")) return std::nullopt;
+  require_modelled(scenario.run, Unproved::layers);
   ScenarioRequest run = scenario_request(scenario, Asked::sizes);
-  if (!why_no_memory(run).empty()) return std::nullopt;
+  require_memory(scenario, run);
   require_listed(run.model.config);
+  if (line.settings.has("data-parallel-size"))
+    refuse_without_effect("data-parallel-size", "shards' with '--from");
   return run;
 }
 
@@ -239,7 +243,7 @@ std::vector<ShownBuffer> buffers_of_run(const ScenarioRequest& run, const Shards
       names.push_back(name_of(held));
     }
     sim::BufferConfig config = request.config;
-    config.owners = buffer.replicas;
+    config.owners = buffer.replicas / run.layout.instances;
     config.distributed_optimizer = run.state.is_distributed;
     if (!config.bucket_size) config.bucket_size = buffer.bucket_size;
     shown.push_back({.title = fmt::format("Pipeline rank {}, chunk {}, reduced over {}", request.stage,
@@ -250,19 +254,34 @@ std::vector<ShownBuffer> buffers_of_run(const ScenarioRequest& run, const Shards
   return shown;
 }
 
+constexpr const char* kOrder =
+    "Within a layer, parameters are in the order of this program, and biases of routers are left out: a "
+    "bucket "
+    "of Megatron may end at another parameter.";
+
 std::vector<ShownBuffer> shown_buffers(const CommandLine& line, const ShardsRequest& request) {
-  if (!request.model) return {{.title = "", .layout = buffer_layout(request.parameters, request.config)}};
-  if (const std::optional<ScenarioRequest> run = run_with_buffers(line)) return buffers_of_run(*run, request);
-  if (line.settings.has("stage")) refuse_without_effect("stage", "shards' without a run that has a layout");
-  return {buffer_of_model(*request.model, request)};
+  if (request.model)
+    if (const std::optional<ScenarioRequest> run = run_with_buffers(line))
+      return buffers_of_run(*run, request);
+  if (line.settings.has("stage")) refuse_without_effect("stage", "shards' without '--from");
+  if (request.model) return {buffer_of_model(*request.model, request)};
+  return {{.title = "", .layout = buffer_layout(request.parameters, request.config)}};
+}
+
+/// Returns what a reader has to know of the buffers: of a run, or of a model whose ranks are not known.
+std::string note_about(const CommandLine& line, const ShardsRequest& request,
+                       const std::vector<ShownBuffer>& buffers) {
+  if (!request.model) return "";
+  if (!buffers.front().title.empty()) return kOrder;
+  if (!line.run.is_given()) return "";
+  return "The number of ranks is not known: the whole model is shown, as one pipeline rank has it.";
 }
 
 }  // namespace
 
 int run_shards(const Call& call) {
   const ShardsRequest request = shards_request(call.line);
-  std::optional<OutputFile> page;
-  if (call.line.settings.has("report")) page.emplace("report", call.line.settings.text("report", ""));
+  const std::optional<OutputFile> page = output_file(call.line, "report");
   const std::vector<ShownBuffer> buffers = shown_buffers(call.line, request);
   if (page) page->write(shards_html(buffers));
   if (asks_for_json(call.line)) {
@@ -270,6 +289,8 @@ int run_shards(const Call& call) {
   } else {
     for (const ShownBuffer& buffer : buffers)
       call.output.out << (&buffer == &buffers.front() ? "" : "\n") << as_text(buffer);
+    const std::string note = note_about(call.line, request, buffers);
+    if (!note.empty()) call.output.out << "\n" << note << "\n";
   }
   return kVerified;
 }

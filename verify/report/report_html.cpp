@@ -194,7 +194,8 @@ std::string chart_of(const TimedSchedule& schedule, const TimeWindow& window, co
 /// Returns the parts of a timeline that are drawn.
 std::vector<TimeWindow> drawn_parts(const ScheduleRequest& request, std::int64_t steps, std::int64_t length) {
   if (steps <= kMostReportedSteps) return {{.end = length}};
-  const std::int64_t of_a_rank = std::max(kLeastReportedTime, kMostReportedSteps / 2 / request.shape.ranks());
+  const std::int64_t ranks = request.shape.ranks();
+  const std::int64_t of_a_rank = std::max({kLeastReportedTime, kMostReportedSteps / 2 / ranks, 3 * ranks});
   const std::int64_t part = of_a_rank * std::max(request.cost.forward, request.cost.backward);
   if (2 * part >= length) return {{.end = length}};
   return {{.end = part}, {.begin = length - part, .end = length}};

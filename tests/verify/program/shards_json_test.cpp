@@ -101,6 +101,29 @@ TEST(ShardsOfARun, ABucketSizeReplacesThatOfTheRun) {
   EXPECT_GT(buffers_of("--bucket-size 10000")[1].find("buckets")->size(), 1U);
 }
 
+TEST(ShardsOfARun, AnInstanceOfTheOptimizerHasItsOwners) {
+  const auto result = test::run(
+      "shards --format json -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 "
+      "--hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 "
+      "--vocab-size 256 --micro-batch-size 1 --global-batch-size 8 "
+      "--use-distributed-optimizer --num-distributed-optimizer-instances 2");
+  EXPECT_EQ(verify::parsed_json(result.out)->find("buffers")->elements().front().find("rank_maps")->size(),
+            4U)
+      << result.out << result.err;
+}
+
+TEST(ShardsOfARun, WhatIsNotPlacedOrKnownIsSaid) {
+  const std::string model =
+      " pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1 --global-batch-size 8";
+  const auto hybrid =
+      test::run("shards -- torchrun --nproc_per_node 8" + model + " --hybrid-layer-pattern M*M*");
+  EXPECT_EQ(hybrid.exit_code, 2) << hybrid.out << hybrid.err;
+  EXPECT_TRUE(test::contains(test::run("shards --" + model).out, "The number of ranks is not known"));
+  EXPECT_TRUE(test::contains(test::run(std::string("shards --data-parallel-size 3") + kRun).err,
+                             "option_without_effect"));
+}
+
 TEST(ShardsOfARun, AStageIsOneOfARun) {
   EXPECT_TRUE(test::contains(test::run(std::string("shards --stage 2") + kRun).err, "no_such_stage"));
   const char* model =
