@@ -24,8 +24,8 @@
 
 namespace verify {
 
-/// Returns the file of an option, if the command line has it. It is none that the command reads: a scenario, a
-/// word of a program, or the file of --from, --text, --machine or --against.
+/// Returns the file of an option, if the command line has it. It is none that the command reads: a scenario,
+/// a word of a program, or the file of --from, --text, --machine or --against.
 std::optional<OutputFile> output_file(const CommandLine& line, const char* option);
 
 /// The file of --junit, if the command line has it.
