@@ -44,15 +44,16 @@ void add_buffers(const ScenarioRequest& request, const Stage& chunk, const Gradi
     GradientBuffer& buffer = parameter.is_expert && has_expert_buffers(request) ? of_experts : dense;
     parameter.is_shared &= layout.pp > 1;
     buffer.held.push_back(parameter);
-    buffer.placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared});
   }
   for (GradientBuffer* buffer : {&dense, &of_experts}) {
-    if (buffer->placed.empty()) continue;
+    if (buffer->held.empty()) continue;
     const bool is_distributed = request.state.is_distributed;
-    buffer->buckets =
-        reference::gradient_buckets(buffer->placed, {.owners = is_distributed ? buffer->replicas : 1,
-                                                     .bucket_size = buffer->bucket_size,
-                                                     .distributed_optimizer = is_distributed});
+    std::vector<reference::GradientParameter> placed;
+    for (const HeldParameter& parameter : buffer->held)
+      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared});
+    buffer->buckets = reference::gradient_buckets(placed, {.owners = is_distributed ? buffer->replicas : 1,
+                                                           .bucket_size = buffer->bucket_size,
+                                                           .distributed_optimizer = is_distributed});
     buffers.push_back(std::move(*buffer));
   }
 }
@@ -65,7 +66,7 @@ void add_owned(const GradientBuffer& buffer, const reference::GradientBucket& bu
   std::int64_t end = 0;
   for (const int index : bucket.parameters) {
     const std::int64_t begin = is_aligned ? (end + 63) / 64 * 64 : end;
-    end = begin + buffer.placed[static_cast<std::size_t>(index)].elements;
+    end = begin + buffer.held[static_cast<std::size_t>(index)].elements;
     for (std::int64_t place = begin; place < end;) {
       const std::int64_t owner = place / part;
       const std::int64_t piece = std::min(end, (owner + 1) * part) - place;

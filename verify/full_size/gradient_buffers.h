@@ -30,7 +30,6 @@ struct GradientBuffer {
   int chunk = 0;
   std::vector<HeldParameter> held;
   std::optional<std::int64_t> bucket_size;  // elements that close a bucket
-  std::vector<reference::GradientParameter> placed;
   std::vector<reference::GradientBucket> buckets;
   const char* group = "dp-cp";  // that reduces the gradients
   int replicas = 1;             // ranks of this group

@@ -196,6 +196,18 @@ std::string name_of(const HeldParameter& held) {
   return std::string(held.name.empty() ? "a norm or a bias" : held.name);
 }
 
+ShownBuffer shown_buffer(std::string title, const std::vector<HeldParameter>& held,
+                         const sim::BufferConfig& config) {
+  std::vector<sim::BufferParameter> parameters;
+  ShownBuffer shown{.title = std::move(title), .layout = {}};
+  for (const HeldParameter& parameter : held) {
+    parameters.push_back({parameter.elements, parameter.is_shared});
+    shown.names.push_back(name_of(parameter));
+  }
+  shown.layout = buffer_layout(parameters, config);
+  return shown;
+}
+
 /// Returns the buffer of the parameters that a rank holds of a whole GPT, in the order of the model. Experts
 /// that are reduced over other ranks lie in other buffers, and are left out.
 ShownBuffer buffer_of_model(const sim::GptConfig& shape, const ShardsRequest& request) {
@@ -206,15 +218,9 @@ ShownBuffer buffer_of_model(const sim::GptConfig& shape, const ShardsRequest& re
                          .etp = request.expert_tensor_parallel_size};
   const Stage whole{
       .layers = {{.count = static_cast<int>(shape.num_layers)}}, .is_first = true, .is_last = true};
-  std::vector<sim::BufferParameter> parameters;
-  ShownBuffer shown;
-  for (const HeldParameter& held : held_parameters(shape, whole, sizes)) {
-    if (held.is_expert && sizes.has_expert_grid()) continue;
-    parameters.push_back({held.elements, held.is_shared});
-    shown.names.push_back(name_of(held));
-  }
-  shown.layout = buffer_layout(parameters, request.config);
-  return shown;
+  const BufferContents contents =
+      contents_of_buffers(held_parameters(shape, whole, sizes), sizes.has_expert_grid());
+  return shown_buffer("", contents.dense, request.config);
 }
 
 /// Returns the run whose buffers are shown; nothing where it has no number of ranks.
@@ -236,20 +242,13 @@ std::vector<ShownBuffer> buffers_of_run(const ScenarioRequest& run, const Shards
     refuse_by("no_such_stage", "--stage", request.stage, counted(run.layout.pp, "pipeline rank"));
   std::vector<ShownBuffer> shown;
   for (const GradientBuffer& buffer : gradient_buffers(run, request.stage)) {
-    std::vector<sim::BufferParameter> parameters;
-    std::vector<std::string> names;
-    for (const HeldParameter& held : buffer.held) {
-      parameters.push_back({held.elements, held.is_shared});
-      names.push_back(name_of(held));
-    }
     sim::BufferConfig config = request.config;
     config.owners = buffer.replicas / run.layout.instances;
     config.distributed_optimizer = run.state.is_distributed;
     if (!config.bucket_size) config.bucket_size = buffer.bucket_size;
-    shown.push_back({.title = fmt::format("Pipeline rank {}, chunk {}, reduced over {}", request.stage,
-                                          buffer.chunk, buffer.group),
-                     .layout = buffer_layout(parameters, config),
-                     .names = std::move(names)});
+    const std::string title =
+        fmt::format("Pipeline rank {}, chunk {}, reduced over {}", request.stage, buffer.chunk, buffer.group);
+    shown.push_back(shown_buffer(title, buffer.held, config));
   }
   return shown;
 }

@@ -134,8 +134,7 @@ class WithWeights(Layer):
             _mark(weight, dimension=1 if matrix.mode == "row" else 0)
             setattr(self, matrix.weight, weight)
         for matrix in matrices:
-            rows = divided(matrix.out, self._parts(matrix, "column"))
-            setattr(self, matrix.bias, self._made_bias(matrix, rows) if bias else torch.empty(0, **self._made))
+            setattr(self, matrix.bias, self._made_bias(matrix) if bias else torch.empty(0, **self._made))
         WithWeights.reset_parameters(self)
 
     def _parts(self, matrix: Matrix, mode: str) -> int:
@@ -149,8 +148,8 @@ class WithWeights(Layer):
             if self.use_bias:
                 torch.nn.init.zeros_(getattr(self, matrix.bias))
 
-    def _made_bias(self, matrix: Matrix, features: int) -> torch.nn.Parameter:
-        bias = torch.nn.Parameter(torch.empty(features, **self._made))
+    def _made_bias(self, matrix: Matrix) -> torch.nn.Parameter:
+        bias = torch.nn.Parameter(torch.empty(getattr(self, matrix.weight).shape[0], **self._made))
         if matrix.mode == "row":
             setattr(bias, "sequence_parallel", self.sequence_parallel)
         elif matrix.mode == "column":

@@ -279,7 +279,6 @@ class TransformerLayer(_Whole):
             raise ValueError("fuse_wgrad_accumulation needs fuse_qkv_params")
         self._join(tp_group, tp_size, sequence_parallel)
         self.layer_number, self.hidden_dropout = layer_number, hidden_dropout
-        self._tracker = get_rng_state_tracker
         both = {
             "tp_group": tp_group,
             "tp_size": tp_size,
